@@ -1,0 +1,1 @@
+"""TFX components of our own, a folder each, where no standard one does the job."""

@@ -1,0 +1,5 @@
+"""Finds the model that a candidate must not fall behind."""
+
+from components.champion.strategy import LatestBlessedOtherModelStrategy
+
+__all__ = ["LatestBlessedOtherModelStrategy"]

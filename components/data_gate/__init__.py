@@ -1,0 +1,5 @@
+"""Stops a pipeline on data that does not fit its schema."""
+
+from components.data_gate.component import DataAnomaliesError, DataGate, DataVerdict
+
+__all__ = ["DataAnomaliesError", "DataGate", "DataVerdict"]

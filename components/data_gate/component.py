@@ -1,0 +1,191 @@
+"""DataGate: fails where ExampleValidator only writes its anomalies to a file."""
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+
+import apache_beam as beam
+import tensorflow as tf
+import tensorflow_data_validation as tfdv
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
+from tfx import v1 as tfx
+from tfx.types import artifact_utils
+
+# A schema asks for texts with something in them by this tag on a feature: TFDV has
+# no length bound for strings.
+NOT_EMPTY_TAG = "not_empty"
+EXAMPLES_SHOWN = 3
+VERDICT_FILE = "verdict.json"
+
+# A column that the schema does not name harms nobody: the pipeline does not read it.
+_HARMLESS = {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}
+
+
+class DataAnomaliesError(Exception):
+    """Data that does not fit its schema; the text names column, kind and examples."""
+
+
+class DataVerdict(tfx.dsl.Artifact):
+    """What DataGate found: `verdict.json`, a list of anomalies that did not stop it."""
+
+    TYPE_NAME = "DataVerdict"
+
+
+@tfx.dsl.components.component(use_beam=True)
+def DataGate(  # noqa: N802 (a component is named like a class)
+    examples: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Examples],
+    schema: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Schema],
+    anomalies: tfx.dsl.components.InputArtifact[
+        tfx.types.standard_artifacts.ExampleAnomalies
+    ],
+    verdict: tfx.dsl.components.OutputArtifact[DataVerdict],
+    id_column: tfx.dsl.components.Parameter[str],
+    fingerprint: tfx.dsl.components.Parameter[str],
+    beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
+) -> None:
+    """Fails on anomalies, and on empty texts where the schema forbids them.
+
+    Args:
+      examples: The raw Examples, of all splits.
+      schema: What they must be. Features tagged `not_empty` must hold more than
+        white space.
+      anomalies: What ExampleValidator found against the same schema.
+      verdict: The anomalies that are reported only.
+      id_column: The int64 feature that names a row in the error.
+      fingerprint: Of this code, so that the cache sees an edit.
+      beam_pipeline: Given by TFX.
+
+    Raises:
+      DataAnomaliesError: The data does not fit.
+    """
+    del fingerprint
+    contract = _read_schema(schema)
+    splits = artifact_utils.decode_split_names(examples.split_names)
+    patterns = {
+        split: os.path.join(artifact_utils.get_split_uri([examples], split), "*")
+        for split in splits
+    }
+    problems, notes = [], []
+    for split in splits:
+        for column, info in _read_anomalies(anomalies, split):
+            text = f"{split}: {column}: {info.short_description}: {info.description}"
+            if set(reason.type for reason in info.reason) <= _HARMLESS:
+                notes.append(text)
+            else:
+                shown = _show_examples(patterns[split], contract, column, id_column)
+                problems.append(text + shown)
+    problems += _find_empty_texts(
+        beam_pipeline, patterns, contract, id_column, verdict.uri
+    )
+    if problems:
+        raise DataAnomaliesError(
+            "the data does not fit its schema:\n  " + "\n  ".join(problems)
+        )
+    with tfx.dsl.io.fileio.open(os.path.join(verdict.uri, VERDICT_FILE), "w") as file:
+        json.dump(notes, file, indent=1)
+
+
+def _read_schema(schema: tfx.dsl.Artifact) -> schema_pb2.Schema:
+    (name,) = tfx.dsl.io.fileio.listdir(schema.uri)
+    return tfdv.load_schema_text(os.path.join(schema.uri, name))
+
+
+def _read_anomalies(
+    artifact: tfx.dsl.Artifact, split: str
+) -> Iterator[tuple[str, anomalies_pb2.AnomalyInfo]]:
+    directory = artifact_utils.get_split_uri([artifact], split)
+    (name,) = tfx.dsl.io.fileio.listdir(directory)
+    with tfx.dsl.io.fileio.open(os.path.join(directory, name), "rb") as file:
+        found = anomalies_pb2.Anomalies.FromString(file.read())
+    for column, info in sorted(found.anomaly_info.items()):
+        yield column, info
+    if found.HasField("dataset_anomaly_info"):
+        yield "(dataset)", found.dataset_anomaly_info
+    if found.data_missing:
+        info = anomalies_pb2.AnomalyInfo(description="the split has no examples")
+        info.reason.add()
+        yield "(dataset)", info
+
+
+def _show_examples(
+    pattern: str, schema: schema_pb2.Schema, column: str, id_column: str
+) -> str:
+    """Finds a few rows that alone show a column's anomaly."""
+    _, found = tfdv.utils.validation_lib.validate_examples_in_tfrecord(
+        pattern,
+        tfdv.StatsOptions(schema=schema),
+        num_sampled_examples=EXAMPLES_SHOWN,
+    )
+    rows = [
+        _show_row(example, column, id_column)
+        for reason, examples in sorted(found.items())
+        if reason.startswith(f"{column}_")
+        for example in examples
+    ]
+    return f" (rows {'; '.join(rows[:EXAMPLES_SHOWN])})" if rows else ""
+
+
+def _show_row(example: tf.train.Example, column: str, id_column: str) -> str:
+    ids = example.features.feature[id_column].int64_list.value
+    feature = example.features.feature[column]
+    kind = feature.WhichOneof("kind")
+    values = list(getattr(feature, kind).value) if kind else []
+    return f"{id_column} {', '.join(map(str, ids)) or '?'}: {values!r:.80}"
+
+
+def _find_empty_texts(
+    pipeline: beam.Pipeline,
+    patterns: dict[str, str],
+    schema: schema_pb2.Schema,
+    id_column: str,
+    directory: str,
+) -> list[str]:
+    columns = [
+        feature.name
+        for feature in schema.feature
+        if NOT_EMPTY_TAG in feature.annotation.tag
+    ]
+    output = os.path.join(directory, "empty_texts")
+    with pipeline as p:
+        for split, pattern in patterns.items():
+            rows = (
+                p
+                | f"Read[{split}]" >> beam.io.ReadFromTFRecord(pattern)
+                | f"Find[{split}]" >> beam.FlatMap(_empty_texts, columns, id_column)
+            )
+            (
+                (
+                    rows | f"Count[{split}]" >> beam.combiners.Count.PerKey(),
+                    rows
+                    | f"Sample[{split}]"
+                    >> beam.combiners.Sample.FixedSizePerKey(EXAMPLES_SHOWN),
+                )
+                | f"Join[{split}]" >> beam.CoGroupByKey()
+                | f"Show[{split}]" >> beam.MapTuple(
+                    functools.partial(_show_empty_texts, split)
+                )
+                | f"Write[{split}]"
+                >> beam.io.WriteToText(f"{output}-{split}", num_shards=1)
+            )
+    return [
+        line.rstrip("\n")
+        for file in sorted(tfx.dsl.io.fileio.glob(f"{output}-*"))
+        for line in tfx.dsl.io.fileio.open(file)
+    ]
+
+
+def _empty_texts(
+    record: bytes, columns: list[str], id_column: str
+) -> Iterator[tuple[str, int]]:
+    features = tf.train.Example.FromString(record).features.feature
+    ids = features[id_column].int64_list.value
+    for column in columns:
+        if any(not text.strip() for text in features[column].bytes_list.value):
+            yield column, ids[0] if ids else -1
+
+
+def _show_empty_texts(split: str, column: str, found: tuple) -> str:
+    (count,), (ids,) = found
+    rows = ", ".join(str(i) for i in sorted(ids))
+    return f"{split}: {column}: Empty text: in {count} examples (rows {rows})"

@@ -1,0 +1,78 @@
+"""The executor of AtomicPusher."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tfx import types
+from tfx import v1 as tfx
+from tfx.components.pusher import executor
+from tfx.proto import pusher_pb2
+from tfx.types import artifact_utils, standard_component_specs
+from tfx.utils import io_utils, proto_utils
+
+from components.pusher import versions
+
+# The version to push as, chosen by the driver; its place in the cache key makes
+# Pusher run again where the directory no longer holds what was pushed.
+VERSION_KEY = "version"
+
+
+class Executor(executor.Executor):
+    """Copies a blessed model beside the live versions, then renames it into place."""
+
+    def Do(  # noqa: N802 (TFX's name)
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Pushes the model if it is blessed.
+
+        Args:
+          input_dict: `model` and its blessings.
+          output_dict: `pushed_model`, whose properties tell what was pushed where.
+          exec_properties: `push_destination` and, from the driver, `version`.
+        """
+        self._log_startup(input_dict, output_dict, exec_properties)
+        pushed = artifact_utils.get_single_instance(
+            output_dict[standard_component_specs.PUSHED_MODEL_KEY]
+        )
+        if not self.CheckBlessing(input_dict):
+            self._MarkNotPushed(pushed)
+            return
+        model = self.GetModelPath(input_dict)
+        directory = base_directory(exec_properties)
+        version = exec_properties.get(VERSION_KEY) or str(
+            versions.next_version(directory)
+        )
+        destination = os.path.join(directory, version)
+        if not tfx.dsl.io.fileio.exists(destination):
+            push(model, destination)
+        self._MarkPushed(pushed, pushed_destination=destination, pushed_version=version)
+
+
+def base_directory(exec_properties: dict[str, Any]) -> str:
+    """Returns the directory that holds the versions."""
+    destination = proto_utils.json_to_proto(
+        exec_properties[standard_component_specs.PUSH_DESTINATION_KEY],
+        pusher_pb2.PushDestination(),
+    )
+    return destination.filesystem.base_directory
+
+
+def push(model: str, destination: str) -> None:
+    """Makes a copy of a model appear at its destination, whole or not at all.
+
+    Args:
+      model: Directory of a SavedModel.
+      destination: Path of the version. Until the copy is complete it is written
+        under a hidden name beside it, which no server takes for a version.
+    """
+    directory, version = os.path.split(destination)
+    hidden = os.path.join(directory, f".{version}.incomplete")
+    if tfx.dsl.io.fileio.exists(hidden):  # left by a push that was killed
+        tfx.dsl.io.fileio.rmtree(hidden)
+    io_utils.copy_dir(model, hidden)
+    tfx.dsl.io.fileio.rename(hidden, destination)

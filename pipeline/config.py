@@ -1,0 +1,302 @@
+"""The settings of a run: one typed object, from YAML with dotted overrides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from pipeline.errors import UsageError
+
+BINARY_METRICS = ("accuracy", "f1", "precision", "recall", "auc")
+MULTICLASS_METRICS = ("accuracy",)
+_LOCATION_KEYS = ("data.source", "data.schema_file", "encoder.source", "output")
+_REMOTE_PREFIXES = ("package:", "tfds:")
+
+
+class _Settings(BaseModel):
+    """Refuses unknown keys and silent conversions such as "3" for 3."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TaskConfig(_Settings):
+    """The task definition: what the columns are called and what they mean.
+
+    Attributes:
+      text_columns: The two string columns of a pair, in the order of the segments.
+      label_column: The int64 column with the index of the class.
+      id_column: The int64 column that names a row to people.
+      classes: Class names; the index is the label. Of two, the second is the
+        positive class.
+      metric: The metric that decides between models.
+    """
+
+    text_columns: list[str] = Field(
+        default=["sentence1", "sentence2"], min_length=2, max_length=2
+    )
+    label_column: str = "label"
+    id_column: str = "idx"
+    classes: list[str] = Field(default=["not_equivalent", "equivalent"], min_length=2)
+    metric: str = "accuracy"
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the second class is a positive one to precision and recall."""
+        return len(self.classes) == 2
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names that thresholds and `metric` may use."""
+        return BINARY_METRICS if self.is_binary else MULTICLASS_METRICS
+
+    @model_validator(mode="after")
+    def _check_names(self) -> TaskConfig:
+        columns = [*self.text_columns, self.label_column, self.id_column]
+        for names, what in ((columns, "columns"), (self.classes, "classes")):
+            if len(set(names)) < len(names) or not all(names):
+                raise ValueError(f"the {what} {names} must be distinct and not empty")
+        if self.metric not in self.metrics:
+            raise ValueError(
+                f"metric {self.metric!r} is not one of {', '.join(self.metrics)}"
+            )
+        return self
+
+
+class DataConfig(_Settings):
+    """Where the examples come from, and what is asked of them.
+
+    Attributes:
+      source: A directory of TSV or TFRecord splits, or `tfds:NAME`.
+      schema_file: A curated schema (`.pbtxt`); None derives one from the task.
+    """
+
+    source: str
+    schema_file: str | None = None
+
+
+class EncoderConfig(_Settings):
+    """Where the pre-trained encoder comes from.
+
+    Attributes:
+      source: A directory (local or `gs://`), or `package:NAME/PATH` for one that
+        an installed package carries.
+      sha256: The SHA-256 of the weights file, checked before use.
+    """
+
+    source: str
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+
+
+class PreprocessingConfig(_Settings):
+    """How pairs become model inputs.
+
+    Attributes:
+      max_seq_length: Longest packed pair in tokens, special tokens included.
+    """
+
+    max_seq_length: int = Field(default=128, ge=8)
+
+
+class TrainerConfig(_Settings):
+    """How the model is fine-tuned (Devlin et al. 2018, appendix A.3).
+
+    Attributes:
+      epochs: Passes over the training split.
+      steps_per_epoch: Steps of one pass; None takes every row once.
+      batch_size: Examples a step over all replicas (the global batch size).
+      learning_rate: Peak rate, after warmup; decays linearly to 0.
+      warmup_fraction: Share of the steps over which the rate rises from 0.
+      weight_decay: AdamW's, on everything but LayerNorm and biases.
+      gradient_clip_norm: Largest global norm of the gradients.
+      dropout: Dropout rate of the encoder and of the classification head.
+      seed: Seed of initialization, dropout and shuffling.
+      strategy: Which `tf.distribute` strategy; `auto` takes what the machine has.
+    """
+
+    epochs: PositiveInt = 4
+    steps_per_epoch: PositiveInt | None = None
+    batch_size: PositiveInt = 32
+    learning_rate: float = Field(default=5e-5, gt=0, lt=1)
+    warmup_fraction: float = Field(default=0.1, ge=0, lt=1)
+    weight_decay: float = Field(default=0.01, ge=0, lt=1)
+    gradient_clip_norm: float = Field(default=1.0, gt=0)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
+    strategy: Literal["auto", "one_device", "mirrored", "tpu"] = "auto"
+
+
+class EvaluatorConfig(_Settings):
+    """What a model must reach before it is pushed.
+
+    Attributes:
+      split: The split that the gate is measured on.
+      thresholds: Lowest value of each metric, in [0, 1].
+      max_regression: How far below the champion each metric may be. On n rows an
+        accuracy p has a standard error of sqrt(p (1 - p) / n): less is noise.
+    """
+
+    split: str = "eval"
+    thresholds: dict[str, float] = Field(default_factory=dict)
+    max_regression: dict[str, float] = Field(default_factory=dict)
+
+    @field_validator("thresholds", "max_regression")
+    @classmethod
+    def _check_range(cls, bounds: dict[str, float]) -> dict[str, float]:
+        for metric, bound in bounds.items():
+            if not 0 <= bound <= 1:
+                raise ValueError(f"{metric} is {bound}; allowed are 0 to 1")
+        return bounds
+
+
+class Config(_Settings):
+    """Everything a run depends on.
+
+    Attributes:
+      name: The pipeline's name, a part of its output paths.
+      output: Directory of everything the run writes; None is `output/NAME`.
+    """
+
+    name: str = Field(pattern="^[a-z][a-z0-9_-]*$")
+    task: TaskConfig = TaskConfig()
+    data: DataConfig
+    encoder: EncoderConfig
+    preprocessing: PreprocessingConfig = PreprocessingConfig()
+    trainer: TrainerConfig = TrainerConfig()
+    evaluator: EvaluatorConfig = EvaluatorConfig()
+    output: str | None = None
+
+    @model_validator(mode="after")
+    def _check_gate(self) -> Config:
+        for key in ("thresholds", "max_regression"):
+            for metric in getattr(self.evaluator, key):
+                if metric not in self.task.metrics:
+                    raise ValueError(
+                        f"evaluator.{key} names {metric!r}; this task has "
+                        f"{', '.join(self.task.metrics)}"
+                    )
+        return self
+
+    def to_yaml(self) -> str:
+        """Returns the settings as YAML that `load_config` reads back equal."""
+        return yaml.safe_dump(self.model_dump(), sort_keys=False)
+
+
+def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Config:
+    """Reads a recipe and applies overrides to it.
+
+    Args:
+      path: A YAML file. Its relative paths start at the file's own directory.
+      overrides: Values by dotted key (`trainer.epochs`). Their relative paths start
+        at the working directory.
+
+    Returns:
+      The validated settings, every local path absolute.
+
+    Raises:
+      UsageError: The file cannot be read, or a key or value is not allowed.
+    """
+    path = Path(path)
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"config {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"config {path} is not valid YAML: {error}") from error
+    if not isinstance(settings, dict):
+        raise UsageError(f"config {path} must hold a mapping of settings")
+    _anchor_paths(settings, path.resolve().parent)
+    overrides = dict(overrides or {})
+    for key, value in overrides.items():
+        _set_dotted(settings, key, value)
+    _anchor_paths(settings, Path.cwd())
+    try:
+        return Config.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(_describe(error, path)) from error
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Splits `key=value` of the command line; the value is read as YAML.
+
+    Raises:
+      UsageError: The text has no `=` or its value is not YAML.
+    """
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise UsageError(f"--set {text!r}: write key=value, as trainer.epochs=2")
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise UsageError(f"--set {text!r}: the value is not YAML: {error}") from error
+    if isinstance(parsed, str):
+        parsed = _as_number(parsed)
+    return key.strip(), parsed
+
+
+def _as_number(text: str) -> str | float:
+    """YAML 1.1 reads `3e-5`, which people write, as a string."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
+    *parents, leaf = key.split(".")
+    node = settings
+    for parent in parents:
+        child = node.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise UsageError(f"{key}: {parent} is {child!r}, not a group of settings")
+        node = child
+    node[leaf] = value
+
+
+def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
+    for key in _LOCATION_KEYS:
+        *parents, leaf = key.split(".")
+        node: Any = settings
+        for parent in parents:
+            node = node.get(parent) if isinstance(node, dict) else None
+        value = node.get(leaf) if isinstance(node, dict) else None
+        if isinstance(value, str) and not _is_remote(value):
+            node[leaf] = str(base / value)
+
+
+def _is_remote(location: str) -> bool:
+    return "://" in location or location.startswith(_REMOTE_PREFIXES)
+
+
+def _describe(error: ValidationError, path: Path) -> str:
+    lines = [f"config {path} is refused:"]
+    for detail in error.errors():
+        key = ".".join(str(part) for part in detail["loc"])
+        message = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "extra_forbidden":
+            message = f"unknown key; allowed here: {_allowed(detail['loc'])}"
+            lines.append(f"  {key}: {message}")
+        elif detail["type"] == "missing":
+            lines.append(f"  {key}: required, but not set")
+        elif not key:
+            lines.append(f"  {message}")
+        else:
+            lines.append(f"  {key}: {message} (got {detail['input']!r})")
+    return "\n".join(lines)
+
+
+def _allowed(location: tuple[Any, ...]) -> str:
+    model: Any = Config
+    for part in location[:-1]:
+        model = model.model_fields[part].annotation
+    return ", ".join(model.model_fields)

@@ -1,0 +1,58 @@
+"""Where a run writes what: the one owner of every path rule."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from pipeline.config import Config
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
+DEFAULT_OUTPUT = Path("output")
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputPaths:
+    """The parts of an output directory.
+
+    Attributes:
+      root: The directory itself.
+      name: The pipeline's name.
+    """
+
+    root: Path
+    name: str
+
+    @classmethod
+    def of(cls, config: Config) -> OutputPaths:
+        """Returns the paths of a configuration, `output/NAME` where it sets none."""
+        root = Path(config.output) if config.output else DEFAULT_OUTPUT / config.name
+        return cls(root.absolute(), config.name)
+
+    @property
+    def metadata(self) -> Path:
+        """The SQLite database of ML Metadata."""
+        return self.root / "metadata.sqlite"
+
+    @property
+    def artifacts(self) -> Path:
+        """The pipeline root: what the components exchange."""
+        return self.root / "artifacts"
+
+    @property
+    def pushed(self) -> Path:
+        """What a model server watches: a directory a version below it."""
+        return self.root / "serving" / self.name
+
+    def examples(self, fingerprint: str) -> Path:
+        """TFRecords that were made of text, by the text's fingerprint."""
+        return self.root / "examples" / fingerprint
+
+    def schema(self, fingerprint: str) -> Path:
+        """The enforced schema; a path of its own lets the cache see an edit."""
+        return self.root / "schema" / fingerprint / "schema.pbtxt"
+
+    def run(self, run_id: str) -> Path:
+        """The record of one run: its configuration and its log."""
+        return self.root / "runs" / run_id

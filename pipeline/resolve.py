@@ -1,0 +1,53 @@
+"""Everything that is settled before a pipeline is built, and never asked again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline import data, encoder_source
+from pipeline.config import Config
+from pipeline.errors import UsageError
+from pipeline.paths import OutputPaths
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedInputs:
+    """What a configuration's sources turned out to be.
+
+    Attributes:
+      examples: TFRecords of the splits.
+      schema_file: The schema they must fit.
+      encoder: The pre-trained encoder.
+    """
+
+    examples: data.ExamplesDirectory
+    schema_file: Path
+    encoder: encoder_source.ResolvedEncoder
+
+
+def resolve_inputs(
+    config: Config, paths: OutputPaths, report: Callable[[str], None] = lambda _: None
+) -> ResolvedInputs:
+    """Finds, checks and prepares what a run reads.
+
+    Args:
+      config: Names the sources.
+      paths: Where what is prepared is written.
+      report: Called with what a person would want to know.
+
+    Raises:
+      UsageError: A source is missing, malformed, or does not fit the settings.
+    """
+    from pipeline import schema
+
+    encoder = encoder_source.resolve_encoder(config)
+    schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
+    examples = data.resolve_examples(config.data.source, config.task, paths, report)
+    if config.evaluator.split not in examples.patterns:
+        raise UsageError(
+            f"evaluator.split is {config.evaluator.split!r}; the data has "
+            f"{', '.join(sorted(examples.patterns))}"
+        )
+    return ResolvedInputs(examples, schema_file, encoder)

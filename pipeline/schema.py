@@ -1,0 +1,90 @@
+"""The schema that a task definition asks of its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from components.data_gate.component import NOT_EMPTY_TAG
+from pipeline import fingerprint
+from pipeline.config import TaskConfig
+from pipeline.errors import UsageError
+from pipeline.paths import OutputPaths
+
+
+def build_schema(task: TaskConfig) -> schema_pb2.Schema:
+    """Builds the schema: every column present once in every example.
+
+    Args:
+      task: Names the columns and the classes.
+
+    Returns:
+      A schema in which the texts must not be empty and the label is the index of a
+      class.
+    """
+    schema = schema_pb2.Schema()
+    schema.dataset_constraints.min_examples_count = 1
+    for column in task.text_columns:
+        feature = _add_feature(schema, column, schema_pb2.BYTES)
+        feature.annotation.tag.append(NOT_EMPTY_TAG)
+    label = _add_feature(schema, task.label_column, schema_pb2.INT)
+    label.int_domain.min = 0
+    label.int_domain.max = len(task.classes) - 1
+    label.int_domain.is_categorical = True
+    _add_feature(schema, task.id_column, schema_pb2.INT)
+    return schema
+
+
+def write_schema(
+    task: TaskConfig, paths: OutputPaths, curated: str | None = None
+) -> Path:
+    """Writes the schema that the run enforces.
+
+    Args:
+      task: Names the columns that a schema must have.
+      paths: Where it is written, at a path that its content decides.
+      curated: Path of a schema to enforce instead of the task's.
+
+    Returns:
+      The path of the written schema.
+
+    Raises:
+      UsageError: The curated schema cannot be read, or lacks a column of the task.
+    """
+    schema = _read_curated(task, curated) if curated else build_schema(task)
+    text = text_format.MessageToString(schema)
+    path = paths.schema(fingerprint.of_text(text)[:16])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _add_feature(
+    schema: schema_pb2.Schema, name: str, kind: schema_pb2.FeatureType.ValueType
+) -> schema_pb2.Feature:
+    feature = schema.feature.add(name=name, type=kind)
+    feature.presence.min_fraction = 1.0
+    feature.presence.min_count = 1
+    feature.shape.dim.add(size=1)
+    return feature
+
+
+def _read_curated(task: TaskConfig, path: str) -> schema_pb2.Schema:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        schema = text_format.Parse(text, schema_pb2.Schema())
+    except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
+        raise UsageError(
+            f"data.schema_file {path} cannot be read as a schema in text format: "
+            f"{error}"
+        ) from error
+    names = {feature.name for feature in schema.feature}
+    required = {*task.text_columns, task.label_column, task.id_column}
+    if required - names:
+        raise UsageError(
+            f"data.schema_file {path} lacks the task's columns "
+            f"{', '.join(sorted(required - names))}"
+        )
+    return schema
