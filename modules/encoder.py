@@ -143,9 +143,7 @@ def open_encoder(directory: str) -> EncoderDirectory:
     return encoder
 
 
-def build_encoder(
-    encoder: EncoderDirectory, *, dropout: float
-) -> networks.BertEncoder:
+def build_encoder(encoder: EncoderDirectory, *, dropout: float) -> networks.BertEncoder:
     """Builds the Model Garden encoder that a directory describes, weights untrained.
 
     Args:

@@ -1,11 +1,20 @@
 """The one place that sets TensorFlow up; imported before TensorFlow is."""
 
 import os
+import warnings
 
 # tft, tfma and the Model Garden are written against Keras 2 (`tf_keras`).
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-# Start-up notices of the C++ side say nothing a user can act on.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
+def silence_start_up() -> None:
+    """Keeps TensorFlow's start-up notices from the terminal of a short command.
+
+    They come from the C++ side and from libraries that announce the end of a Python
+    version; none says anything that a user can act on.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    warnings.simplefilter("ignore", FutureWarning)
 
 
 def keep_autograph_out_of_keras() -> None:

@@ -8,15 +8,16 @@ from modules import export, slicing
 from pipeline.config import EvaluatorConfig, TaskConfig
 
 POSITIVE_CLASS = 1
+POSITIVE_CLASS_KEY = f"classId:{POSITIVE_CLASS}"  # of TFMA's results
 _PROBABILITIES = "probabilities"
 _BINARY_METRICS = {
-    "accuracy": tfma.metrics.BinaryAccuracy,
-    "f1": tfma.metrics.F1Score,
-    "precision": tfma.metrics.Precision,
-    "recall": tfma.metrics.Recall,
-    "auc": tfma.metrics.AUC,
-    "loss": tfma.metrics.BinaryCrossEntropy,
-    "calibration": tfma.metrics.Calibration,
+    "accuracy": "BinaryAccuracy",
+    "f1": "F1Score",
+    "precision": "Precision",
+    "recall": "Recall",
+    "auc": "AUC",
+    "loss": "BinaryCrossEntropy",
+    "calibration": "Calibration",
 }
 _MULTICLASS_METRICS = {
     "accuracy": "SparseCategoricalAccuracy",
@@ -63,37 +64,31 @@ def _metrics_specs(task: TaskConfig, gate: EvaluatorConfig) -> list[tfma.Metrics
             tfma.MetricConfig(class_name="MultiClassConfusionMatrixPlot"),
         ]
     )
-    if task.is_binary:
-        metrics = [
-            tfma.MetricConfig(
-                class_name=metric.__name__,
-                config=f'"name": "{name}"',
-                threshold=_threshold(name, gate),
-            )
-            for name, metric in _BINARY_METRICS.items()
-        ]
-        binarize = tfma.BinarizationOptions(class_ids={"values": [POSITIVE_CLASS]})
-        return [plain, tfma.MetricsSpec(metrics=metrics, binarize=binarize)]
+    names = _BINARY_METRICS if task.is_binary else _MULTICLASS_METRICS
     metrics = [
         tfma.MetricConfig(
             class_name=class_name,
             config=f'"name": "{name}"',
-            threshold=_threshold(name, gate),
+            per_slice_thresholds=_thresholds(name, gate),
         )
-        for name, class_name in _MULTICLASS_METRICS.items()
+        for name, class_name in names.items()
     ]
-    return [plain, tfma.MetricsSpec(metrics=metrics)]
+    measured = tfma.MetricsSpec(metrics=metrics)
+    if task.is_binary:
+        measured.binarize.class_ids.values.append(POSITIVE_CLASS)
+    return [plain, measured]
 
 
-def _threshold(name: str, gate: EvaluatorConfig) -> tfma.MetricThreshold | None:
+def _thresholds(name: str, gate: EvaluatorConfig) -> list[tfma.PerSliceMetricThreshold]:
     lowest = gate.thresholds.get(name)
     regression = gate.max_regression.get(name)
     if lowest is None and regression is None:
-        return None
-    threshold = tfma.MetricThreshold()
+        return []
+    bound = tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()])
     if lowest is not None:
-        threshold.value_threshold.lower_bound.value = lowest
+        bound.threshold.value_threshold.lower_bound.value = lowest
     if regression is not None:
-        threshold.change_threshold.direction = tfma.MetricDirection.HIGHER_IS_BETTER
-        threshold.change_threshold.absolute.value = -regression
-    return threshold
+        change = bound.threshold.change_threshold
+        change.direction = tfma.MetricDirection.HIGHER_IS_BETTER
+        change.absolute.value = -regression
+    return [bound]

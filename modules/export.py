@@ -56,6 +56,14 @@ class ServingModel(tf.Module):
         self._transform_layer = transform.transform_features_layer()
         self._task = task
 
+    @tf.function(input_signature=[])
+    def text_columns(self) -> tf.Tensor:
+        """Returns the names of the text columns in order, string[2].
+
+        A loaded signature has lost the order of its arguments.
+        """
+        return tf.constant(self._task.text_columns)
+
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Traces the signatures.
 

@@ -103,7 +103,9 @@ def choose_strategy(name: str) -> tf.distribute.Strategy:
     )
 
 
-def build_optimizer(config: TrainerConfig, train_steps: int) -> tf_keras.optimizers.Optimizer:
+def build_optimizer(
+    config: TrainerConfig, train_steps: int
+) -> tf_keras.optimizers.Optimizer:
     """Builds AdamW with warmup and linear decay to 0 (Devlin et al. 2018, A.2).
 
     Args:

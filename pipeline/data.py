@@ -220,10 +220,13 @@ def _tfds_tables(
 
     def rows(split: str) -> Iterator[tuple[str, Row]]:
         for index, example in enumerate(tfds.as_numpy(splits[split])):
-            yield f"{name} {split} {index}", {
-                key: value.decode() if isinstance(value, bytes) else str(value)
-                for key, value in example.items()
-            }
+            yield (
+                f"{name} {split} {index}",
+                {
+                    key: value.decode() if isinstance(value, bytes) else str(value)
+                    for key, value in example.items()
+                },
+            )
 
     tables: dict[str, Iterator[tuple[str, Row]] | None] = {}
     for split in splits:

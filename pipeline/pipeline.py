@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import modules  # noqa: F401 (sets the environment before TensorFlow is imported)
+from tfx import v1 as tfx
+
 from components.champion import LatestBlessedOtherModelStrategy
 from components.data_gate import DataGate
 from components.pusher import AtomicPusher
@@ -11,7 +12,6 @@ from pipeline import fingerprint
 from pipeline.config import Config
 from pipeline.paths import OutputPaths
 from pipeline.resolve import ResolvedInputs
-from tfx import v1 as tfx
 
 PREPROCESSING_FN = "modules.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn"

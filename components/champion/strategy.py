@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ml_metadata as mlmd
-from tfx import types, v1 as tfx
+from tfx import types
+from tfx import v1 as tfx
 
 MODEL = "model"
 BLESSING = "model_blessing"

@@ -33,7 +33,7 @@ class DataVerdict(tfx.dsl.Artifact):
 
 
 @tfx.dsl.components.component(use_beam=True)
-def DataGate(  # noqa: N802 (a component is named like a class)
+def DataGate(
     examples: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Examples],
     schema: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Schema],
     anomalies: tfx.dsl.components.InputArtifact[
@@ -70,7 +70,7 @@ def DataGate(  # noqa: N802 (a component is named like a class)
     for split in splits:
         for column, info in _read_anomalies(anomalies, split):
             text = f"{split}: {column}: {info.short_description}: {info.description}"
-            if set(reason.type for reason in info.reason) <= _HARMLESS:
+            if {reason.type for reason in info.reason} <= _HARMLESS:
                 notes.append(text)
             else:
                 shown = _show_examples(patterns[split], contract, column, id_column)
@@ -162,9 +162,8 @@ def _find_empty_texts(
                     >> beam.combiners.Sample.FixedSizePerKey(EXAMPLES_SHOWN),
                 )
                 | f"Join[{split}]" >> beam.CoGroupByKey()
-                | f"Show[{split}]" >> beam.MapTuple(
-                    functools.partial(_show_empty_texts, split)
-                )
+                | f"Show[{split}]"
+                >> beam.MapTuple(functools.partial(_show_empty_texts, split))
                 | f"Write[{split}]"
                 >> beam.io.WriteToText(f"{output}-{split}", num_shards=1)
             )

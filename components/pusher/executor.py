@@ -22,7 +22,7 @@ VERSION_KEY = "version"
 class Executor(executor.Executor):
     """Copies a blessed model beside the live versions, then renames it into place."""
 
-    def Do(  # noqa: N802 (TFX's name)
+    def Do(
         self,
         input_dict: dict[str, list[types.Artifact]],
         output_dict: dict[str, list[types.Artifact]],

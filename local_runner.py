@@ -1,0 +1,26 @@
+"""Runs the embedded default on this machine; what `tfx ... --engine=local` loads.
+
+The settings are those of `configs/sample.yaml`, or of the recipe that the environment
+variable BERT_PIPELINE_CONFIG names. `python -m pipeline run` does the same with
+progress and a report.
+"""
+
+import os
+
+from pipeline.config import load_config
+from pipeline.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.pipeline import create_pipeline
+from pipeline.resolve import resolve_inputs
+from tfx import v1 as tfx
+
+
+def run() -> None:
+    """Runs the pipeline, or lets the `tfx` command compile it."""
+    config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
+    paths = OutputPaths.of(config)
+    inputs = resolve_inputs(config, paths)
+    tfx.orchestration.LocalDagRunner().run(create_pipeline(config, inputs, paths))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,176 @@
+"""The command line: `python -m pipeline`, or `bert-pipeline`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from modules import environment
+from pipeline import config as config_lib
+from pipeline.errors import UsageError
+from pipeline.paths import DEFAULT_CONFIG, OutputPaths
+
+if TYPE_CHECKING:
+    from pipeline.report import RunReport
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_REFUSED = 3
+
+_CONFIG_OPTION = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_CONFIG,
+    show_default="configs/sample.yaml",
+    help="Recipe to run.",
+)
+_SET_OPTION = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting, as trainer.epochs=2. May be repeated.",
+)
+
+
+class _Commands(click.Group):
+    """Turns errors a user can mend into one message and exit status 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            Console(stderr=True).print(f"error: {error}", markup=False, style="red")
+            ctx.exit(EXIT_USAGE)
+
+
+@click.group(cls=_Commands)
+@click.version_option(package_name="bert-fine-tuning-pipeline")
+def main() -> None:
+    r"""Fine-tune a pre-trained BERT on sentence pairs, and ship what passes.
+
+    \b
+    Exit status: 0 done; 1 a failure; 2 bad usage, settings or data;
+    3 the model was refused.
+    """
+
+
+@main.command()
+@_CONFIG_OPTION
+@click.option("--data", metavar="DIR", help="TSV or TFRecord splits, or tfds:NAME.")
+@click.option("--encoder", metavar="DIR", help="Pre-trained encoder.")
+@click.option("--output", metavar="DIR", help="Where everything is written.")
+@_SET_OPTION
+def run(
+    config_file: Path,
+    data: str | None,
+    encoder: str | None,
+    output: str | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Run the whole pipeline on this machine."""
+    overrides = dict(config_lib.parse_override(text) for text in settings)
+    options = {"data.source": data, "output": output}
+    overrides |= {key: value for key, value in options.items() if value is not None}
+    if encoder is not None:
+        # The recipe's checksum is of the recipe's weights.
+        overrides |= {"encoder.source": encoder, "encoder.sha256": None}
+    config = config_lib.load_config(config_file, overrides)
+    # A descriptor of its own: those of the process go to the log while it runs.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
+        console = Console(file=terminal)
+        from pipeline import local
+
+        try:
+            report = local.run_locally(config, console)
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 (its traceback is in the log)
+            console.print(f"failed: {type(error).__name__}: {error}", markup=False)
+            console.print(f"the log is in {OutputPaths.of(config).root / 'runs'}")
+            sys.exit(EXIT_FAILURE)
+        sys.exit(_show(report, console))
+
+
+@main.command("prepare-data")
+@click.argument("source")
+@click.argument("destination")
+@_CONFIG_OPTION
+@_SET_OPTION
+def prepare_data(
+    source: str, destination: str, config_file: Path, settings: tuple[str, ...]
+) -> None:
+    """Write SOURCE as TFRecords to DESTINATION, a new directory.
+
+    SOURCE is a directory with train.tsv, eval.tsv (or validation.tsv, dev.tsv) and
+    maybe test.tsv, or tfds:NAME. The recipe's task names the columns.
+    """
+    overrides = dict(config_lib.parse_override(text) for text in settings)
+    task = config_lib.load_config(config_file, overrides).task
+    environment.silence_start_up()
+    from pipeline import data
+
+    data.prepare(source, destination, task, click.echo)
+
+
+@main.command()
+@click.option("--model", required=True, metavar="DIR", help="A pushed model.")
+@click.option("--pair", nargs=2, multiple=True, metavar="A B", help="Two texts.")
+@click.option("--input", "source", metavar="FILE", help="Pairs, .tsv or .jsonl.")
+@click.option("--output", "destination", metavar="FILE", help=".tsv or .jsonl.")
+def predict(
+    model: str,
+    pair: tuple[tuple[str, str], ...],
+    source: str | None,
+    destination: str | None,
+) -> None:
+    """Classify pairs with a pushed model."""
+    if bool(pair) == bool(source):
+        raise UsageError("give pairs with --pair A B, or a file with --input FILE")
+    if source and not destination:
+        raise UsageError("--input needs --output FILE, for the predictions")
+    environment.silence_start_up()
+    from pipeline import prediction
+
+    if source and destination:
+        count = prediction.predict_file(model, source, destination)
+        click.echo(f"{count} predictions written to {destination}")
+        return
+    table = Table("text", "text", "class", "probability")
+    for row in prediction.predict_pairs(model, list(pair)):
+        table.add_row(*row.texts, row.class_name, f"{row.probability:.3f}")
+    Console().print(table)
+
+
+def _show(report: RunReport, console: Console) -> int:
+    components = Table("component", "seconds", "")
+    for component in report.components:
+        state = "cached" if component.cached else "run"
+        components.add_row(component.name, f"{component.seconds:.1f}", state)
+    console.print(components)
+    metrics = Table("metric", "candidate", "champion", "threshold", "at most below", "")
+    for metric in report.metrics:
+        values = (metric.champion, metric.threshold, metric.max_regression)
+        bounded = metric.threshold is not None or metric.max_regression is not None
+        metrics.add_row(
+            metric.name,
+            f"{metric.candidate:.4g}",
+            *("" if value is None else f"{value:.4g}" for value in values),
+            ("failed" if metric.failures else "passed") if bounded else "",
+        )
+    console.print(metrics)
+    failures = [text for metric in report.metrics for text in metric.failures]
+    if report.pushed is None:
+        reasons = "; ".join(failures)
+        console.print(f"refused: {reasons}", markup=False, soft_wrap=True)
+        return EXIT_REFUSED
+    console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
+    return 0

@@ -1,0 +1,157 @@
+"""Runs the pipeline on this machine and tells a person how it goes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import logging as absl_logging
+from rich.console import Console
+
+from pipeline.config import Config
+from pipeline.errors import UsageError
+from pipeline.paths import OutputPaths
+
+if TYPE_CHECKING:
+    from pipeline.report import RunReport
+
+# LocalDagRunner tells of its components by these two messages.
+_RUNNING = "Component %s is running."
+_FINISHED = "Component %s is finished."
+
+
+def run_locally(config: Config, console: Console) -> RunReport:
+    """Runs the pipeline in this process.
+
+    Args:
+      config: The settings. They are stored with the run.
+      console: Where progress is shown. Everything that TensorFlow, TFX and Beam print
+        goes to the run's log file.
+
+    Returns:
+      What the run did.
+
+    Raises:
+      UsageError: A source or the data does not fit; nothing after it was run.
+    """
+    paths = OutputPaths.of(config)
+    started = datetime.datetime.now()
+    record = paths.run(started.strftime("%Y%m%d-%H%M%S-%f"))
+    record.mkdir(parents=True)
+    (record / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+    log = record / "run.log"
+    console.print(f"run record {record}", style="dim", soft_wrap=True)
+    with redirect_output(log), console.status("starting TensorFlow and TFX") as status:
+        progress = ProgressHandler(console, status)
+        with progress.attached():
+            _run(config, paths, console)
+        from pipeline.report import read_report
+
+        return read_report(config, paths)
+
+
+def _run(config: Config, paths: OutputPaths, console: Console) -> None:
+    from tfx import v1 as tfx
+
+    from components.data_gate import DataAnomaliesError
+    from pipeline.pipeline import create_pipeline
+    from pipeline.resolve import resolve_inputs
+
+    inputs = resolve_inputs(config, paths, lambda line: console.print(line))
+    dag = create_pipeline(config, inputs, paths)
+    try:
+        tfx.orchestration.LocalDagRunner().run(dag)
+    except DataAnomaliesError as error:
+        raise UsageError(str(error)) from error
+
+
+@contextlib.contextmanager
+def redirect_output(log: Path) -> Iterator[None]:
+    """Sends what this process prints to a file, the C++ side's output included.
+
+    Args:
+      log: The file. Python's logging goes there too.
+    """
+    saved = [os.dup(descriptor) for descriptor in (1, 2)]
+    handler = logging.FileHandler(log)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    )
+    logging.getLogger().addHandler(handler)
+    try:
+        with open(log, "ab", buffering=0) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            for descriptor in (1, 2):
+                os.dup2(file.fileno(), descriptor)
+            yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for descriptor, copy in zip((1, 2), saved, strict=True):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+class ProgressHandler(logging.Handler):
+    """Shows the log records that tell a person how the run goes.
+
+    Components come and go by LocalDagRunner's records; the lines of `modules` (the
+    training's steps) are shown as they are.
+    """
+
+    _LOGGERS = ("absl", "modules")
+
+    def __init__(self, console: Console, status) -> None:  # type: ignore[no-untyped-def]
+        """Keeps where to show it.
+
+        Args:
+          console: Finished components are printed there, a line each.
+          status: A `rich.status.Status` that names the one that runs.
+        """
+        super().__init__(logging.INFO)
+        self._console = console
+        self._status = status
+        self._component = ""
+        self._started = 0.0
+
+    @contextlib.contextmanager
+    def attached(self) -> Iterator[None]:
+        """Listens for as long as the context is open."""
+        loggers = [logging.getLogger(name) for name in self._LOGGERS]
+        verbosity = absl_logging.get_verbosity()
+        # absl restores the level that it was told of itself.
+        absl_logging.set_verbosity(absl_logging.INFO)
+        for logger in loggers:
+            logger.addHandler(self)
+            logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            absl_logging.set_verbosity(verbosity)
+            for logger in loggers:
+                logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Shows one record, if it is for people."""
+        if record.msg == _RUNNING:
+            self._component = str(record.args[0]) if record.args else ""
+            self._started = time.monotonic()
+            self._status.update(self._component)
+        elif record.msg == _FINISHED:
+            seconds = time.monotonic() - self._started
+            self._console.print(f"[green]✓[/] {self._component} {seconds:.1f} s")
+        elif record.name.startswith("modules"):
+            message = record.getMessage()
+            self._status.update(f"{self._component}: {message}")
+            if not self._console.is_terminal or record.levelno > logging.INFO:
+                self._console.print(f"  {message}")

@@ -1,0 +1,1 @@
+"""Synthetic sentence pairs for paraphrase classification, and their generator."""

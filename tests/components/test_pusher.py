@@ -1,0 +1,132 @@
+"""Pushing: whole or not at all, and never in another's place."""
+
+import os
+
+import pytest
+from tfx import v1 as tfx
+from tfx.components.evaluator import constants
+from tfx.orchestration.portable import data_types
+from tfx.utils import proto_utils
+
+from components.pusher import executor, versions
+from components.pusher.driver import Driver
+
+
+def write_model(directory, identity=b"a"):
+    os.makedirs(directory / "variables")
+    (directory / "saved_model.pb").write_bytes(b"graph")
+    (directory / "fingerprint.pb").write_bytes(identity)
+    (directory / "variables" / "variables.index").write_bytes(b"weights")
+    return directory
+
+
+@pytest.fixture
+def push(tmp_path):
+    """Runs driver and executor on a model; the PushedModel artifact."""
+
+    def push(model, blessed=True):
+        artifact = tfx.types.standard_artifacts.Model()
+        artifact.uri = str(model)
+        blessing = tfx.types.standard_artifacts.ModelBlessing()
+        blessing.uri = str(tmp_path / "blessing")
+        blessing.set_int_custom_property(
+            constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(blessed)
+        )
+        inputs = {"model": [artifact], "model_blessing": [blessing]}
+        destination = tfx.proto.PushDestination(
+            filesystem=tfx.proto.PushDestination.Filesystem(
+                base_directory=str(tmp_path / "serving")
+            )
+        )
+        properties = {"push_destination": proto_utils.proto_to_json(destination)}
+        info = data_types.ExecutionInfo(
+            input_dict=inputs, exec_properties=properties, output_dict={}
+        )
+        driven = Driver(None).run(info).exec_properties["version"].string_value
+        pushed = tfx.types.standard_artifacts.PushedModel()
+        pushed.uri = str(tmp_path / "pushed")
+        executor.Executor().Do(
+            inputs, {"pushed_model": [pushed]}, {**properties, "version": driven}
+        )
+        return pushed
+
+    return push
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model where TFX's Trainer writes one."""
+    return write_model(tmp_path / "trained" / "Format-Serving").parent
+
+
+def served(tmp_path):
+    return sorted(p.name for p in (tmp_path / "serving").glob("*"))
+
+
+def test_blessed_model_appears_as_a_version(push, model, tmp_path):
+    pushed = push(model)
+    (version,) = served(tmp_path)
+    assert pushed.get_int_custom_property("pushed") == 1
+    destination = pushed.get_string_custom_property("pushed_destination")
+    assert destination == str(tmp_path / "serving" / version)
+    assert (tmp_path / "serving" / version / "variables" / "variables.index").exists()
+
+
+def test_model_that_is_not_blessed_leaves_no_trace(push, model, tmp_path):
+    pushed = push(model, blessed=False)
+    assert pushed.get_int_custom_property("pushed") == 0
+    assert served(tmp_path) == []
+
+
+def test_next_model_gets_a_higher_version_and_the_previous_one_stays(
+    push, model, tmp_path
+):
+    push(model)
+    (first,) = served(tmp_path)
+    other = write_model(tmp_path / "other" / "Format-Serving", b"b").parent
+    push(other)
+    assert len(served(tmp_path)) == 2
+    newest = str(versions.newest_version(str(tmp_path / "serving")))
+    assert int(newest) > int(first)
+    assert versions.is_same_model(
+        str(other / "Format-Serving"), str(tmp_path / "serving" / newest)
+    )
+
+
+def test_model_that_is_live_already_is_not_pushed_again(push, model, tmp_path):
+    push(model)
+    before = served(tmp_path)
+    push(model)
+    assert served(tmp_path) == before
+
+
+def test_push_that_dies_half_way_shows_nothing_and_the_next_one_completes(
+    push, model, tmp_path, monkeypatch
+):
+    def die(source, target, *_, **__):
+        os.makedirs(target)
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executor.io_utils, "copy_dir", die)
+        with pytest.raises(OSError, match="no space left"):
+            push(model)
+    assert versions.newest_version(str(tmp_path / "serving")) is None
+    push(model)
+    newest = versions.newest_version(str(tmp_path / "serving"))
+    assert (tmp_path / "serving" / str(newest) / "saved_model.pb").exists()
+
+
+def test_watcher_never_sees_half_a_model(push, model, tmp_path, monkeypatch):
+    """While the copy goes on, no version exists that a server could load."""
+    seen = []
+    copy = executor.io_utils.copy_dir
+
+    def watched(source, target, *args, **kwargs):
+        copy(source, target, *args, **kwargs)
+        seen.append(versions.newest_version(str(tmp_path / "serving")))
+
+    monkeypatch.setattr(executor.io_utils, "copy_dir", watched)
+    push(model)
+    assert seen == [None]
+    assert versions.newest_version(str(tmp_path / "serving")) is not None

@@ -1,0 +1,218 @@
+"""Whole pipelines with a tiny encoder on a handful of pairs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+from pipeline.config import load_config
+from pipeline.errors import UsageError
+from pipeline.local import run_locally
+from pipeline.paths import REPOSITORY, OutputPaths
+from tests import tiny
+
+pytestmark = pytest.mark.e2e
+
+DATA = [
+    "ImportExampleGen",
+    "ImportSchemaGen",
+    "StatisticsGen",
+    "ExampleValidator",
+    "SchemaGen",
+    "DataGate",
+]
+MODEL = ["Trainer", "Evaluator", "AtomicPusher"]
+EVERYTHING = [*DATA, "Transform", *MODEL]
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """A recipe that any model passes."""
+    return tiny.write_config(
+        tmp_path / "recipe.yaml", evaluator={"thresholds": {"accuracy": 0.0}}
+    )
+
+
+@pytest.fixture
+def run(recipe, console):
+    """Runs the recipe with overrides; the components that were not cached."""
+
+    def run(**overrides):
+        config = load_config(
+            recipe, {key.replace("__", "."): value for key, value in overrides.items()}
+        )
+        report = run_locally(config, console)
+        # A resolver only looks up artifacts, which TFX does anew for every run.
+        ran = [c.name for c in report.components if not c.cached]
+        return report, [name for name in ran if name != "Champion"]
+
+    return run
+
+
+def command_line(*arguments, cwd=REPOSITORY):
+    environment = {**os.environ, "PYTHONPATH": str(cwd)}
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline", *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def classify(model, first, second):
+    loaded = tf.saved_model.load(str(model))
+    signature = loaded.signatures["serving_default"]
+    return signature(sentence1=tf.constant(first), sentence2=tf.constant(second))
+
+
+def test_unchanged_pipeline_runs_once_and_every_edit_reruns_what_depends_on_it(
+    run, recipe, tmp_path
+):
+    first, ran = run()
+    assert sorted(ran) == sorted(EVERYTHING)
+    assert first.pushed is not None
+    assert first.metrics[0].champion is None
+
+    again, ran = run()
+    assert ran == []
+    assert again.pushed == first.pushed
+
+    second, ran = run(trainer__learning_rate=0.002)
+    assert ran == MODEL
+    assert second.pushed != first.pushed
+    assert Path(first.pushed).is_dir()  # the previous version stays servable
+    accuracy = {m.name: m for m in second.metrics}["accuracy"]
+    assert accuracy.champion == {m.name: m for m in first.metrics}["accuracy"].candidate
+
+    weights = tiny.write_encoder(tmp_path / "other", seed=1) / "model.safetensors"
+    shutil.copy(weights, tmp_path / "encoder")
+    _, ran = run(trainer__learning_rate=0.002)
+    assert ran == MODEL
+
+    with open(tmp_path / "data" / "train.tsv", "a") as file:
+        file.write("900\t1\tThe cat.\tA cat!\n")
+    _, ran = run(trainer__learning_rate=0.002)
+    assert sorted(ran) == sorted(set(EVERYTHING) - {"ImportSchemaGen"})
+
+    _, ran = run(trainer__learning_rate=0.002, evaluator__split="test")
+    assert ran == ["Evaluator", "AtomicPusher"]
+
+
+def test_deleted_push_is_pushed_again_without_training(run):
+    first, _ = run()
+    shutil.rmtree(first.pushed)
+    again, ran = run()
+    assert ran == ["AtomicPusher"]
+    assert Path(again.pushed, "saved_model.pb").is_file()
+
+
+def test_return_to_an_earlier_setting_serves_the_earlier_model_again(run):
+    first, _ = run()
+    second, _ = run(trainer__seed=1)
+    assert second.pushed != first.pushed
+    third, ran = run()
+    assert "Trainer" not in ran
+    assert int(Path(third.pushed).name) > int(Path(second.pushed).name)
+    expected = classify(first.pushed, ["The cat."], ["A dog."])["logits"]
+    found = classify(third.pushed, ["The cat."], ["A dog."])["logits"]
+    assert tf.reduce_all(expected == found)
+
+
+def test_edit_in_modules_reruns_what_imports_it(recipe, tmp_path):
+    copy = tmp_path / "repository"
+    for package in ("pipeline", "components", "modules", "configs"):
+        shutil.copytree(REPOSITORY / package, copy / package)
+    assert command_line("run", "--config", recipe, cwd=copy).returncode == 0
+    with open(copy / "modules" / "export.py", "a") as file:
+        file.write("# an edit\n")
+    finished = command_line("run", "--config", recipe, cwd=copy)
+    assert finished.returncode == 0, finished.stdout
+    states = {
+        line.split("│")[1].strip(): line.split("│")[3].strip()
+        for line in finished.stdout.splitlines()
+        if line.endswith("│") and ("cached" in line or " run " in line)
+    }
+    assert states["Transform"] == "cached"
+    assert {states[name] for name in MODEL} == {"run"}
+
+
+def test_refused_model_exits_3_with_its_metric_and_leaves_the_served_one(run, recipe):
+    first, _ = run()
+    bound = "evaluator.thresholds={accuracy: 0.999}"
+    finished = command_line("run", "--config", recipe, "--set", bound)
+    assert finished.returncode == 3, finished.stdout
+    last = finished.stdout.splitlines()[-1]
+    assert last.startswith("refused: accuracy is 0.")
+    assert last.endswith("the threshold is 0.9990")
+    served = OutputPaths.of(load_config(recipe)).pushed
+    assert [str(path) for path in served.iterdir()] == [first.pushed]
+
+
+def test_first_run_exits_0_and_its_last_line_names_what_was_pushed(recipe, tmp_path):
+    finished = command_line("run", "--config", recipe)
+    assert finished.returncode == 0, finished.stdout
+    assert finished.stderr == ""
+    for name in EVERYTHING:
+        assert f"✓ {name}" in finished.stdout
+    assert "step 3/3 loss" in finished.stdout
+    pushed = finished.stdout.splitlines()[-1].removeprefix("pushed ")
+    (record,) = (tmp_path / "output" / "runs").iterdir()
+    assert load_config(record / "config.yaml") == load_config(recipe)
+    assert (record / "run.log").stat().st_size > 0
+
+    shown = command_line("predict", "--model", pushed, "--pair", "A cat.", "The cat!")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr == ""
+    assert "equivalent" in shown.stdout
+
+    output = tmp_path / "predictions.jsonl"
+    table = tmp_path / "data" / "test.tsv"
+    served = Path(pushed).parent
+    written = command_line(
+        "predict", "--model", served, "--input", table, "--output", output
+    )
+    assert written.returncode == 0, written.stderr
+    assert len(output.read_text().splitlines()) == 48
+
+
+BAD_ROWS = {
+    "label out of its domain": (
+        "901\t7\tThe cat.\tA cat.\n",
+        ["train: label: Out-of-range values", "idx 901: [7]"],
+    ),
+    "empty text": (
+        "902\t1\t \tA cat.\n903\t1\t\tA cat.\n",
+        ["train: sentence1: Empty text: in 2 examples (rows 902, 903)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("row, expected", BAD_ROWS.values(), ids=BAD_ROWS)
+def test_bad_data_stop_the_pipeline_before_transform(
+    run, recipe, tmp_path, row, expected
+):
+    with open(tmp_path / "data" / "train.tsv", "a") as file:
+        file.write(row)
+    with pytest.raises(UsageError) as caught:
+        run()
+    for text in expected:
+        assert text in str(caught.value)
+    assert not (tmp_path / "output" / "artifacts" / "Transform").exists()
+
+
+def test_bad_data_exit_2_and_mended_data_go_on(recipe, tmp_path):
+    table = tmp_path / "data" / "eval.tsv"
+    good = table.read_text()
+    table.write_text(good + "904\t-3\tThe cat.\tA cat.\n")
+    finished = command_line("run", "--config", recipe)
+    assert finished.returncode == 2
+    assert "eval: label: Out-of-range values" in finished.stderr
+    table.write_text(good)
+    assert command_line("run", "--config", recipe).returncode == 0

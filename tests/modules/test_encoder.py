@@ -1,0 +1,238 @@
+"""Pre-trained weights: every tensor accounted for, outputs equal to a reference."""
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file
+
+from modules import encoder as encoder_lib
+from modules import environment, preprocessing
+from pipeline.config import load_config
+from pipeline.encoder_source import resolve_encoder
+from pipeline.errors import UsageError
+from pipeline.paths import DEFAULT_CONFIG
+from tests import tiny
+
+SENTENCES = [
+    "Amrozi accused his brother of deliberately distorting his evidence.",
+    "The company's shares rose 2.5% to $21.51 on Friday!",
+    "Short.",
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fast_tracing():
+    environment.keep_autograph_out_of_keras()
+
+
+def reference_forward(tensors, config, word_ids, mask, type_ids):
+    """The BERT encoder in NumPy (Devlin et al. 2018; Vaswani et al. 2017)."""
+    heads, hidden = config["num_attention_heads"], config["hidden_size"]
+
+    def dense(x, name):
+        return x @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
+        return x * tensors[f"{name}.weight"] + tensors[f"{name}.bias"]
+
+    def split(x):
+        return x.reshape(*x.shape[:2], heads, hidden // heads).transpose(0, 2, 1, 3)
+
+    erf = np.vectorize(math.erf)
+    x = tensors["embeddings.word_embeddings.weight"][word_ids]
+    x = x + tensors["embeddings.token_type_embeddings.weight"][type_ids]
+    x = x + tensors["embeddings.position_embeddings.weight"][: word_ids.shape[1]]
+    x = norm(x, "embeddings.LayerNorm")
+    for layer in range(config["num_hidden_layers"]):
+        name = f"encoder.layer.{layer}"
+        query, key, value = (
+            split(dense(x, f"{name}.attention.self.{part}"))
+            for part in ("query", "key", "value")
+        )
+        scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(hidden // heads)
+        scores = np.where(mask[:, None, None, :] == 1, scores, -1e9)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = weights / weights.sum(-1, keepdims=True)
+        context = (weights @ value).transpose(0, 2, 1, 3).reshape(x.shape)
+        x = norm(
+            x + dense(context, f"{name}.attention.output.dense"),
+            f"{name}.attention.output.LayerNorm",
+        )
+        inner = dense(x, f"{name}.intermediate.dense")
+        inner = inner * (1 + erf(inner / np.sqrt(2))) / 2
+        x = norm(x + dense(inner, f"{name}.output.dense"), f"{name}.output.LayerNorm")
+    return x
+
+
+def restored(directory):
+    encoder = encoder_lib.open_encoder(str(directory))
+    model = encoder_lib.build_encoder(encoder, dropout=0.1)
+    encoder_lib.restore_encoder(model, encoder)
+    return encoder, model
+
+
+def inputs_of(encoder, first, second):
+    segments = [tf.constant(first), tf.constant(second)]
+    packed = preprocessing.pack_pairs(
+        *preprocessing.tokenize(segments, encoder.vocab_file),
+        max_seq_length=64,
+        special_token_ids=preprocessing.special_token_ids(encoder.vocab_file),
+    )
+    return preprocessing.pad_inputs(packed["input_word_ids"], packed["input_type_ids"])
+
+
+def assert_equals_reference(directory, first, second):
+    encoder, model = restored(directory)
+    inputs = inputs_of(encoder, first, second)
+    found = model(inputs, training=False)["sequence_output"].numpy()
+    expected = reference_forward(
+        load_file(encoder.weights_file),
+        encoder.config,
+        *(inputs[name].numpy() for name in ("input_word_ids", "input_mask")),
+        inputs["input_type_ids"].numpy(),
+    )
+    real = inputs["input_mask"].numpy() == 1
+    np.testing.assert_allclose(found[real], expected[real], atol=1e-4)
+
+
+def test_minilm_outputs_on_real_sentences_equal_a_numpy_forward_pass():
+    resolved = resolve_encoder(load_config(DEFAULT_CONFIG))
+    assert_equals_reference(resolved.directory, SENTENCES, SENTENCES[::-1])
+
+
+def test_tiny_outputs_equal_a_numpy_forward_pass(tmp_path):
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    assert_equals_reference(directory, ["the cat sees", "a dog"], ["a tree .", "the"])
+
+
+def test_minilm_pooler_is_untrained_and_initialized_anew():
+    resolved = resolve_encoder(load_config(DEFAULT_CONFIG))
+    encoder, model = restored(resolved.directory)
+    stored = load_file(encoder.weights_file)["pooler.dense.weight"]
+    kernel, bias = model.pooler_layer.get_weights()
+    assert not np.allclose(kernel, stored.T)
+    assert 0.015 < kernel.std() < 0.025
+    assert not bias.any()
+
+
+def test_trained_pooler_is_restored(tmp_path):
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    _, model = restored(directory)
+    kernel, bias = model.pooler_layer.get_weights()
+    tensors = tiny.hugging_face_tensors()
+    np.testing.assert_array_equal(kernel, tensors["pooler.dense.weight"].T)
+    np.testing.assert_array_equal(bias, tensors["pooler.dense.bias"])
+
+
+def test_every_variable_of_the_encoder_changes_when_it_is_restored(tmp_path):
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    encoder = encoder_lib.open_encoder(str(directory))
+    model = encoder_lib.build_encoder(encoder, dropout=0.0)
+    before = [variable.numpy() for variable in model.variables]
+    encoder_lib.restore_encoder(model, encoder)
+    for variable, old in zip(model.variables, before, strict=True):
+        assert not np.array_equal(variable.numpy(), old), variable.name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"encoder.layer.1.output.dense.bias": None},
+            r"missing encoder\.layer\.1\.output\.dense\.bias",
+        ),
+        ({"cls.bias": np.zeros(3, np.float32)}, r"unexpected cls\.bias"),
+        (
+            {"embeddings.position_embeddings.weight": np.ones((32, 16), np.float32)},
+            r"position_embeddings\.weight has shape \(32, 16\)",
+        ),
+        (
+            {"encoder.layer.0.output.dense.weight": np.ones((32, 16), np.float32)},
+            r"output\.dense\.weight has shape \(16, 32\)",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_by_name(tmp_path, changes, message):
+    directory = tiny.write_encoder(tmp_path / "encoder", **changes)
+    with pytest.raises(encoder_lib.EncoderError, match=message):
+        restored(directory)
+
+
+def model_garden_directory(directory):
+    """Writes the tiny encoder as the Model Garden stores its checkpoints."""
+    source = tiny.write_encoder(directory / "hugging_face")
+    target = directory / "model_garden"
+    target.mkdir()
+    _, model = restored(source)
+    (target / "vocab.txt").write_text((source / "vocab.txt").read_text())
+    (target / "bert_config.json").write_text((source / "config.json").read_text())
+    tf.train.Checkpoint(encoder=model).write(str(target / "bert_model.ckpt"))
+    return target, model
+
+
+def test_model_garden_checkpoint_restores_every_variable(tmp_path):
+    directory, written = model_garden_directory(tmp_path)
+    _, model = restored(directory)
+    for found, expected in zip(model.variables, written.variables, strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_model_garden_checkpoint_of_another_size_is_refused(tmp_path):
+    directory, _ = model_garden_directory(tmp_path)
+    config = {**tiny.CONFIG, "num_hidden_layers": 3}
+    (directory / "bert_config.json").write_text(json.dumps(config))
+    with pytest.raises(encoder_lib.EncoderError, match=r"bert_model\.ckpt does not fit"):
+        restored(directory)
+
+
+@pytest.mark.parametrize("absent", ["vocab.txt", "config.json", "model.safetensors"])
+def test_directory_without_a_file_is_refused_by_its_name(tmp_path, absent):
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    (directory / absent).unlink()
+    with pytest.raises(encoder_lib.EncoderError, match=absent):
+        encoder_lib.open_encoder(str(directory))
+
+
+def test_vocabulary_of_another_size_is_refused(tmp_path):
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    with open(directory / "vocab.txt", "a") as file:
+        file.write("more\n")
+    with pytest.raises(encoder_lib.EncoderError, match="vocab_size"):
+        encoder_lib.open_encoder(str(directory))
+
+
+def test_other_weights_than_the_recipes_are_refused(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(path, {"encoder.sha256": "0" * 64})
+    with pytest.raises(UsageError, match=r"has SHA-256 [0-9a-f]{64}, encoder\.sha256"):
+        resolve_encoder(config)
+
+
+def test_longer_sequences_than_the_encoder_has_positions_are_refused(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(path, {"preprocessing.max_seq_length": 65})
+    with pytest.raises(UsageError, match="65; the encoder .* allows 8 to 64"):
+        resolve_encoder(config)
+
+
+def test_package_that_is_not_installed_is_named(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(path, {"encoder.source": "package:no_such_package/model"})
+    with pytest.raises(UsageError, match="no_such_package is not installed"):
+        resolve_encoder(config)
+
+
+def test_default_encoder_comes_with_its_licence():
+    source = load_config(DEFAULT_CONFIG).encoder.source
+    package, _, path = source.removeprefix("package:").partition("/")
+    spec = importlib.util.find_spec(package)
+    directory = Path(spec.submodule_search_locations[0]) / path
+    assert "Apache License" in (directory / "LICENSE").read_text()
+    assert (directory / "NOTICE").is_file()

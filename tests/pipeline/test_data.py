@@ -1,0 +1,162 @@
+"""Pairs from text to TFRecords."""
+
+import pytest
+import tensorflow as tf
+
+from pipeline import data
+from pipeline.config import TaskConfig
+from pipeline.errors import UsageError
+from pipeline.paths import OutputPaths
+from tests import tiny
+
+TASK = TaskConfig()
+
+
+def read(directory, split):
+    files = tf.io.gfile.glob(f"{directory}/{split}/*.tfrecord.gz")
+    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
+    return [tf.train.Example.FromString(r) for r in records.as_numpy_iterator()]
+
+
+def values(example, column):
+    feature = example.features.feature[column]
+    return list(getattr(feature, feature.WhichOneof("kind")).value)
+
+
+def write(directory, **tables):
+    directory.mkdir()
+    for name, text in tables.items():
+        (directory / f"{name}.tsv").write_bytes(text.encode())
+    return str(directory)
+
+
+HEADER = "idx\tlabel\tsentence1\tsentence2\n"
+ROW = "7\t1\tone\ttwo\n"
+
+
+def test_every_row_becomes_an_example_with_its_texts_label_and_id(tmp_path):
+    source = tiny.write_tables(tmp_path / "text", rows=20)
+    counts = data.prepare(str(source), str(tmp_path / "records"), TASK)
+    assert counts == {"train": 20, "eval": 20, "test": 20}
+    examples = read(tmp_path / "records", "train")
+    for index, (label, first, second) in enumerate(tiny.pairs(20, seed=0)):
+        assert values(examples[index], "sentence1") == [first.encode()]
+        assert values(examples[index], "sentence2") == [second.encode()]
+        assert values(examples[index], "label") == [label]
+        assert values(examples[index], "idx") == [index]
+
+
+def test_double_quotes_and_control_characters_are_text(tmp_path):
+    row = '1\t0\t"The pie\x12 does not fit.\t"Unclosed\r\n'
+    source = write(tmp_path / "text", train=HEADER + row, dev=HEADER + ROW)
+    data.prepare(source, str(tmp_path / "records"), TASK)
+    (example,) = read(tmp_path / "records", "train")
+    assert values(example, "sentence1") == ['"The pie\x12 does not fit.'.encode()]
+    assert values(example, "sentence2") == [b'"Unclosed']
+
+
+@pytest.mark.parametrize("name", ["eval", "validation", "dev"])
+def test_split_names_of_others_are_understood(tmp_path, name):
+    source = write(tmp_path / "text", **{"train": HEADER + ROW, name: HEADER + ROW})
+    counts = data.prepare(source, str(tmp_path / "records"), TASK)
+    assert counts == {"train": 1, "eval": 1}
+
+
+def test_mrpc_as_glue_ships_it_with_its_own_header_and_unlabelled_test(tmp_path):
+    labelled = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\tone\ttwo\n"
+    unlabelled = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t5\t6\tone\ttwo\n"
+    source = write(tmp_path / "text", train=labelled, dev=labelled, test=unlabelled)
+    said = []
+    counts = data.prepare(source, str(tmp_path / "records"), TASK, said.append)
+    assert counts == {"train": 1, "eval": 1}
+    assert "test.tsv has no column label: left out" in said
+
+
+def test_labels_may_be_class_names(tmp_path):
+    row = "1\tequivalent\tone\ttwo\n2\tnot_equivalent\tone\ttwo\n"
+    source = write(tmp_path / "text", train=HEADER + row, eval=HEADER + ROW)
+    data.prepare(source, str(tmp_path / "records"), TASK)
+    examples = read(tmp_path / "records", "train")
+    assert [values(example, "label") for example in examples] == [[1], [0]]
+
+
+def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
+    task = TaskConfig(text_columns=["question", "answer"], label_column="good")
+    table = "question\tanswer\tgood\nwhy\tbecause\t1\nwho\tme\t0\n"
+    source = write(tmp_path / "text", train=table, eval=table)
+    data.prepare(source, str(tmp_path / "records"), task)
+    examples = read(tmp_path / "records", "train")
+    assert values(examples[1], "answer") == [b"me"]
+    assert [values(example, "idx") for example in examples] == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (HEADER + "1\t1\tonly one text\n", r"train\.tsv:2: 3 fields, the header has 4"),
+        (HEADER + ROW + "1\tyes\ta\tb\n", r"train\.tsv:3: label is 'yes'; allowed are"),
+        (HEADER + "x\t1\ta\tb\n", r"train\.tsv:2: idx is 'x', not a whole number"),
+        ("label\ttext\n1\ta\n", r"no column sentence1, sentence2; it has label, text"),
+        (HEADER, r"train\.tsv has no column sentence1, sentence2; it has no rows"),
+    ],
+)
+def test_malformed_table_is_refused_with_file_and_line_and_leaves_nothing(
+    tmp_path, train, message
+):
+    source = write(tmp_path / "text", train=train, eval=HEADER + ROW)
+    with pytest.raises(UsageError, match=message):
+        data.prepare(source, str(tmp_path / "records"), TASK)
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
+    source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
+    with open(f"{source}/train.tsv", "ab") as file:
+        file.write(b"1\t1\t\xff\xfe\tb\n")
+    with pytest.raises(UsageError, match=r"train\.tsv:.*utf-8"):
+        data.prepare(source, str(tmp_path / "records"), TASK)
+
+
+def test_missing_split_is_named_with_what_is_there(tmp_path):
+    source = write(tmp_path / "text", train=HEADER + ROW)
+    with pytest.raises(UsageError, match=r"no split eval .*it holds train\.tsv"):
+        data.prepare(source, str(tmp_path / "records"), TASK)
+
+
+def test_source_that_is_no_directory_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="absent is not a directory"):
+        data.prepare(str(tmp_path / "absent"), str(tmp_path / "records"), TASK)
+
+
+def test_existing_destination_is_never_overwritten(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    (tmp_path / "records").mkdir()
+    with pytest.raises(UsageError, match="exists; name a new directory"):
+        data.prepare(str(source), str(tmp_path / "records"), TASK)
+
+
+def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    first = data.resolve_examples(str(source), TASK, paths)
+    assert data.resolve_examples(str(source), TASK, paths) == first
+    with open(source / "train.tsv", "a") as file:
+        file.write("99\t1\tA cat.\tThe cat.\n")
+    assert data.resolve_examples(str(source), TASK, paths) != first
+
+
+def test_directory_of_records_is_taken_as_it_is(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    data.prepare(str(source), str(tmp_path / "records"), TASK)
+    found = data.resolve_examples(
+        str(tmp_path / "records"), TASK, OutputPaths(tmp_path / "output", "tiny")
+    )
+    assert found.directory == str(tmp_path / "records")
+    assert sorted(found.patterns) == ["eval", "test", "train"]
+    assert not (tmp_path / "output").exists()
+
+
+def test_tfds_without_a_network_says_what_to_do(tmp_path):
+    with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*--data DIR"):
+        data.prepare("tfds:glue/mrpc", str(tmp_path / "records"), TASK)
+    assert not any(tmp_path.iterdir())

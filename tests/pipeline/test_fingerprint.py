@@ -1,0 +1,52 @@
+"""Fingerprints change with what they are of, and with nothing else."""
+
+import sys
+
+import pytest
+
+from pipeline import fingerprint
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A first-party package of its own: a imports b, c is alone."""
+    root = tmp_path / "modules"
+    root.mkdir()
+    (root / "__init__.py").write_text("")
+    (root / "a.py").write_text("import os\nfrom modules import b\nf = b.g\n")
+    (root / "b.py").write_text("def g():\n    pass\n")
+    (root / "c.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [n for n in sys.modules if n.split(".")[0] == "modules"]:
+        monkeypatch.delitem(sys.modules, name)
+    return root
+
+
+def edit(path):
+    path.write_text(path.read_text() + "# an edit\n")
+
+
+@pytest.mark.parametrize(("edited", "changes"), [("a", True), ("b", True), ("c", False)])
+def test_code_changes_with_itself_and_what_it_imports(package, edited, changes):
+    before = fingerprint.of_code("modules.a.f")
+    assert before == fingerprint.of_code("modules.a")
+    edit(package / f"{edited}.py")
+    assert (fingerprint.of_code("modules.a.f") != before) == changes
+
+
+def test_training_depends_on_the_export_and_preprocessing_does_not():
+    from pipeline.pipeline import PREPROCESSING_FN, RUN_FN
+
+    assert fingerprint.of_code(RUN_FN) != fingerprint.of_code(PREPROCESSING_FN)
+
+
+def test_files_change_with_name_and_content_and_not_with_place_or_time(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("text")
+    first = fingerprint.of_files([tmp_path / "one" / "file"])
+    assert fingerprint.of_files([tmp_path / "two" / "file"]) == first
+    (tmp_path / "two" / "file").write_text("other")
+    assert fingerprint.of_files([tmp_path / "two" / "file"]) != first
+    (tmp_path / "one" / "file").rename(tmp_path / "one" / "renamed")
+    assert fingerprint.of_files([tmp_path / "one" / "renamed"]) != first

@@ -1,0 +1,128 @@
+"""A BERT of 2 layers and hidden 16, and pairs it can learn, for tests."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+LAYERS = 2
+HIDDEN = 16
+WORDS = (
+    "the a cat dog bird fish house tree river road sees likes eats finds big small "
+    "red blue old new , . ! ?"
+).split()
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "##ing"]
+CONFIG = {
+    "vocab_size": len(VOCAB),
+    "hidden_size": HIDDEN,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "initializer_range": 0.02,
+}
+
+
+def hugging_face_tensors(seed: int = 0) -> dict[str, np.ndarray]:
+    """Returns random weights under the names of a Hugging Face BERT."""
+    random = np.random.default_rng(seed)
+    inner = CONFIG["intermediate_size"]
+    shapes = {
+        "embeddings.word_embeddings.weight": (len(VOCAB), HIDDEN),
+        "embeddings.position_embeddings.weight": (64, HIDDEN),
+        "embeddings.token_type_embeddings.weight": (2, HIDDEN),
+        "embeddings.LayerNorm.weight": (HIDDEN,),
+        "embeddings.LayerNorm.bias": (HIDDEN,),
+        "pooler.dense.weight": (HIDDEN, HIDDEN),
+        "pooler.dense.bias": (HIDDEN,),
+    }
+    for layer in range(LAYERS):
+        prefix = f"encoder.layer.{layer}"
+        for name in ("query", "key", "value"):
+            shapes[f"{prefix}.attention.self.{name}.weight"] = (HIDDEN, HIDDEN)
+            shapes[f"{prefix}.attention.self.{name}.bias"] = (HIDDEN,)
+        for name, shape in (
+            ("attention.output.dense", (HIDDEN, HIDDEN)),
+            ("intermediate.dense", (inner, HIDDEN)),
+            ("output.dense", (HIDDEN, inner)),
+        ):
+            shapes[f"{prefix}.{name}.weight"] = shape
+            shapes[f"{prefix}.{name}.bias"] = shape[:1]
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            shapes[f"{prefix}.{name}.weight"] = (HIDDEN,)
+            shapes[f"{prefix}.{name}.bias"] = (HIDDEN,)
+    return {
+        name: random.normal(scale=0.3, size=shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+def write_encoder(directory: Path, seed: int = 0, **changes: object) -> Path:
+    """Writes a Hugging Face folder of the tiny encoder.
+
+    Args:
+      directory: A new directory.
+      seed: Seed of the weights.
+      **changes: Tensors to put in the place of the random ones; None leaves one out.
+    """
+    directory.mkdir(parents=True)
+    tensors = {**hugging_face_tensors(seed), **changes}
+    tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    save_file(tensors, directory / "model.safetensors")
+    (directory / "config.json").write_text(json.dumps(CONFIG))
+    (directory / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    return directory
+
+
+def pairs(rows: int, seed: int = 0) -> list[tuple[int, str, str]]:
+    """Returns pairs whose label is 1 where both texts name the same animal."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(rows):
+        first, second = random.choice(["cat", "dog", "bird", "fish"], size=2)
+        if random.random() < 0.5:
+            second = first
+        verb, thing = random.choice(["sees", "likes"]), random.choice(["tree", "road"])
+        texts = (f"The {first} {verb} the {thing}.", f"A {second} {verb} a {thing}!")
+        found.append((int(first == second), *texts))
+    return found
+
+
+def write_tables(
+    directory: Path, rows: int = 48, splits: tuple[str, ...] = ("train", "eval", "test")
+) -> Path:
+    """Writes the pairs as TSV splits."""
+    directory.mkdir(parents=True)
+    for seed, split in enumerate(splits):
+        lines = ["idx\tlabel\tsentence1\tsentence2"]
+        for index, (label, first, second) in enumerate(pairs(rows, seed)):
+            lines.append(f"{index}\t{label}\t{first}\t{second}")
+        (directory / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return directory
+
+
+def write_config(path: Path, **settings: object) -> Path:
+    """Writes a recipe of the tiny encoder and pairs, both beside it.
+
+    Args:
+      path: The YAML file; its directory gets `encoder/` and `data/`.
+      **settings: Top-level settings to add.
+    """
+    import yaml
+
+    write_encoder(path.parent / "encoder")
+    write_tables(path.parent / "data")
+    recipe = {
+        "name": "tiny",
+        "data": {"source": "data"},
+        "encoder": {"source": "encoder"},
+        "preprocessing": {"max_seq_length": 32},
+        "trainer": {"epochs": 1, "batch_size": 16, "learning_rate": 0.001},
+        "output": "output",
+        **settings,
+    }
+    path.write_text(yaml.safe_dump(recipe))
+    return path
