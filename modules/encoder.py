@@ -11,11 +11,11 @@ import json
 import os
 
 import numpy as np
+import safetensors.numpy
 import tensorflow as tf
 import tf_keras
 from absl import logging
 from official.nlp.modeling import networks
-from safetensors.numpy import load_file
 
 VOCAB_FILE = "vocab.txt"
 MODEL_GARDEN_CONFIG = "bert_config.json"
@@ -204,7 +204,8 @@ def _restore_hugging_face(
     model: networks.BertEncoder, encoder: EncoderDirectory
 ) -> None:
     path = os.path.join(encoder.directory, HUGGING_FACE_WEIGHTS)
-    tensors = load_file(path)
+    with tf.io.gfile.GFile(path, "rb") as file:
+        tensors = safetensors.numpy.load(file.read())
     for name in _TENSORS_WITHOUT_WEIGHTS:
         tensors.pop(name, None)
     sources = _tensor_sources(int(str(encoder.config["num_hidden_layers"])))

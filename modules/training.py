@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import time
@@ -33,9 +34,6 @@ def run_fn(fn_args: Any) -> None:
     Args:
       fn_args: `tfx.v1.components.FnArgs`. Its `custom_config` holds `task`, `trainer`
         and `encoder` (a directory).
-
-    Raises:
-      ValueError: The training split is empty.
     """
     environment.keep_autograph_out_of_keras()
     task_config = TaskConfig.model_validate(fn_args.custom_config["task"])
@@ -45,20 +43,11 @@ def run_fn(fn_args: Any) -> None:
 
     strategy = choose_strategy(config.strategy)
     logger.info("strategy %s", type(strategy).__name__)
-    train, evaluation = (
-        inputs.read_examples(files, task_config.label_column)
-        for files in (fn_args.train_files, fn_args.eval_files)
-    )
-    steps_per_epoch = config.steps_per_epoch or math.ceil(
-        inputs.count_examples(train) / config.batch_size
-    )
-    if not steps_per_epoch:
-        raise ValueError(f"the training split {fn_args.train_files} has no examples")
     # XLA compiles once per shape, so a TPU gets a single length.
-    train_steps = config.epochs * steps_per_epoch
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     pad_to = fn_args.custom_config["max_seq_length"] if is_tpu else None
-    batching = {"batch_size": config.batch_size, "pad_to": pad_to}
+    batches = read_batches(fn_args, config, task_config.label_column, pad_to)
+    train_steps = config.epochs * batches.steps_per_epoch
     with strategy.scope():
         task = PairClassificationTask(
             encoder=encoder, classes=len(task_config.classes), dropout=config.dropout
@@ -67,19 +56,65 @@ def run_fn(fn_args: Any) -> None:
             task,
             config,
             train_steps=train_steps,
-            train_batches=inputs.train_batches(train, seed=config.seed, **batching),
-            eval_batches=inputs.eval_batches(evaluation, **batching),
+            train_batches=batches.train,
+            eval_batches=batches.evaluation,
         )
     train_and_evaluate(
         trainer,
         strategy,
         directory=fn_args.model_run_dir,
         train_steps=train_steps,
-        interval=steps_per_epoch,
+        interval=batches.steps_per_epoch,
     )
     transform = tft.TFTransformOutput(fn_args.transform_output)
     export.export_model(
         trainer.model, transform, task_config, fn_args.serving_model_dir
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """What a training reads.
+
+    Attributes:
+      train: Endless batches of the training split.
+      evaluation: One pass over the evaluation split.
+      steps_per_epoch: Training batches of an epoch.
+    """
+
+    train: tf.data.Dataset
+    evaluation: tf.data.Dataset
+    steps_per_epoch: int
+
+
+def read_batches(
+    fn_args: Any, config: TrainerConfig, label_column: str, pad_to: int | None
+) -> Batches:
+    """Reads the transformed Examples of both splits.
+
+    Args:
+      fn_args: Names their files.
+      config: Batch size, seed, and steps of an epoch where they are set.
+      label_column: Name of the label.
+      pad_to: Length that all batches are padded to; None pads to the batch's longest.
+
+    Raises:
+      ValueError: The training split is empty.
+    """
+    train, evaluation = (
+        inputs.read_examples(files, label_column)
+        for files in (fn_args.train_files, fn_args.eval_files)
+    )
+    examples = inputs.count_examples(train)
+    if not examples:
+        raise ValueError(f"the training split {fn_args.train_files} has no examples")
+    size = config.batch_size
+    return Batches(
+        train=inputs.train_batches(
+            train, batch_size=size, seed=config.seed, pad_to=pad_to
+        ),
+        evaluation=inputs.eval_batches(evaluation, batch_size=size, pad_to=pad_to),
+        steps_per_epoch=config.steps_per_epoch or math.ceil(examples / size),
     )
 
 

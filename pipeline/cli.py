@@ -14,7 +14,7 @@ from rich.table import Table
 from modules import environment
 from pipeline import config as config_lib
 from pipeline.errors import UsageError
-from pipeline.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.paths import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
     from pipeline.report import RunReport
@@ -93,9 +93,9 @@ def run(
             report = local.run_locally(config, console)
         except UsageError:
             raise
-        except Exception as error:  # noqa: BLE001 (its traceback is in the log)
+        except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
-            console.print(f"the log is in {OutputPaths.of(config).root / 'runs'}")
+            console.print("run.log in the run record above has the traceback")
             sys.exit(EXIT_FAILURE)
         sys.exit(_show(report, console))
 
@@ -169,7 +169,7 @@ def _show(report: RunReport, console: Console) -> int:
     console.print(metrics)
     failures = [text for metric in report.metrics for text in metric.failures]
     if report.pushed is None:
-        reasons = "; ".join(failures)
+        reasons = "; ".join(failures) or "the Evaluator did not bless the model"
         console.print(f"refused: {reasons}", markup=False, soft_wrap=True)
         return EXIT_REFUSED
     console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)

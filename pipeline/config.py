@@ -178,6 +178,11 @@ class Config(_Settings):
 
     @model_validator(mode="after")
     def _check_gate(self) -> Config:
+        if not self.evaluator.thresholds:
+            raise ValueError(
+                "evaluator.thresholds: a gate needs at least one; "
+                f"{self.task.metric}: 0.0 lets every model through"
+            )
         for key in ("thresholds", "max_regression"):
             for metric in getattr(self.evaluator, key):
                 if metric not in self.task.metrics:

@@ -41,6 +41,8 @@ def resolve_encoder(config: Config) -> ResolvedEncoder:
       UsageError: The source cannot be read, is not a BERT, has other weights than
         `encoder.sha256` says, or is too short for `preprocessing.max_seq_length`.
     """
+    import tensorflow as tf
+
     from modules import encoder as encoder_lib
 
     directory = _directory(config.encoder.source)
@@ -48,6 +50,12 @@ def resolve_encoder(config: Config) -> ResolvedEncoder:
         encoder = encoder_lib.open_encoder(directory)
     except encoder_lib.EncoderError as error:
         raise UsageError(str(error)) from error
+    except tf.errors.OpError as error:
+        raise UsageError(
+            f"encoder.source {config.encoder.source} cannot be read: "
+            f"{str(error)[:200]}. Without a network or credentials for it, give a "
+            "local copy with --encoder DIR"
+        ) from error
     length = config.preprocessing.max_seq_length
     if length > encoder.max_seq_length:
         raise UsageError(

@@ -5,26 +5,28 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 _FIRST_PARTY = ("pipeline", "components", "modules")
 _CHUNK_BYTES = 1 << 20
 
 
 def of_files(paths: Iterable[str | Path]) -> str:
-    """Returns the SHA-256 over the names and contents of local files."""
+    """Returns the SHA-256 over the names and contents of files."""
     digest = hashlib.sha256()
-    for path in sorted(Path(path) for path in paths):
-        digest.update(path.name.encode() + b"\0")
+    for path in sorted(str(path) for path in paths):
+        digest.update(os.path.basename(path).encode() + b"\0")
         digest.update(of_file(path).encode())
     return digest.hexdigest()
 
 
 def of_file(path: str | Path) -> str:
-    """Returns the SHA-256 of a local file's content."""
+    """Returns the SHA-256 of the content of a file, local or remote."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with _open(str(path)) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
@@ -54,6 +56,14 @@ def of_code(module: str) -> str:
         sources[origin] = Path(origin).read_text(encoding="utf-8")
         pending += _imports(sources[origin])
     return of_text(*(sources[origin] for origin in sorted(sources)))
+
+
+def _open(path: str) -> IO[bytes]:
+    if "://" not in path:
+        return open(path, "rb")
+    from tensorflow.io import gfile
+
+    return gfile.GFile(path, "rb")
 
 
 def _imports(source: str) -> list[str]:

@@ -51,8 +51,12 @@ def run_locally(config: Config, console: Console) -> RunReport:
     console.print(f"run record {record}", style="dim", soft_wrap=True)
     with redirect_output(log), console.status("starting TensorFlow and TFX") as status:
         progress = ProgressHandler(console, status)
-        with progress.attached():
-            _run(config, paths, console)
+        try:
+            with progress.attached():
+                _run(config, paths, console)
+        except Exception:
+            logging.getLogger(__name__).exception("the run stopped")
+            raise
         from pipeline.report import read_report
 
         return read_report(config, paths)
@@ -144,7 +148,7 @@ class ProgressHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Shows one record, if it is for people."""
         if record.msg == _RUNNING:
-            self._component = str(record.args[0]) if record.args else ""
+            self._component = record.getMessage().split()[1]
             self._started = time.monotonic()
             self._status.update(self._component)
         elif record.msg == _FINISHED:

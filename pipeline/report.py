@@ -61,8 +61,7 @@ class MetricResult:
                 f"{self.threshold:.4f}"
             )
         if self.max_regression is not None and self.champion is not None:
-            lowest = self.champion - self.max_regression
-            if not self.candidate >= lowest:
+            if not self.candidate - self.champion >= -self.max_regression:
                 found.append(
                     f"{self.name} is {self.candidate:.4f}, more than "
                     f"{self.max_regression:.4f} below the champion's "

@@ -29,8 +29,7 @@ def _phrases(text: str) -> list[str]:
     return [phrase.strip() for phrase in text.split(",")]
 
 
-# All names are invented but for those of cities. None starts with a vowel where the
-# frames write "a" before it, and no number is read with one ("an 8", "an 11").
+# All names are invented but for those of cities.
 _BRANDS = _words(
     "Norvale Brightmoor Kestrin Tellaro Vantisse Pellworth Quillon Sarrow Dunmere "
     "Castellane Ferndahl Halvorn Merribeck Lowick Tarrantine Bluepine Stonefell "
@@ -66,8 +65,8 @@ _LANDS = _words(
     "Pelagia Morvenia Zubrinia Halmark Fenland Dravonia Jorvania Tiburia Wesmark"
 )
 _MASCOTS = _words(
-    "Herons Otters Comets Foxes Badgers Larks Anvils Lanterns Harriers Drifters Millers "
-    "Sentinels Pipers Monarchs Wanderers Corsairs"
+    "Herons Otters Comets Foxes Badgers Larks Anvils Lanterns Harriers Drifters "
+    "Millers Sentinels Pipers Monarchs Wanderers Corsairs"
 )
 _SCHOOLS = _words(
     "Brackenfield Merrow Calder Dunwick Fairholm Greystead Hartwell Kingsmere Langdale "
@@ -87,22 +86,24 @@ _TITLES = _phrases(
 
 _THINGS = {
     "product": "electric bicycles, coffee machines, baby strollers, space heaters, "
-    "lawn mowers, hair dryers, dishwashers, camping stoves, vacuum cleaners, treadmills",
-    "part": "brakes, batteries, switches, hinges, power cords, valves, springs, screws",
+    "lawn mowers, hair dryers, dishwashers, camping stoves, "
+    "vacuum cleaners, treadmills",
+    "part": "switches, screws, springs, handles, hinges, cables, seals, bolts",
     "matter": "a battery patent, stolen software, an unpaid invoice, trade secrets, "
     "copied furniture designs, a broken lease, a missing shipment, false advertising",
     "vehicle": "trams, electric buses, ferries, snowplows, fire engines, metro cars, "
     "garbage trucks, ambulances, street sweepers",
-    "good": "wheat, copper, coffee, natural gas, cotton, sugar, timber, rice, soybeans, "
-    "cocoa, barley, zinc, palm oil, tea",
+    "good": "wheat, copper, coffee, natural gas, cotton, sugar, timber, rice, "
+    "rye, cocoa, barley, zinc, palm oil, tea",
+    "crop": "wheat, barley, rye, rice, cotton, corn, sugar cane, flax, millet",
     "cause": "a report on stocks, a new trade rule, a storm warning, a port strike, "
     "a pipeline fire, the collapse of talks, a government auction, a currency crisis",
     "crime": "bank fraud, tax evasion, forgery, smuggling, bribery, perjury, "
     "money laundering, burglary, blackmail",
     "document": "loan agreement, lease, merger contract, delivery note, tax return, "
     "insurance policy, sales receipt, safety certificate",
-    "project": "library, stadium, swimming pool, concert hall, bus station, market hall, "
-    "fire station, sports center, city park, hospital wing",
+    "project": "library, stadium, swimming pool, concert hall, bus station, "
+    "market hall, fire station, sports center, city park, hospital wing",
     "topic": "banning plastic bags, raising the retirement age, taxing sugary drinks, "
     "limiting night flights, reforming the police, protecting old forests, "
     "legalizing online betting, shortening school holidays, capping rents",
@@ -111,8 +112,9 @@ _THINGS = {
     "affair": "a spending scandal, a leaked memo, a housing dispute, a delayed bridge, "
     "a failed audit, a row over pensions, a ferry accident, forged diplomas",
     "pact": "fishing, trade, border, water, customs, mining, railway, security",
-    "agency": "the consumer agency, the data protection office, the aviation authority, "
-    "the competition commission, the banking regulator, the health inspectorate",
+    "agency": "the consumer agency, the data protection office, "
+    "the aviation authority, the competition commission, the banking regulator, "
+    "the health inspectorate",
     "offense": "misleading customers, hiding fees, late safety reports, selling user "
     "data, ignoring complaints, dumping waste, fixing prices, false labels",
     "competition": "the cup final, the league opener, a friendly match, the semifinal, "
@@ -141,9 +143,10 @@ _THINGS = {
     "chemical": "nitrate, lead, mercury, phosphate, arsenic, chlorine, sulfate",
     "river": "Alder, Brennon, Calla, Dorwen, Fennick, Grell, Hythe, Jarrow, Lunde, "
     "Mirren, Nessel, Tolka",
-    "storm": "Tamsin, Borel, Quillan, Vesper, Osric, Delphine, Kasimir, Lorna, Magnus, "
-    "Yvette",
-    "site": "Cape Merrow, Tansy Island, Port Sable, Gull Point, Fort Linden, Cedar Flats",
+    "storm": "Tamsin, Borel, Quillan, Vesper, Osric, Delphine, Kasimir, Lorna, "
+    "Magnus, Yvette",
+    "site": "Cape Merrow, Tansy Island, Port Sable, Gull Point, Fort Linden, "
+    "Cedar Flats",
 }
 
 Draw = Callable[[random.Random], Filler]
@@ -156,6 +159,7 @@ def _name(*parts: list[str]) -> Draw:
 
 def _number(numbers: Collection[int], *texts: str, scale: float = 1) -> Draw:
     """Makes numbers, each of them written in every style of `texts`."""
+    # Frames write "a" before numbers, and these would want "an".
     choices = [n for n in numbers if not re.match(r"8|11$|18$", str(n))]
 
     def draw(rng: random.Random) -> Filler:
@@ -183,6 +187,13 @@ def _score(rng: random.Random) -> Filler:
 
 _POOLS: dict[str, Draw] = {
     "company": _name(_BRANDS, _TRADES),
+    "retailer": _name(
+        _BRANDS, _words("Foods Furniture Shoes Toys Books Garden Fashion")
+    ),
+    "aerospace": _name(_BRANDS, _words("Aerospace Systems Space Telecom Robotics")),
+    "maker": _name(_BRANDS, _words("Appliances Tools Electronics Industries Home")),
+    "builder": _name(_BRANDS, _words("Vehicles Mobility Transport Motors Works")),
+    "startup": _name(_BRANDS, _words("Labs Software Robotics Data Games Sensors")),
     "airline": _name(_BRANDS, _words("Air Airlines Airways Jet")),
     "pharma": _name(_BRANDS, _words("Pharma Biotech Therapeutics Medicines")),
     "fund": _name(_BRANDS, _words("Capital Ventures Partners Holdings")),
@@ -205,6 +216,7 @@ _POOLS: dict[str, Draw] = {
     "small": _listed("number", *_SMALL),
     "score": _score,
     "percent": _number(range(3, 60), "{} percent", "{}%"),
+    "raise": _number(range(2, 20), "{} percent", "{}%"),
     "rate": _number(range(12, 99), "{} percent", "{}%", scale=0.1),
     "millions": _number(range(2, 98), "${} million", "{} million dollars"),
     "billions": _number(range(2, 40), "${} billion", "{} billion dollars"),

@@ -136,7 +136,8 @@ def tell(event: Event, manner: Manner) -> str:
 
 
 def _polish(text: str) -> str:
-    """Settles what depends on the words that met: capitals, possessives, the end."""
+    """Settles what depends on the words that met: articles, capitals, possessives."""
+    text = re.sub(r"\ba (?=[aeiouAEIOU])", "an ", text)
     text = re.sub(r"\^(\w)", lambda m: m[1].upper(), text)
     text = re.sub(r"^\W*\w", lambda m: m[0].upper(), text)
     return text.replace("s's ", "s' ") + "."

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from sample_data import fillers, frames
 
 SPLITS = {"train": 1200, "eval": 200, "test": 200}
-SEED = 20
+SEED = 0
 
 # How often the second sentence keeps the wording of the first. Together these make
 # the share of common words say little about the label, while what is turned over
 # mostly stands where it stood.
 _KEEP_WORDING = {
-    "none": 0.45,
+    "none": 0.5,
     "direction": 0.8,
     "negation": 0.8,
     "order": 0.8,
     "swap": 0.7,
-    "number": 0.65,
+    "number": 0.6,
     "entity": 0.5,
     "date": 0.6,
 }
@@ -64,7 +64,7 @@ def generate(seed: int = SEED) -> dict[str, list[Pair]]:
     """Makes all pairs.
 
     Args:
-        seed: int. Seed of all chance. Defaults to 20.
+        seed: int. Seed of all chance. Defaults to 0.
 
     Returns:
         The pairs of each split, labels and frames in balance, in random order. No
@@ -99,9 +99,9 @@ def _new_pair(
 
 
 def _pair(frame: frames.Frame, label: int, rng: random.Random) -> Pair:
-    event = _draw_event(frame, rng)
+    event = draw_event(frame, rng)
     manner = frames.draw_manner(frame, rng)
-    other, kind = (event, "none") if label else _change(event, rng)
+    other, kind = (event, "none") if label else change_event(event, rng)
     if rng.random() < _KEEP_WORDING[kind]:
         second = _vary(frame, manner, rng)
     else:
@@ -109,7 +109,16 @@ def _pair(frame: frames.Frame, label: int, rng: random.Random) -> Pair:
     return Pair(label, frames.tell(event, manner), frames.tell(other, second), kind)
 
 
-def _draw_event(frame: frames.Frame, rng: random.Random) -> frames.Event:
+def draw_event(frame: frames.Frame, rng: random.Random) -> frames.Event:
+    """Draws an event.
+
+    Args:
+        frame: Frame. The kind of event.
+        rng: random.Random. Source of chance.
+
+    Returns:
+        An event no two of whose facts could be taken for each other.
+    """
     pools = dict(frame.slots)
     if "source" in frame.flags and rng.random() < _SOURCED:
         pools["src"] = "analyst"
@@ -123,7 +132,7 @@ def _draw_event(frame: frames.Frame, rng: random.Random) -> frames.Event:
 def _vary(
     frame: frames.Frame, manner: frames.Manner, rng: random.Random
 ) -> frames.Manner:
-    """Keeps the wording and changes some synonyms, or moves the naming of the source."""
+    """Keeps the wording, but for some synonyms and the place of the source."""
     fresh = frames.draw_manner(frame, rng)
     synonyms = [
         new if rng.random() < 0.5 else old
@@ -141,16 +150,27 @@ def _reword(
             return fresh
 
 
-def _change(event: frames.Event, rng: random.Random) -> tuple[frames.Event, str]:
-    """Changes one fact of an event, at times two."""
-    changed, kind = _change_one(event, rng)
+def change_event(event: frames.Event, rng: random.Random) -> tuple[frames.Event, str]:
+    """Changes one fact of an event and often a name as well.
+
+    Args:
+        event: Event. The event.
+        rng: random.Random. Source of chance.
+
+    Returns:
+        Another event of the same frame, and the kind of the first change.
+    """
+    changed, kind = _change_one(event, event, rng)
     if rng.random() < _NAME_TOO:
-        changed, _ = _change_one(changed, rng, kinds=("entity",))
+        changed, _ = _change_one(changed, event, rng, kinds=("entity",))
     return changed, kind
 
 
 def _change_one(
-    event: frames.Event, rng: random.Random, kinds: Sequence[str] = tuple(_WEIGHTS)
+    event: frames.Event,
+    first: frames.Event,
+    rng: random.Random,
+    kinds: Sequence[str] = tuple(_WEIGHTS),
 ) -> tuple[frames.Event, str]:
     slots: dict[str, list[str]] = {}
     for slot, filler in event.facts.items():
@@ -164,7 +184,9 @@ def _change_one(
     elif kind in slots:
         slot = rng.choice(slots[kind])
         pool = "analyst" if slot == "src" else event.frame.slots[slot]
-        facts[slot] = fillers.draw(pool, event.facts.values(), rng)
+        # A second change must not bring back what the first one took away.
+        taken = [*event.facts.values(), *first.facts.values()]
+        facts[slot] = fillers.draw(pool, taken, rng)
     turned = event.turned != (kind == event.frame.turn)
     return frames.Event(event.frame, facts, turned), kind
 
@@ -183,7 +205,7 @@ def write(directory: pathlib.Path, seed: int = SEED) -> None:
 
     Args:
         directory: pathlib.Path. Where to; made if it is not there.
-        seed: int. Seed of all chance. Defaults to 20.
+        seed: int. Seed of all chance. Defaults to 0.
     """
     directory.mkdir(parents=True, exist_ok=True)
     texts = dict.fromkeys(SPLITS, "idx\tlabel\tsentence1\tsentence2\n")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import yaml
 from safetensors.numpy import save_file
 
 LAYERS = 2
@@ -105,14 +106,12 @@ def write_tables(
 
 
 def write_config(path: Path, **settings: object) -> Path:
-    """Writes a recipe of the tiny encoder and pairs, both beside it.
+    """Writes a recipe of the tiny encoder and pairs, which any model passes.
 
     Args:
       path: The YAML file; its directory gets `encoder/` and `data/`.
       **settings: Top-level settings to add.
     """
-    import yaml
-
     write_encoder(path.parent / "encoder")
     write_tables(path.parent / "data")
     recipe = {
@@ -121,6 +120,7 @@ def write_config(path: Path, **settings: object) -> Path:
         "encoder": {"source": "encoder"},
         "preprocessing": {"max_seq_length": 32},
         "trainer": {"epochs": 1, "batch_size": 16, "learning_rate": 0.001},
+        "evaluator": {"thresholds": {"accuracy": 0.0}},
         "output": "output",
         **settings,
     }

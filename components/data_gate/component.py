@@ -75,9 +75,7 @@ def DataGate(
             else:
                 shown = _show_examples(patterns[split], contract, column, id_column)
                 problems.append(text + shown)
-    problems += _find_empty_texts(
-        beam_pipeline, patterns, contract, id_column, verdict.uri
-    )
+    problems += _find_gaps(beam_pipeline, patterns, contract, id_column, verdict.uri)
     if problems:
         raise DataAnomaliesError(
             "the data does not fit its schema:\n  " + "\n  ".join(problems)
@@ -134,57 +132,58 @@ def _show_row(example: tf.train.Example, column: str, id_column: str) -> str:
     return f"{id_column} {', '.join(map(str, ids)) or '?'}: {values!r:.80}"
 
 
-def _find_empty_texts(
+def _find_gaps(
     pipeline: beam.Pipeline,
     patterns: dict[str, str],
     schema: schema_pb2.Schema,
     id_column: str,
     directory: str,
 ) -> list[str]:
-    columns = [
-        feature.name
-        for feature in schema.feature
-        if NOT_EMPTY_TAG in feature.annotation.tag
-    ]
-    output = os.path.join(directory, "empty_texts")
+    """Finds rows without a required value, which TFDV counts but does not show."""
+    required = [f.name for f in schema.feature if f.presence.min_fraction == 1]
+    texts = [f.name for f in schema.feature if NOT_EMPTY_TAG in f.annotation.tag]
+    output = os.path.join(directory, "gaps")
     with pipeline as p:
         for split, pattern in patterns.items():
             rows = (
                 p
                 | f"Read[{split}]" >> beam.io.ReadFromTFRecord(pattern)
-                | f"Find[{split}]" >> beam.FlatMap(_empty_texts, columns, id_column)
+                | f"Find[{split}]" >> beam.FlatMap(_gaps, required, texts, id_column)
+            )
+            count = rows | f"Count[{split}]" >> beam.combiners.Count.PerKey()
+            sample = rows | f"Sample[{split}]" >> (
+                beam.combiners.Sample.FixedSizePerKey(EXAMPLES_SHOWN)
             )
             (
-                (
-                    rows | f"Count[{split}]" >> beam.combiners.Count.PerKey(),
-                    rows
-                    | f"Sample[{split}]"
-                    >> beam.combiners.Sample.FixedSizePerKey(EXAMPLES_SHOWN),
-                )
+                (count, sample)
                 | f"Join[{split}]" >> beam.CoGroupByKey()
-                | f"Show[{split}]"
-                >> beam.MapTuple(functools.partial(_show_empty_texts, split))
+                | f"Show[{split}]" >> beam.Map(functools.partial(_show_gap, split))
                 | f"Write[{split}]"
                 >> beam.io.WriteToText(f"{output}-{split}", num_shards=1)
             )
-    return [
-        line.rstrip("\n")
-        for file in sorted(tfx.dsl.io.fileio.glob(f"{output}-*"))
-        for line in tfx.dsl.io.fileio.open(file)
-    ]
+    found = []
+    for path in sorted(tfx.dsl.io.fileio.glob(f"{output}-*")):
+        with tfx.dsl.io.fileio.open(path) as file:
+            found += [line.rstrip("\n") for line in file]
+    return found
 
 
-def _empty_texts(
-    record: bytes, columns: list[str], id_column: str
-) -> Iterator[tuple[str, int]]:
+def _gaps(
+    record: bytes, required: list[str], texts: list[str], id_column: str
+) -> Iterator[tuple[tuple[str, str], int]]:
     features = tf.train.Example.FromString(record).features.feature
     ids = features[id_column].int64_list.value
-    for column in columns:
+    row = ids[0] if ids else -1
+    for column in required:
+        kind = features[column].WhichOneof("kind")
+        if not (kind and getattr(features[column], kind).value):
+            yield (column, "No value"), row
+    for column in texts:
         if any(not text.strip() for text in features[column].bytes_list.value):
-            yield column, ids[0] if ids else -1
+            yield (column, "Empty text"), row
 
 
-def _show_empty_texts(split: str, column: str, found: tuple) -> str:
-    (count,), (ids,) = found
+def _show_gap(split: str, gap: tuple) -> str:
+    (column, kind), ((count,), (ids,)) = gap
     rows = ", ".join(str(i) for i in sorted(ids))
-    return f"{split}: {column}: Empty text: in {count} examples (rows {rows})"
+    return f"{split}: {column}: {kind}: in {count} examples (rows {rows})"

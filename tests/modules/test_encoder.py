@@ -165,6 +165,30 @@ def test_weights_that_do_not_fit_are_refused_by_name(tmp_path, changes, message)
         restored(directory)
 
 
+def test_encoder_on_a_remote_filesystem_is_read_from_there(tmp_path):
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    tf.io.gfile.makedirs("ram://bucket/encoder")
+    for path in directory.iterdir():
+        tf.io.gfile.copy(str(path), f"ram://bucket/encoder/{path.name}")
+    _, local = restored(directory)
+    _, remote = restored("ram://bucket/encoder")
+    for found, expected in zip(remote.variables, local.variables, strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    recipe = tiny.write_config(tmp_path / "run" / "recipe.yaml")
+    config = load_config(recipe, {"encoder.source": "ram://bucket/encoder"})
+    assert resolve_encoder(config).fingerprint == (
+        resolve_encoder(load_config(recipe)).fingerprint
+    )
+
+
+def test_remote_encoder_without_a_network_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("GCS_RETRY_CONFIG_MAX_RETRIES", "1")
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(recipe, {"encoder.source": "gs://no-such-bucket/encoder"})
+    with pytest.raises(UsageError, match=r"gs://no-such-bucket.*--encoder DIR"):
+        resolve_encoder(config)
+
+
 def model_garden_directory(directory):
     """Writes the tiny encoder as the Model Garden stores its checkpoints."""
     source = tiny.write_encoder(directory / "hugging_face")
@@ -188,7 +212,9 @@ def test_model_garden_checkpoint_of_another_size_is_refused(tmp_path):
     directory, _ = model_garden_directory(tmp_path)
     config = {**tiny.CONFIG, "num_hidden_layers": 3}
     (directory / "bert_config.json").write_text(json.dumps(config))
-    with pytest.raises(encoder_lib.EncoderError, match=r"bert_model\.ckpt does not fit"):
+    with pytest.raises(
+        encoder_lib.EncoderError, match=r"bert_model\.ckpt does not fit"
+    ):
         restored(directory)
 
 

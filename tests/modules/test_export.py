@@ -61,11 +61,8 @@ def exported(tmp_path_factory):
         tft_beam.Context(temp_dir=str(root / "temp")),
     ):
         data = (pipeline | beam.Create(rows), metadata)
-        (transformed, out), transform_fn = (
-            data
-            | tft_beam.AnalyzeAndTransformDataset(
-                lambda x: preprocessing.preprocessing_fn(x, custom_config)
-            )
+        (transformed, out), transform_fn = data | tft_beam.AnalyzeAndTransformDataset(
+            lambda x: preprocessing.preprocessing_fn(x, custom_config)
         )
         transform_fn | tft_beam.WriteTransformFn(str(root / "graph"))
         coder = tft.coders.ExampleProtoCoder(out.schema)

@@ -24,7 +24,10 @@ def invoke():
         (["run", "--no-such-option"], "No such option"),
         (["predict", "--model", "absent"], "--pair A B, or a file with --input"),
         (["predict", "--model", "absent", "--pair", "a", "b"], "holds no SavedModel"),
-        (["predict", "--model", "absent", "--input", "a.tsv"], "--input needs --output"),
+        (
+            ["predict", "--model", "absent", "--input", "a.tsv"],
+            "--input needs --output",
+        ),
         (["prepare-data", "absent", "records"], "absent is not a directory"),
     ],
 )

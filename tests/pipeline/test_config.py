@@ -14,7 +14,10 @@ RECIPES = sorted((REPOSITORY / "configs").glob("*.yaml"))
 @pytest.fixture
 def recipe(tmp_path):
     path = tmp_path / "recipe.yaml"
-    path.write_text("name: tiny\ndata: {source: pairs}\nencoder: {source: bert}\n")
+    path.write_text(
+        "name: tiny\ndata: {source: pairs}\nencoder: {source: bert}\n"
+        "evaluator: {thresholds: {f1: 0.5}}\n"
+    )
     return path
 
 
@@ -77,6 +80,7 @@ def test_override_values_are_yaml(override, expected):
         ("task.text_columns", ["a"], r"task\.text_columns: .*at least 2 items"),
         ("task.classes", ["a", "a"], r"classes \['a', 'a'\] must be distinct"),
         ("evaluator.thresholds", {"f2": 0.5}, r"thresholds names 'f2'; this task has"),
+        ("evaluator.thresholds", {}, r"a gate needs at least one; accuracy: 0\.0"),
         ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are 0 to 1"),
         ("preprocessing.max_seq_length", 4, r"max_seq_length: .*8 \(got 4\)"),
         ("encoder.sha256", "abc", r"encoder\.sha256"),

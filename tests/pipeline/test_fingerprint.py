@@ -26,7 +26,9 @@ def edit(path):
     path.write_text(path.read_text() + "# an edit\n")
 
 
-@pytest.mark.parametrize(("edited", "changes"), [("a", True), ("b", True), ("c", False)])
+@pytest.mark.parametrize(
+    ("edited", "changes"), [("a", True), ("b", True), ("c", False)]
+)
 def test_code_changes_with_itself_and_what_it_imports(package, edited, changes):
     before = fingerprint.of_code("modules.a.f")
     assert before == fingerprint.of_code("modules.a")

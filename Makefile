@@ -1,0 +1,56 @@
+# Each target installs what it needs, so they work from a clean clone in any order.
+# ARGS is handed on:  make run ARGS="--config configs/mrpc_minilm.yaml"
+# PYTHON picks the Python of a new .venv:  make install PYTHON=/path/to/python3.11
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# A caller's PYTHONPATH would shadow what the lock pins.
+unexport PYTHONPATH PYTHONHOME
+
+PY := .venv/bin/python
+INSTALLED := .venv/.installed
+ARGS ?=
+
+.PHONY: help install run test test-fast lint types format lock clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+install: $(INSTALLED)  ## make .venv from requirements.lock; nothing to do if it is there
+
+$(INSTALLED): requirements.lock setup.py tools/install.sh
+	@bash tools/install.sh
+
+run: $(INSTALLED)  ## run the pipeline; ARGS="..." goes to `pipeline run`
+	@$(PY) -m pipeline run $(ARGS)
+
+test: $(INSTALLED)  ## the whole test suite
+	@$(PY) -m pytest $(ARGS)
+
+test-fast: $(INSTALLED)  ## the test suite without whole pipelines
+	@$(PY) -m pytest -m "not e2e" $(ARGS)
+
+lint: $(INSTALLED)  ## style: ruff check and ruff format --check
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+types: $(INSTALLED)  ## types: mypy
+	@$(PY) -m mypy
+
+format: $(INSTALLED)  ## put the code in shape
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+# Keeps the versions that still fit; ARGS=--upgrade renews them all.
+lock: $(INSTALLED)  ## requirements.lock from requirements.in and overrides.txt
+	@$(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --custom-compile-command "make lock" --overrides overrides.txt $(ARGS) \
+	  requirements.in --output-file requirements.lock
+
+clean:  ## remove .venv, caches and builds; keeps output/
+	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
