@@ -7,11 +7,15 @@ progress and a report.
 
 import os
 
+import modules  # noqa: F401 (sets the environment before TFX imports TensorFlow)
+
+# isort: split
+from tfx import v1 as tfx
+
 from pipeline.config import load_config
 from pipeline.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.pipeline import create_pipeline
 from pipeline.resolve import resolve_inputs
-from tfx import v1 as tfx
 
 
 def run() -> None:

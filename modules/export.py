@@ -113,7 +113,7 @@ class ServingModel(tf.Module):
     def _parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
         text = tf.io.FixedLenFeature([], tf.string)
         columns = self._task.text_columns
-        features = tf.io.parse_example(examples, {name: text for name in columns})
+        features = tf.io.parse_example(examples, dict.fromkeys(columns, text))
         return [features[name] for name in columns]
 
     def _tokens(

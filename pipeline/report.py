@@ -60,13 +60,15 @@ class MetricResult:
                 f"{self.name} is {self.candidate:.4f}, the threshold is "
                 f"{self.threshold:.4f}"
             )
-        if self.max_regression is not None and self.champion is not None:
-            if not self.candidate - self.champion >= -self.max_regression:
-                found.append(
-                    f"{self.name} is {self.candidate:.4f}, more than "
-                    f"{self.max_regression:.4f} below the champion's "
-                    f"{self.champion:.4f}"
-                )
+        if (
+            self.max_regression is not None
+            and self.champion is not None
+            and not self.candidate - self.champion >= -self.max_regression
+        ):
+            found.append(
+                f"{self.name} is {self.candidate:.4f}, more than "
+                f"{self.max_regression:.4f} below the champion's {self.champion:.4f}"
+            )
         return found
 
 

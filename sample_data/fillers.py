@@ -239,7 +239,7 @@ def _clashes(one: Filler, other: Filler) -> bool:
         low, high = sorted((one.value, other.value))
         return high < 1.3 * low
     names = [
-        {word for word in re.findall(r"[A-Za-z]+", filler.texts[0])}
+        set(re.findall(r"[A-Za-z]+", filler.texts[0]))
         - _SHARED
         - {"a", "an", "the", "of", "in"}
         for filler in (one, other)

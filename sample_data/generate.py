@@ -92,7 +92,7 @@ def _new_pair(
         pair = _pair(frame, label, rng)
         sentences = {pair.first, pair.second}
         lengths = [len(sentence.split()) for sentence in sentences]
-        fits = _MIN_WORDS <= min(lengths) and max(lengths) <= _MAX_WORDS
+        fits = min(lengths) >= _MIN_WORDS and max(lengths) <= _MAX_WORDS
         if fits and len(sentences) == 2 and not sentences & seen:
             seen |= sentences
             return pair

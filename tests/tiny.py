@@ -9,10 +9,11 @@ from safetensors.numpy import save_file
 
 LAYERS = 2
 HIDDEN = 16
-WORDS = (
-    "the a cat dog bird fish house tree river road sees likes eats finds big small "
-    "red blue old new , . ! ?"
-).split()
+WORDS = [
+    *("the", "a", "cat", "dog", "bird", "fish", "house", "tree", "river", "road"),
+    *("sees", "likes", "eats", "finds", "big", "small", "red", "blue", "old", "new"),
+    *(",", ".", "!", "?"),
+]
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "##ing"]
 CONFIG = {
     "vocab_size": len(VOCAB),

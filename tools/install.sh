@@ -32,7 +32,7 @@ system="$(uname -s) $(uname -m)"
 [[ $system == "Linux x86_64" ]] ||
   die "this is $system, but TFX has wheels for Linux x86_64 only: use such a machine or container"
 libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || libc="not glibc"
-[[ $(printf '%s\n' "glibc 2.28" "$libc" | sort -V | head -n 1) == "glibc 2.28" ]] ||
+[[ $libc == glibc* && $(printf '%s\n' "glibc 2.28" "$libc" | sort -V | head -n 1) == "glibc 2.28" ]] ||
   die "the C library is $libc, but the wheels need glibc 2.28 or later: use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 or later)"
 
 # Prints the version, then what TFX needs of a Python and this one lacks.
@@ -66,8 +66,10 @@ fits() {
     { problem="$1 is $version without g++ and Python.h"; return 1; }
 }
 
+candidates=(python3.11 python3.10 python3)
+[[ -z $wanted ]] || candidates=("$wanted")
 python='' problem='' found=''
-for candidate in ${wanted:+"$wanted"} ${wanted:-python3.11 python3.10 python3}; do
+for candidate in "${candidates[@]}"; do
   command -v -- "$candidate" >/dev/null || continue
   if fits "$candidate"; then
     python=$candidate
@@ -76,7 +78,7 @@ for candidate in ${wanted:+"$wanted"} ${wanted:-python3.11 python3.10 python3}; 
   found+="${found:+, }$problem"
 done
 if [[ -z $python ]]; then
-  die "no Python 3.10 or 3.11 found that fits: ${found:-there is no ${wanted:-python3}}." \
+  die "no Python 3.10 or 3.11 found that fits: ${found:-there is no ${candidates[*]}}." \
     "Install one with its venv module (Debian, Ubuntu: apt-get install python3-venv)," \
     "or name one: make install PYTHON=/path/to/python3.11"
 fi

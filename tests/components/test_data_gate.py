@@ -105,7 +105,10 @@ def test_column_that_nobody_reads_is_noted_and_passes(gate):
         ),
         (
             [*GOOD, example(82, sentence2=[])],
-            ["train: sentence2: Multiple errors: ", "No value: in 1 examples (rows 82)"],
+            [
+                "train: sentence2: Multiple errors: ",
+                "No value: in 1 examples (rows 82)",
+            ],
         ),
         ([*GOOD, example(83, sentence1=[b"a", b"b"])], ["sentence1", "idx 83"]),
         ([example(84, label=[b"yes"])], ["train: label: "]),

@@ -22,6 +22,8 @@ def test_tfx_command_creates_and_runs_the_pipeline(tmp_path):
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
 
+    environment.pop("TF_USE_LEGACY_KERAS", None)  # these tests' own, not the user's
+
     def tfx(*arguments):
         return subprocess.run(
             ["tfx", *arguments, "--engine=local"],

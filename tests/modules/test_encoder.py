@@ -244,7 +244,7 @@ def test_other_weights_than_the_recipes_are_refused(tmp_path):
 def test_longer_sequences_than_the_encoder_has_positions_are_refused(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     config = load_config(path, {"preprocessing.max_seq_length": 65})
-    with pytest.raises(UsageError, match="65; the encoder .* allows 8 to 64"):
+    with pytest.raises(UsageError, match=r"65; the encoder .* allows 8 to 64"):
         resolve_encoder(config)
 
 

@@ -11,9 +11,9 @@ import sys
 import modules
 import numpy as np
 import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
+(cpu,) = tf.config.list_physical_devices("CPU")
+two = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(cpu, two)
 import tf_keras
 from modules import encoder as encoder_lib, environment, training
 from modules.task import PairClassificationTask
@@ -57,4 +57,3 @@ def test_two_replicas_train_as_one_device_does(tmp_path):
     )
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert "2 replicas agree" in finished.stdout
-

@@ -51,7 +51,7 @@ def test_double_quotes_and_control_characters_are_text(tmp_path):
     source = write(tmp_path / "text", train=HEADER + row, dev=HEADER + ROW)
     data.prepare(source, str(tmp_path / "records"), TASK)
     (example,) = read(tmp_path / "records", "train")
-    assert values(example, "sentence1") == ['"The pie\x12 does not fit.'.encode()]
+    assert values(example, "sentence1") == [b'"The pie\x12 does not fit.']
     assert values(example, "sentence2") == [b'"Unclosed']
 
 

@@ -1,7 +1,6 @@
 """Tests of the sample data and of the generator that made it."""
 
 # A test's name says what it tests.
-# ruff: noqa: D103
 
 import csv
 import itertools
