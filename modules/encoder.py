@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -87,7 +89,7 @@ class EncoderDirectory:
 
     directory: str
     config_file: str
-    config: dict[str, object]
+    config: dict[str, Any]
 
     def path(self, name: str) -> str:
         """Returns the path of one of its files."""
@@ -111,7 +113,7 @@ class EncoderDirectory:
     @property
     def max_seq_length(self) -> int:
         """Longest sequence in tokens that has a position embedding."""
-        return int(str(self.config["max_position_embeddings"]))
+        return int(self.config["max_position_embeddings"])
 
 
 def open_encoder(directory: str) -> EncoderDirectory:
@@ -155,7 +157,7 @@ def build_encoder(encoder: EncoderDirectory, *, dropout: float) -> networks.Bert
       int32[batch, seq_len], to `sequence_output` float32[batch, seq_len, hidden] and
       `pooled_output` float32[batch, hidden].
     """
-    size = {key: int(str(encoder.config[key])) for key in _REQUIRED_KEYS}
+    size = {key: int(encoder.config[key]) for key in _REQUIRED_KEYS}
     return networks.BertEncoder(
         vocab_size=size["vocab_size"],
         hidden_size=size["hidden_size"],
@@ -168,7 +170,7 @@ def build_encoder(encoder: EncoderDirectory, *, dropout: float) -> networks.Bert
         output_dropout=dropout,
         attention_dropout=dropout,
         initializer=tf_keras.initializers.TruncatedNormal(
-            stddev=float(str(encoder.config.get("initializer_range", 0.02)))
+            stddev=encoder.config.get("initializer_range", 0.02)
         ),
         dict_outputs=True,
     )
@@ -208,7 +210,7 @@ def _restore_hugging_face(
         tensors = safetensors.numpy.load(file.read())
     for name in _TENSORS_WITHOUT_WEIGHTS:
         tensors.pop(name, None)
-    sources = _tensor_sources(int(str(encoder.config["num_hidden_layers"])))
+    sources = _tensor_sources(encoder.config["num_hidden_layers"])
     if _is_untrained_pooler(tensors):
         logging.info("The pooler of %s is untrained (bias 0): initialized anew", path)
         for name, variable_name in _POOLER_TENSORS.items():
@@ -267,8 +269,8 @@ def _assign(variable: tf.Variable, tensor: np.ndarray, source: str) -> None:
     variable.assign(tensor.reshape(variable.shape))
 
 
-def _activation(encoder: EncoderDirectory) -> object:
-    name = str(encoder.config.get("hidden_act", "gelu"))
+def _activation(encoder: EncoderDirectory) -> Callable[[tf.Tensor], tf.Tensor]:
+    name = encoder.config.get("hidden_act", "gelu")
     if name == "gelu":
         if _APPROXIMATE_GELU[encoder.config_file]:
             return _approximate_gelu

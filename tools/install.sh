@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv: Python, everything in requirements.lock, and this project itself.
-# What was interrupted is completed by the next call. Called by `make install`.
+# The next call completes what was interrupted. Called by `make install`.
 #   PYTHON=/path/to/python3.11   the Python to use; default: the first that fits of
 #                                python3.11, python3.10, python3
 set -euo pipefail
@@ -25,6 +25,7 @@ done
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 venv=.venv
+PATH=${PATH//"$PWD/$venv/bin:"/} # an activated .venv must not be built from itself
 
 # --- Does this machine fit? Everything that can be known before a download. ---
 
@@ -63,7 +64,7 @@ fits() {
   # shellcheck disable=SC2086  # CXX may be several words
   printf '#include <Python.h>\n#include <string>\n' |
     ${CXX:-g++} -x c++ -fsyntax-only -I"$include" - 2>/dev/null ||
-    { problem="$1 is $version without g++ and Python.h"; return 1; }
+    { problem="$1 is $version without g++ and Python.h (apt-get install g++ python3-dev)"; return 1; }
 }
 
 candidates=(python3.11 python3.10 python3)
@@ -79,20 +80,20 @@ for candidate in "${candidates[@]}"; do
 done
 if [[ -z $python ]]; then
   die "no Python 3.10 or 3.11 found that fits: ${found:-there is no ${candidates[*]}}." \
-    "Install one with its venv module (Debian, Ubuntu: apt-get install python3-venv)," \
+    "Install Python 3.11 with its venv module (Debian 12: apt-get install python3-venv)," \
     "or name one: make install PYTHON=/path/to/python3.11"
 fi
 
 # --- Install. ---
 
 trap 'say "not finished; once the error above is mended, the next call goes on" >&2' ERR
-rm -f "$venv/.installed"
-
 say "Python $version ($(command -v -- "$python")) into $venv"
-# A .venv of another Python, or one whose Python has gone, is made anew.
-now=$("$venv/bin/python" -c "$probe" 2>/dev/null) || now=
-[[ $now == "$version" ]] || "$python" -m venv --clear --without-pip "$venv"
-"$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
+# Only a .venv that is whole, and of this Python, is kept and brought up to date. From
+# the start again costs little: what was downloaded is in the cache.
+kept=
+[[ ! -e $venv/.installed ]] || kept=$("$venv/bin/python" -c "$probe" 2>/dev/null) || kept=
+rm -f "$venv/.installed"
+[[ $kept == "$version" ]] || "$python" -m venv --clear "$venv"
 
 # uv installs the rest, and is itself a line of the lock, so its hash is checked too.
 say "uv, which installs the rest"
