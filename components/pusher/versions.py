@@ -20,8 +20,11 @@ def newest_version(directory: str) -> int | None:
 
 
 def next_version(directory: str) -> int:
-    """Returns a version above all others: the time in seconds, where that is."""
-    return max(int(time.time()), (newest_version(directory) or 0) + 1)
+    """Returns a version above all others: the time in milliseconds, where that is.
+
+    Not in seconds: a version that was deleted must not be chosen again at once.
+    """
+    return max(time.time_ns() // 1_000_000, (newest_version(directory) or 0) + 1)
 
 
 def is_same_model(model: str, other: str) -> bool:

@@ -1,6 +1,7 @@
 """Pushing: whole or not at all, and never in another's place."""
 
 import os
+import shutil
 
 import pytest
 from tfx import v1 as tfx
@@ -91,6 +92,14 @@ def test_next_model_gets_a_higher_version_and_the_previous_one_stays(
     assert versions.is_same_model(
         str(other / "Format-Serving"), str(tmp_path / "serving" / newest)
     )
+
+
+def test_deleted_version_is_not_chosen_again(push, model, tmp_path):
+    push(model)
+    (first,) = served(tmp_path)
+    shutil.rmtree(tmp_path / "serving" / first)
+    push(model)
+    assert int(served(tmp_path)[0]) > int(first)
 
 
 def test_model_that_is_live_already_is_not_pushed_again(push, model, tmp_path):

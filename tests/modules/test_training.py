@@ -101,7 +101,8 @@ def test_training_restores_the_encoder_learns_evaluates_and_keeps_checkpoints(
             interval=3,
         )
     assert trainer.global_step.numpy() == STEPS
-    lines = [record.getMessage() for record in caplog.records]
+    records = [r for r in caplog.records if r.name == training.logger.name]
+    lines = [record.getMessage() for record in records]
     assert [line.split(" loss")[0] for line in lines] == [
         "step 3/6",
         "step 3 evaluation",
