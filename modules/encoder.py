@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 import tensorflow as tf
 import tf_keras
@@ -143,6 +144,30 @@ def open_encoder(directory: str) -> EncoderDirectory:
     encoder = EncoderDirectory(directory, config_file, config)
     _check_files(encoder)
     return encoder
+
+
+def check_tensor_names(encoder: EncoderDirectory) -> None:
+    """Compares the tensors of a local Hugging Face folder with what BERT needs.
+
+    It reads names alone, so that weights that cannot be restored are refused before
+    anything else is done. Other encoders are checked when they are restored.
+
+    Raises:
+      EncoderError: The file cannot be read, or a tensor is missing or unexpected.
+    """
+    path = encoder.weights_file
+    if encoder.config_file != HUGGING_FACE_CONFIG or "://" in path:
+        return
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            names = set(file.keys())
+    except safetensors.SafetensorError as error:
+        raise EncoderError(f"{path} is no safetensors file: {error}") from error
+    _check_names(
+        path,
+        names - _TENSORS_WITHOUT_WEIGHTS,
+        set(_tensor_sources(encoder.config["num_hidden_layers"]).values()),
+    )
 
 
 def build_encoder(encoder: EncoderDirectory, *, dropout: float) -> networks.BertEncoder:

@@ -48,16 +48,17 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            Console(stderr=True).print(f"error: {error}", markup=False, style="red")
+            Console(stderr=True).print(
+                f"error: {error}", markup=False, style="red", soft_wrap=True
+            )
             ctx.exit(EXIT_USAGE)
 
 
 @click.group(cls=_Commands)
 @click.version_option(package_name="bert-fine-tuning-pipeline")
 def main() -> None:
-    r"""Fine-tune a pre-trained BERT on sentence pairs, and ship what passes.
+    """Fine-tune a pre-trained BERT on sentence pairs, and ship what passes.
 
-    \b
     Exit status: 0 done; 1 a failure; 2 bad usage, settings or data;
     3 the model was refused.
     """

@@ -48,6 +48,7 @@ def resolve_encoder(config: Config) -> ResolvedEncoder:
     directory = _directory(config.encoder.source)
     try:
         encoder = encoder_lib.open_encoder(directory)
+        encoder_lib.check_tensor_names(encoder)
     except encoder_lib.EncoderError as error:
         raise UsageError(str(error)) from error
     except tf.errors.OpError as error:

@@ -69,7 +69,7 @@ def _run(config: Config, paths: OutputPaths, console: Console) -> None:
     from pipeline.pipeline import create_pipeline
     from pipeline.resolve import resolve_inputs
 
-    inputs = resolve_inputs(config, paths, lambda line: console.print(line))
+    inputs = resolve_inputs(config, paths, console.print)
     dag = create_pipeline(config, inputs, paths)
     try:
         tfx.orchestration.LocalDagRunner().run(dag)

@@ -5,8 +5,19 @@ import io
 import pytest
 from rich.console import Console
 
+from pipeline.paths import REPOSITORY
+
 
 @pytest.fixture
 def console():
     """A console that keeps what it is told."""
     return Console(file=io.StringIO(), width=120)
+
+
+@pytest.fixture(scope="session")
+def mrpc():
+    """The directory of real MRPC, which is no part of this project."""
+    directory = REPOSITORY.parent / "shared" / "data" / "mrpc"
+    if not (directory / "train.tsv").is_file():
+        pytest.skip(f"MRPC is not in {directory}, and its licence keeps it out of here")
+    return directory

@@ -234,6 +234,28 @@ def test_vocabulary_of_another_size_is_refused(tmp_path):
         encoder_lib.open_encoder(str(directory))
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("missing", r"missing encoder\.layer\.0\.output\.dense\.bias"),
+        ("no safetensors", r"is no safetensors file"),
+    ],
+)
+def test_weights_that_cannot_be_restored_are_refused_before_the_run(
+    tmp_path, damage, message
+):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    if damage == "missing":
+        absent = {"encoder.layer.0.output.dense.bias": None}
+        other = tiny.write_encoder(tmp_path / "other", **absent)
+        weights = (other / "model.safetensors").read_bytes()
+    else:
+        weights = b"\x80\x04pickle"
+    (tmp_path / "encoder" / "model.safetensors").write_bytes(weights)
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(load_config(recipe))
+
+
 def test_other_weights_than_the_recipes_are_refused(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     config = load_config(path, {"encoder.sha256": "0" * 64})

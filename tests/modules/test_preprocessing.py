@@ -6,6 +6,10 @@ import tensorflow_text as tf_text
 from official.nlp.tools import tokenization
 
 from modules import preprocessing
+from pipeline import data
+from pipeline.config import load_config
+from pipeline.encoder_source import resolve_encoder
+from pipeline.paths import DEFAULT_CONFIG
 from tests import tiny
 
 TEXTS = [
@@ -31,6 +35,16 @@ def test_tokens_equal_those_of_the_original_bert_tokenizer(vocab_file):
     for text, row in zip(TEXTS, ids.to_list(), strict=True):
         tokens = reference.convert_ids_to_tokens(row)
         assert tokens == reference.tokenize(text), text
+
+
+def test_tokens_of_real_sentences_equal_those_of_the_original(mrpc):
+    vocab_file = resolve_encoder(load_config(DEFAULT_CONFIG)).vocab_file
+    reference = tokenization.FullTokenizer(vocab_file, do_lower_case=True)
+    rows = [row for _, row in data.read_table(mrpc / "validation.tsv")]
+    texts = [row[column] for row in rows for column in ("sentence1", "sentence2")]
+    (ids,) = preprocessing.tokenize([tf.constant(texts)], vocab_file)
+    for text, row in zip(texts, ids.to_list(), strict=True):
+        assert reference.convert_ids_to_tokens(row) == reference.tokenize(text), text
 
 
 def test_control_characters_separate_words(vocab_file):

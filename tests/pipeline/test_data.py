@@ -156,6 +156,15 @@ def test_directory_of_records_is_taken_as_it_is(tmp_path):
     assert not (tmp_path / "output").exists()
 
 
+def test_real_mrpc_is_read_whole(mrpc, tmp_path):
+    counts = data.prepare(str(mrpc), str(tmp_path / "records"), TASK)
+    assert counts == {"train": 3668, "eval": 408, "test": 1725}
+    labels = [
+        values(example, "label")[0] for example in read(tmp_path / "records", "eval")
+    ]
+    assert sum(labels) == 279
+
+
 def test_tfds_without_a_network_says_what_to_do(tmp_path):
     with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*--data DIR"):
         data.prepare("tfds:glue/mrpc", str(tmp_path / "records"), TASK)
