@@ -43,8 +43,15 @@ def test_tokens_of_real_sentences_equal_those_of_the_original(mrpc):
     rows = [row for _, row in data.read_table(mrpc / "validation.tsv")]
     texts = [row[column] for row in rows for column in ("sentence1", "sentence2")]
     (ids,) = preprocessing.tokenize([tf.constant(texts)], vocab_file)
-    for text, row in zip(texts, ids.to_list(), strict=True):
-        assert reference.convert_ids_to_tokens(row) == reference.tokenize(text), text
+    differing = [
+        text
+        for text, row in zip(texts, ids.to_list(), strict=True)
+        if reference.convert_ids_to_tokens(row) != reference.tokenize(text)
+    ]
+    # tensorflow-text folds case where the original lowers it: the micro sign becomes
+    # the Greek letter, as in the Model Garden's own tokenizer.
+    assert all(text.casefold() != text.lower() for text in differing)
+    assert len(differing) <= len(texts) / 100
 
 
 def test_control_characters_separate_words(vocab_file):
