@@ -122,7 +122,7 @@ def prepare(
         tables = _tfds_tables(source.removeprefix(TFDS_PREFIX), task)
     else:
         tables = {
-            split: _labelled_rows(path, task, report)
+            split: _labelled_rows(split, path, task, report)
             for split, path in find_tables(source).items()
         }
         _require_splits(source, tables, "*.tsv")
@@ -186,16 +186,20 @@ def read_table(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _labelled_rows(
-    path: Path, task: TaskConfig, report: Report
+    split: str, path: Path, task: TaskConfig, report: Report
 ) -> Iterator[tuple[str, Row]] | None:
     first = next(read_table(path), None)
     columns = first[1].keys() if first else ()
-    missing = [column for column in task.text_columns if column not in columns]
-    if missing:
-        raise UsageError(
-            f"{path} has no column {', '.join(missing)}; it has "
-            f"{', '.join(columns) or 'no rows'} (the task's names: task.text_columns)"
-        )
+    wanted = {"task.text_columns": task.text_columns}
+    if split in REQUIRED_SPLITS:
+        wanted["task.label_column"] = [task.label_column]
+    for setting, names in wanted.items():
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise UsageError(
+                f"{path} has no column {', '.join(missing)}; it has "
+                f"{', '.join(columns) or 'no rows'} ({setting} names them)"
+            )
     if task.label_column not in columns:
         report(f"{path.name} has no column {task.label_column}: left out")
         return None

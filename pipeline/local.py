@@ -53,20 +53,18 @@ def run_locally(config: Config, console: Console) -> RunReport:
         progress = ProgressHandler(console, status)
         try:
             with progress.attached():
-                _run(config, paths, console)
+                return _run(config, paths, console)
         except Exception:
             logging.getLogger(__name__).exception("the run stopped")
             raise
-        from pipeline.report import read_report
-
-        return read_report(config, paths)
 
 
-def _run(config: Config, paths: OutputPaths, console: Console) -> None:
+def _run(config: Config, paths: OutputPaths, console: Console) -> RunReport:
     from tfx import v1 as tfx
 
     from components.data_gate import DataAnomaliesError
     from pipeline.pipeline import create_pipeline
+    from pipeline.report import read_report
     from pipeline.resolve import resolve_inputs
 
     inputs = resolve_inputs(config, paths, console.print)
@@ -75,6 +73,7 @@ def _run(config: Config, paths: OutputPaths, console: Console) -> None:
         tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         raise UsageError(str(error)) from error
+    return read_report(config, paths)
 
 
 @contextlib.contextmanager

@@ -97,6 +97,7 @@ def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
         (HEADER + ROW + "1\tyes\ta\tb\n", r"train\.tsv:3: label is 'yes'; allowed are"),
         (HEADER + "x\t1\ta\tb\n", r"train\.tsv:2: idx is 'x', not a whole number"),
         ("label\ttext\n1\ta\n", r"no column sentence1, sentence2; it has label, text"),
+        ("sentence1\tsentence2\na\tb\n", r"no column label; .*task\.label_column"),
         (HEADER, r"train\.tsv has no column sentence1, sentence2; it has no rows"),
     ],
 )
