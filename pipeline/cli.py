@@ -154,8 +154,7 @@ def predict(
 def _show(report: RunReport, console: Console) -> int:
     components = Table("component", "seconds", "")
     for component in report.components:
-        state = "cached" if component.cached else "run"
-        components.add_row(component.name, f"{component.seconds:.1f}", state)
+        components.add_row(component.name, f"{component.seconds:.1f}", component.state)
     console.print(components)
     metrics = Table("metric", "candidate", "champion", "threshold", "at most below", "")
     for metric in report.metrics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import tensorflow_model_analysis as tfma
 from ml_metadata import MetadataStore
@@ -24,12 +25,13 @@ class ComponentRun:
     Attributes:
       name: The component's id.
       seconds: How long it took.
-      cached: Whether an earlier execution's outputs were taken.
+      state: `run`, `cached` where an earlier execution's outputs were taken, or
+        `resolved` for a resolver, which only looks artifacts up and does so always.
     """
 
     name: str
     seconds: float
-    cached: bool
+    state: Literal["run", "cached", "resolved"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +100,11 @@ class MetadataReader:
         connection.sqlite.filename_uri = str(database)
         connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READONLY
         self._store = MetadataStore(connection)
+        self._resolvers = {
+            kind.id
+            for kind in self._store.get_execution_types()
+            if kind.name.endswith(".Resolver")
+        }
 
     def latest_run(self) -> list[tuple[ComponentRun, mlmd.Execution]]:
         """Returns the component executions of the latest run, in order."""
@@ -144,8 +151,14 @@ class MetadataReader:
         return ComponentRun(
             name=self._node_name(execution),
             seconds=elapsed / _MILLISECONDS,
-            cached=execution.last_known_state == mlmd.Execution.CACHED,
+            state=self._state(execution),
         )
+
+    def _state(self, execution: mlmd.Execution) -> Literal["run", "cached", "resolved"]:
+        if execution.type_id in self._resolvers:
+            return "resolved"
+        is_cached = execution.last_known_state == mlmd.Execution.CACHED
+        return "cached" if is_cached else "run"
 
 
 def read_report(config: Config, paths: OutputPaths) -> RunReport:
