@@ -182,3 +182,17 @@ def test_slices_are_by_length_of_the_pair_and_word_overlap(exported):
     assert slices["pair_length"].numpy().tolist() == lengths
     overlaps = [b"75+", b"0-24", b"0-24", b"25-49"]
     assert slices["word_overlap"].numpy().tolist() == overlaps
+
+
+def test_graph_asks_tensorflow_text_for_two_old_ops_alone(exported):
+    """Older TF Serving images lack newer ones, such as that of RoundRobinTrimmer."""
+    loaded, _ = exported
+    graph = loaded.signatures["serve_examples"].graph.as_graph_def()
+    nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
+    core = {name for name in dir(tf.raw_ops) if not name.startswith("_")}
+    foreign = {node.op for node in nodes} - core
+    defined = {function.signature.name for function in graph.library.function}
+    assert foreign - defined == {
+        "FastBertNormalize",
+        "FastWordpieceTokenizeWithOffsets",
+    }
