@@ -50,11 +50,11 @@ def create_pipeline(
 def _components(
     config: Config, inputs: ResolvedInputs, paths: OutputPaths
 ) -> list[tfx.dsl.components.BaseComponent]:
-    example_gen, *validation, gate = _data_components(config, inputs)
-    importer = validation[-2]
+    data = _data_components(config, inputs)
+    example_gen = data["example_gen"]
     transform = tfx.components.Transform(
         examples=example_gen.outputs["examples"],
-        schema=importer.outputs["schema"],
+        schema=data["schema"].outputs["schema"],
         preprocessing_fn=PREPROCESSING_FN,
         custom_config={
             "task": config.task.model_dump(),
@@ -64,7 +64,7 @@ def _components(
             "code_fingerprint": fingerprint.of_code(PREPROCESSING_FN),
         },
     )
-    transform.add_upstream_node(gate)
+    transform.add_upstream_node(data["gate"])
     trainer = tfx.components.Trainer(
         run_fn=RUN_FN,
         examples=transform.outputs["transformed_examples"],
@@ -81,12 +81,12 @@ def _components(
         },
     )
     release = _release_components(config, paths, example_gen, trainer)
-    return [example_gen, *validation, gate, transform, trainer, *release]
+    return [*data.values(), transform, trainer, *release]
 
 
 def _data_components(
     config: Config, inputs: ResolvedInputs
-) -> list[tfx.dsl.components.BaseComponent]:
+) -> dict[str, tfx.dsl.components.BaseComponent]:
     splits = [
         tfx.proto.Input.Split(name=split, pattern=pattern)
         for split, pattern in inputs.examples.patterns.items()
@@ -102,19 +102,26 @@ def _data_components(
     schema_gen = tfx.components.SchemaGen(
         statistics=statistics_gen.outputs["statistics"]
     )
-    importer = tfx.components.ImportSchemaGen(schema_file=str(inputs.schema_file))
+    schema = tfx.components.ImportSchemaGen(schema_file=str(inputs.schema_file))
     validator = tfx.components.ExampleValidator(
         statistics=statistics_gen.outputs["statistics"],
-        schema=importer.outputs["schema"],
+        schema=schema.outputs["schema"],
     )
     gate = DataGate(
         examples=example_gen.outputs["examples"],
-        schema=importer.outputs["schema"],
+        schema=schema.outputs["schema"],
         anomalies=validator.outputs["anomalies"],
         id_column=config.task.id_column,
         fingerprint=fingerprint.of_code(DataGate.__module__),
     )
-    return [example_gen, statistics_gen, schema_gen, importer, validator, gate]
+    return {
+        "example_gen": example_gen,
+        "statistics": statistics_gen,
+        "view": schema_gen,
+        "schema": schema,
+        "validator": validator,
+        "gate": gate,
+    }
 
 
 def _release_components(
