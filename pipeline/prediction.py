@@ -90,7 +90,7 @@ def predict_file(directory: str, source: str, destination: str) -> int:
     count = 0
     try:
         with open(incomplete, "w", encoding="utf-8", newline="") as file:
-            for count, row in enumerate(classifier.predict_rows(rows, source), 1):
+            for count, row in enumerate(classifier.predict_rows(rows), 1):
                 write(file, row, is_first=count == 1)
         incomplete.replace(destination)
     finally:
@@ -124,7 +124,7 @@ class _Classifier:
                 yield Prediction(pair, name.decode(), float(row.max()), row.tolist())
 
     def predict_rows(
-        self, rows: Iterable[tuple[str, dict[str, Any]]], source: str
+        self, rows: Iterable[tuple[str, dict[str, Any]]]
     ) -> Iterator[dict[str, Any]]:
         kept, read = itertools.tee(rows)
         pairs = (self._pair(where, row) for where, row in read)

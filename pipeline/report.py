@@ -81,13 +81,11 @@ class RunReport:
     Attributes:
       components: In the order they ran.
       metrics: Of the candidate, on all rows of the gate's split.
-      blessed: Whether the Evaluator let the model through.
-      pushed: The directory that the model is served from, or None.
+      pushed: The directory that the model is served from; None where it was refused.
     """
 
     components: list[ComponentRun]
     metrics: list[MetricResult]
-    blessed: bool
     pushed: str | None
 
 
@@ -180,7 +178,6 @@ def read_report(config: Config, paths: OutputPaths) -> RunReport:
         metrics=read_metrics(
             outputs["evaluation"].uri, config, has_champion="baseline_model" in inputs
         ),
-        blessed=bool(outputs["blessing"].custom_properties["blessed"].int_value),
         pushed=pushed["pushed_destination"].string_value
         if pushed["pushed"].int_value
         else None,

@@ -67,14 +67,16 @@ def DataGate(
         for split in splits
     }
     problems, notes = [], []
+    find_rows = functools.cache(functools.partial(_anomalous, contract))
     for split in splits:
         for column, info in _read_anomalies(anomalies, split):
             text = f"{split}: {column}: {info.short_description}: {info.description}"
             if {reason.type for reason in info.reason} <= _HARMLESS:
                 notes.append(text)
             else:
-                shown = _show_examples(patterns[split], contract, column, id_column)
-                problems.append(text + shown)
+                # One pass over a split shows the rows of all its columns.
+                found = find_rows(patterns[split])
+                problems.append(text + _show_examples(found, column, id_column))
     problems += _find_gaps(beam_pipeline, patterns, contract, id_column, verdict.uri)
     if problems:
         raise DataAnomaliesError(
@@ -106,15 +108,21 @@ def _read_anomalies(
         yield "(dataset)", info
 
 
-def _show_examples(
-    pattern: str, schema: schema_pb2.Schema, column: str, id_column: str
-) -> str:
-    """Finds a few rows that alone show a column's anomaly."""
+def _anomalous(
+    schema: schema_pb2.Schema, pattern: str
+) -> dict[str, list[tf.train.Example]]:
+    """Finds a few rows of each anomaly that a row alone can show, by its reason."""
     _, found = tfdv.utils.validation_lib.validate_examples_in_tfrecord(
         pattern,
         tfdv.StatsOptions(schema=schema),
         num_sampled_examples=EXAMPLES_SHOWN,
     )
+    return found
+
+
+def _show_examples(
+    found: dict[str, list[tf.train.Example]], column: str, id_column: str
+) -> str:
     rows = [
         _show_row(example, column, id_column)
         for reason, examples in sorted(found.items())
