@@ -5,7 +5,8 @@ from __future__ import annotations
 import tensorflow_model_analysis as tfma
 
 from modules import export, slicing
-from pipeline.config import EvaluatorConfig, TaskConfig
+from pipeline.config import EvaluatorConfig
+from pipeline.task import TaskConfig
 
 POSITIVE_CLASS = 1
 POSITIVE_CLASS_KEY = f"classId:{POSITIVE_CLASS}"  # of TFMA's results

@@ -7,7 +7,7 @@ import tensorflow_transform as tft
 import tf_keras
 
 from modules import preprocessing, slicing
-from pipeline.config import TaskConfig
+from pipeline.task import TaskConfig
 
 SERVING_DEFAULT = "serving_default"
 SERVE_EXAMPLES = "serve_examples"

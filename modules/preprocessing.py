@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.config import TaskConfig
+from pipeline.task import TaskConfig
 
 INPUT_WORD_IDS = "input_word_ids"
 INPUT_MASK = "input_mask"

@@ -19,7 +19,8 @@ from official.modeling import optimization
 from modules import encoder as encoder_lib
 from modules import environment, export, inputs
 from modules.task import PairClassificationTask
-from pipeline.config import TaskConfig, TrainerConfig
+from pipeline.config import TrainerConfig
+from pipeline.task import TaskConfig
 
 logger = logging.getLogger(__name__)
 

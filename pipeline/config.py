@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 import yaml
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PositiveInt,
     ValidationError,
@@ -17,75 +15,27 @@ from pydantic import (
 )
 
 from pipeline.errors import UsageError
+from pipeline.settings import Settings
+from pipeline.task import TaskConfig
 
-BINARY_METRICS = ("accuracy", "f1", "precision", "recall", "auc")
-MULTICLASS_METRICS = ("accuracy",)
 _LOCATION_KEYS = ("data.source", "data.schema_file", "encoder.source", "output")
 _REMOTE_PREFIXES = ("package:", "tfds:")
 
 
-class _Settings(BaseModel):
-    """Refuses unknown keys and silent conversions such as "3" for 3."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class TaskConfig(_Settings):
-    """The task definition: what the columns are called and what they mean.
-
-    Attributes:
-      text_columns: The two string columns of a pair, in the order of the segments.
-      label_column: The int64 column with the index of the class.
-      id_column: The int64 column that names a row to people.
-      classes: Class names; the index is the label. Of two, the second is the
-        positive class.
-      metric: The metric that decides between models.
-    """
-
-    text_columns: list[str] = Field(
-        default=["sentence1", "sentence2"], min_length=2, max_length=2
-    )
-    label_column: str = "label"
-    id_column: str = "idx"
-    classes: list[str] = Field(default=["not_equivalent", "equivalent"], min_length=2)
-    metric: str = "accuracy"
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether the second class is a positive one to precision and recall."""
-        return len(self.classes) == 2
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names that thresholds and `metric` may use."""
-        return BINARY_METRICS if self.is_binary else MULTICLASS_METRICS
-
-    @model_validator(mode="after")
-    def _check_names(self) -> TaskConfig:
-        columns = [*self.text_columns, self.label_column, self.id_column]
-        for names, what in ((columns, "columns"), (self.classes, "classes")):
-            if len(set(names)) < len(names) or not all(names):
-                raise ValueError(f"the {what} {names} must be distinct and not empty")
-        if self.metric not in self.metrics:
-            raise ValueError(
-                f"metric {self.metric!r} is not one of {', '.join(self.metrics)}"
-            )
-        return self
-
-
-class DataConfig(_Settings):
+class DataConfig(Settings):
     """Where the examples come from, and what is asked of them.
 
     Attributes:
-      source: A directory of TSV or TFRecord splits, or `tfds:NAME`.
+      source: A directory of TSV or TFRecord splits, or `tfds:NAME`. None takes a
+        GLUE task from TFDS.
       schema_file: A curated schema (`.pbtxt`); None derives one from the task.
     """
 
-    source: str
+    source: str | None = None
     schema_file: str | None = None
 
 
-class EncoderConfig(_Settings):
+class EncoderConfig(Settings):
     """Where the pre-trained encoder comes from.
 
     Attributes:
@@ -98,7 +48,7 @@ class EncoderConfig(_Settings):
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
-class PreprocessingConfig(_Settings):
+class PreprocessingConfig(Settings):
     """How pairs become model inputs.
 
     Attributes:
@@ -108,7 +58,7 @@ class PreprocessingConfig(_Settings):
     max_seq_length: int = Field(default=128, ge=8)
 
 
-class TrainerConfig(_Settings):
+class TrainerConfig(Settings):
     """How the model is fine-tuned (Devlin et al. 2018, appendix A.3).
 
     Attributes:
@@ -136,12 +86,12 @@ class TrainerConfig(_Settings):
     strategy: Literal["auto", "one_device", "mirrored", "tpu"] = "auto"
 
 
-class EvaluatorConfig(_Settings):
+class EvaluatorConfig(Settings):
     """What a model must reach before it is pushed.
 
     Attributes:
       split: The split that the gate is measured on.
-      thresholds: Lowest value of each metric, in [0, 1].
+      thresholds: Lowest value of each metric, in [-1, 1].
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): less is noise.
     """
@@ -154,12 +104,12 @@ class EvaluatorConfig(_Settings):
     @classmethod
     def _check_range(cls, bounds: dict[str, float]) -> dict[str, float]:
         for metric, bound in bounds.items():
-            if not 0 <= bound <= 1:
-                raise ValueError(f"{metric} is {bound}; allowed are 0 to 1")
+            if not -1 <= bound <= 1:
+                raise ValueError(f"{metric} is {bound}; allowed are -1 to 1")
         return bounds
 
 
-class Config(_Settings):
+class Config(Settings):
     """Everything a run depends on.
 
     Attributes:
@@ -169,12 +119,27 @@ class Config(_Settings):
 
     name: str = Field(pattern="^[a-z][a-z0-9_-]*$")
     task: TaskConfig = TaskConfig()
-    data: DataConfig
+    data: DataConfig = DataConfig()
     encoder: EncoderConfig
     preprocessing: PreprocessingConfig = PreprocessingConfig()
     trainer: TrainerConfig = TrainerConfig()
     evaluator: EvaluatorConfig = EvaluatorConfig()
     output: str | None = None
+
+    @property
+    def data_source(self) -> str:
+        """Where the examples come from: what is set, or a GLUE task's own place."""
+        source = self.data.source or self.task.tfds_source
+        assert source is not None  # _check_source
+        return source
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Config:
+        if self.data.source is None and self.task.tfds_source is None:
+            raise ValueError(
+                "data.source: required, but not set; name a directory or tfds:NAME"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_gate(self) -> Config:
@@ -221,9 +186,11 @@ def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Co
     if not isinstance(settings, dict):
         raise UsageError(f"config {path} must hold a mapping of settings")
     _anchor_paths(settings, path.resolve().parent)
+    _name_task(settings)
     overrides = dict(overrides or {})
     for key, value in overrides.items():
         _set_dotted(settings, key, value)
+        _name_task(settings)
     _anchor_paths(settings, Path.cwd())
     try:
         return Config.model_validate(settings)
@@ -266,6 +233,12 @@ def _set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
             raise UsageError(f"{key}: {parent} is {child!r}, not a group of settings")
         node = child
     node[leaf] = value
+
+
+def _name_task(settings: dict[str, Any]) -> None:
+    # `task: mrpc` is short for a group that an override can add to.
+    if isinstance(settings.get("task"), str):
+        settings["task"] = {"name": settings["task"]}
 
 
 def _anchor_paths(settings: dict[str, Any], base: Path) -> None:

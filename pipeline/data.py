@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pipeline import fingerprint
-from pipeline.config import TaskConfig
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
+from pipeline.task import TaskConfig
 
 SPLITS = ("train", "eval", "test")
 REQUIRED_SPLITS = ("train", "eval")

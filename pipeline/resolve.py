@@ -44,7 +44,7 @@ def resolve_inputs(
 
     encoder = encoder_source.resolve_encoder(config)
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
-    examples = data.resolve_examples(config.data.source, config.task, paths, report)
+    examples = data.resolve_examples(config.data_source, config.task, paths, report)
     if config.evaluator.split not in examples.patterns:
         raise UsageError(
             f"evaluator.split is {config.evaluator.split!r}; the data has "

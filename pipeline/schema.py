@@ -9,9 +9,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from components.data_gate.component import NOT_EMPTY_TAG
 from pipeline import fingerprint
-from pipeline.config import TaskConfig
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
+from pipeline.task import TaskConfig
 
 
 def build_schema(task: TaskConfig) -> schema_pb2.Schema:

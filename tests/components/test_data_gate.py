@@ -9,8 +9,8 @@ import tensorflow_data_validation as tfdv
 from tfx import v1 as tfx
 
 from components.data_gate import DataAnomaliesError, DataGate
-from pipeline.config import TaskConfig
 from pipeline.schema import build_schema
+from pipeline.task import TaskConfig
 
 SPLITS = ("train", "eval")
 SPLIT_NAMES = '["train", "eval"]'

@@ -3,7 +3,8 @@
 import tensorflow_model_analysis as tfma
 
 from modules import evaluation
-from pipeline.config import EvaluatorConfig, TaskConfig
+from pipeline.config import EvaluatorConfig
+from pipeline.task import TaskConfig
 
 
 def metric(config, name):

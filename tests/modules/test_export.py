@@ -13,8 +13,8 @@ from tensorflow_transform.tf_metadata import schema_utils
 from modules import encoder as encoder_lib
 from modules import environment, export, inputs, preprocessing
 from modules.task import PairClassificationTask
-from pipeline.config import TaskConfig
 from pipeline.schema import build_schema
+from pipeline.task import TaskConfig
 from tests import tiny
 
 # Not in alphabetic order: a signature sorts its arguments, the task does not.

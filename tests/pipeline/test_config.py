@@ -77,11 +77,11 @@ def test_override_values_are_yaml(override, expected):
         ("trainer.learning_rate", 2.0, r"trainer\.learning_rate: .*less than 1"),
         ("trainer.strategy", "gpu", r"trainer\.strategy: .*'auto'.*'mirrored'"),
         ("task.metric", "bleu", r"task: metric 'bleu' is not one of accuracy, f1"),
-        ("task.text_columns", ["a"], r"task\.text_columns: .*at least 2 items"),
+        ("task.text_columns", [], r"task\.text_columns: .*at least 1 item"),
         ("task.classes", ["a", "a"], r"classes \['a', 'a'\] must be distinct"),
         ("evaluator.thresholds", {"f2": 0.5}, r"thresholds names 'f2'; this task has"),
         ("evaluator.thresholds", {}, r"a gate needs at least one; accuracy: 0\.0"),
-        ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are 0 to 1"),
+        ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are -1 to 1"),
         ("preprocessing.max_seq_length", 4, r"max_seq_length: .*8 \(got 4\)"),
         ("encoder.sha256", "abc", r"encoder\.sha256"),
         ("nonsense.key", 1, r"nonsense: unknown key; allowed here: name, task,"),
@@ -98,8 +98,13 @@ def test_impossible_setting_is_refused_with_its_key_and_what_is_allowed(
 def test_missing_setting_is_named(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("name: tiny\n")
-    with pytest.raises(UsageError, match=r"data: required, but not set"):
+    with pytest.raises(UsageError, match=r"encoder: required, but not set"):
         load_config(path)
+
+
+def test_task_of_ones_own_needs_a_data_source(recipe):
+    with pytest.raises(UsageError, match=r"data\.source: required, but not set"):
+        load_config(recipe, {"data.source": None})
 
 
 @pytest.mark.parametrize("text", ["[1", "just text", ""])

@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 
 from pipeline import data
-from pipeline.config import TaskConfig
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
+from pipeline.task import TaskConfig
 from tests import tiny
 
 TASK = TaskConfig()

@@ -5,9 +5,9 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from pipeline import schema
-from pipeline.config import TaskConfig
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
+from pipeline.task import TaskConfig
 
 TASK = TaskConfig(text_columns=["question", "answer"], classes=["a", "b", "c"])
 
