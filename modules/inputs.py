@@ -2,103 +2,202 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from typing import Any
+
 import tensorflow as tf
+from official.core import config_definitions
 
 from modules import preprocessing
+
+LABELS = "labels"
+WEIGHTS = "weights"
+IDS = "ids"
 
 # Pairs of like length meet within so many batches drawn at random: padding falls to
 # a few percent and the order stays close to random.
 _WINDOW_BATCHES = 16
+_ENDLESS = 1 << 40  # epochs
+_FIXED_LENGTHS = 4
+
+Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 
-def read_examples(patterns: list[str], label_column: str) -> tf.data.Dataset:
+@dataclasses.dataclass
+class ExamplesConfig(config_definitions.DataConfig):
+    """Which transformed Examples are read, and how they are batched.
+
+    Attributes:
+      label_column: Name of the label.
+      id_column: Name of the int64 id.
+      is_regression: Whether the label is a float32 score instead of an int64 class.
+      lengths: Lengths in tokens that batches are padded to, the first that fits; empty
+        pads to the batch's longest.
+      start_step: Batches of the training that are behind us already.
+    """
+
+    label_column: str = "label"
+    id_column: str = "idx"
+    is_regression: bool = False
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    start_step: int = 0
+
+
+def fixed_lengths(max_seq_length: int) -> list[int]:
+    """Returns a few lengths for XLA, which compiles a program for each.
+
+    Args:
+      max_seq_length: The longest, in tokens.
+    """
+    parts = range(1, _FIXED_LENGTHS + 1)
+    return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
+
+
+def read_examples(config: ExamplesConfig) -> tf.data.Dataset:
     """Reads transformed Examples, unpadded.
 
     Args:
-      patterns: File patterns of gzipped TFRecords.
-      label_column: Name of the int64 label.
+      config: `input_path` holds file patterns of gzipped TFRecords.
 
     Returns:
-      A dataset of `(word_ids int64[tokens], type_ids int64[tokens], label int64[])`.
+      A dataset of `(word_ids int64[tokens], type_ids int64[tokens], label, id
+      int64[])`, the label int64[] or float32[].
     """
     ids = tf.io.RaggedFeature(tf.int64)
+    label_type = tf.float32 if config.is_regression else tf.int64
     features = {
         preprocessing.INPUT_WORD_IDS: ids,
         preprocessing.INPUT_TYPE_IDS: ids,
-        label_column: tf.io.FixedLenFeature([], tf.int64),
+        config.label_column: tf.io.FixedLenFeature([], label_type),
+        config.id_column: tf.io.FixedLenFeature([], tf.int64),
     }
 
     def parse(record: tf.Tensor) -> tuple[tf.Tensor, ...]:
         example = tf.io.parse_single_example(record, features)
-        return (
-            example[preprocessing.INPUT_WORD_IDS],
-            example[preprocessing.INPUT_TYPE_IDS],
-            example[label_column],
-        )
+        return tuple(example[name] for name in features)
 
-    files = tf.data.Dataset.list_files(patterns, shuffle=False)
+    files = tf.data.Dataset.list_files(list(config.input_path), shuffle=False)
     records = tf.data.TFRecordDataset(files, compression_type="GZIP")
     return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def count_examples(examples: tf.data.Dataset) -> int:
+def count_examples(config: ExamplesConfig) -> int:
     """Counts the examples by reading them once."""
-    return int(examples.reduce(tf.constant(0, tf.int64), lambda n, *_: n + 1))
+    files = tf.data.Dataset.list_files(list(config.input_path), shuffle=False)
+    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
+    return int(records.reduce(tf.constant(0, tf.int64), lambda n, _: n + 1))
 
 
-def train_batches(
-    examples: tf.data.Dataset, *, batch_size: int, seed: int, pad_to: int | None
+def build_batches(
+    config: ExamplesConfig, input_context: tf.distribute.InputContext | None = None
 ) -> tf.data.Dataset:
-    """Batches pairs of like length, forever, in a new random order every epoch.
+    """Builds the batches of one input pipeline.
 
-    Every epoch holds each example once; its last batch may be smaller.
+    The global batches are the same on any strategy; each replica gets its share of
+    the rows. Where a batch is too small to be shared out, rows of weight 0 fill it.
 
     Args:
-      examples: What `read_examples` returned.
-      batch_size: Examples a batch.
-      seed: Seed of the order.
-      pad_to: Length that all batches are padded to; None pads to the batch's longest.
+      config: What is read. Training batches are endless, evaluation is one pass.
+      input_context: Which replicas the pipeline feeds; None feeds one.
 
     Returns:
-      A dataset of `(inputs, labels)`: the encoder's inputs int32[batch, seq_len] and
+      A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
+      `labels` int64[batch] or float32[batch], `weights` float32[batch] and `ids`
       int64[batch].
     """
-    window = batch_size * _WINDOW_BATCHES
-    examples = examples.cache().shuffle(4 * window, seed=seed)
-    windows = examples.ragged_batch(window)
+    examples = read_examples(config)
+    size = config.global_batch_size
+    if config.is_training:
+        batches = _train_batches(examples, config)
+    else:
+        batches = examples.cache().ragged_batch(size)
+    batches = batches.map(
+        lambda *columns: _pad(columns, config.lengths),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    if input_context and input_context.num_replicas_in_sync > 1:
+        batches = _share_out(batches, size, input_context)
+    return batches.prefetch(tf.data.AUTOTUNE)
 
-    def batches(
-        word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor, labels: tf.Tensor
-    ) -> tf.data.Dataset:
-        order = tf.argsort(word_ids.row_lengths())
-        rows = tuple(tf.gather(x, order) for x in (word_ids, type_ids, labels))
-        in_order = tf.data.Dataset.from_tensor_slices(rows).ragged_batch(batch_size)
-        return in_order.shuffle(_WINDOW_BATCHES, seed=seed)
 
-    return _finish(windows.flat_map(batches).repeat(), pad_to)
-
-
-def eval_batches(
-    examples: tf.data.Dataset, *, batch_size: int, pad_to: int | None
+def _train_batches(
+    examples: tf.data.Dataset, config: ExamplesConfig
 ) -> tf.data.Dataset:
-    """Batches each example once, in the order of the files.
+    """Batches pairs of like length, forever, each epoch in an order of its own.
 
-    Args:
-      examples: What `read_examples` returned.
-      batch_size: Examples a batch; the last may be smaller.
-      pad_to: Length that all batches are padded to; None pads to the batch's longest.
-
-    Returns:
-      A dataset as of `train_batches`, of one pass.
+    An epoch holds each example once; its last batch may be smaller. The order follows
+    from seed and epoch alone, so that a training that was interrupted goes on with
+    the rows that it has not seen.
     """
-    return _finish(examples.cache().ragged_batch(batch_size), pad_to)
+    size = config.global_batch_size
+    window = size * _WINDOW_BATCHES
+    examples = examples.cache()
+
+    def epoch(index: tf.Tensor) -> tf.data.Dataset:
+        # Of this function's graph: the order is not to hang on the process's seed.
+        tf.compat.v1.set_random_seed(1)
+        seed = _fold(tf.constant(config.seed or 0, tf.int64), index)
+        shuffled = examples.shuffle(
+            4 * window, seed=seed, reshuffle_each_iteration=False
+        )
+
+        def batches(number: tf.Tensor, *columns: Any) -> tf.data.Dataset:
+            order = tf.argsort(columns[0].row_lengths())
+            rows = tuple(tf.gather(column, order) for column in columns)
+            in_order = tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
+            return in_order.shuffle(
+                _WINDOW_BATCHES,
+                seed=_fold(seed, number),
+                reshuffle_each_iteration=False,
+            )
+
+        windows = shuffled.ragged_batch(window).enumerate()
+        return windows.flat_map(lambda number, columns: batches(number, *columns))
+
+    if not config.start_step:
+        return tf.data.Dataset.range(_ENDLESS).flat_map(epoch)
+    steps = math.ceil(count_examples(config) / size)
+    first, offset = divmod(config.start_step, steps)
+    return tf.data.Dataset.range(first, _ENDLESS).flat_map(epoch).skip(offset)
 
 
-def _finish(batches: tf.data.Dataset, pad_to: int | None) -> tf.data.Dataset:
-    def pad(
-        word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor, labels: tf.Tensor
-    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        return preprocessing.pad_inputs(word_ids, type_ids, pad_to), labels
+def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Returns the seed int64[] of one of several random things."""
+    return tf.random.stateless_uniform(
+        [], seed=[seed, index], minval=None, maxval=None, dtype=tf.int64
+    )
 
-    padded = batches.map(pad, num_parallel_calls=tf.data.AUTOTUNE)
-    return padded.prefetch(tf.data.AUTOTUNE)
+
+def _pad(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
+    word_ids, type_ids, labels, ids = columns
+    inputs = preprocessing.pad_inputs(word_ids, type_ids)
+    if lengths:
+        longest = tf.shape(inputs[preprocessing.INPUT_WORD_IDS])[1]
+        fitting = tf.gather(lengths, tf.searchsorted(lengths, [longest])[0])
+        paddings = [[0, 0], [0, fitting - longest]]
+        inputs = {name: tf.pad(ids, paddings) for name, ids in inputs.items()}
+    weights = tf.ones_like(ids, tf.float32)
+    return inputs, {LABELS: labels, WEIGHTS: weights, IDS: ids}
+
+
+def _share_out(
+    batches: tf.data.Dataset, size: int, context: tf.distribute.InputContext
+) -> tf.data.Dataset:
+    per_replica = context.get_per_replica_batch_size(size)
+    replicas = context.num_replicas_in_sync // context.num_input_pipelines
+    first = context.input_pipeline_id * replicas * per_replica
+
+    def share(tensor: tf.Tensor) -> tf.Tensor:
+        missing = [[0, size - tf.shape(tensor)[0]]]
+        paddings = missing + [[0, 0]] * (tensor.shape.rank - 1)
+        rows = tf.pad(tensor, paddings)[first : first + replicas * per_replica]
+        return tf.reshape(
+            rows, tf.concat([[replicas, per_replica], tf.shape(tensor)[1:]], 0)
+        )
+
+    shares = batches.map(
+        lambda *batch: tf.nest.map_structure(share, batch),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return shares.unbatch()

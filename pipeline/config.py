@@ -67,11 +67,32 @@ class TrainerConfig(Settings):
       batch_size: Examples a step over all replicas (the global batch size).
       learning_rate: Peak rate, after warmup; decays linearly to 0.
       warmup_fraction: Share of the steps over which the rate rises from 0.
-      weight_decay: AdamW's, on everything but LayerNorm and biases.
+      weight_decay: AdamW's and LAMB's, on everything but LayerNorm and biases.
       gradient_clip_norm: Largest global norm of the gradients.
+      optimization: Parts of the Model Garden's `OptimizationConfig` that replace what
+        the settings above make of it: `optimizer`, `learning_rate`, `warmup`, `ema`.
+      layer_decay: Factor of the rate from each layer to the one below it; AdamW's
+        alone. 1 trains all layers alike.
+      frozen_layers: Lowest layers that stay as pre-trained, with the embeddings; 0
+        trains all.
       dropout: Dropout rate of the encoder and of the classification head.
       seed: Seed of initialization, dropout and shuffling.
+      restarts: Trainings from one seed after another, of which the best is kept:
+        BERT on small data is unstable (Devlin et al. 2018, section 4.1).
+      evaluation_interval: Steps between evaluations; None evaluates every epoch.
+      checkpoint_interval: Steps between checkpoints; None saves every epoch. What a
+        killed training loses at most.
+      patience: Evaluations without a better one after which training stops; None
+        trains to the end.
+      steps_per_loop: Steps between two lines of progress. A SIGTERM is answered at
+        their end.
+      loss_upper_bound: A larger mean loss of a loop, or NaN, goes back to the last
+        good checkpoint.
+      recovery_max_trials: How often it may; the next time training fails.
       strategy: Which `tf.distribute` strategy; `auto` takes what the machine has.
+      tpu: Name or address of the TPU; `local` for one of this machine.
+      mixed_precision: Type of the computation; weights stay float32. `auto` takes
+        bfloat16 on TPU and float32 elsewhere.
     """
 
     epochs: PositiveInt = 4
@@ -81,9 +102,28 @@ class TrainerConfig(Settings):
     warmup_fraction: float = Field(default=0.1, ge=0, lt=1)
     weight_decay: float = Field(default=0.01, ge=0, lt=1)
     gradient_clip_norm: float = Field(default=1.0, gt=0)
+    optimization: dict[str, Any] = Field(default_factory=dict)
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    frozen_layers: int = Field(default=0, ge=0)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     seed: int = Field(default=0, ge=0)
-    strategy: Literal["auto", "one_device", "mirrored", "tpu"] = "auto"
+    restarts: PositiveInt = 1
+    evaluation_interval: PositiveInt | None = None
+    checkpoint_interval: PositiveInt | None = None
+    patience: PositiveInt | None = None
+    steps_per_loop: PositiveInt = 10
+    loss_upper_bound: float = Field(default=1e6, gt=0)
+    recovery_max_trials: int = Field(default=3, ge=0)
+    strategy: Literal[
+        "auto",
+        "one_device",
+        "mirrored",
+        "multi_worker_mirrored",
+        "parameter_server",
+        "tpu",
+    ] = "auto"
+    tpu: str = "local"
+    mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
 
 
 class EvaluatorConfig(Settings):

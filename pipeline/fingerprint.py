@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _FIRST_PARTY = ("pipeline", "components", "modules")
 _CHUNK_BYTES = 1 << 20
@@ -35,6 +36,11 @@ def of_file(path: str | Path) -> str:
 def of_text(*texts: str) -> str:
     """Returns the SHA-256 of texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def of_json(content: Any) -> str:
+    """Returns the SHA-256 of what JSON can hold, whatever the order of its keys."""
+    return of_text(json.dumps(content, sort_keys=True))
 
 
 def of_code(module: str) -> str:

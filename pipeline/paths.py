@@ -53,6 +53,11 @@ class OutputPaths:
         """The enforced schema; a path of its own lets the cache see an edit."""
         return self.root / "schema" / fingerprint / "schema.pbtxt"
 
+    @property
+    def training(self) -> Path:
+        """Checkpoints of trainings, a directory for each thing that is trained."""
+        return self.root / "training"
+
     def run(self, run_id: str) -> Path:
         """The record of one run: its configuration and its log."""
         return self.root / "runs" / run_id

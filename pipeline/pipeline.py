@@ -70,7 +70,10 @@ def _components(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         train_args=tfx.proto.TrainArgs(splits=["train"]),
-        eval_args=tfx.proto.EvalArgs(splits=["eval"]),
+        # All that can be predicted on; models are chosen on `eval` alone.
+        eval_args=tfx.proto.EvalArgs(
+            splits=[split for split in inputs.examples.patterns if split != "train"]
+        ),
         custom_config={
             "task": config.task.model_dump(),
             "trainer": config.trainer.model_dump(),
@@ -78,6 +81,7 @@ def _components(
             "encoder": inputs.encoder.directory,
             "encoder_fingerprint": inputs.encoder.fingerprint,
             "code_fingerprint": fingerprint.of_code(RUN_FN),
+            "checkpoints": str(paths.training),
         },
     )
     release = _release_components(config, paths, example_gen, trainer)

@@ -127,3 +127,82 @@ def write_config(path: Path, **settings: object) -> Path:
     }
     path.write_text(yaml.safe_dump(recipe))
     return path
+
+
+def write_transformed(
+    path: Path, rows: int = 48, seed: int = 0, label: str = "class"
+) -> Path:
+    """Writes Examples as Transform does: packed token ids of the pairs, unpadded.
+
+    Args:
+      path: The file, whose name ends in `.gz`.
+      rows: Number of examples; their ids count up from 0.
+      seed: Seed of the pairs.
+      label: `class` (0 or 1), or `score` (0.0 or 5.0).
+    """
+    import tensorflow as tf
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
+        for index, (same, *texts) in enumerate(pairs(rows, seed)):
+            segments = [[VOCAB.index(word) for word in _split(text)] for text in texts]
+            ids = [2, *segments[0], 3, *segments[1], 3]
+            types = [0] * (len(segments[0]) + 2) + [1] * (len(segments[1]) + 1)
+            features = {
+                "input_word_ids": _ints(ids),
+                "input_type_ids": _ints(types),
+                "idx": _ints([index]),
+                "label": _ints([same])
+                if label == "class"
+                else tf.train.Feature(
+                    float_list=tf.train.FloatList(value=[5.0 * same])
+                ),
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    return path
+
+
+def _split(text: str) -> list[str]:
+    return text.lower().replace(".", " .").replace("!", " !").split()
+
+
+def _ints(values: list[int]):  # type: ignore[no-untyped-def]
+    import tensorflow as tf
+
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # type: ignore[no-untyped-def]
+    """Returns task, settings and experiment of a tiny training.
+
+    Args:
+      directory: A new directory for encoder and Examples.
+      task: The task definition; None is MRPC's.
+      rows: Examples of each split.
+      **trainer: Settings of `TrainerConfig`.
+    """
+    import tensorflow as tf
+
+    from modules import experiment
+    from pipeline.config import TrainerConfig
+    from pipeline.task import TaskConfig
+
+    task = task or TaskConfig()
+    label = "score" if task.is_regression else "class"
+    if not (directory / "encoder").exists():
+        write_encoder(directory / "encoder")
+    splits = {
+        split: [str(write_transformed(directory / f"{split}.gz", rows, seed, label))]
+        for seed, split in enumerate(("train", "eval"))
+    }
+    config = TrainerConfig(**{"epochs": 2, "batch_size": 8, "dropout": 0.0, **trainer})
+    params = experiment.build_experiment(
+        task,
+        config,
+        encoder=str(directory / "encoder"),
+        max_seq_length=32,
+        splits=splits,
+        strategy=tf.distribute.get_strategy(),
+    )
+    return task, config, params

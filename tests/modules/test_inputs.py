@@ -1,5 +1,6 @@
 """Batches: every row once an epoch, pairs of like length together."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -10,11 +11,12 @@ from modules import inputs
 
 ROWS = 1100
 BATCH = 16
+STEPS = -(-ROWS // BATCH)
 
 
 @pytest.fixture(scope="module")
-def pattern(tmp_path_factory):
-    """Examples of 4 to 60 tokens; the label is the row's number."""
+def config(tmp_path_factory):
+    """Examples of 4 to 60 tokens; the id is the row's number."""
     random = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("examples") / "examples.gz"
     with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
@@ -23,7 +25,8 @@ def pattern(tmp_path_factory):
             columns = {
                 "input_word_ids": ids,
                 "input_type_ids": np.zeros_like(ids),
-                "label": [index],
+                "label": [index % 2],
+                "idx": [index],
             }
             features = {
                 name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
@@ -31,59 +34,97 @@ def pattern(tmp_path_factory):
             }
             example = tf.train.Example(features=tf.train.Features(feature=features))
             writer.write(example.SerializeToString())
-    return [str(path)]
+    return inputs.ExamplesConfig(
+        input_path=[str(path)], global_batch_size=BATCH, is_training=True, seed=0
+    )
 
 
-def epochs(pattern, count, seed=0):
-    examples = inputs.read_examples(pattern, "label")
-    batches = inputs.train_batches(examples, batch_size=BATCH, seed=seed, pad_to=None)
-    steps = -(-ROWS // BATCH)
-    iterator = iter(batches)
-    return [list(itertools.islice(iterator, steps)) for _ in range(count)]
+def batches(config, count, context=None, **changes):
+    config = dataclasses.replace(config, **changes)
+    return list(itertools.islice(inputs.build_batches(config, context), count))
 
 
 def rows_of(epoch):
-    return [int(label) for _, labels in epoch for label in labels]
+    return [int(row) for _, targets in epoch for row in targets["ids"]]
 
 
-def test_every_epoch_holds_each_row_once_in_an_order_of_its_own(pattern):
-    first, second = epochs(pattern, 2)
-    assert sorted(rows_of(first)) == list(range(ROWS))
-    assert sorted(rows_of(second)) == list(range(ROWS))
-    assert rows_of(first) != rows_of(second)
+def test_every_epoch_holds_each_row_once_in_an_order_of_its_own(config):
+    steps = batches(config, 2 * STEPS)
+    first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second
 
 
-def test_order_follows_from_the_seed(pattern):
-    tf.random.set_seed(1)
-    (first,) = epochs(pattern, 1)
-    (again,) = epochs(pattern, 1)
-    (other,) = epochs(pattern, 1, seed=1)
-    assert rows_of(first) == rows_of(again)
-    assert rows_of(first) != rows_of(other)
+def test_order_follows_from_the_seed_alone(config):
+    tf.random.set_seed(0)
+    first = rows_of(batches(config, STEPS))
+    tf.random.set_seed(7)
+    assert rows_of(batches(config, STEPS)) == first
+    assert rows_of(batches(config, STEPS, seed=1)) != first
 
 
-def test_padding_is_a_few_percent_of_the_tokens(pattern):
-    (epoch,) = epochs(pattern, 1)
-    masks = [batch["input_mask"].numpy() for batch, _ in epoch]
+@pytest.mark.parametrize("step", [1, 40, STEPS, STEPS + 3])
+def test_training_goes_on_with_the_rows_it_has_not_seen(config, step):
+    uninterrupted = batches(config, step + 20)
+    resumed = batches(config, 20, start_step=step)
+    assert rows_of(resumed) == rows_of(uninterrupted[step:])
+
+
+def test_padding_is_a_few_percent_of_the_tokens(config):
+    masks = [batch["input_mask"].numpy() for batch, _ in batches(config, STEPS)]
     padding = 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
     assert padding < 0.06
 
 
-def test_batches_do_not_come_sorted_by_length(pattern):
-    (epoch,) = epochs(pattern, 1)
-    lengths = [batch["input_mask"].shape[1] for batch, _ in epoch]
+def test_batches_do_not_come_sorted_by_length(config):
+    lengths = [batch["input_mask"].shape[1] for batch, _ in batches(config, STEPS)]
     correlation = np.corrcoef(lengths, np.arange(len(lengths)))[0, 1]
     assert abs(correlation) < 0.5
 
 
-def test_fixed_length_pads_all_batches_alike(pattern):
-    examples = inputs.read_examples(pattern, "label")
-    batches = inputs.eval_batches(examples, batch_size=BATCH, pad_to=64)
-    assert {batch["input_word_ids"].shape[1] for batch, _ in batches} == {64}
+def test_a_few_fixed_lengths_where_every_shape_is_compiled(config):
+    lengths = inputs.fixed_lengths(64)
+    found = batches(config, STEPS, lengths=lengths)
+    widths = {batch["input_word_ids"].shape[1] for batch, _ in found}
+    assert lengths == [16, 32, 48, 64]
+    assert widths <= set(lengths)
+    assert len(widths) > 1
+    assert sorted(rows_of(found)) == list(range(ROWS))
 
 
-def test_evaluation_reads_each_row_once_the_last_small_batch_included(pattern):
-    examples = inputs.read_examples(pattern, "label")
-    batches = inputs.eval_batches(examples, batch_size=BATCH, pad_to=None)
-    assert rows_of(list(batches)) == list(range(ROWS))
-    assert inputs.count_examples(examples) == ROWS
+def test_evaluation_reads_each_row_once_the_last_small_batch_included(config):
+    found = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
+    assert rows_of(found) == list(range(ROWS))
+    assert found[-1][1]["weights"].shape == [ROWS % BATCH]
+    assert inputs.count_examples(config) == ROWS
+
+
+@pytest.mark.parametrize(("pipelines", "replicas"), [(1, 2), (2, 2), (2, 4)])
+def test_replicas_share_each_global_batch_without_losing_a_row(
+    config, pipelines, replicas
+):
+    whole = batches(config, STEPS)
+    shares = []
+    for pipeline in range(pipelines):
+        context = tf.distribute.InputContext(pipelines, pipeline, replicas)
+        found = batches(config, STEPS * replicas // pipelines, context)
+        assert {len(targets["ids"]) for _, targets in found} == {BATCH // replicas}
+        shares.append(found)
+    for step in range(STEPS):
+        rows = []
+        for found in shares:
+            per_pipeline = replicas // pipelines
+            for _, targets in found[step * per_pipeline : (step + 1) * per_pipeline]:
+                rows += list(targets["ids"][targets["weights"] > 0].numpy())
+        assert rows == list(whole[step][1]["ids"].numpy())
+
+
+def test_scores_are_read_as_floats(tmp_path):
+    from tests import tiny
+
+    path = tiny.write_transformed(tmp_path / "scores.gz", label="score")
+    config = inputs.ExamplesConfig(
+        input_path=[str(path)], global_batch_size=8, is_regression=True
+    )
+    _, targets = next(iter(inputs.build_batches(config)))
+    assert targets["labels"].dtype == tf.float32

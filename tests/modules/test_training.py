@@ -1,19 +1,19 @@
-"""The optimizer, the strategy and the loop."""
+"""The loop: the best model, resuming, recovery, restarts."""
 
 import logging
+import os
+import signal
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
-from modules import encoder as encoder_lib
-from modules import environment, training
-from modules.task import PairClassificationTask
-from pipeline.config import TrainerConfig
+from modules import checkpoints, environment, training
+from modules.task import FineTuningTask
 from tests import tiny
 
-STEPS = 6
-ROWS = 24
+STEPS = 12  # 2 epochs of 48 rows in batches of 8
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -22,120 +22,328 @@ def fast_tracing():
 
 
 @pytest.fixture
-def task(tmp_path):
-    directory = tiny.write_encoder(tmp_path / "encoder")
-    encoder = encoder_lib.open_encoder(str(directory))
-    return PairClassificationTask(encoder=encoder, classes=2, dropout=0.1)
+def lines(caplog):
+    """What the modules log."""
+    caplog.set_level(logging.INFO, logger="modules")
+    return lambda: [
+        r.getMessage() for r in caplog.records if r.name.startswith("modules")
+    ]
 
 
-def batches(repeat):
-    random = np.random.default_rng(0)
-    inputs = {
-        "input_word_ids": random.integers(5, 20, size=(ROWS, 8), dtype=np.int32),
-        "input_mask": np.ones((ROWS, 8), np.int32),
-        "input_type_ids": np.zeros((ROWS, 8), np.int32),
-    }
-    labels = (inputs["input_word_ids"][:, 1] % 2).astype(np.int64)
-    dataset = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(8)
-    return dataset.repeat() if repeat else dataset
+@pytest.fixture
+def train(tmp_path):
+    """Trains in a directory; settings tell one training from another."""
 
-
-def build(task, config):
-    return training.build_trainer(
-        task,
-        config,
-        train_steps=STEPS,
-        train_batches=batches(repeat=True),
-        eval_batches=batches(repeat=False),
-    )
-
-
-def test_rate_rises_to_its_peak_over_the_warmup_and_falls_to_zero():
-    config = TrainerConfig(learning_rate=1e-3, warmup_fraction=0.1)
-    rate = training.build_optimizer(config, train_steps=100).learning_rate
-    rates = [float(rate(step)) for step in (0, 5, 10, 55, 100)]
-    np.testing.assert_allclose(rates, [0, 5e-4, 1e-3, 5e-4, 0], atol=1e-9)
-
-
-def test_without_warmup_the_rate_starts_at_its_peak():
-    config = TrainerConfig(learning_rate=1e-3, warmup_fraction=0.0)
-    rate = training.build_optimizer(config, train_steps=100).learning_rate
-    assert float(rate(0)) == pytest.approx(1e-3)
-
-
-def test_weight_decay_spares_layer_norm_and_biases_alone(task):
-    optimizer = training.build_optimizer(TrainerConfig(), train_steps=STEPS)
-    names = [variable.name for variable in task.build_model().trainable_variables]
-    decayed = {name for name in names if optimizer._do_use_weight_decay(name)}
-    spared = set(names) - decayed
-    assert all("layer_norm" in name or "bias" in name for name in spared)
-    assert len(spared) == 2 + tiny.LAYERS * 10 + 2  # embeddings, layers, pooler, head
-    assert any("word_embeddings" in name for name in decayed)
-
-
-def test_gradients_are_clipped_to_the_global_norm():
-    config = TrainerConfig(
-        gradient_clip_norm=0.5, weight_decay=0.0, warmup_fraction=0.0
-    )
-    optimizer = training.build_optimizer(config, train_steps=STEPS)
-    weights = tf.Variable([1.0, 1.0])
-    optimizer.apply_gradients([(tf.constant([30.0, 40.0]), weights)])
-    # Adam's first moment after one step is (1 - beta_1) times the gradient.
-    np.testing.assert_allclose(
-        optimizer.get_slot(weights, "m").numpy(), [0.03, 0.04], rtol=1e-5
-    )
-
-
-def test_training_restores_the_encoder_learns_evaluates_and_keeps_checkpoints(
-    task, tmp_path, caplog
-):
-    config = TrainerConfig(batch_size=8, learning_rate=1e-2)
-    trainer = build(task, config)
-    trained = {v.name: v.numpy() for v in trainer.model.variables}
-    with caplog.at_level(logging.INFO, logger="modules"):
-        training.train_and_evaluate(
-            trainer,
-            tf.distribute.get_strategy(),
-            directory=str(tmp_path / "run"),
-            train_steps=STEPS,
-            interval=3,
+    def train(name="run", **settings):
+        task, config, params = tiny.build_experiment(
+            tmp_path, **{"learning_rate": 3e-3, "epochs": 2, **settings}
         )
-    assert trainer.global_step.numpy() == STEPS
-    records = [r for r in caplog.records if r.name == training.logger.name]
-    lines = [record.getMessage() for record in records]
-    assert [line.split(" loss")[0] for line in lines] == [
-        "step 3/6",
-        "step 3 evaluation",
-        "step 6/6",
-        "step 6 evaluation",
-    ]
-    checkpoints = tf.train.get_checkpoint_state(str(tmp_path / "run"))
-    assert len(checkpoints.all_model_checkpoint_paths) == 2
-    for split in ("train", "validation"):
-        assert list((tmp_path / "run" / split).glob("events.out.tfevents.*"))
-    changed = [
-        v.name
-        for v in trainer.model.variables
-        if not np.array_equal(v.numpy(), trained[v.name])
-    ]
-    assert len(changed) == len(trained)
+        strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+        directory = str(tmp_path / name)
+        return training.train(task, params, strategy, config, directory)
+
+    return train
 
 
-def test_encoder_is_restored_before_the_first_step(task, tmp_path):
-    trainer = build(task, TrainerConfig())
-    training.train_and_evaluate(
-        trainer,
-        tf.distribute.get_strategy(),
-        directory=str(tmp_path),
-        train_steps=0,
-        interval=1,
+def scalars(directory, tag):
+    """Values of a summary by step."""
+    found = {}
+    for path in tf.io.gfile.glob(f"{directory}/events.out.tfevents.*"):
+        for record in tf.data.TFRecordDataset(path):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                if value.tag == tag:
+                    found[event.step] = float(tf.make_ndarray(value.tensor))
+    return found
+
+
+class Killed(BaseException):
+    """In the place of SIGKILL, where a process of its own would be too slow."""
+
+
+@pytest.fixture
+def kill_at(monkeypatch):
+    """Ends the training right before a step, as a kill would: nothing is saved."""
+
+    def kill_at(step):
+        original = training.FineTuningTrainer.train
+
+        def train(self, num_steps):
+            if self.global_step.numpy() + num_steps > step:
+                raise Killed
+            return original(self, num_steps)
+
+        monkeypatch.setattr(training.FineTuningTrainer, "train", train)
+
+    return kill_at
+
+
+def test_training_logs_its_steps_and_ends_with_a_result(train, tmp_path, lines):
+    result = train(evaluation_interval=5)
+    assert result.steps == STEPS
+    assert [line.split(" loss")[0] for line in lines() if " loss" in line] == [
+        *("step 5/12", "step 5 evaluation"),
+        *("step 6/12", "step 10/12", "step 10 evaluation"),
+        *("step 12/12", "step 12 evaluation"),
+    ]
+    history = checkpoints.read_json(str(tmp_path / "run" / "evaluations.json"))
+    assert [entry["step"] for entry in history] == [5, 10, 12]
+    best = max(history, key=lambda entry: entry["accuracy"])
+    assert result.best_step == best["step"]
+    assert result.metrics["accuracy"] == best["accuracy"]
+
+
+def test_summaries_show_loss_rate_gradient_norm_and_speed(train, tmp_path):
+    train(steps_per_loop=3)
+    for tag in (
+        *("training_loss", "learning_rate", "gradient_norm"),
+        *("examples_per_second", "steps_per_second", "accuracy"),
+    ):
+        assert sorted(scalars(tmp_path / "run" / "train", tag)) == [3, 6, 9, 12]
+    for tag in ("validation_loss", "accuracy", "f1"):
+        assert sorted(scalars(tmp_path / "run" / "validation", tag)) == [6, 12]
+
+
+def test_best_model_is_restored_not_the_last(train, tmp_path):
+    # So high a rate that the model gets worse again.
+    settings = {"learning_rate": 0.3, "evaluation_interval": 1, "warmup_fraction": 0.0}
+    result = train(**settings)
+    task, _, params = tiny.build_experiment(tmp_path, **settings)
+    model = training.restore_best(task, params, str(tmp_path / "run"))
+    own_task = FineTuningTask(params.task, task)
+    rows = training.predict(own_task, model, params.task.validation_data)
+    found = own_task.reduce_aggregated_logs(rows)
+    assert result.best_step < STEPS
+    assert found["accuracy"] == pytest.approx(result.metrics["accuracy"])
+    assert found["validation_loss"] == pytest.approx(
+        result.metrics["validation_loss"], rel=1e-5
     )
-    table = trainer.model.checkpoint_items["encoder"].get_embedding_table()
-    expected = tiny.hugging_face_tensors()["embeddings.word_embeddings.weight"]
-    np.testing.assert_array_equal(table.numpy(), expected)
 
 
-@pytest.mark.parametrize("name", ["auto", "one_device"])
-def test_machine_without_accelerators_trains_on_one_device(name):
-    strategy = training.choose_strategy(name)
-    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
+def test_moving_average_is_what_is_kept(train, tmp_path):
+    settings = {
+        "learning_rate": 1e-2,
+        "optimization": {"ema": {"average_decay": 0.9}},
+    }
+    result = train(**settings)
+    task, _, params = tiny.build_experiment(tmp_path, **settings)
+    model = training.restore_best(task, params, str(tmp_path / "run"))
+    own_task = FineTuningTask(params.task, task)
+    rows = training.predict(own_task, model, params.task.validation_data)
+    found = own_task.reduce_aggregated_logs(rows)["validation_loss"]
+    assert found == pytest.approx(result.metrics["validation_loss"], rel=1e-4)
+
+
+def test_one_seed_gives_the_same_losses_twice_and_another_others(train, tmp_path):
+    settings = {"steps_per_loop": 1, "dropout": 0.1}
+    curves = []
+    for name, seed in (("first", 0), ("again", 0), ("other", 1)):
+        train(name, seed=seed, **settings)
+        curves.append(scalars(tmp_path / name / "train", "training_loss"))
+    first, again, other = curves
+    assert first == again
+    assert first != other
+
+
+def test_early_stop_after_evaluations_without_a_better_one(train, lines):
+    result = train(
+        learning_rate=1e-9, epochs=20, evaluation_interval=1, patience=3, steps_per_loop=1
+    )
+    assert result.steps < 20 * 6
+    assert result.steps - result.best_step == 3
+    assert "no better accuracy in 3 evaluations (trainer.patience)" in result.stopped
+    assert any(line.startswith("stopped at step") for line in lines())
+
+
+@pytest.mark.parametrize("step", [1, 5, 6, 7, 11])
+def test_killed_training_goes_on_as_if_nothing_had_happened(
+    train, tmp_path, monkeypatch, kill_at, step, lines
+):
+    settings = {"steps_per_loop": 1, "checkpoint_interval": 2, "evaluation_interval": 3}
+    whole = train("whole", **settings)
+    with monkeypatch.context():
+        kill_at(step)
+        with pytest.raises(Killed):
+            train("killed", **settings)
+        monkeypatch.undo()
+    result = train("killed", **settings)
+    assert result.steps == whole.steps == STEPS
+    # At most one interval is lost.
+    resumed = [line for line in lines() if line.startswith("resumed from step")]
+    assert int(resumed[-1].split()[3].rstrip(",")) >= step - 2
+    # No dropout: the same rows give the same losses.
+    curves = [
+        scalars(tmp_path / name / "train", "training_loss")
+        for name in ("whole", "killed")
+    ]
+    assert curves[0].keys() == curves[1].keys()
+    np.testing.assert_allclose(
+        list(curves[0].values()), [curves[1][s] for s in curves[0]], rtol=1e-4
+    )
+    histories = [
+        checkpoints.read_json(str(tmp_path / name / "evaluations.json"))
+        for name in ("whole", "killed")
+    ]
+    assert [e["step"] for e in histories[0]] == [e["step"] for e in histories[1]]
+    assert result.metrics == pytest.approx(whole.metrics, rel=1e-3)
+
+
+def test_finished_training_returns_its_result_at_once(train, monkeypatch):
+    result = train()
+    monkeypatch.setattr(training, "build_trainer", None)  # it would be called
+    assert train() == result
+
+
+def test_finished_training_leaves_the_best_weights_alone(train, tmp_path):
+    result = train()
+    names = {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert f"weights-{result.best_step}.index" in names
+    assert not any(name.startswith("ckpt") or name == "checkpoint" for name in names)
+
+
+@pytest.mark.parametrize("damage", ["truncate", "delete", "flip"])
+def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
+    train, tmp_path, monkeypatch, kill_at, damage, lines
+):
+    settings = {"steps_per_loop": 1, "checkpoint_interval": 2}
+    with monkeypatch.context():
+        kill_at(7)
+        with pytest.raises(Killed):
+            train(**settings)
+        monkeypatch.undo()
+    path = tmp_path / "run" / "ckpt-6.data-00000-of-00001"
+    content = bytearray(path.read_bytes())
+    if damage == "truncate":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "delete":
+        path.unlink()
+    else:
+        content[len(content) // 2] ^= 255
+        path.write_bytes(content)
+    assert train(**settings).steps == STEPS
+    assert any("ckpt-6 is left out: it cannot be read" in line for line in lines())
+    assert any(line.startswith("resumed from step 4") for line in lines())
+
+
+def test_sigterm_saves_before_it_exits(train, tmp_path, monkeypatch, lines):
+    original = training.FineTuningTrainer.train
+
+    def train_then_terminate(self, num_steps):
+        output = original(self, num_steps)
+        if self.global_step.numpy() == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return output
+
+    handler = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr(training.FineTuningTrainer, "train", train_then_terminate)
+        with pytest.raises(SystemExit) as stopped:
+            train(steps_per_loop=1)
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert (tmp_path / "run" / "ckpt-5.index").is_file()
+    assert train(steps_per_loop=1).steps == STEPS
+    assert any(line.startswith("resumed from step 5") for line in lines())
+
+
+class Poisoned(FineTuningTask):
+    """Its loss is NaN at some steps, each so many times."""
+
+    nan_at: dict[int, int] = {}  # noqa: RUF012
+
+    def build_losses(self, labels, model_outputs, aux_losses=None):
+        loss = super().build_losses(labels, model_outputs, aux_losses)
+
+        def poison(step):
+            if self.nan_at.get(int(step), 0) > 0:
+                self.nan_at[int(step)] -= 1
+                return np.float32("nan")
+            return np.float32(1)
+
+        return loss * tf.py_function(poison, [self.step.read_value()], tf.float32)
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """Makes the loss NaN at steps, so many times each."""
+
+    def poison(nan_at):
+        monkeypatch.setattr(Poisoned, "nan_at", dict(nan_at))
+        monkeypatch.setattr(training, "FineTuningTask", Poisoned)
+        original = training.FineTuningTrainer.__init__
+
+        def init(self, *args, **settings):
+            original(self, *args, **settings)
+            self.task.step = self.global_step
+
+        monkeypatch.setattr(training.FineTuningTrainer, "__init__", init)
+
+    return poison
+
+
+@pytest.mark.parametrize("step", [0, 7])
+def test_loss_that_is_no_number_goes_back_to_the_last_good_checkpoint(
+    train, poisoned, step, tmp_path, lines
+):
+    poisoned({step: 1})
+    result = train(steps_per_loop=1, checkpoint_interval=3)
+    assert result.steps == STEPS
+    expected = f"resumed from step {step // 3 * 3}"
+    assert any(line.startswith(expected) for line in lines())
+    losses = scalars(tmp_path / "run" / "validation", "validation_loss")
+    assert np.isfinite(list(losses.values())).all()
+
+
+def test_loss_that_stays_no_number_fails_with_what_to_do(train, poisoned):
+    poisoned({4: 99})
+    with pytest.raises(training.TrainingError, match=r"NaN.*trainer\.learning_rate"):
+        train(steps_per_loop=1, recovery_max_trials=2)
+
+
+def test_loss_above_its_bound_goes_back_too(train):
+    with pytest.raises(training.TrainingError, match=r"larger than the bound 0\.01"):
+        train(steps_per_loop=1, loss_upper_bound=0.01, recovery_max_trials=1)
+
+
+def test_checkpoint_with_weights_that_are_no_numbers_is_no_good_one(tmp_path):
+    weights = tf.Variable([1.0, float("inf")])
+    path = tf.train.Checkpoint(weights=weights).write(str(tmp_path / "ckpt"))
+    assert "is not finite" in checkpoints.find_problem(path)
+    weights.assign([1.0, 2.0])
+    path = tf.train.Checkpoint(weights=weights).write(str(tmp_path / "ckpt"))
+    assert checkpoints.find_problem(path) is None
+
+
+def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path):
+    examples = tiny.write_transformed(tmp_path / "a" / "train.gz")
+    moved = tiny.write_transformed(tmp_path / "b" / "train.gz")
+    settings = {
+        "trainer": {"epochs": 1},
+        "encoder_fingerprint": "1",
+        "code_fingerprint": "2",
+        "encoder": "here",
+        "checkpoints": "here",
+    }
+    key = training.training_key(settings, {"train": [str(examples)]})
+    elsewhere = {**settings, "encoder": "there", "checkpoints": "there"}
+    assert training.training_key(elsewhere, {"train": [str(moved)]}) == key
+    for change in (
+        {"trainer": {"epochs": 2}},
+        {"encoder_fingerprint": "3"},
+        {"code_fingerprint": "3"},
+    ):
+        changed = training.training_key(settings | change, {"train": [str(examples)]})
+        assert changed != key
+    other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
+    assert training.training_key(settings, {"train": [str(other)]}) != key
+
+
+def test_empty_training_split_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"training split .*train\.gz.* no examples"):
+        tiny.build_experiment(tmp_path, rows=0)
+
+
+@pytest.fixture(autouse=True)
+def fresh_keras():
+    yield
+    tf_keras.backend.clear_session()

@@ -1,0 +1,137 @@
+"""A training in the Model Garden's own terms: its `ExperimentConfig`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+from official.core import config_definitions
+
+from modules import encoder as encoder_lib
+from modules import inputs, optimization, strategies
+from modules.task import FineTuningConfig
+from pipeline.config import TrainerConfig
+from pipeline.task import TaskConfig
+
+TRAIN_SPLIT = "train"
+EVAL_SPLIT = "eval"
+
+
+@dataclasses.dataclass
+class ExperimentConfig(config_definitions.ExperimentConfig):
+    """The Model Garden's configuration, with our task's and optimizer's parts."""
+
+    task: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
+
+
+def build_experiment(
+    task: TaskConfig,
+    config: TrainerConfig,
+    *,
+    encoder: str,
+    max_seq_length: int,
+    splits: dict[str, list[str]],
+    strategy: tf.distribute.Strategy,
+) -> ExperimentConfig:
+    """Builds the configuration of one training.
+
+    Args:
+      task: The task definition.
+      config: How it is trained.
+      encoder: Directory of the pre-trained encoder.
+      max_seq_length: Longest sequence in tokens.
+      splits: File patterns of each split's transformed Examples.
+      strategy: Where it runs.
+
+    Raises:
+      ValueError: The training split is empty, or a setting does not go with another.
+    """
+    layers = int(encoder_lib.open_encoder(encoder).config["num_hidden_layers"])
+    if config.frozen_layers > layers:
+        raise ValueError(
+            f"trainer.frozen_layers is {config.frozen_layers}; the encoder has {layers}"
+        )
+    lengths = (
+        inputs.fixed_lengths(max_seq_length) if strategies.is_tpu(strategy) else []
+    )
+    data = {
+        split: examples_config(task, patterns, config, lengths=lengths)
+        for split, patterns in splits.items()
+    }
+    train_data = dataclasses.replace(data[TRAIN_SPLIT], is_training=True)
+    steps_per_epoch = config.steps_per_epoch or _count_steps(train_data)
+    train_steps = config.epochs * steps_per_epoch
+    return ExperimentConfig(
+        task=FineTuningConfig(
+            name=task.name,
+            init_checkpoint=encoder,
+            dropout=config.dropout,
+            frozen_layers=config.frozen_layers,
+            gradient_clip_norm=config.gradient_clip_norm,
+            train_data=train_data,
+            validation_data=data[EVAL_SPLIT],
+        ),
+        trainer=config_definitions.TrainerConfig(
+            optimizer_config=optimization.build_config(
+                config, train_steps=train_steps, layers=layers
+            ),
+            train_steps=train_steps,
+            steps_per_loop=config.steps_per_loop,
+            summary_interval=config.steps_per_loop,
+            checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
+            validation_interval=config.evaluation_interval or steps_per_epoch,
+            best_checkpoint_eval_metric=task.metric,
+            loss_upper_bound=config.loss_upper_bound,
+            recovery_max_trials=config.recovery_max_trials,
+            # One process answers SIGTERM itself; of several, all must save at once.
+            preemption_on_demand_checkpoint=strategies.is_multi_process(strategy),
+        ),
+        runtime=config_definitions.RuntimeConfig(
+            distribution_strategy=type(strategy).__name__,
+            tpu=config.tpu if strategies.is_tpu(strategy) else None,
+            num_gpus=len(tf.config.list_physical_devices("GPU")),
+            mixed_precision_dtype=strategies.choose_precision(
+                config.mixed_precision, strategy
+            ),
+        ),
+    )
+
+
+def examples_config(
+    task: TaskConfig,
+    patterns: list[str],
+    config: TrainerConfig,
+    *,
+    lengths: Sequence[int] = (),
+) -> inputs.ExamplesConfig:
+    """Describes one pass over a split.
+
+    Args:
+      task: Names the columns.
+      patterns: File patterns of the split's transformed Examples.
+      config: Global batch size and seed.
+      lengths: Lengths in tokens that batches are padded to; see `inputs`.
+    """
+    return inputs.ExamplesConfig(
+        input_path=patterns,
+        global_batch_size=config.batch_size,
+        is_training=False,
+        drop_remainder=False,
+        seed=config.seed,
+        label_column=task.label_column,
+        id_column=task.id_column,
+        is_regression=task.is_regression,
+        lengths=list(lengths),
+    )
+
+
+def _count_steps(train_data: inputs.ExamplesConfig) -> int:
+    examples = inputs.count_examples(train_data)
+    if not examples:
+        raise ValueError(
+            f"the training split {train_data.input_path} has no examples; look at what "
+            "Transform wrote there"
+        )
+    return math.ceil(examples / train_data.global_batch_size)
