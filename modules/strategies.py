@@ -45,7 +45,7 @@ def choose_strategy(config: TrainerConfig) -> tf.distribute.Strategy:
             num_gpus=min(gpus, 1) if name == "one_device" else gpus,
             tpu_address=config.tpu if name == "tpu" else None,
         )
-    _check_batch(config.batch_size, strategy)
+    check_batch(config.batch_size, strategy)
     return strategy
 
 
@@ -138,7 +138,7 @@ def _cluster() -> dict[str, list[str]]:
     return json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
 
 
-def _check_batch(batch_size: int, strategy: tf.distribute.Strategy) -> None:
+def check_batch(batch_size: int, strategy: tf.distribute.Strategy) -> None:
     replicas = strategy.num_replicas_in_sync
     if batch_size % replicas:
         raise ValueError(

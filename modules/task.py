@@ -183,10 +183,7 @@ class FineTuningTask(base_task.Task):
             "outputs": self._outputs(logits),
             "losses": self._example_losses(targets, logits),
         }
-        replica = tf.distribute.get_replica_context()
-        if replica.num_replicas_in_sync == 1:
-            return row
-        return {name: replica.all_gather(value, axis=0) for name, value in row.items()}
+        return {name: _gather(value) for name, value in row.items()}
 
     def aggregate_logs(
         self, state: list[dict[str, np.ndarray]] | None, step_logs: dict[str, Any]
@@ -226,6 +223,22 @@ def collect(batches: list[dict[str, np.ndarray]]) -> metrics.Predictions:
     return metrics.Predictions(
         **{name: np.concatenate([batch[name] for batch in batches]) for name in names}
     )
+
+
+def _gather(rows: tf.Tensor) -> tf.Tensor:
+    """Joins the rows of all replicas, of which each has as many.
+
+    A sum of what each puts in its own place: `all_gather` fails in TensorFlow 2.16
+    where replicas are processes ("destinations can not be empty").
+    """
+    replica = tf.distribute.get_replica_context()
+    replicas = replica.num_replicas_in_sync
+    if replicas == 1:
+        return rows
+    place = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=rows.dtype)
+    placed = tf.tensordot(place, rows, axes=0)
+    placed = replica.all_reduce(tf.distribute.ReduceOp.SUM, placed)
+    return tf.reshape(placed, tf.concat([[-1], tf.shape(rows)[1:]], axis=0))
 
 
 def _freeze(network: tf_keras.Model, layers: int) -> None:

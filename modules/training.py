@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -200,7 +201,9 @@ def train(
         directory=directory,
         is_chief=is_chief,
     )
-    with strategy.scope():
+    # The coordinator of parameter servers evaluates by itself, outside their scope.
+    asynchronous = strategies.is_asynchronous(strategy)
+    with contextlib.nullcontext() if asynchronous else strategy.scope():
         stopped = run_loop(trainer, evaluations, directory, is_chief=is_chief)
     assert evaluations.best is not None  # the last step is always evaluated
     result = Result(

@@ -1,59 +1,192 @@
-"""Distribution: the same training on two logical devices as on one."""
+"""Distribution, each strategy in processes of its own."""
 
+import json
+import os
+import socket
 import subprocess
 import sys
 
-from tests import tiny
-
-# Logical devices must be made before TensorFlow starts, so in a process of its own.
-PROGRAM = """
-import sys
-import modules
 import numpy as np
-import tensorflow as tf
-(cpu,) = tf.config.list_physical_devices("CPU")
-two = [tf.config.LogicalDeviceConfiguration()] * 2
-tf.config.set_logical_device_configuration(cpu, two)
-import tf_keras
-from modules import encoder as encoder_lib, environment, training
-from modules.task import PairClassificationTask
+import pytest
+
+from modules import strategies
 from pipeline.config import TrainerConfig
+from pipeline.paths import REPOSITORY
+from tests import tiny
+from tests.modules.summaries import scalars
 
-environment.keep_autograph_out_of_keras()
-random = np.random.default_rng(0)
-ids = random.integers(5, 20, size=(32, 8), dtype=np.int32)
-inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids),
-          "input_type_ids": np.zeros_like(ids)}
-data = tf.data.Dataset.from_tensor_slices((inputs, ids[:, 1].astype(np.int64) % 2))
-curves = []
-for strategy in (
-    tf.distribute.OneDeviceStrategy("CPU:0"),
-    tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
-):
-    tf_keras.utils.set_random_seed(0)
-    with strategy.scope():
-        task = PairClassificationTask(
-            encoder=encoder_lib.open_encoder(sys.argv[1]), classes=2, dropout=0.0
-        )
-        trainer = training.build_trainer(
-            task, TrainerConfig(learning_rate=1e-3), train_steps=4,
-            train_batches=data.batch(8).repeat(), eval_batches=data.batch(8),
-        )
-        trainer.initialize()
-    curve = [float(trainer.train(tf.constant(1))["training_loss"]) for _ in range(4)]
-    curves.append(curve + [float(trainer.evaluate(tf.constant(-1))["accuracy"])])
-np.testing.assert_allclose(*curves, rtol=1e-4)
-print(strategy.num_replicas_in_sync, "replicas agree")
-"""
+# 44 rows in batches of 8: the last batch of an epoch has 4 rows.
+TRAINER = {
+    "epochs": 2,
+    "batch_size": 8,
+    "dropout": 0.0,
+    "learning_rate": 3e-3,
+    "gradient_clip_norm": 0.1,
+    "steps_per_loop": 1,
+}
+STEPS = 12
+SECONDS = 240
 
 
-def test_two_replicas_train_as_one_device_does(tmp_path):
-    encoder = tiny.write_encoder(tmp_path / "encoder")
-    finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM, encoder],
-        capture_output=True,
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("strategies")
+    tiny.write_encoder(directory / "encoder")
+    for seed, split in enumerate(("train", "eval")):
+        tiny.write_transformed(directory / f"{split}.gz", 44, seed)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def one_device(directory):
+    (output,) = run(directory, [arguments(directory, "one_device")])
+    return output
+
+
+def arguments(directory, strategy, **settings):
+    return {
+        "directory": str(directory),
+        "name": strategy,
+        "trainer": {**TRAINER, "strategy": strategy},
+        **settings,
+    }
+
+
+def start(settings, tf_config=None):
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment.pop("TF_CONFIG", None)
+    if tf_config:
+        environment["TF_CONFIG"] = json.dumps(tf_config)
+    command = [sys.executable, "-m", "tests.modules.train_process"]
+    return subprocess.Popen(
+        [*command, json.dumps(settings)],
+        env=environment,
+        cwd=REPOSITORY,
         text=True,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    assert "2 replicas agree" in finished.stdout
+
+
+def run(directory, processes, clusters=(None,)):
+    """Runs processes to their ends; returns their standard outputs."""
+    started = [
+        start(settings, cluster)
+        for settings, cluster in zip(processes, clusters, strict=True)
+    ]
+    try:
+        outputs = [process.communicate(timeout=SECONDS) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    for process, (_, errors) in zip(started, outputs, strict=True):
+        assert process.returncode == 0, errors[-4000:]
+    return [output for output, _ in outputs]
+
+
+def result_of(output):
+    (line,) = (line for line in output.splitlines() if line.startswith("result "))
+    return json.loads(line.removeprefix("result "))
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def assert_same_training(directory, name, output, one_device):
+    for split, tag in (("train", "training_loss"), ("validation", "validation_loss")):
+        expected = scalars(directory / "one_device" / split, tag)
+        found = scalars(directory / name / split, tag)
+        assert list(found) == list(expected)
+        np.testing.assert_allclose(
+            list(found.values()), list(expected.values()), rtol=1e-3
+        )
+    assert result_of(output)["best"] == pytest.approx(
+        result_of(one_device)["best"], rel=1e-3
+    )
+
+
+def assert_evaluated_as_on_one_device(output):
+    result = result_of(output)
+    assert result["best"] == pytest.approx(result["one_device"], rel=1e-5)
+
+
+def test_one_device_is_what_a_machine_without_accelerators_has(one_device):
+    assert "strategy OneDeviceStrategy 1" in one_device
+    assert_evaluated_as_on_one_device(one_device)
+
+
+def test_two_replicas_train_as_one_device_does(directory, one_device):
+    settings = arguments(directory, "mirrored", devices=2)
+    (output,) = run(directory, [settings])
+    assert "strategy MirroredStrategy 2" in output
+    assert_same_training(directory, "mirrored", output, one_device)
+    assert_evaluated_as_on_one_device(output)
+
+
+def test_two_workers_train_as_one_device_does(directory, one_device):
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    clusters = [
+        {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        for index in range(2)
+    ]
+    settings = arguments(directory, "multi_worker_mirrored")
+    outputs = run(directory, [settings, settings], clusters)
+    assert all("strategy CollectiveAllReduceStrategy 2" in o for o in outputs)
+    chief = outputs[0]
+    assert "result" not in outputs[1]
+    assert_same_training(directory, "multi_worker_mirrored", chief, one_device)
+    assert_evaluated_as_on_one_device(chief)
+
+
+def test_worker_trains_with_a_parameter_server_and_the_chief_evaluates(directory):
+    chief, worker, server = (f"127.0.0.1:{port}" for port in free_ports(3))
+    cluster = {"chief": [chief], "worker": [worker], "ps": [server]}
+    settings = arguments(directory, "parameter_server")
+
+    def config(job):
+        return {"cluster": cluster, "task": {"type": job, "index": 0}}
+
+    servers = [start(settings, config(job)) for job in ("worker", "ps")]
+    try:
+        (output,) = run(directory, [settings], [config("chief")])
+    finally:
+        for process in servers:
+            process.kill()
+    assert "strategy ParameterServerStrategyV2" in output
+    assert_evaluated_as_on_one_device(output)
+    losses = list(
+        scalars(directory / "parameter_server" / "train", "training_loss").values()
+    )
+    assert len(losses) == STEPS
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+
+
+@pytest.mark.parametrize("name", ["auto", "one_device"])
+def test_strategy_is_chosen_by_name_or_by_what_there_is(name, monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    strategy = strategies.choose_strategy(TrainerConfig(strategy=name))
+    assert type(strategy).__name__ == "OneDeviceStrategy"
+    assert strategies.is_chief(strategy)
+    assert strategies.choose_precision("auto", strategy) == "float32"
+
+
+@pytest.mark.parametrize("name", ["multi_worker_mirrored", "parameter_server"])
+def test_cluster_that_nobody_named_is_asked_for(name, monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(ValueError, match=f"strategy is {name}, but .*TF_CONFIG"):
+        strategies.choose_strategy(TrainerConfig(strategy=name))
+
+
+def test_batch_that_replicas_cannot_share_is_refused():
+    class ThreeReplicas:
+        num_replicas_in_sync = 3
+
+    with pytest.raises(ValueError, match=r"batch_size is 32, over all.*has 3"):
+        strategies.check_batch(32, ThreeReplicas())

@@ -169,9 +169,7 @@ def test_asynchronous_methods_where_training_is_synchronous(build):
 def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
     trainer = build(learning_rate=1e-3, epochs=1)
     steps = trainer.config.trainer.train_steps
-    ours = [
-        float(trainer.train(tf.constant(1))["training_loss"]) for _ in range(steps)
-    ]
+    ours = [float(trainer.train(tf.constant(1))["training_loss"]) for _ in range(steps)]
     ours_after = trainer.evaluate(tf.constant(-1))["validation_loss"]
 
     theirs = build(learning_rate=1e-3, epochs=1)

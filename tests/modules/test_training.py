@@ -12,6 +12,7 @@ import tf_keras
 from modules import checkpoints, environment, training
 from modules.task import FineTuningTask
 from tests import tiny
+from tests.modules.summaries import scalars
 
 STEPS = 12  # 2 epochs of 48 rows in batches of 8
 
@@ -43,18 +44,6 @@ def train(tmp_path):
         return training.train(task, params, strategy, config, directory)
 
     return train
-
-
-def scalars(directory, tag):
-    """Values of a summary by step."""
-    found = {}
-    for path in tf.io.gfile.glob(f"{directory}/events.out.tfevents.*"):
-        for record in tf.data.TFRecordDataset(path):
-            event = tf.compat.v1.Event.FromString(record.numpy())
-            for value in event.summary.value:
-                if value.tag == tag:
-                    found[event.step] = float(tf.make_ndarray(value.tensor))
-    return found
 
 
 class Killed(BaseException):
@@ -147,7 +136,11 @@ def test_one_seed_gives_the_same_losses_twice_and_another_others(train, tmp_path
 
 def test_early_stop_after_evaluations_without_a_better_one(train, lines):
     result = train(
-        learning_rate=1e-9, epochs=20, evaluation_interval=1, patience=3, steps_per_loop=1
+        learning_rate=1e-9,
+        epochs=20,
+        evaluation_interval=1,
+        patience=3,
+        steps_per_loop=1,
     )
     assert result.steps < 20 * 6
     assert result.steps - result.best_step == 3

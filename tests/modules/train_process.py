@@ -1,0 +1,54 @@
+"""One process of a training: `python -m tests.modules.train_process JSON`.
+
+Logical devices and clusters must be set up before TensorFlow runs its first
+operation, so that tests of strategies start processes of their own.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import modules  # noqa: F401 (sets the environment before TensorFlow is imported)
+
+# isort: split
+import tensorflow as tf
+
+
+def main(arguments):
+    directory, name = Path(arguments["directory"]), arguments["name"]
+    if arguments.get("devices", 1) > 1:
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        devices = [tf.config.LogicalDeviceConfiguration()] * arguments["devices"]
+        tf.config.set_logical_device_configuration(cpu, devices)
+
+    from modules import environment, experiment, strategies, training
+    from modules.task import FineTuningTask
+    from pipeline.config import TrainerConfig
+    from pipeline.task import TaskConfig
+
+    environment.keep_autograph_out_of_keras()
+    strategies.serve_coordinator()
+    config = TrainerConfig(**arguments["trainer"])
+    strategy = strategies.choose_strategy(config)
+    task = TaskConfig()
+    params = experiment.build_experiment(
+        task,
+        config,
+        encoder=str(directory / "encoder"),
+        max_seq_length=32,
+        splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
+        strategy=strategy,
+    )
+    result = training.train(task, params, strategy, config, str(directory / name))
+    print("strategy", type(strategy).__name__, strategy.num_replicas_in_sync)
+    print("resumable", sorted(p.name for p in directory.glob("*/ckpt*")))
+    if strategies.is_chief(strategy):
+        model = training.restore_best(task, params, str(directory / name))
+        own_task = FineTuningTask(params.task, task)
+        rows = training.predict(own_task, model, params.task.validation_data)
+        found = own_task.reduce_aggregated_logs(rows)
+        print("result", json.dumps({"best": result.metrics, "one_device": found}))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
