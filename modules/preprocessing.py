@@ -187,3 +187,33 @@ def _wordpiece_model(vocab_file: str) -> np.ndarray:
     with tf.init_scope():
         tokenizer = tf_text.FastWordpieceTokenizer(vocab=_read_vocab(vocab_file))
         return tokenizer._model.numpy()
+
+
+def text_to_inputs(
+    segments: list[tf.Tensor], vocab_file: str, max_seq_length: int
+) -> dict[str, tf.RaggedTensor]:
+    """Tokenizes and packs single sentences or pairs.
+
+    Args:
+      segments: One or two texts, each string[batch].
+      vocab_file: One token a line.
+      max_seq_length: Longest packed sequence in tokens.
+
+    Returns:
+      `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
+    """
+    ids = tokenize(segments, vocab_file)
+    special_tokens = special_token_ids(vocab_file)
+    if len(ids) > 1:
+        return pack_pairs(
+            *ids, max_seq_length=max_seq_length, special_token_ids=special_tokens
+        )
+    (single,) = ids
+    budget = tf.constant(max_seq_length - 2, tf.int64)
+    start, end = special_tokens
+    word_ids, type_ids = tf_text.combine_segments(
+        [_truncate(single, tf.minimum(single.row_lengths(), budget))],
+        start_of_sequence_id=tf.constant(start, tf.int64),
+        end_of_segment_id=tf.constant(end, tf.int64),
+    )
+    return {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
