@@ -7,7 +7,7 @@ import tensorflow_transform as tft
 import tf_keras
 
 from modules import preprocessing, slicing
-from pipeline.task import TaskConfig
+from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 
 SERVING_DEFAULT = "serving_default"
 SERVE_EXAMPLES = "serve_examples"
@@ -155,10 +155,9 @@ class ServingModel(tf.Module):
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         if not self._task.is_tokenized:
             return self._pack_text(*self._parse_text(examples))
-        # Examples to be predicted have no label, and need no name.
-        spec = self._transform.raw_feature_spec()
-        for column in (self._task.label_column, self._task.id_column):
-            spec.pop(column, None)
+        # As the schema has them: a curated one may fix their length.
+        raw = self._transform.raw_feature_spec()
+        spec = {name: raw[name] for name in TOKENIZED_FEATURES}
         return self._run_transform(tf.io.parse_example(examples, spec))
 
     def _parse_text(self, examples: tf.Tensor) -> list[tf.Tensor]:
