@@ -63,7 +63,7 @@ class ServingModel(tf.Module):
         """Keeps what is exported; the arguments are those of `export_model`."""
         super().__init__()
         self._model = model
-        self._transform = transform
+        self._raw_spec = transform.raw_feature_spec()
         self._transform_layer = transform.transform_features_layer()
         self._task = task
         self._vocab_file = vocab_file
@@ -147,8 +147,15 @@ class ServingModel(tf.Module):
             )
         columns = zip(self._task.text_columns, texts, strict=True)
         return self._run_transform(
-            {name: tf.reshape(text, [-1, 1]) for name, text in columns}
+            {name: self._as_raw(name, text) for name, text in columns}
         )
+
+    def _as_raw(self, name: str, text: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
+        column = tf.reshape(text, [-1, 1])
+        # What a curated schema does not bound by `shape`, Transform's graph takes so.
+        if isinstance(self._raw_spec[name], tf.io.VarLenFeature):
+            return tf.sparse.from_dense(column)
+        return column
 
     def _pack_examples(
         self, examples: tf.Tensor
@@ -156,8 +163,7 @@ class ServingModel(tf.Module):
         if not self._task.is_tokenized:
             return self._pack_text(*self._parse_text(examples))
         # As the schema has them: a curated one may fix their length.
-        raw = self._transform.raw_feature_spec()
-        spec = {name: raw[name] for name in TOKENIZED_FEATURES}
+        spec = {name: self._raw_spec[name] for name in TOKENIZED_FEATURES}
         return self._run_transform(tf.io.parse_example(examples, spec))
 
     def _parse_text(self, examples: tf.Tensor) -> list[tf.Tensor]:

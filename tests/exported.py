@@ -28,6 +28,7 @@ TASKS = {
     "pairs": TaskConfig(text_columns=["question", "answer"], classes=_CLASSES),
     "sentences": TaskConfig(text_columns=["sentence"], classes=["bad", "good"]),
     "scores": TaskConfig(label_range=[0, 5]),
+    "a curated schema": TaskConfig(text_columns=["sentence"]),
     "tokens of pairs": TaskConfig(
         input="tokenized", text_columns=["question", "answer"], classes=_CLASSES
     ),
@@ -95,16 +96,23 @@ def serialize(row):
     return example.SerializeToString()
 
 
-def run_transform(root, task, rows, vocab_file):
-    """Writes Transform's graph and the transformed rows."""
-    spec = schema_utils.schema_as_feature_spec(build_schema(task)).feature_spec
-    if task.is_tokenized and len(task.text_columns) == 1:
-        # As a curated schema may have it.
+def raw_spec(kind):
+    """Returns the feature spec of the task's schema, or what a curated one may give."""
+    schema = build_schema(TASKS[kind])
+    spec = schema_utils.schema_as_feature_spec(schema).feature_spec
+    if kind == "a curated schema":  # that bounds a column by `value_count`
+        return {name: tf.io.VarLenFeature(spec[name].dtype) for name in spec}
+    if kind == "tokens of sentences":  # that fixes a length by `shape`
         fixed = tf.io.FixedLenFeature([MAX_SEQ_LENGTH], tf.int64)
-        spec |= dict.fromkeys(TOKENIZED_FEATURES, fixed)
-    metadata = tft.DatasetMetadata.from_feature_spec(spec)
+        return {**spec, **dict.fromkeys(TOKENIZED_FEATURES, fixed)}
+    return spec
+
+
+def run_transform(root, kind, rows, vocab_file):
+    """Writes Transform's graph and the transformed rows."""
+    metadata = tft.DatasetMetadata.from_feature_spec(raw_spec(kind))
     custom_config = {
-        "task": task.model_dump(),
+        "task": TASKS[kind].model_dump(),
         "max_seq_length": MAX_SEQ_LENGTH,
         "vocab_file": vocab_file,
     }
@@ -163,7 +171,7 @@ def export_tiny(root, kind, texts):
     encoder = encoder_lib.open_encoder(str(path))
     labels = [0.5 if task.is_regression else 0] * len(texts)
     rows = rows_of(task, texts, labels, encoder.vocab_file)
-    transform = run_transform(training, task, rows, encoder.vocab_file)
+    transform = run_transform(training, kind, rows, encoder.vocab_file)
     model = build_model(encoder, task.outputs)
     export.export_model(
         model,
