@@ -22,6 +22,12 @@ from tests import tiny
 MAX_SEQ_LENGTH = 24
 RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
+PAIRS = [
+    ("The cat sees the tree.", "A dog likes a road!"),
+    ("the", "a"),
+    ("the cat " * 40, "a dog " * 30),
+    ("", ""),
+]
 _CLASSES = ["no", "maybe", "yes"]
 TASKS = {
     # Not in alphabetic order: a signature sorts its arguments, the task does not.
@@ -150,16 +156,16 @@ def build_model(encoder, outputs):
     return model
 
 
-def export_tiny(root, kind, texts):
+def export_tiny(root, kind):
     """Exports the tiny model of a kind of task, and deletes what it was made from.
 
     Args:
       root: An empty directory; the SavedModel is moved to `served/1` there.
-      kind: A key of `TASKS`.
-      texts: A tuple of texts a row, which Transform runs over.
+      kind: A key of `TASKS`. Transform runs over `PAIRS`, or their first texts.
     """
     environment.keep_autograph_out_of_keras()
     task = TASKS[kind]
+    texts = [pair[: len(task.text_columns)] for pair in PAIRS]
     training = root / "training"
     # Random scales of LayerNorm leave outputs that hardly differ from row to row.
     ones = {

@@ -98,15 +98,13 @@ def random_texts(columns):
 class Evaluation:
     """Runs TFX's Evaluator on an exported model."""
 
-    def __init__(self, root, kind):
-        """Exports a model of the kind and makes texts for it."""
+    def __init__(self, root, exported, vocab_file):
+        """Makes texts for the model."""
         self.root = root
-        columns = len(exported_lib.TASKS[kind].text_columns)
-        self.texts = random_texts(columns)
-        self.exported = exported_lib.export_tiny(root, kind, self.texts)
-        self.task = self.exported.task
-        vocab_file = tiny.write_encoder(root / "encoder") / "vocab.txt"
-        self._vocab_file = str(vocab_file)
+        self.exported = exported
+        self.task = exported.task
+        self.texts = random_texts(len(exported.task.text_columns))
+        self._vocab_file = vocab_file
         self._runs = 0
 
     def predict(self):
@@ -169,10 +167,10 @@ class Evaluation:
         return examples
 
 
-@pytest.fixture(scope="module")
-def scores(tmp_path_factory):
-    """A regression."""
-    return Evaluation(tmp_path_factory.mktemp("scores"), "scores")
+@pytest.fixture
+def evaluate(export, vocab_file, tmp_path):
+    """Gives what evaluates the exported model of a kind of task."""
+    return lambda kind: Evaluation(tmp_path, export(kind), vocab_file)
 
 
 def labels_near(values, share, classes):
@@ -182,8 +180,8 @@ def labels_near(values, share, classes):
     return np.where(random.random(len(values)) < share, values, noise).tolist()
 
 
-def test_matthews_of_two_classes_is_that_of_scikit_learn(tmp_path):
-    run = Evaluation(tmp_path, "sentences")
+def test_matthews_of_two_classes_is_that_of_scikit_learn(evaluate):
+    run = evaluate("sentences")
     predicted = run.predict().argmax(1)
     labels = labels_near(predicted, 0.7, 2)
     expected = sklearn_metrics.matthews_corrcoef(labels, predicted)
@@ -203,9 +201,9 @@ def test_matthews_of_two_classes_is_that_of_scikit_learn(tmp_path):
     )
 
 
-def test_macro_f1_of_three_classes_is_that_of_scikit_learn(tmp_path):
+def test_macro_f1_of_three_classes_is_that_of_scikit_learn(evaluate):
     """On tokenized examples."""
-    run = Evaluation(tmp_path, "tokens of pairs")
+    run = evaluate("tokens of pairs")
     predicted = run.predict().argmax(1)
     labels = labels_near(predicted, 0.5, 3)
     expected = sklearn_metrics.f1_score(labels, predicted, average="macro")
@@ -219,7 +217,8 @@ def test_macro_f1_of_three_classes_is_that_of_scikit_learn(tmp_path):
     )
 
 
-def test_correlations_of_a_regression_are_those_of_scipy(scores):
+def test_correlations_of_a_regression_are_those_of_scipy(evaluate):
+    scores = evaluate("scores")
     predicted = scores.predict().astype(float)
     random = np.random.default_rng(0)
     labels = predicted + random.normal(scale=predicted.std(), size=ROWS)
@@ -240,9 +239,9 @@ def test_correlations_of_a_regression_are_those_of_scipy(scores):
         assert metrics[name].candidate == pytest.approx(value, abs=1e-5)
 
 
-def test_correlation_that_is_not_a_number_is_refused_and_shown(scores):
+def test_correlation_that_is_not_a_number_is_refused_and_shown(evaluate):
     gate = EvaluatorConfig(thresholds={"pearson_spearman": -1})
-    metrics, is_blessed = scores.run([2.5] * ROWS, gate)
+    metrics, is_blessed = evaluate("scores").run([2.5] * ROWS, gate)
     assert not is_blessed
     assert metrics["pearson_spearman"].failures == [
         "pearson_spearman is nan, the threshold is -1.0000"

@@ -9,13 +9,8 @@ import tensorflow as tf
 
 from tests import exported as exported_lib
 from tests import tiny
+from tests.exported import PAIRS
 
-PAIRS = [
-    ("The cat sees the tree.", "A dog likes a road!"),
-    ("the", "a"),
-    ("the cat " * 40, "a dog " * 30),
-    ("", ""),
-]
 CLASSES = ["pairs", "sentences", "tokens of pairs"]
 SCORES = ["scores", "tokens of sentences"]
 
@@ -56,20 +51,13 @@ class Loaded:
 
 
 @pytest.fixture(scope="module")
-def load(tmp_path_factory):
-    """Exports a model of a kind once, and loads it."""
+def load(export, vocab_file):
+    """Loads an exported model of a kind, once."""
     made = {}
-    vocab_file = str(
-        tiny.write_encoder(tmp_path_factory.mktemp("v") / "e") / "vocab.txt"
-    )
 
     def load(kind):
         if kind not in made:
-            root = tmp_path_factory.mktemp("model")
-            texts = [
-                pair[: len(exported_lib.TASKS[kind].text_columns)] for pair in PAIRS
-            ]
-            exported = exported_lib.export_tiny(root, kind, texts)
+            exported = export(kind)
             model = tf.saved_model.load(str(exported.directory))
             made[kind] = Loaded(exported, model, vocab_file)
         return made[kind]
