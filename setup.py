@@ -35,6 +35,7 @@ setup(
         "pyyaml>=6,<7",
         "rich>=13",
         "safetensors>=0.4",
+        "scipy>=1.11,<2",
         "setuptools<81",
         "tensorflow>=2.16,<2.17",
         "tensorflow-data-validation>=1.16,<1.17",

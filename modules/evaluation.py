@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import tensorflow_model_analysis as tfma
 
-from modules import export, slicing
+from modules import export, slicing, tfma_metrics
+from modules.metrics import POSITIVE_CLASS
+from pipeline import fingerprint
 from pipeline.config import EvaluatorConfig
 from pipeline.task import TaskConfig
 
-POSITIVE_CLASS = 1
 POSITIVE_CLASS_KEY = f"classId:{POSITIVE_CLASS}"  # of TFMA's results
-_PROBABILITIES = "probabilities"
+_STATISTIC = tfma_metrics.Statistic.__name__
 _BINARY_METRICS = {
     "accuracy": "BinaryAccuracy",
     "f1": "F1Score",
     "precision": "Precision",
     "recall": "Recall",
     "auc": "AUC",
+    "matthews": _STATISTIC,
     "loss": "BinaryCrossEntropy",
     "calibration": "Calibration",
 }
 _MULTICLASS_METRICS = {
     "accuracy": "SparseCategoricalAccuracy",
+    "f1": _STATISTIC,
     "loss": "SparseCategoricalCrossentropy",
+}
+_REGRESSION_METRICS = {
+    "pearson_spearman": _STATISTIC,
+    "pearson": _STATISTIC,
+    "spearman": _STATISTIC,
+    "mse": "MeanSquaredError",
+    "mae": "MeanAbsoluteError",
 }
 
 
@@ -32,7 +42,7 @@ def build_eval_config(task: TaskConfig, gate: EvaluatorConfig) -> tfma.EvalConfi
     The exported signature is measured on raw Examples, as it will be served.
 
     Args:
-      task: Names the label and the classes.
+      task: Names the label, and says what is predicted of it.
       gate: Thresholds, and how far below the champion a model may be.
 
     Returns:
@@ -46,38 +56,50 @@ def build_eval_config(task: TaskConfig, gate: EvaluatorConfig) -> tfma.EvalConfi
                 signature_name=export.SERVE_EXAMPLES,
                 preprocessing_function_names=[export.SLICE_FEATURES],
                 label_key=task.label_column,
-                prediction_key=_PROBABILITIES,
+                prediction_key=(
+                    export.SCORE if task.is_regression else export.PROBABILITIES
+                ),
             )
         ],
         slicing_specs=[
             tfma.SlicingSpec(),
-            tfma.SlicingSpec(feature_keys=[slicing.PAIR_LENGTH]),
-            tfma.SlicingSpec(feature_keys=[slicing.WORD_OVERLAP]),
+            *(tfma.SlicingSpec(feature_keys=[key]) for key in slicing.slice_keys(task)),
         ],
         metrics_specs=_metrics_specs(task, gate),
     )
 
 
 def _metrics_specs(task: TaskConfig, gate: EvaluatorConfig) -> list[tfma.MetricsSpec]:
-    plain = tfma.MetricsSpec(
-        metrics=[
-            tfma.MetricConfig(class_name="ExampleCount"),
-            tfma.MetricConfig(class_name="MultiClassConfusionMatrixPlot"),
-        ]
-    )
-    names = _BINARY_METRICS if task.is_binary else _MULTICLASS_METRICS
-    metrics = [
-        tfma.MetricConfig(
-            class_name=class_name,
-            config=f'"name": "{name}"',
-            per_slice_thresholds=_thresholds(name, gate),
-        )
-        for name, class_name in names.items()
-    ]
-    measured = tfma.MetricsSpec(metrics=metrics)
+    plain = tfma.MetricsSpec(metrics=[tfma.MetricConfig(class_name="ExampleCount")])
+    if not task.is_regression:
+        plain.metrics.add(class_name="MultiClassConfusionMatrixPlot")
+    measured = tfma.MetricsSpec()
+    for name, class_name in _class_names(task).items():
+        # A statistic looks at the most probable class, not at one class by itself.
+        spec = plain if class_name == _STATISTIC else measured
+        spec.metrics.append(_metric(name, class_name, gate))
     if task.is_binary:
         measured.binarize.class_ids.values.append(POSITIVE_CLASS)
     return [plain, measured]
+
+
+def _class_names(task: TaskConfig) -> dict[str, str]:
+    if task.is_regression:
+        return _REGRESSION_METRICS
+    return _BINARY_METRICS if task.is_binary else _MULTICLASS_METRICS
+
+
+def _metric(name: str, class_name: str, gate: EvaluatorConfig) -> tfma.MetricConfig:
+    metric = tfma.MetricConfig(
+        class_name=class_name,
+        config=f'"name": "{name}"',
+        per_slice_thresholds=_thresholds(name, gate),
+    )
+    if class_name == _STATISTIC:
+        metric.module = tfma_metrics.__name__
+        code = fingerprint.of_code(tfma_metrics.__name__)
+        metric.config += f', "code_fingerprint": "{code}"'
+    return metric
 
 
 def _thresholds(name: str, gate: EvaluatorConfig) -> list[tfma.PerSliceMetricThreshold]:

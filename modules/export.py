@@ -1,4 +1,4 @@
-"""The model that is shipped: raw text in, classes and probabilities out."""
+"""The model that is shipped: raw text in, classes or a score out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import tensorflow_transform as tft
 import tf_keras
 
 from modules import preprocessing, slicing
-from pipeline.task import TaskConfig
+from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 
 SERVING_DEFAULT = "serving_default"
 SERVE_EXAMPLES = "serve_examples"
 TRANSFORM_FEATURES = "transform_features"
 SLICE_FEATURES = "slice_features"
 EXAMPLES = "examples"
+PROBABILITIES = "probabilities"
+SCORE = "score"
 
 # The encoder sees so many rows at a time, which bounds its memory on any batch:
 # TFMA sends up to 1,000 rows and has no setting for it.
@@ -25,40 +27,51 @@ def export_model(
     transform: tft.TFTransformOutput,
     task: TaskConfig,
     directory: str,
+    *,
+    vocab_file: str,
+    max_seq_length: int,
 ) -> None:
     """Writes a SavedModel that needs nothing but itself.
 
     Args:
-      model: The trained classifier, from the encoder's inputs to logits.
-      transform: Transform's graph, which the model runs on raw text.
-      task: Names the inputs and the classes.
+      model: The trained model, from the encoder's inputs to logits or a score.
+      transform: Transform's graph, which the model runs on Examples.
+      task: Names the inputs and what is predicted.
       directory: Where the SavedModel is written.
+      vocab_file: The encoder's vocabulary, one token a line; it becomes a part of the
+        graph.
+      max_seq_length: Longest packed sequence in tokens.
     """
-    serving = ServingModel(model, transform, task)
+    serving = ServingModel(
+        model, transform, task, vocab_file=vocab_file, max_seq_length=max_seq_length
+    )
     tf.saved_model.save(serving, directory, signatures=serving.signatures())
 
 
 class ServingModel(tf.Module):
-    """A classifier with the graph that prepares its inputs."""
+    """A trained model with the graph that prepares its inputs."""
 
     def __init__(
-        self, model: tf_keras.Model, transform: tft.TFTransformOutput, task: TaskConfig
+        self,
+        model: tf_keras.Model,
+        transform: tft.TFTransformOutput,
+        task: TaskConfig,
+        *,
+        vocab_file: str,
+        max_seq_length: int,
     ) -> None:
-        """Keeps what is exported.
-
-        Args:
-          model: The trained classifier.
-          transform: Transform's graph.
-          task: Names the inputs and the classes.
-        """
+        """Keeps what is exported; the arguments are those of `export_model`."""
         super().__init__()
         self._model = model
+        self._raw_spec = transform.raw_feature_spec()
         self._transform_layer = transform.transform_features_layer()
         self._task = task
+        self._vocab_file = vocab_file
+        self._max_seq_length = max_seq_length
 
     @tf.function(input_signature=[])
     def text_columns(self) -> tf.Tensor:
-        """Returns the names of the text columns in order, string[2].
+        """Returns the names of the text columns in order, string[1] or string[2].
 
         A loaded signature has lost the order of its arguments.
         """
@@ -69,58 +82,99 @@ class ServingModel(tf.Module):
 
         Returns:
           `serving_default`, of one string[batch] a text column, and `serve_examples`,
-          of serialized `tf.Example`s string[batch], both to `logits` and
-          `probabilities` float32[batch, classes], `class_id` int64[batch] and `class`
-          string[batch]; `transform_features` and `slice_features`, of Examples.
+          of serialized `tf.Example`s string[batch] as the model was trained on. Both
+          give `logits` and `probabilities` float32[batch, classes], `class_id`
+          int64[batch] and `class` string[batch]; of a regression `score`
+          float32[batch] alone. `transform_features` and `slice_features`, of Examples.
         """
         columns = [
             tf.TensorSpec([None], tf.string, name=column)
             for column in self._task.text_columns
         ]
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
-        return {
-            SERVING_DEFAULT: tf.function(self._serve).get_concrete_function(*columns),
-            SERVE_EXAMPLES: tf.function(self._serve_examples).get_concrete_function(
-                examples
-            ),
-            TRANSFORM_FEATURES: tf.function(
-                self._transform_features
-            ).get_concrete_function(examples),
-            SLICE_FEATURES: tf.function(self._slice_features).get_concrete_function(
-                examples
-            ),
+        traced = {
+            name: tf.function(function).get_concrete_function(examples)
+            for name, function in (
+                (SERVE_EXAMPLES, self._serve_examples),
+                (TRANSFORM_FEATURES, self._transform_features),
+                (SLICE_FEATURES, self._slice_features),
+            )
         }
+        serve = tf.function(self._serve_text).get_concrete_function(*columns)
+        return {SERVING_DEFAULT: serve, **traced}
 
-    def _serve(self, first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-        logits = self._logits(*self._tokens(first, second))
+    def _serve_text(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._answer(*self._pack_text(*texts))
+
+    def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._answer(*self._pack_examples(examples))
+
+    def _transform_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return preprocessing.pad_inputs(*self._pack_examples(examples))
+
+    def _slice_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        if self._task.is_tokenized:
+            word_ids, _ = self._pack_examples(examples)
+            return slicing.slice_tokens(word_ids)
+        texts = self._parse_text(examples)
+        if len(texts) == 1:
+            return slicing.slice_sentences(*texts)
+        return slicing.slice_pairs(*texts)
+
+    def _answer(
+        self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
+    ) -> dict[str, tf.Tensor]:
+        logits = self._logits(word_ids, type_ids)
+        if self._task.is_regression:
+            return {SCORE: tf.squeeze(logits, -1)}
         class_id = tf.argmax(logits, axis=-1)
         return {
             "logits": logits,
-            "probabilities": tf.nn.softmax(logits),
+            PROBABILITIES: tf.nn.softmax(logits),
             "class_id": class_id,
             "class": tf.gather(tf.constant(self._task.classes), class_id),
         }
 
-    def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._serve(*self._parse(examples))
+    def _pack_text(self, *texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        if self._task.is_tokenized:
+            # Transform's graph begins after the tokenizer.
+            packed = preprocessing.text_to_inputs(
+                list(texts), self._vocab_file, self._max_seq_length
+            )
+            return (
+                packed[preprocessing.INPUT_WORD_IDS],
+                packed[preprocessing.INPUT_TYPE_IDS],
+            )
+        columns = zip(self._task.text_columns, texts, strict=True)
+        return self._run_transform(
+            {name: self._as_raw(name, text) for name, text in columns}
+        )
 
-    def _transform_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return preprocessing.pad_inputs(*self._tokens(*self._parse(examples)))
+    def _as_raw(self, name: str, text: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
+        column = tf.reshape(text, [-1, 1])
+        # What a curated schema does not bound by `shape`, Transform's graph takes so.
+        if isinstance(self._raw_spec[name], tf.io.VarLenFeature):
+            return tf.sparse.from_dense(column)
+        return column
 
-    def _slice_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return slicing.slice_features(*self._parse(examples))
+    def _pack_examples(
+        self, examples: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        if not self._task.is_tokenized:
+            return self._pack_text(*self._parse_text(examples))
+        # As the schema has them: a curated one may fix their length.
+        spec = {name: self._raw_spec[name] for name in TOKENIZED_FEATURES}
+        return self._run_transform(tf.io.parse_example(examples, spec))
 
-    def _parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
+    def _parse_text(self, examples: tf.Tensor) -> list[tf.Tensor]:
         text = tf.io.FixedLenFeature([], tf.string)
         columns = self._task.text_columns
         features = tf.io.parse_example(examples, dict.fromkeys(columns, text))
         return [features[name] for name in columns]
 
-    def _tokens(
-        self, first: tf.Tensor, second: tf.Tensor
+    def _run_transform(
+        self, raw: dict[str, tf.Tensor | tf.SparseTensor]
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        columns = zip(self._task.text_columns, (first, second), strict=True)
-        raw = {name: tf.reshape(text, [-1, 1]) for name, text in columns}
         features = self._transform_layer(raw)
         word_ids, type_ids = (
             tf.RaggedTensor.from_sparse(features[name])
@@ -138,7 +192,7 @@ class ServingModel(tf.Module):
             size=0,
             dynamic_size=True,
             infer_shape=False,
-            element_shape=[None, len(self._task.classes)],
+            element_shape=[None, self._task.outputs],
         )
 
         def predict_rows(start: tf.Tensor, logits: tf.TensorArray) -> tuple:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -53,6 +55,36 @@ def score(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 
+def pearson(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Returns Pearson's correlation of two float[rows]; NaN where one is constant."""
+    return _correlation(stats.pearsonr, labels, scores)
+
+
+def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Returns the correlation of the ranks; NaN where one side is constant."""
+    return _correlation(stats.spearmanr, labels, scores)
+
+
+def pearson_spearman(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Returns the mean of both correlations, which GLUE ranks STS-B by."""
+    return (pearson(labels, scores) + spearman(labels, scores)) / 2
+
+
+def matthews(labels: np.ndarray, classes: np.ndarray) -> float:
+    """Returns Matthews' correlation of two int[rows]; 0 where one is constant."""
+    return float(sklearn_metrics.matthews_corrcoef(labels, classes))
+
+
+def macro_f1(labels: np.ndarray, classes: np.ndarray) -> float:
+    """Returns the mean F1 of the classes that occur in either of two int[rows].
+
+    NaN where there are no rows.
+    """
+    if not len(labels):
+        return math.nan
+    return float(sklearn_metrics.f1_score(labels, classes, average="macro"))
+
+
 def _binary(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     classes = probabilities.argmax(axis=-1)
     counted = {"pos_label": POSITIVE_CLASS, "zero_division": 0.0}
@@ -62,7 +94,7 @@ def _binary(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
         "f1": sklearn_metrics.f1_score(labels, classes, **counted),
         "precision": sklearn_metrics.precision_score(labels, classes, **counted),
         "recall": sklearn_metrics.recall_score(labels, classes, **counted),
-        "matthews": sklearn_metrics.matthews_corrcoef(labels, classes),
+        "matthews": matthews(labels, classes),
         "auc": sklearn_metrics.roc_auc_score(labels, probabilities[:, POSITIVE_CLASS])
         if has_both
         else math.nan,
@@ -73,25 +105,24 @@ def _multiclass(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
     classes = probabilities.argmax(axis=-1)
     return {
         "accuracy": sklearn_metrics.accuracy_score(labels, classes),
-        "f1": sklearn_metrics.f1_score(
-            labels,
-            classes,
-            labels=range(probabilities.shape[-1]),
-            average="macro",
-            zero_division=0.0,
-        ),
+        "f1": macro_f1(labels, classes),
     }
 
 
 def _regression(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    values = {
+    return {
         "mse": sklearn_metrics.mean_squared_error(labels, scores),
         "mae": sklearn_metrics.mean_absolute_error(labels, scores),
-        "pearson": math.nan,
-        "spearman": math.nan,
+        "pearson": pearson(labels, scores),
+        "spearman": spearman(labels, scores),
+        "pearson_spearman": pearson_spearman(labels, scores),
     }
-    if np.ptp(labels) and np.ptp(scores):  # of a constant there is no correlation
-        values["pearson"] = stats.pearsonr(labels, scores)[0]
-        values["spearman"] = stats.spearmanr(labels, scores)[0]
-    values["pearson_spearman"] = (values["pearson"] + values["spearman"]) / 2
-    return values
+
+
+def _correlation(function: Any, labels: np.ndarray, scores: np.ndarray) -> float:
+    if len(labels) < 2:
+        return math.nan
+    with warnings.catch_warnings():
+        # Of a constant side, which NaN says already; small slices have it often.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return float(function(labels, scores)[0])

@@ -1,4 +1,4 @@
-"""From raw pairs to the model's inputs, in training and in serving alike.
+"""From raw examples to the model's inputs, in training and in serving alike.
 
 Transform runs `preprocessing_fn` over all examples and keeps its graph, which the
 exported model then runs on raw text: one owner, no skew.
@@ -13,40 +13,118 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.task import TaskConfig
+from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 
 INPUT_WORD_IDS = "input_word_ids"
 INPUT_MASK = "input_mask"
 INPUT_TYPE_IDS = "input_type_ids"
-SPECIAL_TOKENS_OF_A_PAIR = 3  # [CLS] a [SEP] b [SEP]
+NO_ID = -1
 
 
 def preprocessing_fn(
-    inputs: dict[str, tf.Tensor], custom_config: dict[str, Any]
-) -> dict[str, tf.Tensor]:
-    """Tokenizes, truncates and packs pairs; called by Transform.
+    inputs: dict[str, tf.Tensor | tf.SparseTensor], custom_config: dict[str, Any]
+) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Makes the model's inputs of raw examples; called by Transform.
 
     Args:
-      inputs: Raw features, each `[batch, 1]`: the task's text columns (string), label
-        and id (int64).
+      inputs: Raw features: the task's text columns (string[batch, 1]), or for
+        tokenized input `input_ids`, `input_mask` and `segment_ids` (int64[batch,
+        padded tokens]); label (int64[batch, 1], or float32[batch, 1] of a
+        regression) and id (int64[batch, 1], which tokenized input may lack).
       custom_config: `task`, `max_seq_length` and `vocab_file`.
 
     Returns:
       `input_word_ids` and `input_type_ids` as `SparseTensor` int64[batch, tokens]
-      without padding, the label and id columns as they came.
+      without padding, the label as it came, and the id, -1 where there is none.
     """
     task = TaskConfig.model_validate(custom_config["task"])
-    inputs = {name: _as_dense(feature) for name, feature in inputs.items()}
-    segments = [tf.reshape(inputs[column], [-1]) for column in task.text_columns]
-    packed = pack_pairs(
-        *tokenize(segments, custom_config["vocab_file"]),
-        max_seq_length=custom_config["max_seq_length"],
-        special_token_ids=special_token_ids(custom_config["vocab_file"]),
-    )
+    max_seq_length = custom_config["max_seq_length"]
+    if task.is_tokenized:
+        packed = unpad(
+            *(_as_ragged(inputs[name]) for name in TOKENIZED_FEATURES),
+            max_seq_length=max_seq_length,
+            vocab_size=len(_read_vocab(custom_config["vocab_file"])),
+        )
+    else:
+        texts = [_as_dense(inputs[column], "") for column in task.text_columns]
+        segments = [tf.reshape(text, [-1]) for text in texts]
+        packed = text_to_inputs(segments, custom_config["vocab_file"], max_seq_length)
+    label = _as_dense(inputs[task.label_column], 0)
     outputs = {name: ids.to_sparse() for name, ids in packed.items()}
-    for column in (task.label_column, task.id_column):
-        outputs[column] = inputs[column]
+    outputs[task.label_column] = label
+    if task.id_column in inputs:
+        outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)
+    else:  # a curated schema need not name the id of tokenized input
+        outputs[task.id_column] = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
     return outputs
+
+
+def text_to_inputs(
+    segments: list[tf.Tensor], vocab_file: str, max_seq_length: int
+) -> dict[str, tf.RaggedTensor]:
+    """Tokenizes, truncates and packs texts: what training does, for any graph.
+
+    Args:
+      segments: One text, or the two of a pair, each string[batch].
+      vocab_file: One token a line.
+      max_seq_length: Longest packed example in tokens, special tokens included.
+
+    Returns:
+      `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
+    """
+    return pack_segments(
+        tokenize(segments, vocab_file),
+        max_seq_length=max_seq_length,
+        special_token_ids=special_token_ids(vocab_file),
+    )
+
+
+def unpad(
+    ids: tf.RaggedTensor,
+    mask: tf.RaggedTensor,
+    segment_ids: tf.RaggedTensor,
+    *,
+    max_seq_length: int,
+    vocab_size: int,
+) -> dict[str, tf.RaggedTensor]:
+    """Drops the padding of examples that were tokenized elsewhere.
+
+    Args:
+      ids: Token ids int64[batch, (padded tokens)].
+      mask: 1 for a token and 0 for padding, int64[batch, (padded tokens)].
+      segment_ids: Token types int64[batch, (padded tokens)].
+      max_seq_length: The most tokens that an example may have.
+      vocab_size: The encoder's number of words.
+
+    Returns:
+      `input_word_ids` and `input_type_ids`, each int64[batch, (tokens)]. The graph
+      fails with `InvalidArgumentError` on what the encoder cannot take.
+    """
+    lengths = tf.reduce_sum(mask, axis=1)
+    checks = _check_lengths(ids, mask, segment_ids)
+    checks += [
+        # Cut here, a pair would lose its last [SEP] without a word.
+        tf.debugging.assert_less_equal(
+            lengths,
+            tf.constant(max_seq_length, lengths.dtype),
+            "an example has more tokens than preprocessing.max_seq_length "
+            f"({max_seq_length}); raise the setting, or write the TFRecords anew "
+            "with fewer",
+        ),
+        tf.debugging.assert_less(
+            ids.values,
+            tf.constant(vocab_size, tf.int64),
+            f"input_ids go beyond the {vocab_size} words of encoder.source; write "
+            "the TFRecords with its vocabulary",
+        ),
+    ]
+    # Transform's graph keeps only what its outputs depend on. Eager checks are None.
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        lengths = tf.identity(lengths)
+    return {
+        INPUT_WORD_IDS: _truncate(ids, lengths),
+        INPUT_TYPE_IDS: _truncate(segment_ids, lengths),
+    }
 
 
 def tokenize(segments: list[tf.Tensor], vocab_file: str) -> list[tf.RaggedTensor]:
@@ -69,36 +147,27 @@ def tokenize(segments: list[tf.Tensor], vocab_file: str) -> list[tf.RaggedTensor
     return [ids[i * batch : (i + 1) * batch] for i in range(len(segments))]
 
 
-def pack_pairs(
-    first: tf.RaggedTensor,
-    second: tf.RaggedTensor,
+def pack_segments(
+    segments: list[tf.RaggedTensor],
     *,
     max_seq_length: int,
     special_token_ids: tuple[int, int],
 ) -> dict[str, tf.RaggedTensor]:
-    """Packs pairs as `[CLS] a [SEP] b [SEP]`, truncating the longest first.
-
-    The rule gives what dropping one token at a time from the longer segment gives
-    (`RoundRobinTrimmer`), in core ops: older TF Serving images lack that op.
+    """Packs `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncating the longest first.
 
     Args:
-      first: Token ids int64[batch, (tokens)].
-      second: Token ids int64[batch, (tokens)].
-      max_seq_length: Longest packed pair in tokens.
+      segments: Token ids of one text, or of the two of a pair, each int64[batch,
+        (tokens)].
+      max_seq_length: Longest packed example in tokens.
       special_token_ids: The ids of `[CLS]` and `[SEP]`.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
-    budget = max_seq_length - SPECIAL_TOKENS_OF_A_PAIR
-    half = tf.constant((budget + 1) // 2, tf.int64)
-    keep_first = tf.minimum(
-        first.row_lengths(), tf.maximum(half, budget - second.row_lengths())
-    )
-    keep_second = tf.minimum(second.row_lengths(), budget - keep_first)
+    budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     start, end = special_token_ids
     word_ids, type_ids = tf_text.combine_segments(
-        [_truncate(first, keep_first), _truncate(second, keep_second)],
+        _trim(segments, budget),
         start_of_sequence_id=tf.constant(start, tf.int64),
         end_of_segment_id=tf.constant(end, tf.int64),
     )
@@ -152,12 +221,61 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
     return vocab.index("[CLS]"), vocab.index("[SEP]")
 
 
-def _as_dense(feature: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
+def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | int) -> tf.Tensor:
     # What a schema bounds by `value_count` instead of `shape` arrives sparse.
     if not isinstance(feature, tf.SparseTensor):
         return feature
-    rows = feature.dense_shape[0]
-    return tf.sparse.to_dense(tf.sparse.reset_shape(feature, [rows, 1]))
+    column = tf.sparse.reset_shape(feature, [feature.dense_shape[0], 1])
+    default = tf.constant(missing, feature.dtype)
+    return tf.reshape(tf.sparse.to_dense(column, default), [-1, 1])
+
+
+def _as_ragged(feature: tf.Tensor | tf.SparseTensor) -> tf.RaggedTensor:
+    # Dense where a curated schema fixes the length by `shape`.
+    if isinstance(feature, tf.SparseTensor):
+        return tf.RaggedTensor.from_sparse(feature)
+    return tf.RaggedTensor.from_tensor(feature)
+
+
+def _check_lengths(
+    ids: tf.RaggedTensor, mask: tf.RaggedTensor, segment_ids: tf.RaggedTensor
+) -> list[tf.Operation | None]:
+    checks = [
+        tf.debugging.assert_equal(
+            other.row_lengths(),
+            ids.row_lengths(),
+            f"{name} must be as long as input_ids in every example",
+        )
+        for name, other in (("input_mask", mask), ("segment_ids", segment_ids))
+    ]
+    in_front = tf.sequence_mask(
+        tf.reduce_sum(mask, axis=1), mask.bounding_shape(axis=1), tf.int64
+    )
+    checks.append(
+        tf.debugging.assert_equal(
+            mask.to_tensor(),
+            in_front,
+            "input_mask must be 1 for the tokens, which come first, and 0 after them",
+        )
+    )
+    return checks
+
+
+def _trim(segments: list[tf.RaggedTensor], budget: int) -> list[tf.RaggedTensor]:
+    """Cuts one or two segments to a budget of tokens.
+
+    The rule gives what dropping one token at a time from the longer segment gives
+    (`RoundRobinTrimmer`), in core ops: older TF Serving images lack that op.
+    """
+    first, *others = segments
+    lengths = first.row_lengths()
+    if not others:
+        return [_truncate(first, tf.minimum(lengths, budget))]
+    (second,) = others
+    half = tf.constant((budget + 1) // 2, tf.int64)
+    keep_first = tf.minimum(lengths, tf.maximum(half, budget - second.row_lengths()))
+    keep_second = tf.minimum(second.row_lengths(), budget - keep_first)
+    return [_truncate(first, keep_first), _truncate(second, keep_second)]
 
 
 def _truncate(ids: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:

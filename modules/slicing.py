@@ -1,16 +1,56 @@
-"""What the evaluation is sliced by: length of the pair and word overlap."""
+"""What the evaluation is sliced by: length of the input, word overlap of a pair."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
+from pipeline.task import TaskConfig
+
 PAIR_LENGTH = "pair_length"
 WORD_OVERLAP = "word_overlap"
-_LENGTHS = (20, 40, 60)  # words of both texts
+SENTENCE_LENGTH = "sentence_length"
+TOKEN_LENGTH = "token_length"
+_PAIR_LENGTHS = (20, 40, 60)  # words of both texts
 _OVERLAPS = (25, 50, 75)  # percent
+_SENTENCE_LENGTHS = (10, 20, 30)  # words
+_TOKEN_LENGTHS = (32, 64, 96)  # tokens, special ones included
 
 
-def slice_features(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+def slice_keys(task: TaskConfig) -> list[str]:
+    """Returns the names of the slices that a task's examples are sorted into."""
+    if task.is_tokenized:
+        return [TOKEN_LENGTH]
+    if len(task.text_columns) == 1:
+        return [SENTENCE_LENGTH]
+    return [PAIR_LENGTH, WORD_OVERLAP]
+
+
+def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Sorts single sentences into the slices that quality is reported on.
+
+    Args:
+      text: string[batch].
+
+    Returns:
+      `sentence_length` (words, as "10-19"), string[batch].
+    """
+    lengths = _words(text).row_lengths()
+    return {SENTENCE_LENGTH: _bucket(lengths, _SENTENCE_LENGTHS)}
+
+
+def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+    """Sorts examples that came as tokens; their words are not known.
+
+    Args:
+      word_ids: int64[batch, (tokens)].
+
+    Returns:
+      `token_length` (as "32-63"), string[batch].
+    """
+    return {TOKEN_LENGTH: _bucket(word_ids.row_lengths(), _TOKEN_LENGTHS)}
+
+
+def slice_pairs(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
     """Sorts pairs into the slices that quality is reported on.
 
     Args:
@@ -28,7 +68,7 @@ def slice_features(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
     union = tf.sets.size(tf.sets.union(*sets))
     overlap = 100 * shared // tf.maximum(union, 1)
     return {
-        PAIR_LENGTH: _bucket(tf.cast(lengths, tf.int32), _LENGTHS),
+        PAIR_LENGTH: _bucket(lengths, _PAIR_LENGTHS),
         WORD_OVERLAP: _bucket(overlap, _OVERLAPS),
     }
 
@@ -43,4 +83,5 @@ def _bucket(values: tf.Tensor, bounds: tuple[int, ...]) -> tf.Tensor:
     low = (0, *bounds)
     names = [f"{a}-{b - 1}" for a, b in zip(low, bounds, strict=False)]
     names.append(f"{bounds[-1]}+")
+    values = tf.cast(values, tf.int32)
     return tf.gather(names, tf.searchsorted(bounds, values, side="right"))

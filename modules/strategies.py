@@ -139,6 +139,11 @@ def _cluster() -> dict[str, list[str]]:
 
 
 def check_batch(batch_size: int, strategy: tf.distribute.Strategy) -> None:
+    """Refuses a global batch that the replicas cannot share.
+
+    Raises:
+      ValueError: It is no multiple of their number.
+    """
     replicas = strategy.num_replicas_in_sync
     if batch_size % replicas:
         raise ValueError(

@@ -28,6 +28,7 @@ from modules import (
     records,
     strategies,
 )
+from modules import encoder as encoder_lib
 from modules.task import FineTuningTask, collect
 from pipeline import fingerprint
 from pipeline.config import TrainerConfig
@@ -105,6 +106,8 @@ def run_fn(fn_args: Any) -> None:
         tft.TFTransformOutput(fn_args.transform_output),
         task,
         fn_args.serving_model_dir,
+        vocab_file=encoder_lib.open_encoder(settings["encoder"]).vocab_file,
+        max_seq_length=settings["max_seq_length"],
     )
     records.write_records(
         fn_args.model_run_dir,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from modules import environment
@@ -17,6 +18,7 @@ from pipeline.errors import UsageError
 from pipeline.paths import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
+    from pipeline.prediction import Prediction
     from pipeline.report import RunReport
 
 EXIT_FAILURE = 1
@@ -124,20 +126,30 @@ def prepare_data(
 
 @main.command()
 @click.option("--model", required=True, metavar="DIR", help="A pushed model.")
-@click.option("--pair", nargs=2, multiple=True, metavar="A B", help="Two texts.")
-@click.option("--input", "source", metavar="FILE", help="Pairs, .tsv or .jsonl.")
+@click.option("--text", multiple=True, help="A text. May be repeated.")
+@click.option(
+    "--pair", nargs=2, multiple=True, metavar="A B", help="Two texts. May be repeated."
+)
+@click.option("--input", "source", metavar="FILE", help="Texts, .tsv or .jsonl.")
 @click.option("--output", "destination", metavar="FILE", help=".tsv or .jsonl.")
 def predict(
     model: str,
+    text: tuple[str, ...],
     pair: tuple[tuple[str, str], ...],
     source: str | None,
     destination: str | None,
 ) -> None:
-    """Classify pairs with a pushed model."""
-    if bool(pair) == bool(source):
-        raise UsageError("give pairs with --pair A B, or a file with --input FILE")
-    if source and not destination:
-        raise UsageError("--input needs --output FILE, for the predictions")
+    """Predict the class or the score of texts with a pushed model.
+
+    A model of single sentences takes --text, one of pairs --pair.
+    """
+    if [bool(text), bool(pair), bool(source)].count(True) != 1:
+        raise UsageError(
+            "give one of --text TEXT (for a model of single sentences), --pair A B "
+            "(for one of pairs) and --input FILE"
+        )
+    if bool(source) != bool(destination):
+        raise UsageError("--input FILE and --output FILE go together: give both")
     environment.silence_start_up()
     from pipeline import prediction
 
@@ -145,10 +157,22 @@ def predict(
         count = prediction.predict_file(model, source, destination)
         click.echo(f"{count} predictions written to {destination}")
         return
-    table = Table("text", "text", "class", "probability")
-    for row in prediction.predict_pairs(model, list(pair)):
-        table.add_row(*row.texts, row.class_name, f"{row.probability:.3f}")
-    Console().print(table)
+    rows = [*pair, *((each,) for each in text)]
+    Console().print(_table(list(prediction.predict_texts(model, rows))))
+
+
+def _table(predictions: list[Prediction]) -> Table:
+    first = predictions[0]
+    values = ["score"] if first.is_score else ["class", "probability"]
+    table = Table(*("text" for _ in first.texts), *values)
+    for row in predictions:
+        cells = [*row.texts]
+        if row.probability is None:
+            cells.append(f"{row.value:.3f}")
+        else:
+            cells += [str(row.value), f"{row.probability:.3f}"]
+        table.add_row(*map(escape, cells))
+    return table
 
 
 def _show(report: RunReport, console: Console) -> int:

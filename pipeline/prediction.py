@@ -1,4 +1,4 @@
-"""Predictions of a pushed model, for a few pairs or a file of them."""
+"""Predictions of a pushed model, for a few texts or a file of them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ from pipeline import data
 from pipeline.errors import UsageError
 
 _ROWS_AT_A_TIME = 256
+_DECIMALS = 6  # of what a file is given
 _SAVED_MODEL = "saved_model.pb"
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """What the model says of one pair.
+    """What the model says of one row.
 
     Attributes:
-      texts: The pair.
-      class_name: The most probable class.
-      probability: Its probability.
-      probabilities: Those of all classes, in the order of the labels.
+      texts: The sentence, or the pair.
+      value: The name of the most probable class, or a regression's score.
+      probability: The class's probability; None for a score.
+      probabilities: Those of all classes, in the order of the labels; None for a score.
     """
 
-    texts: tuple[str, str]
-    class_name: str
-    probability: float
-    probabilities: list[float]
+    texts: tuple[str, ...]
+    value: str | float
+    probability: float | None = None
+    probabilities: list[float] | None = None
+
+    @property
+    def is_score(self) -> bool:
+        """Whether the model predicts a score, and not a class."""
+        return self.probability is None
 
 
 def find_model(directory: str) -> str:
@@ -53,29 +59,29 @@ def find_model(directory: str) -> str:
     )
 
 
-def predict_pairs(
-    directory: str, pairs: Iterable[tuple[str, str]]
+def predict_texts(
+    directory: str, rows: Iterable[tuple[str, ...]]
 ) -> Iterator[Prediction]:
-    """Classifies pairs.
+    """Predicts single sentences or pairs, whichever the model takes.
 
     Args:
       directory: A SavedModel, or a directory of its versions.
-      pairs: Texts in the order of the task's columns.
+      rows: Texts in the order of the task's columns.
 
     Raises:
-      UsageError: There is no SavedModel.
+      UsageError: There is no SavedModel, or it takes another number of texts.
     """
-    return _Classifier(find_model(directory)).predict(pairs)
+    return _Predictor(find_model(directory)).predict(rows)
 
 
 def predict_file(directory: str, source: str, destination: str) -> int:
-    """Classifies the pairs of a file, keeping its columns.
+    """Predicts the rows of a file, keeping its columns.
 
     Args:
       directory: A SavedModel, or a directory of its versions.
       source: `.tsv` (with a header, unquoted) or `.jsonl`.
-      destination: `.tsv` or `.jsonl`: the source's columns, `prediction` and one
-        `probability` a row. It appears when it is whole.
+      destination: `.tsv` or `.jsonl`: the source's columns, `prediction` and, of
+        classes, `probability`. It appears when it is whole.
 
     Returns:
       The number of rows.
@@ -85,12 +91,12 @@ def predict_file(directory: str, source: str, destination: str) -> int:
     """
     rows = _read_rows(source)
     write = _writer(destination)
-    classifier = _Classifier(find_model(directory))
+    predictor = _Predictor(find_model(directory))
     incomplete = Path(f"{destination}.incomplete")
     count = 0
     try:
         with open(incomplete, "w", encoding="utf-8", newline="") as file:
-            for count, row in enumerate(classifier.predict_rows(rows), 1):
+            for count, row in enumerate(predictor.predict_rows(rows), 1):
                 write(file, row, is_first=count == 1)
         incomplete.replace(destination)
     finally:
@@ -98,7 +104,7 @@ def predict_file(directory: str, source: str, destination: str) -> int:
     return count
 
 
-class _Classifier:
+class _Predictor:
     def __init__(self, directory: str) -> None:
         import tensorflow as tf
         import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
@@ -107,44 +113,73 @@ class _Classifier:
         self._model = tf.saved_model.load(directory)
         self._signature = self._model.signatures["serving_default"]
         # A signature sorts its arguments by name; the model keeps their order.
-        self.columns = [name.decode() for name in self._model.text_columns().numpy()]
+        self._columns = [name.decode() for name in self._model.text_columns().numpy()]
 
-    def predict(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Prediction]:
-        for chunk in _chunks(pairs):
-            texts = zip(*chunk, strict=True)
+    def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
+        for chunk in _chunks(rows):
+            for texts in chunk:
+                self._check_number(texts)
+            columns = zip(self._columns, zip(*chunk, strict=True), strict=True)
             outputs = self._signature(
-                **{
-                    column: self._tf.constant(text)
-                    for column, text in zip(self.columns, texts, strict=True)
-                }
+                **{column: self._tf.constant(texts) for column, texts in columns}
             )
-            names = outputs["class"].numpy()
-            probabilities = outputs["probabilities"].numpy()
-            for pair, name, row in zip(chunk, names, probabilities, strict=True):
-                yield Prediction(pair, name.decode(), float(row.max()), row.tolist())
+            yield from _read_outputs(chunk, outputs)
 
     def predict_rows(
         self, rows: Iterable[tuple[str, dict[str, Any]]]
     ) -> Iterator[dict[str, Any]]:
         kept, read = itertools.tee(rows)
-        pairs = (self._pair(where, row) for where, row in read)
-        for (_, row), prediction in zip(kept, self.predict(pairs), strict=True):
-            yield {
-                **row,
-                "prediction": prediction.class_name,
-                "probability": round(prediction.probability, 6),
-            }
+        texts = (self._texts(where, row) for where, row in read)
+        for (_, row), prediction in zip(kept, self.predict(texts), strict=True):
+            yield {**row, **_as_columns(prediction)}
 
-    def _pair(self, where: str, row: dict[str, Any]) -> tuple[str, str]:
-        texts = [row.get(column) for column in self.columns]
-        for column, text in zip(self.columns, texts, strict=True):
+    def _check_number(self, texts: tuple[str, ...]) -> None:
+        if len(texts) == len(self._columns):
+            return
+        if len(self._columns) == 1:
+            raise UsageError(
+                f"the model takes single texts ({self._columns[0]}), not pairs; give "
+                "them with --text TEXT"
+            )
+        raise UsageError(
+            f"the model takes pairs ({' and '.join(self._columns)}), not single texts; "
+            "give them with --pair A B"
+        )
+
+    def _texts(self, where: str, row: dict[str, Any]) -> tuple[str, ...]:
+        texts = []
+        for column in self._columns:
+            text = row.get(column)
             if not isinstance(text, str):
                 raise UsageError(
                     f"{where}: column {column} is {text!r}; the model wants text in "
-                    f"{' and '.join(self.columns)}"
+                    f"{' and '.join(self._columns)}"
                 )
-        first, second = texts
-        return str(first), str(second)
+            texts.append(text)
+        return tuple(texts)
+
+
+def _read_outputs(
+    rows: list[tuple[str, ...]], outputs: dict[str, Any]
+) -> Iterator[Prediction]:
+    if "score" in outputs:
+        for texts, score in zip(rows, outputs["score"].numpy(), strict=True):
+            yield Prediction(texts, float(score))
+        return
+    names = outputs["class"].numpy()
+    probabilities = outputs["probabilities"].numpy()
+    for texts, name, row in zip(rows, names, probabilities, strict=True):
+        yield Prediction(texts, name.decode(), float(row.max()), row.tolist())
+
+
+def _as_columns(prediction: Prediction) -> dict[str, Any]:
+    if isinstance(prediction.value, float):
+        return {"prediction": round(prediction.value, _DECIMALS)}
+    assert prediction.probability is not None
+    return {
+        "prediction": prediction.value,
+        "probability": round(prediction.probability, _DECIMALS),
+    }
 
 
 def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:

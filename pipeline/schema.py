@@ -11,30 +11,43 @@ from components.data_gate.component import NOT_EMPTY_TAG
 from pipeline import fingerprint
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
-from pipeline.task import TaskConfig
+from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 
 
 def build_schema(task: TaskConfig) -> schema_pb2.Schema:
-    """Builds the schema: every column present once in every example.
+    """Builds the schema: every column in every example.
 
     Args:
-      task: Names the columns and the classes.
+      task: Names the columns, and the classes or the range of the score.
 
     Returns:
       A schema in which the texts must not be empty and the label is the index of a
-      class.
+      class or a score within its range. Token ids may be of any length, and an id
+      beside them may be missing.
     """
     schema = schema_pb2.Schema()
     schema.dataset_constraints.min_examples_count = 1
-    for column in task.text_columns:
-        feature = _add_feature(schema, column, schema_pb2.BYTES)
-        feature.annotation.tag.append(NOT_EMPTY_TAG)
-    label = _add_feature(schema, task.label_column, schema_pb2.INT)
-    label.int_domain.min = 0
-    label.int_domain.max = len(task.classes) - 1
-    label.int_domain.is_categorical = True
-    _add_feature(schema, task.id_column, schema_pb2.INT)
+    if task.is_tokenized:
+        for name in TOKENIZED_FEATURES:
+            _add_feature(schema, name, schema_pb2.INT).value_count.min = 1
+    else:
+        for column in task.text_columns:
+            feature = _add_column(schema, column, schema_pb2.BYTES)
+            feature.annotation.tag.append(NOT_EMPTY_TAG)
+    _add_label(schema, task)
+    if task.is_tokenized:
+        feature = schema.feature.add(name=task.id_column, type=schema_pb2.INT)
+        feature.value_count.min = feature.value_count.max = 1
+    else:
+        _add_column(schema, task.id_column, schema_pb2.INT)
     return schema
+
+
+def required_columns(task: TaskConfig) -> list[str]:
+    """Returns the names of the columns that no example may lack."""
+    if task.is_tokenized:
+        return [*TOKENIZED_FEATURES, task.label_column]
+    return [*task.text_columns, task.label_column, task.id_column]
 
 
 def write_schema(
@@ -61,13 +74,32 @@ def write_schema(
     return path
 
 
+def _add_label(schema: schema_pb2.Schema, task: TaskConfig) -> None:
+    if task.label_range is not None:
+        label = _add_column(schema, task.label_column, schema_pb2.FLOAT)
+        label.float_domain.min, label.float_domain.max = task.label_range
+        label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
+    if task.classes is not None:
+        label = _add_column(schema, task.label_column, schema_pb2.INT)
+        label.int_domain.min = 0
+        label.int_domain.max = len(task.classes) - 1
+        label.int_domain.is_categorical = True
+
+
+def _add_column(
+    schema: schema_pb2.Schema, name: str, kind: schema_pb2.FeatureType.ValueType
+) -> schema_pb2.Feature:
+    feature = _add_feature(schema, name, kind)
+    feature.shape.dim.add(size=1)
+    return feature
+
+
 def _add_feature(
     schema: schema_pb2.Schema, name: str, kind: schema_pb2.FeatureType.ValueType
 ) -> schema_pb2.Feature:
     feature = schema.feature.add(name=name, type=kind)
     feature.presence.min_fraction = 1.0
     feature.presence.min_count = 1
-    feature.shape.dim.add(size=1)
     return feature
 
 
@@ -81,7 +113,7 @@ def _read_curated(task: TaskConfig, path: str) -> schema_pb2.Schema:
             f"{error}"
         ) from error
     names = {feature.name for feature in schema.feature}
-    required = {*task.text_columns, task.label_column, task.id_column}
+    required = set(required_columns(task))
     if required - names:
         raise UsageError(
             f"data.schema_file {path} lacks the task's columns "

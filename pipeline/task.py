@@ -13,6 +13,7 @@ MULTICLASS_METRICS = ("accuracy", "f1")
 REGRESSION_METRICS = ("pearson_spearman", "pearson", "spearman")
 
 # What the Model Garden's `create_finetuning_data.py` calls its features.
+TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
 TOKENIZED_LABEL = "label_ids"
 TOKENIZED_ID = "example_id"
 

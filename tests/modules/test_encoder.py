@@ -80,8 +80,8 @@ def restored(directory):
 
 def inputs_of(encoder, first, second):
     segments = [tf.constant(first), tf.constant(second)]
-    packed = preprocessing.pack_pairs(
-        *preprocessing.tokenize(segments, encoder.vocab_file),
+    packed = preprocessing.pack_segments(
+        preprocessing.tokenize(segments, encoder.vocab_file),
         max_seq_length=64,
         special_token_ids=preprocessing.special_token_ids(encoder.vocab_file),
     )

@@ -1,107 +1,88 @@
 """The shipped model, alone: its directory moved and its training data gone."""
 
-import shutil
+import dataclasses
+from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_transform as tft
-import tensorflow_transform.beam as tft_beam
-from tensorflow_transform.tf_metadata import schema_utils
 
-from modules import encoder as encoder_lib
-from modules import environment, export, inputs, preprocessing
-from modules.task import PairClassificationTask
-from pipeline.schema import build_schema
-from pipeline.task import TaskConfig
+from tests import exported as exported_lib
 from tests import tiny
+from tests.exported import PAIRS
 
-# Not in alphabetic order: a signature sorts its arguments, the task does not.
-TASK = TaskConfig(text_columns=["question", "answer"], classes=["no", "maybe", "yes"])
-MAX_SEQ_LENGTH = 24
-RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-PAIRS = [
-    ("The cat sees the tree.", "A dog likes a road!"),
-    ("the", "a"),
-    ("the cat " * 40, "a dog " * 30),
-    ("", ""),
-]
+CLASSES = ["pairs", "sentences", "tokens of pairs"]
+SCORES = ["scores", "tokens of sentences"]
 
 
-def serialize(question, answer):
-    texts = {"question": question, "answer": answer}
-    features = {
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-        for name, text in texts.items()
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=features))
-    return example.SerializeToString()
+@dataclasses.dataclass
+class Loaded:
+    """A model of a kind of task, exported, moved and loaded again."""
+
+    exported: exported_lib.Exported
+    model: Any
+    vocab_file: str
+
+    @property
+    def task(self):
+        return self.exported.task
+
+    def cut(self, pairs):
+        """Returns the texts of a row that the task takes."""
+        return [pair[: len(self.task.text_columns)] for pair in pairs]
+
+    def serve(self, pairs):
+        columns = zip(*self.cut(pairs), strict=True)
+        return self.model.signatures["serving_default"](
+            **{
+                name: tf.constant(texts)
+                for name, texts in zip(self.task.text_columns, columns, strict=True)
+            }
+        )
+
+    def examples(self, pairs):
+        rows = exported_lib.rows_of(
+            self.task, self.cut(pairs), vocab_file=self.vocab_file
+        )
+        return tf.constant([exported_lib.serialize(row) for row in rows])
+
+    def values(self, outputs):
+        return outputs["score" if self.task.is_regression else "logits"].numpy()
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """The trained model, Transform's rows, and the loaded SavedModel."""
-    environment.keep_autograph_out_of_keras()
-    root = tmp_path_factory.mktemp("training")
-    encoder = encoder_lib.open_encoder(str(tiny.write_encoder(root / "encoder")))
-    rows = [
-        {"question": [q.encode()], "answer": [a.encode()], "label": [i % 3], "idx": [i]}
-        for i, (q, a) in enumerate(PAIRS)
-    ]
-    spec = schema_utils.schema_as_feature_spec(build_schema(TASK)).feature_spec
-    metadata = tft.DatasetMetadata.from_feature_spec(spec)
-    custom_config = {
-        "task": TASK.model_dump(),
-        "max_seq_length": MAX_SEQ_LENGTH,
-        "vocab_file": encoder.vocab_file,
-    }
-    with (
-        beam.Pipeline(runner=RUNNER) as pipeline,
-        tft_beam.Context(temp_dir=str(root / "temp")),
-    ):
-        data = (pipeline | beam.Create(rows), metadata)
-        (transformed, out), transform_fn = data | tft_beam.AnalyzeAndTransformDataset(
-            lambda x: preprocessing.preprocessing_fn(x, custom_config)
-        )
-        transform_fn | tft_beam.WriteTransformFn(str(root / "graph"))
-        coder = tft.coders.ExampleProtoCoder(out.schema)
-        (
-            transformed
-            | beam.Reshuffle()
-            | beam.Map(coder.encode)
-            | beam.io.WriteToTFRecord(
-                str(root / "examples"), file_name_suffix=".gz", num_shards=1
-            )
-        )
-    task = PairClassificationTask(encoder=encoder, classes=3, dropout=0.5)
-    model = task.build_model()
-    task.initialize(model)
-    graph = tft.TFTransformOutput(str(root / "graph"))
-    export.export_model(model, graph, TASK, str(root / "saved_model"))
-    examples = inputs.read_examples([f"{root}/examples*"], "idx")
-    logits = {
-        int(ids[0]): model(batch, training=False).numpy()[0]
-        for batch, ids in inputs.eval_batches(examples, batch_size=1, pad_to=None)
-    }
-    moved = tmp_path_factory.mktemp("served") / "1"
-    shutil.move(root / "saved_model", moved)
-    shutil.rmtree(root)
-    return tf.saved_model.load(str(moved)), logits
+def load(export, vocab_file):
+    """Loads an exported model of a kind, once."""
+    made = {}
+
+    def load(kind):
+        if kind not in made:
+            exported = export(kind)
+            model = tf.saved_model.load(str(exported.directory))
+            made[kind] = Loaded(exported, model, vocab_file)
+        return made[kind]
+
+    return load
 
 
-def serve(loaded, pairs):
-    questions, answers = zip(*pairs, strict=True)
-    return loaded.signatures["serving_default"](
-        question=tf.constant(questions), answer=tf.constant(answers)
-    )
+@pytest.fixture(params=exported_lib.TASKS)
+def loaded(load, request):
+    """A model of each kind of task."""
+    return load(request.param)
 
 
-def test_signature_answers_with_names_types_and_shapes_of_the_task(exported):
-    loaded, _ = exported
-    outputs = serve(loaded, PAIRS)
+@pytest.fixture
+def pair_model(load):
+    """A model of text pairs and three classes."""
+    return load("pairs")
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_classes_come_with_names_types_and_shapes_of_the_task(load, kind):
+    loaded = load(kind)
+    outputs = loaded.serve(PAIRS)
     assert outputs["logits"].dtype == tf.float32
-    assert outputs["logits"].shape == (4, 3)
+    assert outputs["logits"].shape == (4, loaded.task.outputs)
     assert outputs["class_id"].dtype == tf.int64
     np.testing.assert_allclose(
         outputs["probabilities"], tf.nn.softmax(outputs["logits"]), atol=1e-6
@@ -109,90 +90,129 @@ def test_signature_answers_with_names_types_and_shapes_of_the_task(exported):
     np.testing.assert_allclose(tf.reduce_sum(outputs["probabilities"], 1), 1, atol=1e-5)
     ids = tf.argmax(outputs["logits"], axis=-1).numpy()
     assert outputs["class_id"].numpy().tolist() == ids.tolist()
-    names = [TASK.classes[i].encode() for i in ids]
+    names = [loaded.task.classes[i].encode() for i in ids]
     assert outputs["class"].numpy().tolist() == names
 
 
-def test_moved_model_equals_the_training_time_forward_pass(exported):
-    loaded, logits = exported
-    outputs = serve(loaded, PAIRS)["logits"].numpy()
-    assert sorted(logits) == list(range(len(PAIRS)))
-    for index, expected in logits.items():
-        np.testing.assert_allclose(outputs[index], expected, atol=1e-5)
+@pytest.mark.parametrize("kind", SCORES)
+def test_regression_gives_a_score_a_row_and_nothing_else(load, kind):
+    outputs = load(kind).serve(PAIRS)
+    assert set(outputs) == {"score"}
+    assert outputs["score"].dtype == tf.float32
+    assert outputs["score"].shape == (4,)
 
 
-def test_raw_text_and_examples_give_the_same_answer(exported):
-    loaded, _ = exported
-    examples = tf.constant([serialize(*pair) for pair in PAIRS])
-    found = loaded.signatures["serve_examples"](examples=examples)
-    expected = serve(loaded, PAIRS)
+def test_moved_model_equals_the_training_time_forward_pass(loaded):
+    found = loaded.values(loaded.serve(PAIRS))
+    expected = loaded.exported.logits
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-5)
+
+
+def test_raw_text_and_examples_give_the_same_answer(loaded):
+    """Also where the examples hold tokens that another tool made."""
+    found = loaded.model.signatures["serve_examples"](examples=loaded.examples(PAIRS))
+    expected = loaded.serve(PAIRS)
     assert set(found) == set(expected)
-    np.testing.assert_allclose(found["logits"], expected["logits"], atol=1e-6)
+    np.testing.assert_allclose(loaded.values(found), loaded.values(expected), atol=1e-6)
 
 
-def test_texts_keep_the_order_of_the_task(exported):
-    loaded, _ = exported
-    assert loaded.text_columns().numpy().tolist() == [b"question", b"answer"]
-    examples = tf.constant([serialize("the cat", "a")])
-    ids = loaded.signatures["transform_features"](examples=examples)["input_word_ids"]
-    tokens = [tiny.VOCAB[i] for i in ids.numpy()[0]]
+@pytest.mark.parametrize("kind", ["pairs", "tokens of pairs"])
+def test_texts_keep_the_order_of_the_task(load, kind):
+    loaded = load(kind)
+    assert loaded.model.text_columns().numpy().tolist() == [b"question", b"answer"]
+    inputs = loaded.model.signatures["transform_features"](
+        examples=loaded.examples([("the cat", "a")])
+    )
+    tokens = [tiny.VOCAB[i] for i in inputs["input_word_ids"].numpy()[0]]
     assert tokens == ["[CLS]", "the", "cat", "[SEP]", "a", "[SEP]"]
+    assert inputs["input_type_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("kind", ["sentences", "tokens of sentences"])
+def test_single_sentence_is_cut_at_its_end(load, kind):
+    loaded = load(kind)
+    assert loaded.model.text_columns().numpy().tolist() == [b"sentence"]
+    inputs = loaded.model.signatures["transform_features"](
+        examples=loaded.examples([("the " * 22 + "cat cat", "")])
+    )
+    tokens = [tiny.VOCAB[i] for i in inputs["input_word_ids"].numpy()[0]]
+    assert tokens == ["[CLS]", *["the"] * 22, "[SEP]"]
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 200])
-def test_any_batch_size_gives_each_row_its_own_answer(exported, rows):
-    loaded, _ = exported
+def test_any_batch_size_gives_each_row_its_own_answer(pair_model, rows):
     pairs = [PAIRS[i % len(PAIRS)] for i in range(rows)]
-    found = serve(loaded, pairs)["logits"].numpy()
-    expected = serve(loaded, PAIRS)["logits"].numpy()
+    found = pair_model.serve(pairs)["logits"].numpy()
+    expected = pair_model.serve(PAIRS)["logits"].numpy()
     for index in range(rows):
         np.testing.assert_allclose(found[index], expected[index % 4], atol=1e-5)
 
 
-def test_empty_batch_gives_empty_answers(exported):
-    loaded, _ = exported
+def test_empty_batch_gives_empty_answers(loaded):
     empty = tf.constant([], tf.string)
-    outputs = loaded.signatures["serving_default"](question=empty, answer=empty)
-    assert outputs["logits"].shape == (0, 3)
-    assert outputs["class"].shape == (0,)
-    outputs = loaded.signatures["serve_examples"](examples=empty)
-    assert outputs["probabilities"].shape == (0, 3)
+    outputs = [
+        loaded.model.signatures["serving_default"](
+            **dict.fromkeys(loaded.task.text_columns, empty)
+        ),
+        loaded.model.signatures["serve_examples"](examples=empty),
+    ]
+    for found in outputs:
+        assert {len(tensor) for tensor in found.values()} == {0}
+        if not loaded.task.is_regression:
+            assert found["logits"].shape == (0, loaded.task.outputs)
 
 
-def test_text_that_is_long_or_not_utf_8_is_answered(exported):
-    loaded, _ = exported
-    outputs = loaded.signatures["serving_default"](
-        question=tf.constant([b"cat " * 100_000, b"\xff\xfe\x00\x80"]),
-        answer=tf.constant([b"\xc3", "中文 \U0001f600".encode()]),
+def test_text_that_is_long_or_not_utf_8_is_answered(loaded):
+    columns = ([b"cat " * 100_000, b"\xff\xfe\x00\x80"], [b"\xc3", "中文 \U0001f600"])
+    outputs = loaded.model.signatures["serving_default"](
+        **{
+            name: tf.constant(texts)
+            for name, texts in zip(loaded.task.text_columns, columns, strict=False)
+        }
     )
-    assert np.isfinite(outputs["logits"].numpy()).all()
+    assert np.isfinite(loaded.values(outputs)).all()
 
 
-def test_slices_are_by_length_of_the_pair_and_word_overlap(exported):
-    loaded, _ = exported
+def test_slices_are_by_length_of_the_pair_and_word_overlap(pair_model):
     pairs = [
         ("the cat", "the cat"),
         ("the cat sees", "a dog likes"),
         ("word " * 30, "other " * 30),
         ("a b c d", "A, B! e f g"),
     ]
-    examples = tf.constant([serialize(*pair) for pair in pairs])
-    slices = loaded.signatures["slice_features"](examples=examples)
+    slices = pair_model.model.signatures["slice_features"](
+        examples=pair_model.examples(pairs)
+    )
     lengths = [b"0-19", b"0-19", b"60+", b"0-19"]
     assert slices["pair_length"].numpy().tolist() == lengths
     overlaps = [b"75+", b"0-24", b"0-24", b"25-49"]
     assert slices["word_overlap"].numpy().tolist() == overlaps
 
 
-def test_graph_asks_tensorflow_text_for_two_old_ops_alone(exported):
+@pytest.mark.parametrize(
+    ("kind", "name", "buckets"),
+    [
+        ("sentences", "sentence_length", [b"0-9", b"10-19", b"30+"]),
+        # Tokenized examples are cut already, here to 24 tokens.
+        ("tokens of sentences", "token_length", [b"0-31", b"0-31", b"0-31"]),
+    ],
+)
+def test_slices_of_what_is_no_pair_of_texts_are_by_length(load, kind, name, buckets):
+    loaded = load(kind)
+    texts = [("the cat", ""), ("the " * 11, ""), ("the " * 30, "")]
+    slices = loaded.model.signatures["slice_features"](examples=loaded.examples(texts))
+    assert set(slices) == {name}
+    assert slices[name].numpy().tolist() == buckets
+
+
+@pytest.mark.parametrize("signature", ["serving_default", "serve_examples"])
+def test_graph_asks_tensorflow_text_for_two_old_ops_alone(loaded, signature):
     """Older TF Serving images lack newer ones, such as that of RoundRobinTrimmer."""
-    loaded, _ = exported
-    graph = loaded.signatures["serve_examples"].graph.as_graph_def()
+    graph = loaded.model.signatures[signature].graph.as_graph_def()
     nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
     core = {name for name in dir(tf.raw_ops) if not name.startswith("_")}
     foreign = {node.op for node in nodes} - core
     defined = {function.signature.name for function in graph.library.function}
-    assert foreign - defined == {
-        "FastBertNormalize",
-        "FastWordpieceTokenizeWithOffsets",
-    }
+    tokenizer = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
+    is_split = loaded.task.is_tokenized and signature == "serve_examples"
+    assert foreign - defined == (set() if is_split else tokenizer)

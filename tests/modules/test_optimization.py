@@ -175,13 +175,11 @@ def test_what_the_model_garden_does_not_know_is_refused(settings, message):
 
 
 def test_layer_decay_is_adamws_alone():
-    with pytest.raises(
-        ValueError, match=r"layer_decay is 0\.9.*adamw alone; it is sgd"
-    ):
+    with pytest.raises(ValueError, match=r"layer_decay is 0\.9.*adamw alone"):
         build(layer_decay=0.9, optimization={"optimizer": "sgd"})
 
 
 def test_moving_average_is_refused_with_loss_scaling():
     config = build(optimization={"ema": {"average_decay": 0.9}})
-    with pytest.raises(ValueError, match="ema does not work with .*float16"):
+    with pytest.raises(ValueError, match=r"ema does not work with .*float16"):
         optimization.build_optimizer(config, mixed_precision="float16")

@@ -1,16 +1,25 @@
 """Tokenization and packing, against the reference implementations."""
 
+import apache_beam as beam
 import pytest
 import tensorflow as tf
 import tensorflow_text as tf_text
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from official.nlp.data import classifier_data_lib
 from official.nlp.tools import tokenization
+from tfx_bsl.public import tfxio
 
 from modules import preprocessing
 from pipeline import data
 from pipeline.config import load_config
 from pipeline.encoder_source import resolve_encoder
 from pipeline.paths import DEFAULT_CONFIG
+from pipeline.schema import build_schema
+from pipeline.task import TaskConfig
 from tests import tiny
+
+RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 TEXTS = [
     "The cat sees the dog.",
@@ -87,8 +96,8 @@ def test_longest_first_truncation_equals_round_robin(max_seq_length):
     lengths = lengths_upto(12)
     first = tf.ragged.constant([list(range(10, 10 + a)) for a, _ in lengths], tf.int64)
     second = tf.ragged.constant([list(range(50, 50 + b)) for _, b in lengths], tf.int64)
-    packed = preprocessing.pack_pairs(
-        first, second, max_seq_length=max_seq_length, special_token_ids=(2, 3)
+    packed = preprocessing.pack_segments(
+        [first, second], max_seq_length=max_seq_length, special_token_ids=(2, 3)
     )
     trimmed = tf_text.RoundRobinTrimmer(max_seq_length - 3).trim([first, second])
     for index, row in enumerate(packed["input_word_ids"].to_list()):
@@ -122,10 +131,205 @@ def test_vocabulary_that_is_not_berts_is_refused(tmp_path, words, message):
         preprocessing.special_token_ids(str(path))
 
 
-def test_columns_of_a_curated_schema_without_shapes_are_read_as_well(vocab_file):
+@pytest.mark.parametrize("columns", [1, 2])
+def test_columns_of_a_curated_schema_without_shapes_are_read_as_well(
+    vocab_file, columns
+):
     sparse = tf.sparse.from_dense([["the cat"], ["the dog"]])
     labels = tf.constant([[1], [0]], tf.int64)
-    inputs = {"sentence1": sparse, "sentence2": sparse, "label": labels, "idx": labels}
-    config = {"task": {}, "max_seq_length": 16, "vocab_file": vocab_file}
+    names = ["sentence1", "sentence2"][:columns]
+    inputs = {**dict.fromkeys(names, sparse), "label": labels, "idx": labels}
+    config = {
+        "task": {"text_columns": names},
+        "max_seq_length": 16,
+        "vocab_file": vocab_file,
+    }
     outputs = preprocessing.preprocessing_fn(inputs, config)
-    assert outputs["input_word_ids"].dense_shape.numpy().tolist() == [2, 7]
+    assert outputs["input_word_ids"].dense_shape.numpy().tolist() == [
+        2,
+        1 + 3 * columns,
+    ]
+
+
+def test_single_text_is_packed_between_two_special_tokens_within_its_budget():
+    ids = tf.ragged.constant([[], [10, 11], list(range(10, 30))], tf.int64)
+    packed = preprocessing.pack_segments(
+        [ids], max_seq_length=8, special_token_ids=(2, 3)
+    )
+    rows = packed["input_word_ids"].to_list()
+    assert rows == [[2, 3], [2, 10, 11, 3], [2, 10, 11, 12, 13, 14, 15, 3]]
+    assert packed["input_type_ids"].to_list() == [[0] * len(row) for row in rows]
+
+
+def text_example(texts, label, index):
+    features = {
+        f"sentence{i}": tf.train.Feature(
+            bytes_list=tf.train.BytesList(value=[text.encode()])
+        )
+        for i, text in enumerate(texts, start=1)
+    }
+    if isinstance(label, float):
+        value = tf.train.Feature(float_list=tf.train.FloatList(value=[label]))
+    else:
+        value = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+    number = tf.train.Feature(int64_list=tf.train.Int64List(value=[index]))
+    features |= {"label": value, "idx": number}
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def tokenized_example(**columns):
+    """Returns an Example of int64 features."""
+    features = {
+        name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+        for name, values in columns.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def write_records(path, examples):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for example in examples:
+            writer.write(example.SerializeToString())
+    return str(path)
+
+
+def write_as_the_model_garden_does(path, rows, vocab_file, padded, label_type):
+    """Writes (texts, label) by the code of `create_finetuning_data.py`."""
+    examples = [
+        classifier_data_lib.InputExample(str(i), *texts, label=label)
+        if len(texts) == 2
+        else classifier_data_lib.InputExample(str(i), texts[0], label=label)
+        for i, (texts, label) in enumerate(rows)
+    ]
+    classifier_data_lib.file_based_convert_examples_to_features(
+        examples,
+        None if label_type is float else sorted({label for _, label in rows}),
+        padded,
+        tokenization.FullTokenizer(vocab_file, do_lower_case=True),
+        str(path),
+        label_type,
+    )
+    return str(path)
+
+
+def transform(pattern, task, vocab_file, tmp_path, max_seq_length=16):
+    """Runs Transform's graph over TFRecords as TFX does; returns rows by column."""
+    config = {
+        "task": task.model_dump(),
+        "max_seq_length": max_seq_length,
+        "vocab_file": vocab_file,
+    }
+    source = tfxio.TFExampleRecord(pattern, schema=build_schema(task))
+    with (
+        beam.Pipeline(runner=RUNNER) as pipeline,
+        tft_beam.Context(temp_dir=str(tmp_path / "temp")),
+    ):
+        data = (pipeline | source.BeamSource(), source.TensorAdapterConfig())
+        (rows, metadata), _ = data | tft_beam.AnalyzeAndTransformDataset(
+            lambda x: preprocessing.preprocessing_fn(x, config)
+        )
+        coder = tft.coders.ExampleProtoCoder(metadata.schema)
+        rows | beam.Map(coder.encode) | beam.io.WriteToTFRecord(f"{tmp_path}/out")
+    found = []
+    for record in tf.data.TFRecordDataset(tf.io.gfile.glob(f"{tmp_path}/out*")):
+        features = tf.train.Example.FromString(record.numpy()).features.feature
+        found.append(
+            {
+                name: list(getattr(feature, feature.WhichOneof("kind")).value)
+                for name, feature in features.items()
+            }
+        )
+    return found
+
+
+SINGLES = [(("The cat sees the dog.",), 0.5), (("a " * 40,), 5.0), (("Trees!",), 0.0)]
+PAIRS = [
+    (("The cat sees the tree.", "A dog likes a road!"), 1),
+    (("the cat " * 20, "a dog " * 20), 0),
+    (("the", "a red bird finds a house, unknownword " * 3), 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings"),
+    [
+        (PAIRS, {"classes": ["no", "yes"]}),
+        (SINGLES, {"text_columns": ["sentence1"], "label_range": [0, 5]}),
+    ],
+    ids=["classified pairs", "rated sentences"],
+)
+def test_model_gardens_records_give_what_the_same_text_gives(
+    tmp_path, vocab_file, rows, settings
+):
+    examples = [text_example(*row, index) for index, row in enumerate(rows)]
+    texts = write_records(tmp_path / "texts", examples)
+    # Padded further than max_seq_length, which is no reason to refuse them.
+    tokenized = str(tmp_path / "train.tf_record")
+    label_type = float if "label_range" in settings else None
+    write_as_the_model_garden_does(tokenized, rows, vocab_file, 16, label_type)
+    pad_further(tokenized, 24)
+
+    of_text = transform(texts, TaskConfig(**settings), vocab_file, tmp_path / "a")
+    of_ids = transform(
+        tokenized,
+        TaskConfig(input="tokenized", **settings),
+        vocab_file,
+        tmp_path / "b",
+    )
+    assert len(of_text) == len(rows)
+    renamed = {"label_ids": "label", "example_id": "idx"}
+    by_id = {row["example_id"][0]: row for row in of_ids}
+    for row in of_text:
+        same = {renamed.get(k, k): v for k, v in by_id[row["idx"][0]].items()}
+        assert same == row
+        assert row["label"] == [rows[row["idx"][0]][1]]
+
+
+def pad_further(path, length):
+    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+    examples = [tf.train.Example.FromString(record) for record in records]
+    for example in examples:
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            values = example.features.feature[name].int64_list.value
+            values.extend([0] * (length - len(values)))
+    write_records(path, examples)
+
+
+TOKENIZED = {
+    "input_ids": [2, 6, 3, 0],
+    "input_mask": [1, 1, 1, 0],
+    "segment_ids": [0] * 4,
+    "label_ids": [1],
+}
+
+
+def test_tokenized_examples_without_an_id_get_one_that_says_so(tmp_path, vocab_file):
+    examples = [tokenized_example(**TOKENIZED), tokenized_example(**TOKENIZED)]
+    path = write_records(tmp_path / "train", examples)
+    rows = transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t")
+    assert [row["example_id"] for row in rows] == [[-1], [-1]]
+    assert rows[0]["input_word_ids"] == [2, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"input_ids": [2] * 9, "input_mask": [1] * 9, "segment_ids": [0] * 9},
+            r"more tokens than preprocessing\.max_seq_length \(8\); raise the setting",
+        ),
+        ({"input_mask": [1, 1, 1]}, "input_mask must be as long as input_ids"),
+        ({"segment_ids": [0] * 5}, "segment_ids must be as long as input_ids"),
+        ({"input_mask": [1, 0, 1, 0]}, "input_mask must be 1 for the tokens"),
+        ({"input_ids": [2, 999, 3, 0]}, r"beyond the \d+ words of encoder\.source"),
+    ],
+    ids=["too long", "short mask", "long segments", "hole", "other vocabulary"],
+)
+def test_tokenized_examples_that_the_encoder_cannot_take_stop_transform(
+    tmp_path, vocab_file, changes, message
+):
+    examples = [tokenized_example(**TOKENIZED), tokenized_example(**TOKENIZED)]
+    examples.append(tokenized_example(**{**TOKENIZED, **changes}))
+    path = write_records(tmp_path / "train", examples)
+    with pytest.raises(Exception, match=message):  # Beam wraps what a graph raises
+        transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t", 8)

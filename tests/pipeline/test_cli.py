@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli import main
-from tests import tiny
+from tests import tiny, toy_models
 
 
 @pytest.fixture
@@ -22,11 +22,15 @@ def invoke():
         (["run", "--set", "trainer.epochs=0"], "trainer.epochs"),
         (["run", "--config", "absent.yaml"], "absent.yaml cannot be read"),
         (["run", "--no-such-option"], "No such option"),
-        (["predict", "--model", "absent"], "--pair A B, or a file with --input"),
+        (["predict", "--model", "absent"], "give one of --text TEXT"),
+        (
+            ["predict", "--model", "absent", "--pair", "a", "b", "--text", "c"],
+            "give one of --text TEXT",
+        ),
         (["predict", "--model", "absent", "--pair", "a", "b"], "holds no SavedModel"),
         (
             ["predict", "--model", "absent", "--input", "a.tsv"],
-            "--input needs --output",
+            "--input FILE and --output FILE go together",
         ),
         (["prepare-data", "absent", "records"], "absent is not a directory"),
     ],
@@ -44,3 +48,22 @@ def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):
     assert result.output.splitlines() == [
         f"{split}: 5 examples" for split in ("train", "eval", "test")
     ]
+
+
+def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_path):
+    model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
+    # Brackets mean nothing here, whatever they mean to the library that draws.
+    result = invoke("predict", "--model", model, "--pair", "[/b]", "long text")
+    assert result.exit_code == 0, result.output
+    cells = [line.split("│")[1:-1] for line in result.output.splitlines()]
+    assert ["[/b]", "long text", "second", "0.900"] in [
+        [cell.strip() for cell in row] for row in cells
+    ]
+    model = toy_models.save(toy_models.Length(), tmp_path / "scores")
+    result = invoke("predict", "--model", model, "--text", "cat", "--text", "")
+    assert result.exit_code == 0, result.output
+    assert "score" in result.output
+    assert "0.300" in result.output
+    result = invoke("predict", "--model", model, "--pair", "a", "b")
+    assert result.exit_code == 2
+    assert "the model takes single texts (sentence)" in result.output

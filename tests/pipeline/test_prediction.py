@@ -1,47 +1,28 @@
-"""Predictions for files of pairs, with a model that tells its inputs back."""
+"""Predictions for texts and files, with models that tell their inputs back."""
 
 import json
 
 import pytest
-import tensorflow as tf
 
 from pipeline import prediction
 from pipeline.errors import UsageError
-
-
-class Longer(tf.Module):
-    """Says which of two texts is longer, by the signature of our models."""
-
-    @tf.function(input_signature=[])
-    def text_columns(self):
-        """Names the columns in an order that is not the alphabet's."""
-        return tf.constant(["right", "left"])
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None], tf.string, "right"),
-            tf.TensorSpec([None], tf.string, "left"),
-        ]
-    )
-    def serve(self, right, left):
-        """Gives 0.9 to the longer one."""
-        lengths = tf.stack([tf.strings.length(right), tf.strings.length(left)], 1)
-        class_id = tf.argmax(lengths, axis=-1)
-        return {
-            "class": tf.gather(["first", "second"], class_id),
-            "probabilities": tf.one_hot(class_id, 2, 0.9, 0.1),
-        }
+from tests import toy_models
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """A directory with the versions 9 and 10."""
     root = tmp_path_factory.mktemp("serving")
-    model = Longer()
     for version in ("9", "10"):
-        tf.saved_model.save(model, str(root / version), signatures=model.serve)
+        toy_models.save(toy_models.Longer(), root / version)
     (root / ".11.incomplete").mkdir()
     return root
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory):
+    """A regression of single sentences."""
+    return toy_models.save(toy_models.Length(), tmp_path_factory.mktemp("scorer"))
 
 
 def test_newest_whole_version_is_taken(served):
@@ -51,10 +32,31 @@ def test_newest_whole_version_is_taken(served):
 
 def test_texts_are_given_in_the_order_of_the_task(served):
     pairs = [("long text", "short"), ("a", "bb")]
-    found = list(prediction.predict_pairs(str(served), pairs))
-    assert [row.class_name for row in found] == ["first", "second"]
+    found = list(prediction.predict_texts(str(served), pairs))
+    assert [row.value for row in found] == ["first", "second"]
     assert found[0].probability == pytest.approx(0.9)
     assert found[0].texts == ("long text", "short")
+
+
+def test_single_texts_get_a_score_without_a_probability(scorer):
+    found = list(prediction.predict_texts(str(scorer), [("12345",), ("",)]))
+    assert [row.value for row in found] == pytest.approx([0.5, 0.0])
+    assert found[0].is_score
+    assert found[0].probabilities is None
+
+
+def test_other_number_of_texts_is_refused_with_what_the_model_takes(served, scorer):
+    with pytest.raises(UsageError, match=r"takes pairs \(right and left\).*--pair A B"):
+        list(prediction.predict_texts(str(served), [("a", "b"), ("a",)]))
+    with pytest.raises(UsageError, match=r"single texts \(sentence\).*--text TEXT"):
+        list(prediction.predict_texts(str(scorer), [("a", "b")]))
+
+
+def test_table_of_a_regression_gets_one_column_more(scorer, tmp_path):
+    source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    source.write_text("n\tsentence\n1\tthe cat\n")
+    assert prediction.predict_file(str(scorer), str(source), str(target)) == 1
+    assert target.read_text() == "n\tsentence\tprediction\n1\tthe cat\t0.7\n"
 
 
 def test_table_keeps_its_columns_and_gets_two_more(served, tmp_path):

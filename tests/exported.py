@@ -1,0 +1,199 @@
+"""Models of every kind of task, exported as Trainer does, for tests."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+import tf_keras
+from official.nlp.modeling import models
+from tensorflow_transform.tf_metadata import schema_utils
+
+from modules import encoder as encoder_lib
+from modules import environment, export, inputs, preprocessing
+from pipeline.schema import build_schema
+from pipeline.task import TOKENIZED_FEATURES, TaskConfig
+from tests import tiny
+
+MAX_SEQ_LENGTH = 24
+RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+
+PAIRS = [
+    ("The cat sees the tree.", "A dog likes a road!"),
+    ("the", "a"),
+    ("the cat " * 40, "a dog " * 30),
+    ("", ""),
+]
+_CLASSES = ["no", "maybe", "yes"]
+TASKS = {
+    # Not in alphabetic order: a signature sorts its arguments, the task does not.
+    "pairs": TaskConfig(text_columns=["question", "answer"], classes=_CLASSES),
+    "sentences": TaskConfig(text_columns=["sentence"], classes=["bad", "good"]),
+    "scores": TaskConfig(label_range=[0, 5]),
+    "a curated schema": TaskConfig(text_columns=["sentence"]),
+    "tokens of pairs": TaskConfig(
+        input="tokenized", text_columns=["question", "answer"], classes=_CLASSES
+    ),
+    "tokens of sentences": TaskConfig(
+        input="tokenized", text_columns=["sentence"], label_range=[0, 1]
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """An exported model whose training data are gone.
+
+    Attributes:
+      task: What it was trained on.
+      directory: The SavedModel.
+      logits: What the model gave each row before it was exported, float32[rows, units].
+    """
+
+    task: TaskConfig
+    directory: Path
+    logits: np.ndarray
+
+
+def rows_of(task, texts, labels=None, vocab_file=None):
+    """Returns Examples' features as lists, with text or tokens as the task has it.
+
+    Args:
+      task: Names the columns.
+      texts: A tuple of texts a row.
+      labels: A label a row; None leaves label and id out.
+      vocab_file: Splits the texts of a tokenized task.
+    """
+    columns = [list(column) for column in zip(*texts, strict=True)]
+    if task.is_tokenized:
+        packed = preprocessing.text_to_inputs(
+            [tf.constant(column) for column in columns], vocab_file, MAX_SEQ_LENGTH
+        )
+        padded = preprocessing.pad_inputs(
+            packed["input_word_ids"], packed["input_type_ids"], MAX_SEQ_LENGTH
+        )
+        names = ("input_word_ids", "input_mask", "input_type_ids")
+        arrays = [padded[name].numpy().tolist() for name in names]
+        rows = [
+            dict(zip(TOKENIZED_FEATURES, row, strict=True))
+            for row in zip(*arrays, strict=True)
+        ]
+    else:
+        rows = [
+            {name: [t.encode()] for name, t in zip(task.text_columns, row, strict=True)}
+            for row in texts
+        ]
+    for index, label in enumerate([] if labels is None else labels):
+        rows[index] |= {task.label_column: [label], task.id_column: [index]}
+    return rows
+
+
+def serialize(row):
+    """Returns one row as a serialized tf.Example."""
+    kinds = {bytes: "bytes_list", int: "int64_list", float: "float_list"}
+    example = tf.train.Example()
+    for name, values in row.items():
+        kind = kinds[type(values[0])]
+        getattr(example.features.feature[name], kind).value.extend(values)
+    return example.SerializeToString()
+
+
+def raw_spec(kind):
+    """Returns the feature spec of the task's schema, or what a curated one may give."""
+    schema = build_schema(TASKS[kind])
+    spec = schema_utils.schema_as_feature_spec(schema).feature_spec
+    if kind == "a curated schema":  # that bounds a column by `value_count`
+        return {name: tf.io.VarLenFeature(spec[name].dtype) for name in spec}
+    if kind == "tokens of sentences":  # that fixes a length by `shape`
+        fixed = tf.io.FixedLenFeature([MAX_SEQ_LENGTH], tf.int64)
+        return {**spec, **dict.fromkeys(TOKENIZED_FEATURES, fixed)}
+    return spec
+
+
+def run_transform(root, kind, rows, vocab_file):
+    """Writes Transform's graph and the transformed rows."""
+    metadata = tft.DatasetMetadata.from_feature_spec(raw_spec(kind))
+    custom_config = {
+        "task": TASKS[kind].model_dump(),
+        "max_seq_length": MAX_SEQ_LENGTH,
+        "vocab_file": vocab_file,
+    }
+    with (
+        beam.Pipeline(runner=RUNNER) as pipeline,
+        tft_beam.Context(temp_dir=str(root / "temp")),
+    ):
+        data = (pipeline | beam.Create(rows), metadata)
+        (transformed, out), transform_fn = data | tft_beam.AnalyzeAndTransformDataset(
+            lambda x: preprocessing.preprocessing_fn(x, custom_config)
+        )
+        transform_fn | tft_beam.WriteTransformFn(str(root / "graph"))
+        metadata | tft_beam.WriteMetadata(str(root / "graph" / "metadata"), pipeline)
+        coder = tft.coders.ExampleProtoCoder(out.schema)
+        (
+            transformed
+            | beam.Reshuffle()
+            | beam.Map(coder.encode)
+            | beam.io.WriteToTFRecord(
+                str(root / "examples"), file_name_suffix=".gz", num_shards=1
+            )
+        )
+    return tft.TFTransformOutput(str(root / "graph"))
+
+
+def build_model(encoder, outputs):
+    """Builds the classifier with the encoder's weights and a head of seed 0."""
+    model = models.BertClassifier(
+        network=encoder_lib.build_encoder(encoder, dropout=0.5),
+        num_classes=outputs,
+        initializer=tf_keras.initializers.TruncatedNormal(stddev=0.5, seed=0),
+        dropout_rate=0.5,
+    )
+    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
+    return model
+
+
+def export_tiny(root, kind):
+    """Exports the tiny model of a kind of task, and deletes what it was made from.
+
+    Args:
+      root: An empty directory; the SavedModel is moved to `served/1` there.
+      kind: A key of `TASKS`. Transform runs over `PAIRS`, or their first texts.
+    """
+    environment.keep_autograph_out_of_keras()
+    task = TASKS[kind]
+    texts = [pair[: len(task.text_columns)] for pair in PAIRS]
+    training = root / "training"
+    # Random scales of LayerNorm leave outputs that hardly differ from row to row.
+    ones = {
+        name: np.ones_like(tensor)
+        for name, tensor in tiny.hugging_face_tensors().items()
+        if name.endswith("LayerNorm.weight")
+    }
+    path = tiny.write_encoder(training / "encoder", **ones)
+    encoder = encoder_lib.open_encoder(str(path))
+    labels = [0.5 if task.is_regression else 0] * len(texts)
+    rows = rows_of(task, texts, labels, encoder.vocab_file)
+    transform = run_transform(training, kind, rows, encoder.vocab_file)
+    model = build_model(encoder, task.outputs)
+    export.export_model(
+        model,
+        transform,
+        task,
+        str(training / "saved_model"),
+        vocab_file=encoder.vocab_file,
+        max_seq_length=MAX_SEQ_LENGTH,
+    )
+    examples = inputs.read_examples([f"{training}/examples*"], task.id_column)
+    logits = {
+        int(ids[0]): model(batch, training=False).numpy()[0]
+        for batch, ids in inputs.eval_batches(examples, batch_size=1, pad_to=None)
+    }
+    directory = root / "served" / "1"
+    directory.parent.mkdir()
+    shutil.move(training / "saved_model", directory)
+    shutil.rmtree(training)
+    return Exported(task, directory, np.stack([logits[i] for i in range(len(texts))]))

@@ -1,0 +1,47 @@
+"""SavedModels with the signatures of ours, which answer in microseconds."""
+
+import tensorflow as tf
+
+
+class Longer(tf.Module):
+    """Says which of two texts is longer, by the signature of our models."""
+
+    @tf.function(input_signature=[])
+    def text_columns(self):
+        """Names the columns in an order that is not the alphabet's."""
+        return tf.constant(["right", "left"])
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.string, "right"),
+            tf.TensorSpec([None], tf.string, "left"),
+        ]
+    )
+    def serve(self, right, left):
+        """Gives 0.9 to the longer one."""
+        lengths = tf.stack([tf.strings.length(right), tf.strings.length(left)], 1)
+        class_id = tf.argmax(lengths, axis=-1)
+        return {
+            "class": tf.gather(["first", "second"], class_id),
+            "probabilities": tf.one_hot(class_id, 2, 0.9, 0.1),
+        }
+
+
+class Length(tf.Module):
+    """Scores a single text by a tenth of its length."""
+
+    @tf.function(input_signature=[])
+    def text_columns(self):
+        """Names the column."""
+        return tf.constant(["sentence"])
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "sentence")])
+    def serve(self, sentence):
+        """Gives the score."""
+        return {"score": tf.cast(tf.strings.length(sentence), tf.float32) / 10}
+
+
+def save(model, directory):
+    """Writes a toy model."""
+    tf.saved_model.save(model, str(directory), signatures=model.serve)
+    return directory
