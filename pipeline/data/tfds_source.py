@@ -72,7 +72,8 @@ def _class_names(features: Any, task: TaskConfig) -> list[str] | None:
     The order may be another one, so the index that TFDS has must not be taken for
     the task's.
     """
-    names = getattr(features.get(task.label_column), "names", None)
+    label = dict(features.items()).get(task.label_column)
+    names = getattr(label, "names", None)
     same = names is not None and sorted(names) == sorted(task.classes or ())
     return list(names) if same else None
 
