@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable
 from typing import Any
 
 from pipeline.data import splits
@@ -10,6 +14,7 @@ from pipeline.errors import UsageError
 from pipeline.task import TaskConfig
 
 PREFIX = "tfds:"
+_TIMEOUT_SECONDS = 10
 
 
 def open_tables(
@@ -55,6 +60,9 @@ def _load(name: str) -> tuple[dict[str, Any], Any]:
     import tensorflow_datasets as tfds
 
     try:
+        builder = tfds.builder(name)
+        if not builder.is_prepared():
+            _require_network(builder.url_infos)
         return tfds.load(name, with_info=True)
     except tfds.core.registered.DatasetNotFoundError as error:
         raise UsageError(f"data {PREFIX}{name}: TFDS has no such data") from error
@@ -64,6 +72,25 @@ def _load(name: str) -> tuple[dict[str, Any], Any]:
             f"{str(error)[:200]}). Without a network, give a directory of its TSV "
             "files with --data DIR"
         ) from error
+
+
+def _require_network(urls: Iterable[str]) -> None:
+    """Fails where no server of a data set answers.
+
+    TFDS tries for over three minutes before it says so.
+    """
+    by_host = {urllib.parse.urlsplit(url).netloc: url for url in urls}
+    for url in by_host.values():
+        request = urllib.request.Request(url, method="HEAD")
+        try:
+            urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS).close()
+        except urllib.error.HTTPError:
+            return  # it answers, if only that it wants to be asked in another way
+        except OSError:
+            continue
+        return
+    if by_host:
+        raise ConnectionError(f"no answer from {', '.join(by_host)}")
 
 
 def _class_names(features: Any, task: TaskConfig) -> list[str] | None:

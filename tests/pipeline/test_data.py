@@ -232,9 +232,3 @@ def test_token_ids_are_found_beside_the_text_that_they_were_made_of(tmp_path):
     paths = OutputPaths(tmp_path / "output", "tiny")
     found = data.resolve_examples(str(source), TOKENIZED, paths)
     assert found.patterns["train"] == "MRPC_train.tf_record"
-
-
-def test_tfds_without_a_network_says_what_to_do(tmp_path):
-    with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*--data DIR"):
-        data.prepare("tfds:glue/mrpc", str(tmp_path / "records"), TASK)
-    assert not any(tmp_path.iterdir())

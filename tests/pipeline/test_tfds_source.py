@@ -144,3 +144,17 @@ def test_data_set_without_a_split_or_column_is_refused(
     task = TaskConfig(text_columns=columns, label_column="kind", classes=["a", "pet"])
     with pytest.raises(UsageError, match=message):
         prepare("tfds:tiny_short", task)
+
+
+def test_without_a_network_it_says_at_once_what_to_do(tmp_path, monkeypatch, prepare):
+    monkeypatch.setattr(constants, "DATA_DIR", str(tmp_path / "tfds"))
+    for scheme in ("http", "https"):
+        monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")  # nobody is there
+    with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*no answer .*--data DIR"):
+        prepare("tfds:glue/mrpc", TaskConfig())
+    assert not (tmp_path / "records").exists()
+
+
+def test_data_set_that_tfds_does_not_have_is_refused(prepare):
+    with pytest.raises(UsageError, match="tfds:tiny_absent: TFDS has no such data"):
+        prepare("tfds:tiny_absent", TaskConfig())
