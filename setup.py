@@ -27,6 +27,7 @@ setup(
         "apache-beam>=2.53,<3",
         "click>=8,<9",
         "dill>=0.3",
+        "importlib-resources",
         "kfp>=2.5,<3",
         "ml-metadata>=1.16,<1.17",
         "numpy>=1.23.5,<2",

@@ -4,13 +4,13 @@ import functools
 
 import apache_beam as beam
 import pytest
-import tensorflow as tf
 import tensorflow_data_validation as tfdv
 from tfx import v1 as tfx
 
 from components.data_gate import DataAnomaliesError, DataGate
 from pipeline.schema import build_schema
 from pipeline.task import TaskConfig
+from tests import records
 
 SPLITS = ("train", "eval")
 SPLIT_NAMES = '["train", "eval"]'
@@ -23,18 +23,8 @@ def example(index, **changes):
         "sentence2": [b"other text"],
         "label": [index % 2],
         "idx": [index],
-        **changes,
     }
-    features = {}
-    for name, values in columns.items():
-        if not values:
-            feature = tf.train.Feature()
-        elif isinstance(values[0], bytes):
-            feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-        else:
-            feature = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-        features[name] = feature
-    return tf.train.Example(features=tf.train.Features(feature=features))
+    return records.example(**{**columns, **changes})
 
 
 GOOD = [example(index) for index in range(8)]
@@ -51,22 +41,18 @@ def artifact(kind, uri):
 def gate(tmp_path):
     """Runs the component's function on examples of the train split."""
 
-    def gate(train):
+    def gate(train, good=GOOD, **task):
         types = tfx.types.standard_artifacts
         examples = artifact(types.Examples, tmp_path / "examples")
         schema = artifact(types.Schema, tmp_path / "schema")
-        contract = build_schema(TaskConfig())
+        contract = build_schema(TaskConfig(**task))
         tfdv.write_schema_text(contract, f"{schema.uri}/schema.pbtxt")
         anomalies = artifact(types.ExampleAnomalies, tmp_path / "anomalies")
         examples.split_names = anomalies.split_names = SPLIT_NAMES
         verdict = artifact(DataGate.SPEC_CLASS.OUTPUTS["verdict"].type, tmp_path / "v")
-        for split, rows in zip(SPLITS, (train, GOOD), strict=True):
-            folder = tmp_path / "examples" / f"Split-{split}"
-            folder.mkdir()
-            path = str(folder / "data.gz")
-            with tf.io.TFRecordWriter(path, options="GZIP") as writer:
-                for row in rows:
-                    writer.write(row.SerializeToString())
+        for split, rows in zip(SPLITS, (train, good), strict=True):
+            path = tmp_path / "examples" / f"Split-{split}" / "data.gz"
+            path = records.write(path, rows)
             statistics = tfdv.generate_statistics_from_tfrecord(path)
             found = tfdv.validate_statistics(statistics, contract)
             (tmp_path / "anomalies" / f"Split-{split}").mkdir()
@@ -78,7 +64,7 @@ def gate(tmp_path):
             schema=schema,
             anomalies=anomalies,
             verdict=verdict,
-            id_column="idx",
+            id_column=TaskConfig(**task).id_column,
             fingerprint="",
         )
         run(beam_pipeline=beam.Pipeline(runner=RUNNER))
@@ -123,5 +109,87 @@ def test_column_that_nobody_reads_is_noted_and_passes(gate):
 def test_data_that_do_not_fit_stop_it_with_column_kind_and_rows(gate, rows, expected):
     with pytest.raises(DataAnomaliesError) as caught:
         gate(rows)
+    for text in expected:
+        assert text in str(caught.value)
+
+
+SCORE = {"label_range": [0, 5]}
+RATED = [example(index, label=[index / 4]) for index in range(8)]
+
+
+def test_scores_within_their_range_pass(gate):
+    edges = [example(8, label=[0.0]), example(9, label=[5.0])]
+    assert gate([*RATED, *edges], RATED, **SCORE) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            [*RATED, example(80, label=[5.5]), example(81, label=[-0.25])],
+            ["train: label: ", "idx 80: [5.5]", "idx 81: [-0.25]"],
+        ),
+        ([*RATED, example(82, label=[float("nan")])], ["train: label: ", "NaN"]),
+        ([example(83, label=[3])], ["train: label: "]),
+    ],
+    ids=["range", "not a number", "wrong type"],
+)
+def test_scores_that_do_not_fit_stop_it_with_column_kind_and_rows(gate, rows, expected):
+    with pytest.raises(DataAnomaliesError) as caught:
+        gate(rows, RATED, **SCORE)
+    for text in expected:
+        assert text in str(caught.value)
+
+
+def tokenized(index, **changes):
+    columns = {
+        "input_ids": [2, 6, 3, 0],
+        "input_mask": [1, 1, 1, 0],
+        "segment_ids": [0, 0, 0, 0],
+        "label_ids": [index % 2],
+        "example_id": [index],
+        "is_real_example": [1],
+    }
+    columns = {**columns, **changes}
+    return records.example(**{k: v for k, v in columns.items() if v is not None})
+
+
+TOKENIZED = {"input": "tokenized"}
+IDS = [tokenized(index) for index in range(8)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [IDS, [tokenized(index, example_id=None) for index in range(8)]],
+    ids=["with ids", "without ids"],
+)
+def test_tokenized_examples_pass_with_columns_that_nobody_reads(gate, rows):
+    verdict = gate(rows, rows, **TOKENIZED)
+    assert "train: is_real_example: New column" in verdict
+    assert "example_id" not in verdict
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            [*IDS, tokenized(80, label_ids=[5])],
+            ["train: label_ids: ", "example_id 80: [5]"],
+        ),
+        (
+            [*IDS, tokenized(81, input_ids=None)],
+            ["train: input_ids: ", "No value: in 1 examples (rows 81)"],
+        ),
+        (
+            [tokenized(i, input_ids=None, example_id=None) for i in range(3)],
+            ["train: input_ids: "],
+        ),
+        ([tokenized(82, input_ids=[b"the cat"])], ["train: input_ids: "]),
+    ],
+    ids=["label", "missing", "missing everywhere", "text"],
+)
+def test_tokenized_examples_that_do_not_fit_stop_it(gate, rows, expected):
+    with pytest.raises(DataAnomaliesError) as caught:
+        gate(rows, IDS, **TOKENIZED)
     for text in expected:
         assert text in str(caught.value)

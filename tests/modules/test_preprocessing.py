@@ -1,5 +1,7 @@
 """Tokenization and packing, against the reference implementations."""
 
+from pathlib import Path
+
 import apache_beam as beam
 import pytest
 import tensorflow as tf
@@ -17,7 +19,7 @@ from pipeline.encoder_source import resolve_encoder
 from pipeline.paths import DEFAULT_CONFIG
 from pipeline.schema import build_schema
 from pipeline.task import TaskConfig
-from tests import tiny
+from tests import records, tiny
 
 RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
@@ -162,35 +164,8 @@ def test_single_text_is_packed_between_two_special_tokens_within_its_budget():
 
 
 def text_example(texts, label, index):
-    features = {
-        f"sentence{i}": tf.train.Feature(
-            bytes_list=tf.train.BytesList(value=[text.encode()])
-        )
-        for i, text in enumerate(texts, start=1)
-    }
-    if isinstance(label, float):
-        value = tf.train.Feature(float_list=tf.train.FloatList(value=[label]))
-    else:
-        value = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-    number = tf.train.Feature(int64_list=tf.train.Int64List(value=[index]))
-    features |= {"label": value, "idx": number}
-    return tf.train.Example(features=tf.train.Features(feature=features))
-
-
-def tokenized_example(**columns):
-    """Returns an Example of int64 features."""
-    features = {
-        name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-        for name, values in columns.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=features))
-
-
-def write_records(path, examples):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for example in examples:
-            writer.write(example.SerializeToString())
-    return str(path)
+    columns = {f"sentence{i}": [t.encode()] for i, t in enumerate(texts, start=1)}
+    return records.example(**columns, label=[label], idx=[index])
 
 
 def write_as_the_model_garden_does(path, rows, vocab_file, padded, label_type):
@@ -230,16 +205,7 @@ def transform(pattern, task, vocab_file, tmp_path, max_seq_length=16):
         )
         coder = tft.coders.ExampleProtoCoder(metadata.schema)
         rows | beam.Map(coder.encode) | beam.io.WriteToTFRecord(f"{tmp_path}/out")
-    found = []
-    for record in tf.data.TFRecordDataset(tf.io.gfile.glob(f"{tmp_path}/out*")):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-        found.append(
-            {
-                name: list(getattr(feature, feature.WhichOneof("kind")).value)
-                for name, feature in features.items()
-            }
-        )
-    return found
+    return records.read(f"{tmp_path}/out*")
 
 
 SINGLES = [(("The cat sees the dog.",), 0.5), (("a " * 40,), 5.0), (("Trees!",), 0.0)]
@@ -262,7 +228,7 @@ def test_model_gardens_records_give_what_the_same_text_gives(
     tmp_path, vocab_file, rows, settings
 ):
     examples = [text_example(*row, index) for index, row in enumerate(rows)]
-    texts = write_records(tmp_path / "texts", examples)
+    texts = records.write(tmp_path / "texts", examples)
     # Padded further than max_seq_length, which is no reason to refuse them.
     tokenized = str(tmp_path / "train.tf_record")
     label_type = float if "label_range" in settings else None
@@ -292,7 +258,7 @@ def pad_further(path, length):
         for name in ("input_ids", "input_mask", "segment_ids"):
             values = example.features.feature[name].int64_list.value
             values.extend([0] * (length - len(values)))
-    write_records(path, examples)
+    records.write(Path(path), examples)
 
 
 TOKENIZED = {
@@ -304,8 +270,8 @@ TOKENIZED = {
 
 
 def test_tokenized_examples_without_an_id_get_one_that_says_so(tmp_path, vocab_file):
-    examples = [tokenized_example(**TOKENIZED), tokenized_example(**TOKENIZED)]
-    path = write_records(tmp_path / "train", examples)
+    examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
+    path = records.write(tmp_path / "train", examples)
     rows = transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t")
     assert [row["example_id"] for row in rows] == [[-1], [-1]]
     assert rows[0]["input_word_ids"] == [2, 6, 3]
@@ -328,8 +294,8 @@ def test_tokenized_examples_without_an_id_get_one_that_says_so(tmp_path, vocab_f
 def test_tokenized_examples_that_the_encoder_cannot_take_stop_transform(
     tmp_path, vocab_file, changes, message
 ):
-    examples = [tokenized_example(**TOKENIZED), tokenized_example(**TOKENIZED)]
-    examples.append(tokenized_example(**{**TOKENIZED, **changes}))
-    path = write_records(tmp_path / "train", examples)
+    examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
+    examples.append(records.example(**{**TOKENIZED, **changes}))
+    path = records.write(tmp_path / "train", examples)
     with pytest.raises(Exception, match=message):  # Beam wraps what a graph raises
         transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t", 8)

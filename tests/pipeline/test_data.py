@@ -1,26 +1,18 @@
 """Pairs from text to TFRecords."""
 
 import pytest
-import tensorflow as tf
 
 from pipeline import data
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
 from pipeline.task import TaskConfig
-from tests import tiny
+from tests import records, tiny
 
 TASK = TaskConfig()
 
 
 def read(directory, split):
-    files = tf.io.gfile.glob(f"{directory}/{split}/*.tfrecord.gz")
-    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
-    return [tf.train.Example.FromString(r) for r in records.as_numpy_iterator()]
-
-
-def values(example, column):
-    feature = example.features.feature[column]
-    return list(getattr(feature, feature.WhichOneof("kind")).value)
+    return records.read(f"{directory}/{split}/*.tfrecord.gz")
 
 
 def write(directory, **tables):
@@ -40,10 +32,10 @@ def test_every_row_becomes_an_example_with_its_texts_label_and_id(tmp_path):
     assert counts == {"train": 20, "eval": 20, "test": 20}
     examples = read(tmp_path / "records", "train")
     for index, (label, first, second) in enumerate(tiny.pairs(20, seed=0)):
-        assert values(examples[index], "sentence1") == [first.encode()]
-        assert values(examples[index], "sentence2") == [second.encode()]
-        assert values(examples[index], "label") == [label]
-        assert values(examples[index], "idx") == [index]
+        assert examples[index]["sentence1"] == [first.encode()]
+        assert examples[index]["sentence2"] == [second.encode()]
+        assert examples[index]["label"] == [label]
+        assert examples[index]["idx"] == [index]
 
 
 def test_double_quotes_and_control_characters_are_text(tmp_path):
@@ -51,8 +43,8 @@ def test_double_quotes_and_control_characters_are_text(tmp_path):
     source = write(tmp_path / "text", train=HEADER + row, dev=HEADER + ROW)
     data.prepare(source, str(tmp_path / "records"), TASK)
     (example,) = read(tmp_path / "records", "train")
-    assert values(example, "sentence1") == [b'"The pie\x12 does not fit.']
-    assert values(example, "sentence2") == [b'"Unclosed']
+    assert example["sentence1"] == [b'"The pie\x12 does not fit.']
+    assert example["sentence2"] == [b'"Unclosed']
 
 
 @pytest.mark.parametrize("name", ["eval", "validation", "dev"])
@@ -77,7 +69,7 @@ def test_labels_may_be_class_names(tmp_path):
     source = write(tmp_path / "text", train=HEADER + row, eval=HEADER + ROW)
     data.prepare(source, str(tmp_path / "records"), TASK)
     examples = read(tmp_path / "records", "train")
-    assert [values(example, "label") for example in examples] == [[1], [0]]
+    assert [example["label"] for example in examples] == [[1], [0]]
 
 
 def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
@@ -86,8 +78,8 @@ def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
     source = write(tmp_path / "text", train=table, eval=table)
     data.prepare(source, str(tmp_path / "records"), task)
     examples = read(tmp_path / "records", "train")
-    assert values(examples[1], "answer") == [b"me"]
-    assert [values(example, "idx") for example in examples] == [[0], [1]]
+    assert examples[1]["answer"] == [b"me"]
+    assert [example["idx"] for example in examples] == [[0], [1]]
 
 
 @pytest.mark.parametrize(
@@ -160,13 +152,83 @@ def test_directory_of_records_is_taken_as_it_is(tmp_path):
 def test_real_mrpc_is_read_whole(mrpc, tmp_path):
     counts = data.prepare(str(mrpc), str(tmp_path / "records"), TASK)
     assert counts == {"train": 3668, "eval": 408, "test": 1725}
-    labels = [
-        values(example, "label")[0] for example in read(tmp_path / "records", "eval")
-    ]
+    labels = [example["label"][0] for example in read(tmp_path / "records", "eval")]
     assert sum(labels) == 279
 
 
-def test_tfds_without_a_network_says_what_to_do(tmp_path):
-    with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*--data DIR"):
-        data.prepare("tfds:glue/mrpc", str(tmp_path / "records"), TASK)
-    assert not any(tmp_path.iterdir())
+SINGLE = TaskConfig(text_columns=["body"], label_range=[0, 10])
+RATED = "body\tlabel\n"
+
+
+def test_single_sentences_are_rated_with_numbers(tmp_path):
+    table = RATED + "A cat.\t7.25\nA dog.\t-3\nA bird.\t1e1\n"
+    source = write(tmp_path / "text", train=table, eval=table)
+    data.prepare(source, str(tmp_path / "records"), SINGLE)
+    assert read(tmp_path / "records", "train") == [
+        {"body": [b"A cat."], "label": [7.25], "idx": [0]},
+        {"body": [b"A dog."], "label": [-3.0], "idx": [1]},  # the gate's business
+        {"body": [b"A bird."], "label": [10.0], "idx": [2]},
+    ]
+
+
+@pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5"])
+def test_score_that_is_no_finite_number_is_refused_with_file_and_line(tmp_path, score):
+    table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
+    source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
+    message = rf"train\.tsv:3: label is '{score}'; allowed are numbers from 0\.0 to 10"
+    with pytest.raises(UsageError, match=message):
+        data.prepare(source, str(tmp_path / "records"), SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("task", "is_kept"),
+    [
+        (TASK, False),
+        (TaskConfig(classes=["-1", "1"]), True),
+        (TaskConfig(label_range=[0, 5]), False),
+        (TaskConfig(label_range=[-2, 2]), True),
+    ],
+)
+def test_minus_one_is_a_missing_label_of_a_test_split_unless_the_task_has_it(
+    tmp_path, task, is_kept
+):
+    secret = HEADER + "1\t-1\ta\tb\n"
+    source = write(
+        tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW, test=secret
+    )
+    said = []
+    counts = data.prepare(source, str(tmp_path / "records"), task, said.append)
+    assert ("test" in counts) == is_kept
+    assert ("test.tsv has only -1 for label: left out" in said) != is_kept
+
+
+def test_two_files_of_one_split_are_refused(tmp_path):
+    table = HEADER + ROW
+    source = write(tmp_path / "text", train=table, dev=table, validation=table)
+    with pytest.raises(UsageError, match=r"validation\.tsv and dev\.tsv.*split eval"):
+        data.prepare(source, str(tmp_path / "records"), TASK)
+
+
+TOKENIZED = TaskConfig(input="tokenized")
+
+
+@pytest.mark.parametrize("source", ["text", "tfds:glue/mrpc"])
+def test_text_is_refused_where_the_task_wants_token_ids(tmp_path, source):
+    tiny.write_tables(tmp_path / "text")
+    if not source.startswith("tfds:"):
+        source = str(tmp_path / source)
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    message = r"is text; name a directory of TFRecords .*or set task\.input=text"
+    with pytest.raises(UsageError, match=message):
+        data.resolve_examples(source, TOKENIZED, paths)
+    with pytest.raises(UsageError, match=message):
+        data.prepare(source, str(tmp_path / "records"), TOKENIZED)
+
+
+def test_token_ids_are_found_beside_the_text_that_they_were_made_of(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    for split in ("train", "eval"):
+        records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    found = data.resolve_examples(str(source), TOKENIZED, paths)
+    assert found.patterns["train"] == "MRPC_train.tf_record"

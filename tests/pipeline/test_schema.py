@@ -21,6 +21,28 @@ def test_schema_follows_from_the_task():
     assert all(feature.presence.min_fraction == 1 for feature in features.values())
 
 
+def test_score_must_be_a_number_within_the_range_of_the_task():
+    task = TaskConfig(text_columns=["text"], label_range=[-1, 2.5])
+    features = {feature.name: feature for feature in schema.build_schema(task).feature}
+    assert set(features) == {"text", "label", "idx"}
+    assert features["label"].type == schema_pb2.FLOAT
+    assert features["label"].float_domain.min == -1
+    assert features["label"].float_domain.max == 2.5
+    assert features["label"].float_domain.disallow_nan
+
+
+def test_tokenized_input_has_ids_of_any_length_and_may_lack_those_of_its_rows():
+    task = TaskConfig(input="tokenized")
+    features = {feature.name: feature for feature in schema.build_schema(task).feature}
+    assert set(features) == {
+        *("input_ids", "input_mask", "segment_ids"),
+        *("label_ids", "example_id"),
+    }
+    assert features["input_ids"].presence.min_fraction == 1
+    assert not features["input_ids"].HasField("shape")
+    assert features["example_id"].presence.min_fraction == 0
+
+
 def test_another_schema_is_written_to_another_path(tmp_path):
     paths = OutputPaths(tmp_path, "tiny")
     first = schema.write_schema(TASK, paths)
@@ -36,6 +58,15 @@ def test_curated_schema_is_enforced_as_it_is(tmp_path):
     written = schema.write_schema(TASK, OutputPaths(tmp_path, "tiny"), str(path))
     found = text_format.Parse(written.read_text(), schema_pb2.Schema())
     assert found == curated
+
+
+def test_curated_schema_of_tokenized_input_need_not_name_an_id(tmp_path):
+    curated = schema.build_schema(TaskConfig(input="tokenized"))
+    del curated.feature[-1]
+    path = tmp_path / "curated.pbtxt"
+    path.write_text(text_format.MessageToString(curated))
+    paths = OutputPaths(tmp_path, "tiny")
+    assert schema.write_schema(TaskConfig(input="tokenized"), paths, str(path))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""From a source of any kind to TFRecords."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pipeline import fingerprint
+from pipeline.data import tables, tfds_source
+from pipeline.data.records import ExamplesDirectory, find_examples, write_records
+from pipeline.data.splits import Report
+from pipeline.errors import UsageError
+from pipeline.paths import OutputPaths
+from pipeline.task import TOKENIZED_FEATURES, TaskConfig
+
+
+def resolve_examples(
+    source: str, task: TaskConfig, paths: OutputPaths, report: Report = lambda _: None
+) -> ExamplesDirectory:
+    """Settles where a run's Examples are; text and TFDS become TFRecords first.
+
+    Args:
+      source: A directory of TFRecord or TSV splits, or `tfds:NAME`. Of tokenized
+        input, TFRecords.
+      task: Names the columns and classes.
+      paths: Where TFRecords are written. What was made of the same text before is
+        used again.
+      report: Called with what a person would want to know.
+
+    Raises:
+      UsageError: The source cannot be found or read.
+    """
+    if source.startswith(tfds_source.PREFIX):
+        key = source
+    else:
+        files = tables.find_tables(source)
+        if task.is_tokenized or not files:
+            return _find_as_they_are(source, task, has_text=bool(files))
+        key = fingerprint.of_files(files.values())
+    _refuse_tokenized(source, task)
+    code = fingerprint.of_code(__name__)
+    key = fingerprint.of_text(key, task.model_dump_json(), code)
+    destination = paths.examples(key[:16])
+    if not destination.exists():
+        prepare(source, str(destination), task, report)
+    return find_examples(str(destination))
+
+
+def prepare(
+    source: str, destination: str, task: TaskConfig, report: Report = lambda _: None
+) -> dict[str, int]:
+    """Writes text as TFRecords, a folder a split.
+
+    Args:
+      source: A directory of TSV splits, or `tfds:NAME`.
+      destination: A directory that does not exist yet; it appears when it is whole.
+      task: Names the columns and classes.
+      report: Called with what a person would want to know.
+
+    Returns:
+      The number of examples of each split.
+
+    Raises:
+      UsageError: The source cannot be read, a row is malformed, or the destination
+        exists.
+    """
+    target = Path(destination)
+    if target.exists():
+        raise UsageError(f"{destination} exists; name a new directory")
+    _refuse_tokenized(source, task)
+    if source.startswith(tfds_source.PREFIX):
+        found = tfds_source.open_tables(source, task, report)
+    else:
+        found = tables.open_tables(source, task, report)
+    incomplete = target.with_name(f".{target.name}.incomplete")
+    shutil.rmtree(incomplete, ignore_errors=True)
+    try:
+        counts = {}
+        for split, rows in found.items():
+            if rows is not None:
+                counts[split] = write_records(rows, incomplete / split, task)
+                report(f"{split}: {counts[split]} examples")
+        incomplete.rename(target)
+    finally:
+        shutil.rmtree(incomplete, ignore_errors=True)
+    return counts
+
+
+def _find_as_they_are(
+    source: str, task: TaskConfig, *, has_text: bool
+) -> ExamplesDirectory:
+    try:
+        return find_examples(source)
+    except UsageError:
+        if has_text:
+            _refuse_tokenized(source, task)
+        raise
+
+
+def _refuse_tokenized(source: str, task: TaskConfig) -> None:
+    if task.is_tokenized:
+        raise UsageError(
+            f"task.input is tokenized, but data {source} is text; name a directory of "
+            f"TFRecords that have {', '.join(TOKENIZED_FEATURES)} and "
+            f"{task.label_column} with data.source, or set task.input=text"
+        )
