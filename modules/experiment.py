@@ -60,7 +60,8 @@ def build_experiment(
         split: examples_config(task, patterns, config, lengths=lengths)
         for split, patterns in splits.items()
     }
-    train_data = dataclasses.replace(data[TRAIN_SPLIT], is_training=True)
+    train_data = data[TRAIN_SPLIT]
+    train_data.is_training = True
     steps_per_epoch = config.steps_per_epoch or _count_steps(train_data)
     train_steps = config.epochs * steps_per_epoch
     return ExperimentConfig(

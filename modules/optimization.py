@@ -231,7 +231,8 @@ def _choose(
             f"{', '.join(sorted(allowed))}"
         )
     own = dict(given.pop(name, None) or {})
-    fields = {f.name for f in dataclasses.fields(kinds[name].default_factory)}
+    chosen: Any = kinds[name].default_factory
+    fields = {field.name for field in dataclasses.fields(chosen)}
     _check_keys(given, f"{group}", {"type", name})
     _check_keys(own, f"{group}.{name}", fields - _CLIPPING)
     known = {key: value for key, value in options.items() if key in fields}

@@ -116,10 +116,12 @@ class TaskConfig(Settings):
             values = {"name": values}
         if not isinstance(values, dict):
             return values
+        values = dict(values)
         name = values.get("name")
         if name is not None and name not in GLUE:
             raise ValueError(f"{name!r} is no GLUE task; allowed are {', '.join(GLUE)}")
-        values = {**GLUE.get(name, {}), **values}
+        if name is not None:
+            values = {**GLUE[name], **values}
         if values.get("label_range") is not None:
             values.setdefault("classes", None)
             values.setdefault("metric", REGRESSION_METRICS[0])

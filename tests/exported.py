@@ -187,10 +187,16 @@ def export_tiny(root, kind):
         vocab_file=encoder.vocab_file,
         max_seq_length=MAX_SEQ_LENGTH,
     )
-    examples = inputs.read_examples([f"{training}/examples*"], task.id_column)
+    rows_by_one = inputs.ExamplesConfig(
+        input_path=[f"{training}/examples*"],
+        global_batch_size=1,
+        label_column=task.label_column,
+        id_column=task.id_column,
+        is_regression=task.is_regression,
+    )
     logits = {
-        int(ids[0]): model(batch, training=False).numpy()[0]
-        for batch, ids in inputs.eval_batches(examples, batch_size=1, pad_to=None)
+        int(targets["ids"][0]): model(batch, training=False).numpy()[0]
+        for batch, targets in inputs.build_batches(rows_by_one)
     }
     directory = root / "served" / "1"
     directory.parent.mkdir()

@@ -100,9 +100,8 @@ def _class_names(features: Any, task: TaskConfig) -> list[str] | None:
     the task's.
     """
     label = dict(features.items()).get(task.label_column)
-    names = getattr(label, "names", None)
-    same = names is not None and sorted(names) == sorted(task.classes or ())
-    return list(names) if same else None
+    names = list(getattr(label, "names", None) or ())
+    return names if sorted(names) == sorted(task.classes or ("",)) else None
 
 
 def _rows(
