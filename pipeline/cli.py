@@ -122,6 +122,28 @@ def prepare_data(
     data.prepare(source, destination, task, click.echo)
 
 
+@main.command("import-encoder")
+@click.argument("source")
+@click.argument("destination", metavar="DEST")
+@click.option(
+    "--preprocessor",
+    metavar="HANDLE_OR_DIR",
+    help="The preprocessor of a TF Hub or Kaggle encoder, for its vocabulary.",
+)
+def import_encoder(source: str, destination: str, preprocessor: str | None) -> None:
+    """Write the encoder SOURCE as a Model Garden checkpoint to DEST, a new directory.
+
+    SOURCE is a Model Garden checkpoint, a Hugging Face folder or a SavedModel: a
+    directory (local or gs://), package:NAME/PATH, or a TF Hub or Kaggle handle.
+    """
+    environment.silence_start_up()
+    from pipeline import encoder_source
+
+    imported = encoder_source.import_encoder(source, destination, preprocessor)
+    for line in encoder_source.describe(imported):
+        click.echo(line)
+
+
 @main.command()
 @click.option("--model", required=True, metavar="DIR", help="A pushed model.")
 @click.option("--pair", nargs=2, multiple=True, metavar="A B", help="Two texts.")

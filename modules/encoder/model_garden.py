@@ -1,0 +1,158 @@
+"""Weights as the Model Garden stores them: a TensorFlow checkpoint of objects."""
+
+from __future__ import annotations
+
+import collections
+
+import tensorflow as tf
+from absl import logging
+from official.nlp.modeling import networks
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from modules.encoder.accounting import Shape, check_tensors
+from modules.encoder.directory import EncoderDirectory, EncoderError
+
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+_SAVE_COUNTER = "save_counter"
+# Under which names of the root the encoder may be, the first that is there: alone, in
+# a pretrainer, or alone as converters and older checkpoints have it.
+_LAYOUTS = (("encoder",), ("model", "encoder_network"), ("model",))
+
+_Graph = trackable_object_graph_pb2.TrackableObjectGraph
+
+
+def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
+    """Compares a checkpoint's tensors with the encoder's variables.
+
+    Args:
+      model: The encoder that the directory describes; only its structure is read.
+      encoder: A Model Garden checkpoint's directory.
+
+    Returns:
+      Names of the tensors that are no part of the encoder and are left out.
+
+    Raises:
+      EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
+        or of another shape.
+    """
+    graph, shapes = _read(encoder.checkpoint_path)
+    root = _descend(graph, _layout(encoder.checkpoint_path, graph))
+    expected = {v.name.removesuffix(":0"): _shape(v) for v in model.variables}
+    names = _match(graph, root, model)
+    found: dict[str, Shape] = {}
+    inside = set()
+    for node in _reachable(graph, root):
+        for attribute in graph.nodes[node].attributes:
+            key = attribute.checkpoint_key
+            name = names.get(node, attribute.full_name)
+            if not name or name in found or (node not in names and name in expected):
+                name = key.removesuffix(_KEY_SUFFIX)
+            found[name] = shapes[key]
+            inside.add(key)
+    check_tensors(encoder.checkpoint_path, found, expected)
+    others = {key.removesuffix(_KEY_SUFFIX) for key in shapes.keys() - inside}
+    return sorted(others - {_OBJECT_GRAPH, _SAVE_COUNTER})
+
+
+def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
+    """Restores every variable of an encoder from its checkpoint.
+
+    Args:
+      model: The encoder that the directory describes.
+      encoder: A Model Garden checkpoint's directory.
+
+    Returns:
+      Names of the tensors that are no part of the encoder and were left out.
+
+    Raises:
+      EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
+        or of another shape.
+    """
+    left_out = check(model, encoder)
+    if left_out:
+        logging.info("Left out of %s: %s", encoder.directory, ", ".join(left_out))
+    target = model
+    graph, _ = _read(encoder.checkpoint_path)
+    for name in reversed(_layout(encoder.checkpoint_path, graph)):
+        target = tf.train.Checkpoint(**{name: target})
+    status = target.read(encoder.checkpoint_path)
+    # What the checkpoint has besides was accounted for above.
+    status.assert_existing_objects_matched().expect_partial()
+    return left_out
+
+
+def _read(path: str) -> tuple[_Graph, dict[str, Shape]]:
+    """Returns the graph of a checkpoint's objects, and each tensor's shape by key."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        shapes = reader.get_variable_to_shape_map()
+        if _OBJECT_GRAPH not in shapes:
+            raise EncoderError(
+                f"{path} is a TensorFlow 1 checkpoint; convert it first, with "
+                "official.nlp.tools.tf2_bert_encoder_checkpoint_converter"
+            )
+        graph = _Graph.FromString(reader.get_tensor(_OBJECT_GRAPH))
+    except (ValueError, tf.errors.DataLossError) as error:
+        raise EncoderError(f"{path} is no readable checkpoint: {error}") from error
+    return graph, {key: tuple(shape) for key, shape in shapes.items()}
+
+
+def _layout(path: str, graph: _Graph) -> tuple[str, ...]:
+    for layout in _LAYOUTS:
+        if _descend(graph, layout) is not None:
+            return layout
+    raise EncoderError(
+        f"{path} holds {', '.join(_children(graph, 0)) or 'nothing'}; an encoder's "
+        "checkpoint is written with tf.train.Checkpoint(encoder=...) or (model=...)"
+    )
+
+
+def _descend(graph: _Graph, layout: tuple[str, ...]) -> int | None:
+    node: int | None = 0
+    for name in layout:
+        node = None if node is None else _children(graph, node).get(name)
+    return node
+
+
+def _children(graph: _Graph, node: int) -> dict[str, int]:
+    # Attributes before `layer-0` and the like, which count what comes before them and
+    # would pair the pooler with a layer where one of both has a layer more.
+    children = {child.local_name: child.node_id for child in graph.nodes[node].children}
+    return dict(sorted(children.items(), key=lambda item: item[0].startswith("layer")))
+
+
+def _reachable(graph: _Graph, root: int) -> set[int]:
+    found, pending = set(), [root]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += _children(graph, node).values()
+    return found
+
+
+def _match(graph: _Graph, root: int, model: networks.BertEncoder) -> dict[int, str]:
+    """Walks a checkpoint and a model by the names that both have, as a restore does.
+
+    Returns:
+      Name of the variable that each node of the checkpoint belongs to.
+    """
+    view = tf.train.TrackableView(model)
+    matched = {root: model}
+    pending = collections.deque([root])
+    while pending:
+        node = pending.popleft()
+        objects = view.children(matched[node])
+        for name, child in _children(graph, node).items():
+            if name in objects and child not in matched:
+                matched[child] = objects[name]
+                pending.append(child)
+    names = {id(v): v.name.removesuffix(":0") for v in model.variables}
+    return {
+        node: names[id(matched[node])] for node in matched if id(matched[node]) in names
+    }
+
+
+def _shape(variable: tf.Variable) -> Shape:
+    return tuple(variable.shape.as_list())
