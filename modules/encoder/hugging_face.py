@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from official.nlp.modeling import networks
 from modules.encoder.accounting import Shape, check_tensors
 from modules.encoder.directory import EncoderDirectory, EncoderError
 
-_DTYPES = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype(np.float64),
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
@@ -217,9 +216,8 @@ def _header(path: str) -> list[_Stored]:
 def _tensors(path: str) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the encoder's tensors as they are stored, float32 of any shape."""
     with tf.io.gfile.GFile(path, "rb") as file:
-        stored = safetensors.deserialize(file.read())
+        stored: list[tuple[str, Any]] = safetensors.deserialize(file.read())
     for name, view in stored:
         if not _is_left_out(name):
-            count = math.prod(view["shape"])
-            tensor = np.frombuffer(view["data"], _DTYPES[view["dtype"]], count)
+            tensor = np.frombuffer(view["data"], dtype=_DTYPES[view["dtype"]])
             yield name, tensor.reshape(view["shape"]).astype(np.float32)

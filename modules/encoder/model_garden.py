@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import collections
+import math
 
 import tensorflow as tf
 from absl import logging
 from official.nlp.modeling import networks
-from tensorflow.core.protobuf import trackable_object_graph_pb2
+from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from modules.encoder.accounting import Shape, check_tensors
 from modules.encoder.directory import EncoderDirectory, EncoderError
@@ -18,8 +19,6 @@ _SAVE_COUNTER = "save_counter"
 # Under which names of the root the encoder may be, the first that is there: alone, in
 # a pretrainer, or alone as converters and older checkpoints have it.
 _LAYOUTS = (("encoder",), ("model", "encoder_network"), ("model",))
-
-_Graph = trackable_object_graph_pb2.TrackableObjectGraph
 
 
 def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
@@ -36,8 +35,8 @@ def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
       EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
         or of another shape.
     """
-    graph, shapes = _read(encoder.checkpoint_path)
-    root = _descend(graph, _layout(encoder.checkpoint_path, graph))
+    graph, shapes = _read(encoder)
+    _, root = _find_encoder(encoder.checkpoint_path, graph)
     expected = {v.name.removesuffix(":0"): _shape(v) for v in model.variables}
     names = _match(graph, root, model)
     found: dict[str, Shape] = {}
@@ -52,7 +51,7 @@ def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
             inside.add(key)
     check_tensors(encoder.checkpoint_path, found, expected)
     others = {key.removesuffix(_KEY_SUFFIX) for key in shapes.keys() - inside}
-    return sorted(others - {_OBJECT_GRAPH, _SAVE_COUNTER})
+    return sorted(others - {_SAVE_COUNTER})
 
 
 def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
@@ -72,9 +71,10 @@ def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]
     left_out = check(model, encoder)
     if left_out:
         logging.info("Left out of %s: %s", encoder.directory, ", ".join(left_out))
+    graph, _ = _read(encoder)
+    layout, _ = _find_encoder(encoder.checkpoint_path, graph)
     target = model
-    graph, _ = _read(encoder.checkpoint_path)
-    for name in reversed(_layout(encoder.checkpoint_path, graph)):
+    for name in reversed(layout):
         target = tf.train.Checkpoint(**{name: target})
     status = target.read(encoder.checkpoint_path)
     # What the checkpoint has besides was accounted for above.
@@ -82,8 +82,11 @@ def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]
     return left_out
 
 
-def _read(path: str) -> tuple[_Graph, dict[str, Shape]]:
+def _read(
+    encoder: EncoderDirectory,
+) -> tuple[TrackableObjectGraph, dict[str, Shape]]:
     """Returns the graph of a checkpoint's objects, and each tensor's shape by key."""
+    path = encoder.checkpoint_path
     try:
         reader = tf.train.load_checkpoint(path)
         shapes = reader.get_variable_to_shape_map()
@@ -92,37 +95,42 @@ def _read(path: str) -> tuple[_Graph, dict[str, Shape]]:
                 f"{path} is a TensorFlow 1 checkpoint; convert it first, with "
                 "official.nlp.tools.tf2_bert_encoder_checkpoint_converter"
             )
-        graph = _Graph.FromString(reader.get_tensor(_OBJECT_GRAPH))
-    except (ValueError, tf.errors.DataLossError) as error:
+        graph = TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
+    except (ValueError, IndexError, tf.errors.OpError) as error:
         raise EncoderError(f"{path} is no readable checkpoint: {error}") from error
+    del shapes[_OBJECT_GRAPH]
+    dtypes = reader.get_variable_to_dtype_map()
+    needed = sum(math.prod(shapes[key]) * dtypes[key].size for key in shapes)
+    size = sum(tf.io.gfile.stat(file).length for file in encoder.weights_files)
+    if size < needed:
+        raise EncoderError(f"{path} has {size} bytes of data, its index {needed}")
     return graph, {key: tuple(shape) for key, shape in shapes.items()}
 
 
-def _layout(path: str, graph: _Graph) -> tuple[str, ...]:
+def _find_encoder(
+    path: str, graph: TrackableObjectGraph
+) -> tuple[tuple[str, ...], int]:
+    """Returns the names that lead from a checkpoint's root to the encoder, and it."""
     for layout in _LAYOUTS:
-        if _descend(graph, layout) is not None:
-            return layout
+        node: int | None = 0
+        for name in layout:
+            node = None if node is None else _children(graph, node).get(name)
+        if node is not None:
+            return layout, node
     raise EncoderError(
         f"{path} holds {', '.join(_children(graph, 0)) or 'nothing'}; an encoder's "
         "checkpoint is written with tf.train.Checkpoint(encoder=...) or (model=...)"
     )
 
 
-def _descend(graph: _Graph, layout: tuple[str, ...]) -> int | None:
-    node: int | None = 0
-    for name in layout:
-        node = None if node is None else _children(graph, node).get(name)
-    return node
-
-
-def _children(graph: _Graph, node: int) -> dict[str, int]:
+def _children(graph: TrackableObjectGraph, node: int) -> dict[str, int]:
     # Attributes before `layer-0` and the like, which count what comes before them and
     # would pair the pooler with a layer where one of both has a layer more.
     children = {child.local_name: child.node_id for child in graph.nodes[node].children}
     return dict(sorted(children.items(), key=lambda item: item[0].startswith("layer")))
 
 
-def _reachable(graph: _Graph, root: int) -> set[int]:
+def _reachable(graph: TrackableObjectGraph, root: int) -> set[int]:
     found, pending = set(), [root]
     while pending:
         node = pending.pop()
@@ -132,7 +140,9 @@ def _reachable(graph: _Graph, root: int) -> set[int]:
     return found
 
 
-def _match(graph: _Graph, root: int, model: networks.BertEncoder) -> dict[int, str]:
+def _match(
+    graph: TrackableObjectGraph, root: int, model: networks.BertEncoder
+) -> dict[int, str]:
     """Walks a checkpoint and a model by the names that both have, as a restore does.
 
     Returns:

@@ -193,12 +193,13 @@ def _largest_difference(
         "input_mask": tf.constant(mask, tf.int32),
         "input_type_ids": tf.zeros([rows, tokens], tf.int32),
     }
-    outputs = loaded.signatures["serving_default"](**inputs)
-    if "sequence_output" not in outputs:
+    try:
+        outputs = loaded(inputs, training=False)
+    except (TypeError, ValueError) as error:  # no function, or not of these inputs
         raise EncoderError(
-            f"SavedModel {directory} answers with {', '.join(sorted(outputs))}, not "
-            "with sequence_output; on TF Hub, take version 3 or later"
-        )
+            f"SavedModel {directory} does not take {', '.join(inputs)} by name (on TF "
+            f"Hub, version 3 or later does): {str(error)[:200]}"
+        ) from error
     expected = outputs["sequence_output"].numpy()[mask]
     found = model(inputs, training=False)["sequence_output"].numpy()[mask]
     return float(np.abs(found - expected).max())
