@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import shutil
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,16 +64,20 @@ def resolve_encoder(
         `encoder.sha256` says, or is too short for `preprocessing.max_seq_length`.
     """
     from modules import encoder as encoder_lib
+    from modules.encoder import conversion
 
     source = config.encoder.source
     with _usage_errors(_SETTING, source):
-        directory, weights = _directory(
-            source, paths or OutputPaths.of(config), config.encoder.sha256, report
+        directory = locate(source, _SETTING)
+        _check_weights(
+            conversion.source_files(directory).weights, config.encoder.sha256
         )
+        if conversion.needs_import(directory):
+            paths = paths or OutputPaths.of(config)
+            directory = _import_once(directory, paths, report)
         encoder = encoder_lib.open_encoder(directory)
         _check_vocabulary(encoder.vocab_file)
-        _check_weights(weights or encoder.weights_files, config.encoder.sha256)
-        # Only to check a checkpoint's names is a model built.
+        # To check a checkpoint's names, a model is built.
         environment.keep_autograph_out_of_keras()
         encoder_lib.check_tensor_names(encoder)
         files = [encoder.path(name) for name in encoder.fingerprinted_files]
@@ -176,29 +181,25 @@ def locate(source: str, setting: str) -> str:
     return source
 
 
-def _directory(
-    source: str, paths: OutputPaths, sha256: str | None, report: Report
-) -> tuple[str, list[str]]:
-    """Returns an encoder's directory, and the source's weights if it was imported."""
+def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
+    """Returns where a source was imported to, now or by an earlier run."""
     from modules.encoder import conversion
 
-    directory = locate(source, _SETTING)
-    if not conversion.needs_import(directory):
-        return directory, []
-    files = conversion.source_files(directory)
-    _check_weights(files.weights, sha256)
     key = fingerprint.of_text(
-        fingerprint.of_files(files.all), fingerprint.of_code(conversion.__name__)
+        fingerprint.of_files(conversion.source_files(source).all),
+        fingerprint.of_code(conversion.__name__),
     )
     destination = paths.encoder(key[:16])
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
-        import_encoder(directory, destination)
-    return str(destination), files.weights
+        import_encoder(source, destination)
+    return str(destination)
 
 
 def _download(handle: str, setting: str) -> str:
-    import tensorflow_hub as hub
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # its use of pkg_resources
+        import tensorflow_hub as hub
 
     try:
         return hub.resolve(handle)

@@ -12,12 +12,15 @@ import tensorflow as tf
 from official.nlp.modeling import networks
 
 from modules.encoder import directory as files
-from modules.encoder import model_garden, restoring, saved_model
+from modules.encoder import restoring, saved_model
 from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.model import LAYER_NORM_EPSILON, build_encoder
 
 TOKENIZER_FILE = "tokenizer.json"
 _SUBWORD_PREFIX = "##"
+
+# A source's description, its encoder, its vocabulary's file, and what was left out.
+_Loaded = tuple[EncoderDirectory, networks.BertEncoder, str, list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,26 +61,29 @@ def needs_import(source: str) -> bool:
       True for a SavedModel, and for a Hugging Face folder whose vocabulary is in
       `tokenizer.json` alone.
     """
-    if files.find_config(source) is None:
-        return saved_model.is_saved_model(source)
+    if _is_saved_model(source):
+        return True
     return not _exists(source, files.VOCAB_FILE) and _exists(source, TOKENIZER_FILE)
 
 
 def source_files(source: str) -> SourceFiles:
-    """Returns the files of a source that needs an import.
+    """Returns the files of a source.
+
+    Args:
+      source: A directory, local or remote.
 
     Raises:
-      EncoderError: One is missing.
+      EncoderError: One is missing, or it is no source.
     """
-    if files.find_config(source) is None:
-        weights = saved_model.weights_files(source)
-        vocabulary = saved_model.find_vocabulary(source)
+    if _is_saved_model(source):
         graph = os.path.join(source, saved_model.GRAPH_FILE)
-        data = [path for path in weights if ".data-" in path]
-        return SourceFiles([graph, vocabulary, *weights], data)
+        vocabulary = saved_model.find_vocabulary(source)
+        weights = saved_model.weights_files(source)
+        return SourceFiles([graph, vocabulary, *weights], weights)
     encoder = files.open_without_vocabulary(source)
-    names = (encoder.config_file, TOKENIZER_FILE, *encoder.weights_names)
-    return SourceFiles([encoder.path(name) for name in names], encoder.weights_files)
+    config = encoder.path(encoder.config_file)
+    weights = encoder.weights_files
+    return SourceFiles([config, _vocabulary_file(encoder), *weights], weights)
 
 
 def convert(
@@ -95,25 +101,17 @@ def convert(
       EncoderError: A file is missing or cannot be read; a tensor is missing,
         unexpected, or of another shape; the vocabulary is not the encoder's.
     """
-    if files.find_config(source) is None and saved_model.is_saved_model(source):
-        vocabulary = saved_model.find_vocabulary(source, preprocessor)
-        loaded, config = saved_model.load(source)
-        words = _read_lines(vocabulary)
-        files.check_vocab_size(vocabulary, len(words), config)
-        model = _build(destination, config)
-        left_out = saved_model.restore(model, loaded, source)
-    else:
-        encoder = files.open_without_vocabulary(source)
-        words = _vocabulary(encoder, preprocessor)
-        config = _portable_config(encoder)
-        model = _build(destination, config)
-        left_out = restoring.load_weights(model, encoder)
-    _write(destination, files.MODEL_GARDEN_CONFIG, json.dumps(config, indent=2) + "\n")
+    load = _load_saved_model if _is_saved_model(source) else _load_directory
+    encoder, model, vocabulary, left_out = load(source, preprocessor)
+    words = _read_vocabulary(vocabulary)
+    files.check_vocab_size(vocabulary, len(words), encoder.config)
+    config = json.dumps(_portable_config(encoder), indent=2)
+    _write(destination, files.MODEL_GARDEN_CONFIG, f"{config}\n")
     _write(destination, files.VOCAB_FILE, "".join(f"{word}\n" for word in words))
     path = os.path.join(destination, files.MODEL_GARDEN_WEIGHTS)
     tf.train.Checkpoint(encoder=model).write(path)
     written = files.open_encoder(destination)
-    model_garden.check(model, written)
+    restoring.check_tensor_names(written)
     parameters = sum(int(np.prod(v.shape)) for v in model.variables)
     return ImportedEncoder(written, parameters, left_out)
 
@@ -143,10 +141,30 @@ def read_tokenizer(path: str) -> list[str]:
     added = tokenizer.get("added_tokens", [])
     ids = model["vocab"] | {token["content"]: token["id"] for token in added}
     tokens = {index: token for token, index in ids.items()}
-    gaps = [index for index in range(len(tokens)) if index not in tokens]
+    gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
     if gaps:
         raise EncoderError(f"{path} has {len(gaps)} ids without a token, as {gaps[0]}")
     return [tokens[index] for index in range(len(tokens))]
+
+
+def _load_saved_model(source: str, preprocessor: str | None) -> _Loaded:
+    vocabulary = saved_model.find_vocabulary(source, preprocessor)
+    loaded, config = saved_model.load(source)
+    encoder = EncoderDirectory(source, files.MODEL_GARDEN_CONFIG, config, ())
+    model = build_encoder(encoder, dropout=0.0)
+    return encoder, model, vocabulary, saved_model.restore(model, loaded, source)
+
+
+def _load_directory(source: str, preprocessor: str | None) -> _Loaded:
+    encoder = files.open_without_vocabulary(source)
+    vocabulary = _vocabulary_file(encoder)
+    if preprocessor is not None:
+        raise EncoderError(
+            f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
+            f"vocabulary in {os.path.basename(vocabulary)}"
+        )
+    model = build_encoder(encoder, dropout=0.0)
+    return encoder, model, vocabulary, restoring.load_weights(model, encoder)
 
 
 def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
@@ -170,35 +188,25 @@ def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
     return portable
 
 
-def _build(destination: str, config: dict[str, Any]) -> networks.BertEncoder:
-    written = EncoderDirectory(destination, files.MODEL_GARDEN_CONFIG, config, ())
-    return build_encoder(written, dropout=0.0)
+def _is_saved_model(source: str) -> bool:
+    return files.find_config(source) is None and saved_model.is_saved_model(source)
 
 
-def _vocabulary(encoder: EncoderDirectory, preprocessor: str | None) -> list[str]:
-    if preprocessor is not None:
-        raise EncoderError(
-            f"--preprocessor {preprocessor} is for a SavedModel; {encoder.directory} "
-            "comes with a vocabulary of its own"
-        )
-    if _exists(encoder.directory, files.VOCAB_FILE):
-        path = encoder.vocab_file
-        words = _read_lines(path)
-    elif _exists(encoder.directory, TOKENIZER_FILE):
-        path = encoder.path(TOKENIZER_FILE)
-        words = read_tokenizer(path)
-    else:
-        raise EncoderError(
-            f"encoder {encoder.directory} has neither {files.VOCAB_FILE} nor "
-            f"{TOKENIZER_FILE}"
-        )
-    files.check_vocab_size(path, len(words), encoder.config)
-    return words
+def _vocabulary_file(encoder: EncoderDirectory) -> str:
+    for name in (files.VOCAB_FILE, TOKENIZER_FILE):
+        if _exists(encoder.directory, name):
+            return encoder.path(name)
+    raise EncoderError(
+        f"encoder {encoder.directory} has neither {files.VOCAB_FILE} nor "
+        f"{TOKENIZER_FILE}"
+    )
 
 
-def _read_lines(path: str) -> list[str]:
+def _read_vocabulary(path: str) -> list[str]:
+    if os.path.basename(path) == TOKENIZER_FILE:
+        return read_tokenizer(path)
     with tf.io.gfile.GFile(path) as lines:
-        return [line.rstrip("\n") for line in lines]
+        return [line.rstrip("\r\n") for line in lines]
 
 
 def _write(directory: str, name: str, text: str) -> None:

@@ -143,7 +143,8 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     if config_file is None:
         raise EncoderError(
             f"encoder {directory} has neither {MODEL_GARDEN_CONFIG} (a Model Garden "
-            f"checkpoint) nor {HUGGING_FACE_CONFIG} (a Hugging Face folder)"
+            f"checkpoint) nor {HUGGING_FACE_CONFIG} (a Hugging Face folder), nor is it "
+            "a SavedModel"
         )
     path = os.path.join(directory, config_file)
     config = read_json(path)

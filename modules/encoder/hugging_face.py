@@ -79,8 +79,9 @@ def check(encoder: EncoderDirectory) -> list[str]:
     """
     stored = [tensor for path in encoder.weights_files for tensor in _header(path)]
     left_out = [tensor.name for tensor in stored if _is_left_out(tensor.name)]
-    tensors = {}
-    for tensor in stored:
+    tensors: dict[str, _Stored] = {}
+    # Today's names first: an older name for the same tensor is one too many.
+    for tensor in sorted(stored, key=lambda t: t.name != canonical_name(t.name)):
         if not _is_left_out(tensor.name):
             name = canonical_name(tensor.name)
             tensors[tensor.name if name in tensors else name] = tensor

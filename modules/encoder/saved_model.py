@@ -16,7 +16,7 @@ from modules.encoder.accounting import check_tensors
 from modules.encoder.directory import APPROXIMATE_GELU_KEY, EncoderError
 
 GRAPH_FILE = "saved_model.pb"
-_VARIABLES = "variables/variables.*"
+_VARIABLES = "variables/variables.data-*"
 # Where its vocabulary may be, the encoder's own assets first.
 _VOCABULARIES = ("assets/vocab.txt", "vocab.txt", "assets/*.txt")
 _PREPROCESSORS = ("", "preprocess", "preprocessor")
@@ -31,8 +31,8 @@ def is_saved_model(directory: str) -> bool:
 
 
 def weights_files(directory: str) -> list[str]:
-    """Returns the paths of the files with a SavedModel's variables, the data last."""
-    return sorted(tf.io.gfile.glob(os.path.join(directory, _VARIABLES)), reverse=True)
+    """Returns the paths of the files with a SavedModel's variables."""
+    return sorted(tf.io.gfile.glob(os.path.join(directory, _VARIABLES)))
 
 
 def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
@@ -71,12 +71,17 @@ def load(directory: str) -> tuple[Any, dict[str, Any]]:
       directory: Local or remote.
 
     Returns:
-      The loaded object, and a configuration with the keys of `bert_config.json`.
+      The loaded object, and the sizes and activation that `bert_config.json` has.
 
     Raises:
-      EncoderError: It is no encoder of the Model Garden's.
+      EncoderError: It cannot be loaded, or is no encoder of the Model Garden's.
     """
-    loaded = tf.saved_model.load(directory)
+    try:
+        loaded = tf.saved_model.load(directory)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise EncoderError(
+            f"SavedModel {directory} cannot be loaded: {str(error)[:200]}"
+        ) from error
     variables = _variables(directory, loaded)
     layers = {
         match[0]
