@@ -67,7 +67,11 @@ def main() -> None:
 @main.command()
 @_CONFIG_OPTION
 @click.option("--data", metavar="DIR", help="TSV or TFRecord splits, or tfds:NAME.")
-@click.option("--encoder", metavar="DIR", help="Pre-trained encoder.")
+@click.option(
+    "--encoder",
+    metavar="DIR",
+    help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
+)
 @click.option("--output", metavar="DIR", help="Where everything is written.")
 @_SET_OPTION
 def run(

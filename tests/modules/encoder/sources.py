@@ -98,8 +98,8 @@ def write_saved_model(directory: Path, *, with_mlm: bool = False, **changes) -> 
 
 
 @functools.cache
-def _exported(with_mlm: bool, changes: tuple[tuple[str, object], ...]) -> str:
-    work = Path(_EXPORTS.name) / str(len(list(Path(_EXPORTS.name).iterdir())))
+def _exported(with_mlm: bool, changes: tuple[tuple[str, object], ...]) -> Path:
+    work = Path(tempfile.mkdtemp(dir=_EXPORTS.name))
     root = pretrainer(tiny.write_encoder(work / "hugging_face"))
     checkpoint = tf.train.Checkpoint(
         model=root.encoder_network, **root.checkpoint_items
@@ -113,22 +113,28 @@ def _exported(with_mlm: bool, changes: tuple[tuple[str, object], ...]) -> str:
         vocab_file=str(work / "hugging_face" / "vocab.txt"),
         do_lower_case=True,
     )
-    return str(work / "saved_model")
+    return work / "saved_model"
 
 
 def write_preprocessor(directory: Path) -> Path:
     """Exports a preprocessor with the tiny vocabulary as TF Hub's were."""
-    vocab_file = directory.with_name(f"{directory.name}-words") / "vocab.txt"
-    vocab_file.parent.mkdir(parents=True)
+    shutil.copytree(_exported_preprocessor(), directory)
+    return directory
+
+
+@functools.cache
+def _exported_preprocessor() -> Path:
+    work = Path(tempfile.mkdtemp(dir=_EXPORTS.name))
+    vocab_file = work / "vocab.txt"
     vocab_file.write_text("\n".join(tiny.VOCAB) + "\n")
     export_tfhub_lib.export_preprocessing(
-        str(directory),
+        str(work / "saved_model"),
         vocab_file=str(vocab_file),
         do_lower_case=True,
         tokenize_with_offsets=False,
         default_seq_length=32,
     )
-    return directory
+    return work / "saved_model"
 
 
 def inputs(rows: int = 3, tokens: int = 12) -> dict[str, tf.Tensor]:

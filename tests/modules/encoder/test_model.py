@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from modules import encoder as encoder_lib
+from modules.encoder import hugging_face
 from tests import tiny
 from tests.modules.encoder import sources
 
@@ -37,6 +38,8 @@ def test_any_size_is_built_from_its_configuration(directory, size, parameters):
         model = encoder_lib.build_encoder(encoder, dropout=0.1)
     # The counts that google-research/bert has for these two.
     assert sum(np.prod(variable.shape) for variable in model.variables) == parameters
+    expected = hugging_face.expected_shapes(config).values()
+    assert sum(np.prod(shape) for shape in expected) == parameters
 
 
 def outputs(directory):
