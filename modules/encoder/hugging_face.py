@@ -93,15 +93,12 @@ def check(encoder: EncoderDirectory) -> list[str]:
     path = encoder.path(encoder.weights_names[0])
     if len(encoder.weights_names) > 1:
         path = f"{path} to {encoder.weights_names[-1]}"
-    # An unexpected tensor is named as it is stored.
-    check_tensors(
-        path,
-        {
-            name if name in expected else tensor.name: tensor.shape
-            for name, tensor in tensors.items()
-        },
-        expected,
-    )
+    found = {
+        # An unexpected tensor is named as it is stored.
+        name if name in expected else tensor.name: tensor.shape
+        for name, tensor in tensors.items()
+    }
+    check_tensors(path, found, expected)
     odd = [f"{t.name} ({t.dtype})" for t in tensors.values() if t.dtype not in _DTYPES]
     if odd:
         raise EncoderError(f"{path}: no floating-point numbers: {', '.join(odd)}")

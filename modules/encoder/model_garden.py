@@ -19,6 +19,10 @@ _SAVE_COUNTER = "save_counter"
 # Under which names of the root the encoder may be, the first that is there: alone, in
 # a pretrainer, or alone as converters and older checkpoints have it.
 _LAYOUTS = (("encoder",), ("model", "encoder_network"), ("model",))
+# Pre-training with a head of its own leaves the encoder's pooler untrained, and has
+# the trained one here (`copy_pooler_dense_to_encoder` of the TF Hub exporter).
+_HEAD_POOLER = "next_sentence.pooler_dense"
+_HEAD_POOLER_KEYS = f"{_HEAD_POOLER.replace('.', '..')}/"  # as keys escape it
 
 
 def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
@@ -57,6 +61,9 @@ def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
 def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
     """Restores every variable of an encoder from its checkpoint.
 
+    Where the pooler was left untrained, it gets the one of the next sentence head, if
+    the checkpoint has that.
+
     Args:
       model: The encoder that the directory describes.
       encoder: A Model Garden checkpoint's directory.
@@ -69,17 +76,27 @@ def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]
         or of another shape.
     """
     left_out = check(model, encoder)
+    graph, shapes = _read(encoder)
+    layout, _ = _find_encoder(encoder.checkpoint_path, graph)
+    _restore_at(encoder, layout, model)
+    kernel, bias = model.pooler_layer.get_weights()
+    stored = shapes.get(f"{_HEAD_POOLER_KEYS}kernel{_KEY_SUFFIX}")
+    if not bias.any() and stored == kernel.shape:
+        _restore_at(encoder, (_HEAD_POOLER,), model.pooler_layer)
+        left_out = [name for name in left_out if not name.startswith(_HEAD_POOLER_KEYS)]
     if left_out:
         logging.info("Left out of %s: %s", encoder.directory, ", ".join(left_out))
-    graph, _ = _read(encoder)
-    layout, _ = _find_encoder(encoder.checkpoint_path, graph)
-    target = model
+    return left_out
+
+
+def _restore_at(
+    encoder: EncoderDirectory, layout: tuple[str, ...], target: tf.Module
+) -> None:
     for name in reversed(layout):
         target = tf.train.Checkpoint(**{name: target})
     status = target.read(encoder.checkpoint_path)
-    # What the checkpoint has besides was accounted for above.
+    # What the checkpoint has besides was accounted for before.
     status.assert_existing_objects_matched().expect_partial()
-    return left_out
 
 
 def _read(

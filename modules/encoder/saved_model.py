@@ -12,7 +12,7 @@ import tensorflow_text  # noqa: F401 (a preprocessor's SavedModel has its ops)
 from official.nlp.modeling import networks
 from tensorflow.core.protobuf import saved_model_pb2
 
-from modules.encoder.accounting import check_tensors
+from modules.encoder.accounting import Shape, check_tensors
 from modules.encoder.directory import APPROXIMATE_GELU_KEY, EncoderError
 
 GRAPH_FILE = "saved_model.pb"
@@ -82,38 +82,11 @@ def load(directory: str) -> tuple[Any, dict[str, Any]]:
         raise EncoderError(
             f"SavedModel {directory} cannot be loaded: {str(error)[:200]}"
         ) from error
-    variables = _variables(directory, loaded)
-    layers = {
-        match[0]
-        for name in variables
-        if (match := re.match(r"transformer/layer_\d+/", name))
+    shapes = {
+        name: tuple(variable.shape)
+        for name, variable in _variables(directory, loaded).items()
     }
-    wanted = {
-        "words": _WORD_EMBEDDINGS,
-        "positions": "position_embedding/embeddings",
-        "types": "type_embeddings/embeddings",
-        "query": "transformer/layer_0/self_attention/query/kernel",
-        "inner": "transformer/layer_0/intermediate/kernel",
-    }
-    missing = [name for name in wanted.values() if name not in variables]
-    if missing:
-        raise EncoderError(
-            f"SavedModel {directory} has no variable {', '.join(missing)}: not a BERT "
-            "encoder of the Model Garden's (on TF Hub, version 3 or later)"
-        )
-    shapes = {key: variables[name].shape for key, name in wanted.items()}
-    words, hidden = shapes["words"]
-    config = {
-        "vocab_size": words,
-        "hidden_size": hidden,
-        "num_hidden_layers": len(layers),
-        "num_attention_heads": shapes["query"][1],
-        "intermediate_size": shapes["inner"][1],
-        "max_position_embeddings": shapes["positions"][0],
-        "type_vocab_size": shapes["types"][0],
-        **_activation(directory),
-    }
-    return loaded, config
+    return loaded, {**_sizes(directory, shapes), **_activation(directory)}
 
 
 def restore(model: networks.BertEncoder, loaded: Any, directory: str) -> list[str]:
@@ -169,6 +142,35 @@ def _variables(directory: str, loaded: Any) -> dict[str, tf.Variable]:
         f"SavedModel {directory} has no variable {_WORD_EMBEDDINGS}: not a BERT "
         "encoder of the Model Garden's; a preprocessor is given with --preprocessor"
     )
+
+
+def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
+    """Derives a configuration's sizes from the shapes of the variables."""
+    wanted = (
+        _WORD_EMBEDDINGS,
+        "position_embedding/embeddings",
+        "type_embeddings/embeddings",
+        "transformer/layer_0/self_attention/query/kernel",
+        "transformer/layer_0/intermediate/kernel",
+    )
+    missing = [name for name in wanted if name not in shapes]
+    if missing:
+        raise EncoderError(
+            f"SavedModel {directory} has no variable {', '.join(missing)}: not a BERT "
+            "encoder of the Model Garden's (on TF Hub, version 3 or later)"
+        )
+    words, positions, types, query, inner = (shapes[name] for name in wanted)
+    names = "\n".join(shapes)
+    layers = set(re.findall(r"^transformer/layer_\d+/", names, re.MULTILINE))
+    return {
+        "vocab_size": words[0],
+        "hidden_size": words[1],
+        "num_hidden_layers": len(layers),
+        "num_attention_heads": query[1],
+        "intermediate_size": inner[1],
+        "max_position_embeddings": positions[0],
+        "type_vocab_size": types[0],
+    }
 
 
 def _activation(directory: str) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
-from official.nlp.modeling import networks
+from official.nlp.modeling import layers, models, networks
 
 from modules import encoder as encoder_lib
 from tests import tiny
@@ -65,6 +66,40 @@ def test_each_layout_restores_every_variable(
     encoder_lib.check_tensor_names(encoder_lib.open_encoder(str(directory)))
     _, model, found = sources.stored(directory)
     assert found == left_out
+    sources.assert_same_weights(model, pretrainer.encoder_network)
+
+
+def test_pooler_that_a_next_sentence_head_trained_is_taken(tmp_path):
+    """As the Model Garden's own uncased BERT-base, pre-trained with such a head."""
+    bias = {"pooler.dense.bias": np.zeros(16, np.float32)}
+    _, encoder, _ = sources.stored(tiny.write_encoder(tmp_path / "source", **bias))
+    head = layers.ClassificationHead(inner_dim=16, num_classes=2, name="next_sentence")
+    pretrainer = models.BertPretrainerV2(encoder, classification_heads=[head])
+    pretrainer(pretrainer.inputs)
+    head.dense.bias.assign(np.arange(16))
+    checkpoint = tf.train.Checkpoint(model=pretrainer, **pretrainer.checkpoint_items)
+    directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint)
+    _, model, left_out = sources.stored(directory)
+    found, expected = model.pooler_layer.get_weights(), head.dense.get_weights()
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+    names = [name for name in left_out if "masked_lm" not in name]
+    assert names == [
+        f"model/classification_heads/0/out_proj/{part}" for part in ("bias", "kernel")
+    ]
+
+
+def test_names_that_older_layers_gave_their_parts_are_known(tmp_path, pretrainer):
+    encoder = sources.stored(tiny.write_encoder(tmp_path / "source"))[1]
+    for layer in encoder.transformer_layers:
+        # What the released BERT-base was written with; its keys have this name.
+        layer._attention_output_dense = layer._attention_layer._output_dense
+    checkpoint = tf.train.Checkpoint(encoder=encoder)
+    directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint)
+    keys = dict(tf.train.list_variables(str(directory / "bert_model.ckpt")))
+    assert any("/_attention_output_dense/kernel/" in key for key in keys)
+    _, model, left_out = sources.stored(directory)
+    assert left_out == []
     sources.assert_same_weights(model, pretrainer.encoder_network)
 
 
