@@ -18,6 +18,7 @@ from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
 
 if TYPE_CHECKING:
+    from modules.encoder import EncoderDirectory
     from modules.encoder.conversion import ImportedEncoder
 
 PACKAGE_PREFIX = "package:"
@@ -77,7 +78,7 @@ def resolve_encoder(
             directory = _import_once(directory, paths, report)
         encoder = encoder_lib.open_encoder(directory)
         _check_vocabulary(encoder.vocab_file)
-        # To check a checkpoint's names, a model is built.
+        # To check a checkpoint's names, a small model is built.
         environment.keep_autograph_out_of_keras()
         encoder_lib.check_tensor_names(encoder)
         files = [encoder.path(name) for name in encoder.fingerprinted_files]
@@ -87,12 +88,7 @@ def resolve_encoder(
             fingerprint=fingerprint.of_files(files),
             vocab_fingerprint=fingerprint.of_files([encoder.vocab_file]),
         )
-    length = config.preprocessing.max_seq_length
-    if length > encoder.max_seq_length:
-        raise UsageError(
-            f"preprocessing.max_seq_length is {length}; the encoder {directory} allows "
-            f"8 to {encoder.max_seq_length}"
-        )
+    _check_length(config.preprocessing.max_seq_length, encoder)
     return resolved
 
 
@@ -227,6 +223,14 @@ def _usage_errors(setting: str, source: str) -> Iterator[None]:
             f"{setting} {source} cannot be read: {str(error)[:200]}. Without a network "
             "or credentials for it, give a local copy with --encoder DIR"
         ) from error
+
+
+def _check_length(length: int, encoder: EncoderDirectory) -> None:
+    if length > encoder.max_seq_length:
+        raise UsageError(
+            f"preprocessing.max_seq_length is {length}; the encoder "
+            f"{encoder.directory} allows 8 to {encoder.max_seq_length}"
+        )
 
 
 def _check_vocabulary(path: str) -> None:

@@ -156,6 +156,14 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     return EncoderDirectory(directory, config_file, config, names)
 
 
+def list_files(directory: str) -> list[str]:
+    """Returns the names of what is in a directory, none if there is no such one."""
+    # Not a glob: its special characters are allowed in a directory's name.
+    if not tf.io.gfile.isdir(directory):
+        return []
+    return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+
+
 def find_config(directory: str) -> str | None:
     """Returns the name of a directory's configuration file, which tells its format."""
     for name in (MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG):
@@ -237,24 +245,29 @@ def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
 
 def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:
     """Finds `bert_model.ckpt`, or the `bert_model.ckpt-1` of `Checkpoint.save`."""
-    path = os.path.join(directory, MODEL_GARDEN_WEIGHTS)
-    if tf.io.gfile.exists(f"{path}.index"):
+    present = set(list_files(directory))
+    if f"{MODEL_GARDEN_WEIGHTS}.index" in present:
         found = [MODEL_GARDEN_WEIGHTS]
     else:
-        indices = map(os.path.basename, tf.io.gfile.glob(f"{path}-*.index"))
-        found = sorted(name.removesuffix(".index") for name in indices)
+        pattern = rf"{re.escape(MODEL_GARDEN_WEIGHTS)}-\d+\.index"
+        indices = sorted(name for name in present if re.fullmatch(pattern, name))
+        found = [name.removesuffix(".index") for name in indices]
+    if any(character in directory for character in "*?["):
+        raise EncoderError(
+            f"encoder {directory}: TensorFlow reads *, ? and [ in a checkpoint's path "
+            "as a pattern; name the directory without them"
+        )
     if len(found) != 1:
         several = f", but {', '.join(found)}: leave one" if found else ""
         raise EncoderError(
             f"encoder {directory} has no {MODEL_GARDEN_WEIGHTS}.index{several}"
         )
     prefix = f"{found[0]}.data-"
-    pattern = os.path.join(directory, f"{prefix}*")
-    names = {os.path.basename(name) for name in tf.io.gfile.glob(pattern)}
-    counts = {match[1] for name in names if (match := re.search(r"-of-(\d+)$", name))}
-    shards = int(max(counts, default="1"))
+    pattern = rf"{re.escape(prefix)}\d+-of-(\d+)"
+    matches = [re.fullmatch(pattern, name) for name in present]
+    shards = max((int(match[1]) for match in matches if match), default=1)
     wanted = [f"{prefix}{index:05d}-of-{shards:05d}" for index in range(shards)]
-    _require(directory, wanted, names)
+    _require(directory, wanted, present)
     return found[0], tuple(wanted)
 
 

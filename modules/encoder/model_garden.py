@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectG
 
 from modules.encoder.accounting import Shape, check_tensors
 from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.model import build_encoder
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -23,14 +25,26 @@ _LAYOUTS = (("encoder",), ("model", "encoder_network"), ("model",))
 # the trained one here (`copy_pooler_dense_to_encoder` of the TF Hub exporter).
 _HEAD_POOLER = "next_sentence.pooler_dense"
 _HEAD_POOLER_KEYS = f"{_HEAD_POOLER.replace('.', '..')}/"  # as keys escape it
+# Each another, and so is 15 // 3, so that a shape tells which sizes it is made of.
+_SKELETON_SIZES = {
+    "vocab_size": 11,
+    "hidden_size": 15,
+    "num_attention_heads": 3,
+    "intermediate_size": 17,
+    "max_position_embeddings": 19,
+    "type_vocab_size": 23,
+}
 
 
-def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
+def check(
+    encoder: EncoderDirectory, model: networks.BertEncoder | None = None
+) -> list[str]:
     """Compares a checkpoint's tensors with the encoder's variables.
 
     Args:
-      model: The encoder that the directory describes; only its structure is read.
       encoder: A Model Garden checkpoint's directory.
+      model: The encoder that it describes, whose structure is read; None builds a
+        small one of the same structure, for a large one takes seconds and memory.
 
     Returns:
       Names of the tensors that are no part of the encoder and are left out.
@@ -41,7 +55,13 @@ def check(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
     """
     graph, shapes = _read(encoder)
     _, root = _find_encoder(encoder.checkpoint_path, graph)
-    expected = {v.name.removesuffix(":0"): _shape(v) for v in model.variables}
+    sizes: dict[int, int] = {}
+    if model is None:
+        model, sizes = _skeleton(encoder)
+    expected = {
+        variable.name.removesuffix(":0"): tuple(sizes.get(n, n) for n in variable.shape)
+        for variable in model.variables
+    }
     names = _match(graph, root, model)
     found: dict[str, Shape] = {}
     inside = set()
@@ -75,7 +95,7 @@ def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]
       EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
         or of another shape.
     """
-    left_out = check(model, encoder)
+    left_out = check(encoder, model)
     graph, shapes = _read(encoder)
     layout, _ = _find_encoder(encoder.checkpoint_path, graph)
     _restore_at(encoder, layout, model)
@@ -87,6 +107,21 @@ def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]
     if left_out:
         logging.info("Left out of %s: %s", encoder.directory, ", ".join(left_out))
     return left_out
+
+
+def _skeleton(
+    encoder: EncoderDirectory,
+) -> tuple[networks.BertEncoder, dict[int, int]]:
+    """Builds an encoder with the layers of another, and sizes that stand for its."""
+    hidden, heads = (
+        encoder.config[key] for key in ("hidden_size", "num_attention_heads")
+    )
+    config = {**encoder.config, **_SKELETON_SIZES}
+    sizes = {size: encoder.config[key] for key, size in _SKELETON_SIZES.items()}
+    per_head = config["hidden_size"] // config["num_attention_heads"]
+    sizes[per_head] = hidden // heads
+    small = dataclasses.replace(encoder, config=config)
+    return build_encoder(small, dropout=0.0), sizes
 
 
 def _restore_at(
@@ -179,7 +214,3 @@ def _match(
     return {
         node: names[id(matched[node])] for node in matched if id(matched[node]) in names
     }
-
-
-def _shape(variable: tf.Variable) -> Shape:
-    return tuple(variable.shape.as_list())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
 from absl import logging
 from official.nlp.modeling import networks
 
 from modules.encoder import hugging_face, model_garden
 from modules.encoder.directory import EncoderDirectory
-from modules.encoder.model import build_encoder
 
 
 def check_tensor_names(encoder: EncoderDirectory) -> None:
@@ -21,12 +19,8 @@ def check_tensor_names(encoder: EncoderDirectory) -> None:
       EncoderError: The weights cannot be read, or a tensor is missing, unexpected, or
         of another shape.
     """
-    if not encoder.is_model_garden:
-        hugging_face.check(encoder)
-        return
-    with tf.Graph().as_default():  # its variables take no memory
-        model = build_encoder(encoder, dropout=0.0)
-        model_garden.check(model, encoder)
+    source = model_garden if encoder.is_model_garden else hugging_face
+    source.check(encoder)
 
 
 def restore_encoder(model: networks.BertEncoder, encoder: EncoderDirectory) -> None:

@@ -13,12 +13,16 @@ from official.nlp.modeling import networks
 from tensorflow.core.protobuf import saved_model_pb2
 
 from modules.encoder.accounting import Shape, check_tensors
-from modules.encoder.directory import APPROXIMATE_GELU_KEY, EncoderError
+from modules.encoder.directory import (
+    APPROXIMATE_GELU_KEY,
+    VOCAB_FILE,
+    EncoderError,
+    list_files,
+)
 
 GRAPH_FILE = "saved_model.pb"
-_VARIABLES = "variables/variables.data-*"
+_DATA_PREFIX = "variables.data-"
 # Where its vocabulary may be, the encoder's own assets first.
-_VOCABULARIES = ("assets/vocab.txt", "vocab.txt", "assets/*.txt")
 _PREPROCESSORS = ("", "preprocess", "preprocessor")
 _WORD_EMBEDDINGS = "word_embeddings/embeddings"
 # Largest difference of the outputs, over rounding in another order of operations.
@@ -32,7 +36,9 @@ def is_saved_model(directory: str) -> bool:
 
 def weights_files(directory: str) -> list[str]:
     """Returns the paths of the files with a SavedModel's variables."""
-    return sorted(tf.io.gfile.glob(os.path.join(directory, _VARIABLES)))
+    variables = os.path.join(directory, "variables")
+    names = list_files(variables)
+    return [os.path.join(variables, n) for n in names if n.startswith(_DATA_PREFIX)]
 
 
 def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
@@ -51,12 +57,14 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
     """
     places = [os.path.join(directory, name) for name in _PREPROCESSORS]
     for place in [preprocessor] if preprocessor else places:
-        for pattern in _VOCABULARIES:
-            found = tf.io.gfile.glob(os.path.join(place, pattern))
-            if len(found) == 1:
-                return found[0]
-            if found:
-                raise EncoderError(f"{place} has several vocabularies: {sorted(found)}")
+        assets = os.path.join(place, "assets")
+        texts = [name for name in list_files(assets) if name.endswith(".txt")]
+        if VOCAB_FILE in texts:
+            texts = [VOCAB_FILE]
+        if len(texts) > 1:
+            raise EncoderError(f"{assets} has several texts: {', '.join(texts)}")
+        if texts:
+            return os.path.join(assets, texts[0])
     raise EncoderError(
         f"{preprocessor or directory} has no vocabulary (assets/vocab.txt); name the "
         "encoder's preprocessor: python -m pipeline import-encoder SOURCE DEST "

@@ -24,6 +24,17 @@ def convert(source, destination):
     return conversion.convert(str(source), str(destination))
 
 
+def test_path_that_tensorflow_would_take_for_a_pattern(tmp_path):
+    source = tiny.write_encoder(tmp_path / "encoder [1]*")
+    convert(source, tmp_path / "imported")
+    _, expected, _ = sources.stored(source)
+    _, found, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_weights(found, expected)
+    (tmp_path / "imported").rename(tmp_path / "imported [1]")
+    with pytest.raises(EncoderError, match="name the directory without them"):
+        encoder_lib.open_encoder(str(tmp_path / "imported [1]"))
+
+
 def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     imported = convert(source, tmp_path / "imported")
