@@ -69,7 +69,11 @@ def main() -> None:
 @main.command()
 @_CONFIG_OPTION
 @click.option("--data", metavar="DIR", help="TSV or TFRecord splits, or tfds:NAME.")
-@click.option("--encoder", metavar="DIR", help="Pre-trained encoder.")
+@click.option(
+    "--encoder",
+    metavar="DIR",
+    help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
+)
 @click.option("--output", metavar="DIR", help="Where everything is written.")
 @_SET_OPTION
 def run(
@@ -122,6 +126,28 @@ def prepare_data(
     from pipeline import data
 
     data.prepare(source, destination, task, click.echo)
+
+
+@main.command("import-encoder")
+@click.argument("source")
+@click.argument("destination", metavar="DEST")
+@click.option(
+    "--preprocessor",
+    metavar="HANDLE_OR_DIR",
+    help="The preprocessor of a TF Hub or Kaggle encoder, for its vocabulary.",
+)
+def import_encoder(source: str, destination: str, preprocessor: str | None) -> None:
+    """Write the encoder SOURCE as a Model Garden checkpoint to DEST, a new directory.
+
+    SOURCE is a Model Garden checkpoint, a Hugging Face folder or a SavedModel: a
+    directory (local or gs://), package:NAME/PATH, or a TF Hub or Kaggle handle.
+    """
+    environment.silence_start_up()
+    from pipeline import encoder_source
+
+    imported = encoder_source.import_encoder(source, destination, preprocessor)
+    for line in encoder_source.describe(imported):
+        click.echo(line)
 
 
 @main.command()

@@ -39,9 +39,11 @@ class EncoderConfig(Settings):
     """Where the pre-trained encoder comes from.
 
     Attributes:
-      source: A directory (local or `gs://`), or `package:NAME/PATH` for one that
-        an installed package carries.
-      sha256: The SHA-256 of the weights file, checked before use.
+      source: A directory (local or `gs://`), `package:NAME/PATH` for one that an
+        installed package carries, or the handle of a SavedModel on TF Hub or Kaggle.
+        It holds a Model Garden checkpoint, a Hugging Face folder or a SavedModel.
+      sha256: The SHA-256 of the weights file, checked before use. Of weights in
+        several files, the one over all their names and contents.
     """
 
     source: str

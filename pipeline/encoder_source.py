@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
-import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from modules import environment
 from pipeline import fingerprint
 from pipeline.config import Config
 from pipeline.errors import UsageError
+from pipeline.paths import OutputPaths
+
+if TYPE_CHECKING:
+    from modules.encoder import EncoderDirectory
+    from modules.encoder.conversion import ImportedEncoder
 
 PACKAGE_PREFIX = "package:"
+_HANDLE_PREFIXES = ("https://", "http://")
+_SETTING = "encoder.source"
+_NAMES_SHOWN = 12
+
+Report = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,71 +46,211 @@ class ResolvedEncoder:
     vocab_fingerprint: str
 
 
-def resolve_encoder(config: Config) -> ResolvedEncoder:
+def resolve_encoder(
+    config: Config,
+    paths: OutputPaths | None = None,
+    report: Report = lambda _: None,
+) -> ResolvedEncoder:
     """Finds and checks the encoder of a configuration.
 
     Args:
       config: Its `encoder` names the source.
+      paths: Where an encoder is written that must be imported first (a SavedModel, a
+        folder without a `vocab.txt`). What was imported of the same source before is
+        used again. None takes the configuration's own.
+      report: Called with what a person would want to know.
 
     Raises:
       UsageError: The source cannot be read, is not a BERT, has other weights than
         `encoder.sha256` says, or is too short for `preprocessing.max_seq_length`.
     """
-    import tensorflow as tf
-
     from modules import encoder as encoder_lib
+    from modules.encoder import conversion
 
-    directory = _directory(config.encoder.source)
-    try:
-        encoder = encoder_lib.open_encoder(directory)
-        encoder_lib.check_tensor_names(encoder)
-    except encoder_lib.EncoderError as error:
-        raise UsageError(str(error)) from error
-    except tf.errors.OpError as error:
-        raise UsageError(
-            f"encoder.source {config.encoder.source} cannot be read: "
-            f"{str(error)[:200]}. Without a network or credentials for it, give a "
-            "local copy with --encoder DIR"
-        ) from error
-    length = config.preprocessing.max_seq_length
-    if length > encoder.max_seq_length:
-        raise UsageError(
-            f"preprocessing.max_seq_length is {length}; the encoder {directory} allows "
-            f"8 to {encoder.max_seq_length}"
+    source = config.encoder.source
+    with _usage_errors(_SETTING, source):
+        directory = locate(source, _SETTING)
+        _check_weights(
+            conversion.source_files(directory).weights, config.encoder.sha256
         )
-    _check_weights(encoder.weights_file, config.encoder.sha256)
-    files = [encoder.path(name) for name in encoder.fingerprinted_files]
-    return ResolvedEncoder(
-        directory=directory,
-        vocab_file=encoder.vocab_file,
-        fingerprint=fingerprint.of_files(files),
-        vocab_fingerprint=fingerprint.of_files([encoder.vocab_file]),
-    )
+        if conversion.needs_import(directory):
+            paths = paths or OutputPaths.of(config)
+            directory = _import_once(directory, paths, report)
+        encoder = encoder_lib.open_encoder(directory)
+        _check_vocabulary(encoder.vocab_file)
+        # To check a checkpoint's names, a small model is built.
+        environment.keep_autograph_out_of_keras()
+        encoder_lib.check_tensor_names(encoder)
+        files = [encoder.path(name) for name in encoder.fingerprinted_files]
+        resolved = ResolvedEncoder(
+            directory=directory,
+            vocab_file=encoder.vocab_file,
+            fingerprint=fingerprint.of_files(files),
+            vocab_fingerprint=fingerprint.of_files([encoder.vocab_file]),
+        )
+    _check_length(config.preprocessing.max_seq_length, encoder)
+    return resolved
 
 
-def _directory(source: str) -> str:
+def import_encoder(
+    source: str, destination: str | Path, preprocessor: str | None = None
+) -> ImportedEncoder:
+    """Writes any encoder as a Model Garden checkpoint.
+
+    Args:
+      source: What `encoder.source` may be.
+      destination: A local directory that does not exist yet; it appears when it is
+        whole.
+      preprocessor: The preprocessor of a TF Hub or Kaggle encoder, for its vocabulary:
+        a handle or a directory.
+
+    Raises:
+      UsageError: The source cannot be read or is not a BERT, or the destination exists.
+    """
+    from modules.encoder import conversion
+
+    target = Path(destination)
+    if "://" in str(destination):
+        raise UsageError(f"{destination} is remote; name a local directory")
+    if target.exists():
+        raise UsageError(f"{destination} exists; name a new directory")
+    environment.keep_autograph_out_of_keras()
+    incomplete = target.with_name(f".{target.name}.incomplete")
+    shutil.rmtree(incomplete, ignore_errors=True)
+    try:
+        with _usage_errors("SOURCE", source):
+            directory = locate(source, "SOURCE")
+            if preprocessor is not None:
+                preprocessor = locate(preprocessor, "--preprocessor")
+            incomplete.mkdir(parents=True)
+            imported = conversion.convert(directory, str(incomplete), preprocessor)
+        incomplete.rename(target)
+    finally:
+        shutil.rmtree(incomplete, ignore_errors=True)
+    encoder = dataclasses.replace(imported.encoder, directory=str(target))
+    return dataclasses.replace(imported, encoder=encoder)
+
+
+def describe(imported: ImportedEncoder) -> list[str]:
+    """Returns what a person would want to know of an import, a line each."""
+    from modules import preprocessing
+
+    encoder, config = imported.encoder, imported.encoder.config
+    case = "cased" if preprocessing.is_cased(encoder.vocab_file) else "uncased"
+    lines = [
+        f"{config['num_hidden_layers']} layers x {config['hidden_size']}, "
+        f"{config['num_attention_heads']} heads, {imported.parameters:,} parameters, "
+        f"{config['vocab_size']:,} tokens ({case})"
+    ]
+    if imported.left_out:
+        names, more = imported.left_out[:_NAMES_SHOWN], imported.left_out[_NAMES_SHOWN:]
+        rest = f" and {len(more)} more" if more else ""
+        lines.append(f"left out, no part of the encoder: {', '.join(names)}{rest}")
+    return [*lines, f"written to {encoder.directory}"]
+
+
+def locate(source: str, setting: str) -> str:
+    """Returns the directory that a source names; a handle is downloaded once.
+
+    Args:
+      source: A directory (local or remote), `package:NAME/PATH`, or the handle of a
+        SavedModel on TF Hub or Kaggle.
+      setting: What it was given with, for the message.
+
+    Raises:
+      UsageError: There is no such package or directory, or no way to the handle.
+    """
     if source.startswith(PACKAGE_PREFIX):
         package, _, path = source.removeprefix(PACKAGE_PREFIX).partition("/")
         # Found, not imported: all we want of the package is its files.
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
             raise UsageError(
-                f"encoder.source {source}: the package {package} is not installed; "
+                f"{setting} {source}: the package {package} is not installed; "
                 "run `make install`, or give a directory with --encoder DIR"
             )
         return str(Path(spec.submodule_search_locations[0]) / path)
+    if source.startswith(_HANDLE_PREFIXES):
+        return _download(source, setting)
     if "://" not in source and not Path(source).is_dir():
-        raise UsageError(f"encoder.source {source} is not a directory")
+        raise UsageError(f"{setting} {source} is not a directory")
     return source
 
 
-def _check_weights(path: str, expected: str | None) -> None:
+def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
+    """Returns where a source was imported to, now or by an earlier run."""
+    from modules.encoder import conversion
+
+    key = fingerprint.of_text(
+        fingerprint.of_files(conversion.source_files(source).all),
+        fingerprint.of_code(conversion.__name__),
+    )
+    destination = paths.encoder(key[:16])
+    if not destination.exists():
+        report(f"importing the encoder {source} to {destination}")
+        import_encoder(source, destination)
+    return str(destination)
+
+
+def _download(handle: str, setting: str) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # its use of pkg_resources
+        import tensorflow_hub as hub
+
+    try:
+        return hub.resolve(handle)
+    except Exception as error:  # whatever the network's many layers raise
+        raise UsageError(
+            f"{setting} {handle} cannot be downloaded ({type(error).__name__}: "
+            f"{str(error)[:200]}). Without a network, give a local copy of the "
+            "SavedModel with --encoder DIR, or import-encoder DIR"
+        ) from error
+
+
+@contextlib.contextmanager
+def _usage_errors(setting: str, source: str) -> Iterator[None]:
+    """Turns what is wrong with a source into an error that a user can mend."""
+    import tensorflow as tf
+
+    from modules import encoder as encoder_lib
+
+    try:
+        yield
+    except encoder_lib.EncoderError as error:
+        raise UsageError(str(error)) from error
+    except tf.errors.OpError as error:
+        raise UsageError(
+            f"{setting} {source} cannot be read: {str(error)[:200]}. Without a network "
+            "or credentials for it, give a local copy with --encoder DIR"
+        ) from error
+
+
+def _check_length(length: int, encoder: EncoderDirectory) -> None:
+    if length > encoder.max_seq_length:
+        raise UsageError(
+            f"preprocessing.max_seq_length is {length}; the encoder "
+            f"{encoder.directory} allows 8 to {encoder.max_seq_length}"
+        )
+
+
+def _check_vocabulary(path: str) -> None:
+    from modules import preprocessing
+
+    try:
+        preprocessing.special_token_ids(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _check_weights(paths: list[str], expected: str | None) -> None:
     if expected is None:
         return
-    found = fingerprint.of_file(path)
+    # Several files have one hash, over the names and contents of all.
+    one = len(paths) == 1
+    found = fingerprint.of_file(paths[0]) if one else fingerprint.of_files(paths)
     if found != expected:
         raise UsageError(
-            f"{path} has SHA-256 {found}, encoder.sha256 is {expected}: these are "
-            "other weights than the recipe's; install them again, or change the "
-            f"setting if {os.path.basename(path)} is what you want"
+            f"{', '.join(paths)} has SHA-256 {found}, encoder.sha256 is {expected}: "
+            "these are other weights than the recipe's; install them again, or change "
+            "the setting if they are what you want"
         )

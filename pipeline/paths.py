@@ -49,6 +49,10 @@ class OutputPaths:
         """TFRecords that were made of text, by the text's fingerprint."""
         return self.root / "examples" / fingerprint
 
+    def encoder(self, fingerprint: str) -> Path:
+        """An encoder that was imported, by the fingerprint of its source."""
+        return self.root / "encoders" / fingerprint
+
     def schema(self, fingerprint: str) -> Path:
         """The enforced schema; a path of its own lets the cache see an edit."""
         return self.root / "schema" / fingerprint / "schema.pbtxt"

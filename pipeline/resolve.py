@@ -42,7 +42,7 @@ def resolve_inputs(
     """
     from pipeline import schema
 
-    encoder = encoder_source.resolve_encoder(config)
+    encoder = encoder_source.resolve_encoder(config, paths, report)
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = data.resolve_examples(config.data_source, config.task, paths, report)
     if config.evaluator.split not in examples.patterns:

@@ -1,10 +1,12 @@
 """The command line: what it refuses, and with which status."""
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from pipeline.cli import main
 from tests import tiny, toy_models
+from tests.modules.encoder import sources
 
 
 @pytest.fixture
@@ -33,6 +35,9 @@ def invoke():
             "--input FILE and --output FILE go together",
         ),
         (["prepare-data", "absent", "records"], "absent is not a directory"),
+        (["import-encoder", "absent", "new"], "SOURCE absent is not a directory"),
+        (["import-encoder", "package:no_such", "new"], "no_such is not installed"),
+        (["import-encoder", ".", "new"], "has neither bert_config.json"),
     ],
 )
 def test_bad_usage_exits_2_and_says_what_to_do(invoke, arguments, message):
@@ -67,3 +72,35 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     result = invoke("predict", "--model", model, "--pair", "a", "b")
     assert result.exit_code == 2
     assert "the model takes single texts (sentence)" in result.output
+
+
+def test_import_encoder_writes_a_checkpoint_and_says_what_it_is(invoke, tmp_path):
+    heads = {"cls.predictions.bias": np.zeros(3, np.float32)}
+    source = tiny.write_encoder(tmp_path / "encoder", **heads)
+    result = invoke("import-encoder", source, tmp_path / "imported")
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        "2 layers x 16, 2 heads, 6,304 parameters, 31 tokens (uncased)",
+        "left out, no part of the encoder: cls.predictions.bias",
+        f"written to {tmp_path / 'imported'}",
+    ]
+    assert (tmp_path / "imported" / "bert_model.ckpt.index").is_file()
+    again = invoke("import-encoder", source, tmp_path / "imported")
+    assert again.exit_code == 2
+    assert "exists; name a new directory" in again.output.replace("\n", " ")
+
+
+def test_import_encoder_takes_the_vocabulary_of_a_preprocessor(invoke, tmp_path):
+    source = sources.write_saved_model(tmp_path / "hub")
+    (source / "assets" / "vocab.txt").unlink()
+    preprocessor = sources.write_preprocessor(tmp_path / "preprocessor")
+    result = invoke("import-encoder", source, tmp_path / "imported")
+    assert result.exit_code == 2
+    assert "--preprocessor HANDLE_OR_DIR" in result.output
+    result = invoke(
+        "import-encoder",
+        *(source, tmp_path / "imported", "--preprocessor", preprocessor),
+    )
+    assert result.exit_code == 0
+    words = (tmp_path / "imported" / "vocab.txt").read_text().splitlines()
+    assert words == tiny.VOCAB

@@ -1,0 +1,18 @@
+"""The pre-trained encoder: its directory's files, its model, its weights.
+
+What turns other sources into such a directory is `modules.encoder.conversion`. It is
+not imported here, so that an edit in it does not train a model anew.
+"""
+
+from modules.encoder.directory import EncoderDirectory, EncoderError, open_encoder
+from modules.encoder.model import build_encoder
+from modules.encoder.restoring import check_tensor_names, restore_encoder
+
+__all__ = [
+    "EncoderDirectory",
+    "EncoderError",
+    "build_encoder",
+    "check_tensor_names",
+    "open_encoder",
+    "restore_encoder",
+]

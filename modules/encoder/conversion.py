@@ -1,0 +1,218 @@
+"""Any encoder as a Model Garden checkpoint: `bert_config.json`, vocabulary, weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from official.nlp.modeling import networks
+
+from modules.encoder import directory as files
+from modules.encoder import restoring, saved_model
+from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.model import LAYER_NORM_EPSILON, build_encoder
+
+TOKENIZER_FILE = "tokenizer.json"
+_SUBWORD_PREFIX = "##"
+
+# A source's description, its encoder, its vocabulary's file, and what was left out.
+_Loaded = tuple[EncoderDirectory, networks.BertEncoder, str, list[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportedEncoder:
+    """What an import wrote.
+
+    Attributes:
+      encoder: The directory.
+      parameters: Number of the encoder's parameters.
+      left_out: Names of the source's tensors that are no part of an encoder.
+    """
+
+    encoder: EncoderDirectory
+    parameters: int
+    left_out: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFiles:
+    """The files of a source, by path.
+
+    Attributes:
+      all: Those whose content tells this source from others.
+      weights: Those with the tensors.
+    """
+
+    all: list[str]
+    weights: list[str]
+
+
+def needs_import(source: str) -> bool:
+    """Tells whether a run must import a source first, for it is no encoder directory.
+
+    Args:
+      source: A directory, local or remote.
+
+    Returns:
+      True for a SavedModel, and for a Hugging Face folder whose vocabulary is in
+      `tokenizer.json` alone.
+    """
+    if _is_saved_model(source):
+        return True
+    return not _exists(source, files.VOCAB_FILE) and _exists(source, TOKENIZER_FILE)
+
+
+def source_files(source: str) -> SourceFiles:
+    """Returns the files of a source.
+
+    Args:
+      source: A directory, local or remote.
+
+    Raises:
+      EncoderError: One is missing, or it is no source.
+    """
+    if _is_saved_model(source):
+        graph = os.path.join(source, saved_model.GRAPH_FILE)
+        vocabulary = saved_model.find_vocabulary(source)
+        weights = saved_model.weights_files(source)
+        return SourceFiles([graph, vocabulary, *weights], weights)
+    encoder = files.open_without_vocabulary(source)
+    config = encoder.path(encoder.config_file)
+    weights = encoder.weights_files
+    return SourceFiles([config, _vocabulary_file(encoder), *weights], weights)
+
+
+def convert(
+    source: str, destination: str, preprocessor: str | None = None
+) -> ImportedEncoder:
+    """Writes an encoder as a Model Garden checkpoint.
+
+    Args:
+      source: A Model Garden checkpoint, a Hugging Face folder or a SavedModel, local or
+        remote.
+      destination: An existing, empty directory.
+      preprocessor: Directory of a SavedModel's preprocessor, for its vocabulary.
+
+    Raises:
+      EncoderError: A file is missing or cannot be read; a tensor is missing,
+        unexpected, or of another shape; the vocabulary is not the encoder's.
+    """
+    load = _load_saved_model if _is_saved_model(source) else _load_directory
+    encoder, model, vocabulary, left_out = load(source, preprocessor)
+    words = _read_vocabulary(vocabulary)
+    files.check_vocab_size(vocabulary, len(words), encoder.config)
+    config = json.dumps(_portable_config(encoder), indent=2)
+    _write(destination, files.MODEL_GARDEN_CONFIG, f"{config}\n")
+    _write(destination, files.VOCAB_FILE, "".join(f"{word}\n" for word in words))
+    path = os.path.join(destination, files.MODEL_GARDEN_WEIGHTS)
+    tf.train.Checkpoint(encoder=model).write(path)
+    written = files.open_encoder(destination)
+    restoring.check_tensor_names(written)
+    parameters = sum(int(np.prod(v.shape)) for v in model.variables)
+    return ImportedEncoder(written, parameters, left_out)
+
+
+def read_tokenizer(path: str) -> list[str]:
+    """Reads the vocabulary of a `tokenizer.json`.
+
+    Args:
+      path: A file of Hugging Face's tokenizers library.
+
+    Returns:
+      The tokens in the order of their ids.
+
+    Raises:
+      EncoderError: It is no WordPiece as BERT's, or its ids have gaps.
+    """
+    tokenizer = files.read_json(path)
+    model = tokenizer.get("model") or {}
+    kind = model.get("type")
+    if kind != "WordPiece":
+        raise EncoderError(f"{path} is a tokenizer of type {kind}; BERT's is WordPiece")
+    prefix = model.get("continuing_subword_prefix", _SUBWORD_PREFIX)
+    if prefix != _SUBWORD_PREFIX:
+        raise EncoderError(
+            f"{path} continues words with {prefix!r}, BERT with {_SUBWORD_PREFIX!r}"
+        )
+    added = tokenizer.get("added_tokens", [])
+    ids = model["vocab"] | {token["content"]: token["id"] for token in added}
+    tokens = {index: token for token, index in ids.items()}
+    gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
+    if gaps:
+        raise EncoderError(f"{path} has {len(gaps)} ids without a token, as {gaps[0]}")
+    return [tokens[index] for index in range(len(tokens))]
+
+
+def _load_saved_model(source: str, preprocessor: str | None) -> _Loaded:
+    vocabulary = saved_model.find_vocabulary(source, preprocessor)
+    loaded, config = saved_model.load(source)
+    encoder = EncoderDirectory(source, files.MODEL_GARDEN_CONFIG, config, ())
+    model = build_encoder(encoder, dropout=0.0)
+    return encoder, model, vocabulary, saved_model.restore(model, loaded, source)
+
+
+def _load_directory(source: str, preprocessor: str | None) -> _Loaded:
+    encoder = files.open_without_vocabulary(source)
+    vocabulary = _vocabulary_file(encoder)
+    if preprocessor is not None:
+        raise EncoderError(
+            f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
+            f"vocabulary in {os.path.basename(vocabulary)}"
+        )
+    model = build_encoder(encoder, dropout=0.0)
+    return encoder, model, vocabulary, restoring.load_weights(model, encoder)
+
+
+def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
+    """Returns a configuration that every reader of `bert_config.json` knows.
+
+    Our own key says which "gelu" is meant; others ignore it.
+    """
+    config = encoder.config
+    portable = {key: config[key] for key in files.SIZE_KEYS}
+    portable["hidden_act"] = config.get("hidden_act", "gelu")
+    if portable["hidden_act"].startswith("gelu"):
+        portable["hidden_act"] = "gelu"
+        portable[files.APPROXIMATE_GELU_KEY] = encoder.is_gelu_approximate
+    for key, default in (
+        ("hidden_dropout_prob", 0.1),
+        ("attention_probs_dropout_prob", 0.1),
+        ("initializer_range", 0.02),
+        ("layer_norm_eps", LAYER_NORM_EPSILON),
+    ):
+        portable[key] = config.get(key, default)
+    return portable
+
+
+def _is_saved_model(source: str) -> bool:
+    return files.find_config(source) is None and saved_model.is_saved_model(source)
+
+
+def _vocabulary_file(encoder: EncoderDirectory) -> str:
+    for name in (files.VOCAB_FILE, TOKENIZER_FILE):
+        if _exists(encoder.directory, name):
+            return encoder.path(name)
+    raise EncoderError(
+        f"encoder {encoder.directory} has neither {files.VOCAB_FILE} nor "
+        f"{TOKENIZER_FILE}"
+    )
+
+
+def _read_vocabulary(path: str) -> list[str]:
+    if os.path.basename(path) == TOKENIZER_FILE:
+        return read_tokenizer(path)
+    with tf.io.gfile.GFile(path) as lines:
+        return [line.rstrip("\r\n") for line in lines]
+
+
+def _write(directory: str, name: str, text: str) -> None:
+    with tf.io.gfile.GFile(os.path.join(directory, name), "w") as file:
+        file.write(text)
+
+
+def _exists(directory: str, name: str) -> bool:
+    return tf.io.gfile.exists(os.path.join(directory, name))

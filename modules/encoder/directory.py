@@ -1,0 +1,296 @@
+"""An encoder's directory: which files it has, and what its configuration says.
+
+It holds a configuration, a vocabulary and weights, in one of two formats: a Model
+Garden checkpoint or a Hugging Face folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from typing import Any
+
+import tensorflow as tf
+
+VOCAB_FILE = "vocab.txt"
+MODEL_GARDEN_CONFIG = "bert_config.json"
+MODEL_GARDEN_WEIGHTS = "bert_model.ckpt"
+HUGGING_FACE_CONFIG = "config.json"
+HUGGING_FACE_WEIGHTS = "model.safetensors"
+HUGGING_FACE_INDEX = "model.safetensors.index.json"
+
+# Both formats name these keys alike (google-research/bert, `BertConfig`).
+SIZE_KEYS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+APPROXIMATE_GELU_KEY = "approximate_gelu"
+# What `hidden_act` may be; of "gelu" the format tells which one it is.
+_APPROXIMATE_GELUS = ("gelu_new", "gelu_pytorch_tanh")
+ACTIVATIONS = ("gelu", *_APPROXIMATE_GELUS, "relu")
+# What a configuration may say of these, for the model is BERT as it was published.
+_ARCHITECTURE = {
+    "model_type": "bert",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+}
+
+
+class EncoderError(Exception):
+    """An encoder that is incomplete, is no BERT or does not fit its configuration."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderDirectory:
+    """What an encoder directory holds.
+
+    Attributes:
+      directory: Its path.
+      config_file: Its configuration's file name, which tells the format.
+      config: The configuration.
+      weights_names: Names of the files with the tensors.
+      checkpoint: Name of a Model Garden checkpoint, without the files' suffixes.
+    """
+
+    directory: str
+    config_file: str
+    config: dict[str, Any]
+    weights_names: tuple[str, ...]
+    checkpoint: str = ""
+
+    def path(self, name: str) -> str:
+        """Returns the path of one of its files."""
+        return os.path.join(self.directory, name)
+
+    @property
+    def is_model_garden(self) -> bool:
+        """Whether it is a Model Garden checkpoint, not a Hugging Face folder."""
+        return self.config_file == MODEL_GARDEN_CONFIG
+
+    @property
+    def vocab_file(self) -> str:
+        """Path of the vocabulary, one token a line."""
+        return self.path(VOCAB_FILE)
+
+    @property
+    def checkpoint_path(self) -> str:
+        """Path of a Model Garden checkpoint, as TensorFlow takes it."""
+        return self.path(self.checkpoint)
+
+    @property
+    def weights_files(self) -> list[str]:
+        """Paths of the files with the weights."""
+        return [self.path(name) for name in self.weights_names]
+
+    @property
+    def fingerprinted_files(self) -> list[str]:
+        """Names of the files whose content tells this encoder from others."""
+        # A checkpoint's index holds a checksum of every tensor.
+        index = (f"{self.checkpoint}.index",)
+        weights = index if self.is_model_garden else self.weights_names
+        return [self.config_file, VOCAB_FILE, *weights]
+
+    @property
+    def max_seq_length(self) -> int:
+        """Longest sequence in tokens that has a position embedding."""
+        return int(self.config["max_position_embeddings"])
+
+    @property
+    def is_gelu_approximate(self) -> bool:
+        """Whether "gelu" is its tanh approximation.
+
+        It is in Google's original, from which the Model Garden's checkpoints come, and
+        is not in Hugging Face's BERT. What was imported says which one it has.
+        """
+        if self.config.get("hidden_act") in _APPROXIMATE_GELUS:
+            return True
+        return bool(self.config.get(APPROXIMATE_GELU_KEY, self.is_model_garden))
+
+
+def open_encoder(directory: str) -> EncoderDirectory:
+    """Reads an encoder's configuration and checks that its files are there.
+
+    Args:
+      directory: A Model Garden or Hugging Face directory, local or remote.
+
+    Raises:
+      EncoderError: A file or key is missing, the configuration is not a BERT's, or
+        the vocabulary's size is not the configuration's.
+    """
+    encoder = open_without_vocabulary(directory)
+    if not tf.io.gfile.exists(encoder.vocab_file):
+        raise EncoderError(f"encoder {directory} has no {VOCAB_FILE}")
+    with tf.io.gfile.GFile(encoder.vocab_file) as lines:
+        words = sum(1 for _ in lines)
+    check_vocab_size(encoder.vocab_file, words, encoder.config)
+    return encoder
+
+
+def open_without_vocabulary(directory: str) -> EncoderDirectory:
+    """Does as `open_encoder`, and leaves the vocabulary to the caller.
+
+    Raises:
+      EncoderError: A file or key is missing, or the configuration is not a BERT's.
+    """
+    config_file = find_config(directory)
+    if config_file is None:
+        raise EncoderError(
+            f"encoder {directory} has neither {MODEL_GARDEN_CONFIG} (a Model Garden "
+            f"checkpoint) nor {HUGGING_FACE_CONFIG} (a Hugging Face folder), nor is it "
+            "a SavedModel"
+        )
+    path = os.path.join(directory, config_file)
+    config = read_json(path)
+    check_config(path, config)
+    if config_file == MODEL_GARDEN_CONFIG:
+        checkpoint, names = _model_garden_weights(directory)
+        return EncoderDirectory(directory, config_file, config, names, checkpoint)
+    names = _hugging_face_weights(directory)
+    return EncoderDirectory(directory, config_file, config, names)
+
+
+def list_files(directory: str) -> list[str]:
+    """Returns the names of what is in a directory, none if there is no such one."""
+    # Not a glob: its special characters are allowed in a directory's name.
+    if not tf.io.gfile.isdir(directory):
+        return []
+    return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+
+
+def find_config(directory: str) -> str | None:
+    """Returns the name of a directory's configuration file, which tells its format."""
+    for name in (MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG):
+        if tf.io.gfile.exists(os.path.join(directory, name)):
+            return name
+    return None
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """Reads a JSON file that holds an object.
+
+    Raises:
+      EncoderError: It holds anything else.
+    """
+    with tf.io.gfile.GFile(path) as file:
+        text = file.read()
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise EncoderError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise EncoderError(f"{path} holds a {type(content).__name__}, not an object")
+    return content
+
+
+def check_config(path: str, config: dict[str, Any]) -> None:
+    """Refuses a configuration that is not one of a BERT encoder.
+
+    Args:
+      path: Where it was read, for the message.
+      config: The configuration.
+
+    Raises:
+      EncoderError: A key is missing, or a value is one that BERT cannot have.
+    """
+    for key, allowed in _ARCHITECTURE.items():
+        if config.get(key, allowed) != allowed:
+            raise EncoderError(
+                f"{path} says {key} {config[key]!r}; only {allowed!r} is supported"
+            )
+    missing = [key for key in SIZE_KEYS if key not in config]
+    if missing:
+        raise EncoderError(f"{path} has no {', '.join(missing)}: not a BERT's")
+    for key in SIZE_KEYS:
+        if not isinstance(config[key], int) or config[key] < 1:
+            raise EncoderError(
+                f"{path} says {key} {config[key]!r}; a whole number above 0 is allowed"
+            )
+    hidden, heads = config["hidden_size"], config["num_attention_heads"]
+    if hidden % heads:
+        raise EncoderError(
+            f"{path} says hidden_size {hidden}, which is no multiple of "
+            f"num_attention_heads {heads}"
+        )
+    if config.get("embedding_size") not in (None, hidden):
+        raise EncoderError(
+            f"{path} says embedding_size {config['embedding_size']!r}; only "
+            f"hidden_size ({hidden}) is supported"
+        )
+    if config.get("hidden_act", "gelu") not in ACTIVATIONS:
+        raise EncoderError(
+            f"{path} says hidden_act {config['hidden_act']!r}; supported are "
+            f"{', '.join(ACTIVATIONS)}"
+        )
+
+
+def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
+    """Refuses a vocabulary of another size than the configuration's.
+
+    Raises:
+      EncoderError: Their sizes differ.
+    """
+    if words != config["vocab_size"]:
+        raise EncoderError(
+            f"{path} has {words} tokens, the encoder's vocab_size is "
+            f"{config['vocab_size']}"
+        )
+
+
+def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:
+    """Finds `bert_model.ckpt`, or the `bert_model.ckpt-1` of `Checkpoint.save`."""
+    present = set(list_files(directory))
+    if f"{MODEL_GARDEN_WEIGHTS}.index" in present:
+        found = [MODEL_GARDEN_WEIGHTS]
+    else:
+        pattern = rf"{re.escape(MODEL_GARDEN_WEIGHTS)}-\d+\.index"
+        indices = sorted(name for name in present if re.fullmatch(pattern, name))
+        found = [name.removesuffix(".index") for name in indices]
+    if any(character in directory for character in "*?["):
+        raise EncoderError(
+            f"encoder {directory}: TensorFlow reads *, ? and [ in a checkpoint's path "
+            "as a pattern; name the directory without them"
+        )
+    if len(found) != 1:
+        several = f", but {', '.join(found)}: leave one" if found else ""
+        raise EncoderError(
+            f"encoder {directory} has no {MODEL_GARDEN_WEIGHTS}.index{several}"
+        )
+    prefix = f"{found[0]}.data-"
+    pattern = rf"{re.escape(prefix)}\d+-of-(\d+)"
+    matches = [re.fullmatch(pattern, name) for name in present]
+    shards = max((int(match[1]) for match in matches if match), default=1)
+    wanted = [f"{prefix}{index:05d}-of-{shards:05d}" for index in range(shards)]
+    _require(directory, wanted, present)
+    return found[0], tuple(wanted)
+
+
+def _hugging_face_weights(directory: str) -> tuple[str, ...]:
+    if tf.io.gfile.exists(os.path.join(directory, HUGGING_FACE_WEIGHTS)):
+        return (HUGGING_FACE_WEIGHTS,)
+    index = os.path.join(directory, HUGGING_FACE_INDEX)
+    if not tf.io.gfile.exists(index):
+        raise EncoderError(
+            f"encoder {directory} has neither {HUGGING_FACE_WEIGHTS} nor "
+            f"{HUGGING_FACE_INDEX}; weights in other formats, as pytorch_model.bin, "
+            "must be saved as safetensors first"
+        )
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise EncoderError(f"{index} has no weight_map")
+    names = sorted(set(weight_map.values()))
+    present = {n for n in names if tf.io.gfile.exists(os.path.join(directory, n))}
+    _require(directory, names, present)
+    return tuple(names)
+
+
+def _require(directory: str, names: list[str], present: set[str]) -> None:
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise EncoderError(f"encoder {directory} has no {', '.join(missing)}")

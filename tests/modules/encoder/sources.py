@@ -1,0 +1,172 @@
+"""The tiny encoder as others publish one: sharded, with heads, as a SavedModel."""
+
+import functools
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from official.legacy.bert import configs
+from official.nlp.modeling import models
+from official.nlp.tools import export_tfhub_lib
+from safetensors.numpy import save_file
+
+from modules import encoder as encoder_lib
+from modules.encoder import restoring
+from tests import tiny
+
+_EXPORTS = tempfile.TemporaryDirectory()  # an export takes seconds; one a kind
+
+
+def write_config(directory: Path, **changes: object) -> None:
+    """Changes keys of a folder's configuration; None leaves one out."""
+    path = next(directory.glob("*config.json"))
+    config = {**json.loads(path.read_text()), **changes}
+    config = {key: value for key, value in config.items() if value is not None}
+    path.write_text(json.dumps(config))
+
+
+def write_sharded(directory: Path, shards: int = 3) -> Path:
+    """Writes a Hugging Face folder whose tensors are in several files."""
+    tiny.write_encoder(directory)
+    (directory / "model.safetensors").unlink()
+    tensors = tiny.hugging_face_tensors()
+    weight_map = {}
+    for index in range(shards):
+        name = f"model-{index + 1:05d}-of-{shards:05d}.safetensors"
+        shard = dict(list(tensors.items())[index::shards])
+        save_file(shard, directory / name)
+        weight_map |= dict.fromkeys(shard, name)
+    (directory / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": weight_map})
+    )
+    return directory
+
+
+def write_tokenizer(directory: Path, words: list[str] = tiny.VOCAB, **changes) -> None:
+    """Puts a `tokenizer.json` in the place of a folder's `vocab.txt`."""
+    (directory / "vocab.txt").unlink()
+    model = {
+        "type": "WordPiece",
+        "continuing_subword_prefix": "##",
+        "vocab": {token: index for index, token in enumerate(words)},
+        **changes,
+    }
+    added = [{"id": 0, "content": "[PAD]", "special": True}]
+    text = json.dumps({"version": "1.0", "added_tokens": added, "model": model})
+    (directory / "tokenizer.json").write_text(text)
+
+
+def stored(directory: Path):
+    """Opens a directory and restores its weights as they are stored."""
+    encoder = encoder_lib.open_encoder(str(directory))
+    model = encoder_lib.build_encoder(encoder, dropout=0.0)
+    left_out = restoring.load_weights(model, encoder)
+    return encoder, model, left_out
+
+
+def pretrainer(directory: Path):
+    """Returns a pretrainer, masked language model head included, of a directory."""
+    _, model, _ = stored(directory)
+    pretrainer = models.BertPretrainerV2(encoder_network=model)
+    pretrainer(pretrainer.inputs)
+    return pretrainer
+
+
+def write_checkpoint(directory: Path, root: tf.train.Checkpoint, save=False) -> Path:
+    """Writes what a root holds as a Model Garden checkpoint of the tiny encoder."""
+    directory.mkdir(parents=True)
+    (directory / "vocab.txt").write_text("\n".join(tiny.VOCAB) + "\n")
+    (directory / "bert_config.json").write_text(json.dumps(tiny.CONFIG))
+    write = root.save if save else root.write
+    write(str(directory / "bert_model.ckpt"))
+    return directory
+
+
+def write_saved_model(directory: Path, *, with_mlm: bool = False, **changes) -> Path:
+    """Exports the tiny encoder as TF Hub's were, with the Model Garden's own tool.
+
+    Args:
+      directory: A new directory.
+      with_mlm: Whether to add the masked language model.
+      **changes: To the configuration.
+    """
+    shutil.copytree(_exported(with_mlm, tuple(changes.items())), directory)
+    return directory
+
+
+@functools.cache
+def _exported(with_mlm: bool, changes: tuple[tuple[str, object], ...]) -> Path:
+    work = Path(tempfile.mkdtemp(dir=_EXPORTS.name))
+    root = pretrainer(tiny.write_encoder(work / "hugging_face"))
+    checkpoint = tf.train.Checkpoint(
+        model=root.encoder_network, **root.checkpoint_items
+    )
+    write_checkpoint(work / "model_garden", checkpoint, save=True)
+    export_tfhub_lib.export_model(
+        str(work / "saved_model"),
+        bert_config=configs.BertConfig.from_dict(tiny.CONFIG | dict(changes)),
+        model_checkpoint_path=str(work / "model_garden" / "bert_model.ckpt-1"),
+        with_mlm=with_mlm,
+        vocab_file=str(work / "hugging_face" / "vocab.txt"),
+        do_lower_case=True,
+    )
+    return work / "saved_model"
+
+
+def write_preprocessor(directory: Path) -> Path:
+    """Exports a preprocessor with the tiny vocabulary as TF Hub's were."""
+    shutil.copytree(_exported_preprocessor(), directory)
+    return directory
+
+
+@functools.cache
+def _exported_preprocessor() -> Path:
+    work = Path(tempfile.mkdtemp(dir=_EXPORTS.name))
+    vocab_file = work / "vocab.txt"
+    vocab_file.write_text("\n".join(tiny.VOCAB) + "\n")
+    export_tfhub_lib.export_preprocessing(
+        str(work / "saved_model"),
+        vocab_file=str(vocab_file),
+        do_lower_case=True,
+        tokenize_with_offsets=False,
+        default_seq_length=32,
+    )
+    return work / "saved_model"
+
+
+def inputs(rows: int = 3, tokens: int = 12) -> dict[str, tf.Tensor]:
+    """Returns random inputs of the tiny encoder, the last rows padded."""
+    random = np.random.default_rng(1)
+    lengths = np.arange(tokens, tokens - rows, -1)[:, None]
+    mask = (np.arange(tokens) < lengths).astype(np.int32)
+    words = random.integers(5, len(tiny.VOCAB), size=(rows, tokens))
+    types = random.integers(2, size=(rows, tokens))
+    return {
+        "input_word_ids": tf.constant(words * mask, tf.int32),
+        "input_mask": tf.constant(mask),
+        "input_type_ids": tf.constant(types * mask, tf.int32),
+    }
+
+
+def assert_same_weights(found, expected) -> None:
+    """Asserts that two encoders have the same values under the same names."""
+    values = {variable.name: variable.numpy() for variable in expected.variables}
+    assert {variable.name for variable in found.variables} == set(values)
+    for variable in found.variables:
+        np.testing.assert_array_equal(
+            variable.numpy(), values[variable.name], err_msg=variable.name
+        )
+
+
+def assert_same_outputs(found, expected, of=None, atol=1e-5) -> None:
+    """Asserts that two encoders answer alike on the same inputs."""
+    of = inputs() if of is None else of
+    for output in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(
+            found(of, training=False)[output].numpy(),
+            expected(of, training=False)[output].numpy(),
+            atol=atol,
+        )

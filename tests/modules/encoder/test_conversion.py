@@ -1,0 +1,175 @@
+"""Any source becomes a Model Garden checkpoint that answers as the source did."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from official.legacy.bert import configs
+
+from modules import encoder as encoder_lib
+from modules import preprocessing
+from modules.encoder import conversion
+from modules.encoder.directory import EncoderError
+from pipeline.config import load_config
+from pipeline.encoder_source import resolve_encoder
+from pipeline.paths import DEFAULT_CONFIG
+from tests import tiny
+from tests.modules.encoder import sources
+from tests.modules.encoder.test_restoring import SENTENCES, inputs_of, restored
+
+
+def convert(source, destination):
+    destination.mkdir()
+    return conversion.convert(str(source), str(destination))
+
+
+def test_path_that_tensorflow_would_take_for_a_pattern(tmp_path):
+    source = tiny.write_encoder(tmp_path / "encoder [1]*")
+    convert(source, tmp_path / "imported")
+    _, expected, _ = sources.stored(source)
+    _, found, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_weights(found, expected)
+    (tmp_path / "imported").rename(tmp_path / "imported [1]")
+    with pytest.raises(EncoderError, match="name the directory without them"):
+        encoder_lib.open_encoder(str(tmp_path / "imported [1]"))
+
+
+def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    imported = convert(source, tmp_path / "imported")
+    assert imported.left_out == []
+    assert sorted(path.name for path in (tmp_path / "imported").iterdir()) == [
+        "bert_config.json",
+        "bert_model.ckpt.data-00000-of-00001",
+        "bert_model.ckpt.index",
+        "vocab.txt",
+    ]
+    _, expected, _ = sources.stored(source)
+    _, found, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_weights(found, expected)
+    sources.assert_same_outputs(found, expected)
+    again = convert(tmp_path / "imported", tmp_path / "again")
+    assert again.encoder.config == imported.encoder.config
+    _, found, _ = sources.stored(tmp_path / "again")
+    sources.assert_same_outputs(found, expected)
+
+
+def test_round_trip_of_minilm_gives_the_same_outputs_on_real_sentences(tmp_path):
+    source = resolve_encoder(load_config(DEFAULT_CONFIG)).directory
+    imported = convert(source, tmp_path / "imported")
+    assert imported.parameters == 22_713_216
+    encoder, expected, _ = sources.stored(source)
+    other, found, _ = sources.stored(tmp_path / "imported")
+    inputs = inputs_of(encoder, SENTENCES, SENTENCES[::-1])
+    for name, ids in inputs_of(other, SENTENCES, SENTENCES[::-1]).items():
+        np.testing.assert_array_equal(ids, inputs[name])
+    sources.assert_same_outputs(found, expected, of=inputs)
+
+
+def test_exact_gelu_is_recorded_where_other_readers_pass_it_by(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    encoder = convert(source, tmp_path / "imported").encoder
+    assert not encoder.is_gelu_approximate
+    config = configs.BertConfig.from_json_file(encoder.path("bert_config.json"))
+    assert config.hidden_act == "gelu"
+    assert config.num_hidden_layers == tiny.LAYERS
+    assert config.max_position_embeddings == 64
+
+
+def test_approximate_gelu_and_epsilon_survive(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    sources.write_config(source, hidden_act="gelu_new", layer_norm_eps=0.01)
+    encoder = convert(source, tmp_path / "imported").encoder
+    assert encoder.config["hidden_act"] == "gelu"
+    assert encoder.is_gelu_approximate
+    _, expected, _ = sources.stored(source)
+    _, found, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_outputs(found, expected)
+
+
+def test_untrained_pooler_is_kept_on_import_and_initialized_on_restore(tmp_path):
+    bias = {"pooler.dense.bias": np.zeros(16, np.float32)}
+    source = tiny.write_encoder(tmp_path / "source", **bias)
+    convert(source, tmp_path / "imported")
+    stored = tiny.hugging_face_tensors()["pooler.dense.weight"].T
+    _, as_stored, _ = sources.stored(tmp_path / "imported")
+    np.testing.assert_array_equal(as_stored.pooler_layer.get_weights()[0], stored)
+    for directory in (source, tmp_path / "imported"):
+        tf.random.set_seed(0)
+        encoder = encoder_lib.open_encoder(str(directory))
+        model = encoder_lib.build_encoder(encoder, dropout=0.0)
+        built = model.pooler_layer.get_weights()[0]
+        encoder_lib.restore_encoder(model, encoder)
+        np.testing.assert_array_equal(model.pooler_layer.get_weights()[0], built)
+
+
+def test_pooler_that_the_source_lacks_is_initialized_on_restore(tmp_path):
+    absent = {"pooler.dense.weight": None, "pooler.dense.bias": None}
+    source = tiny.write_encoder(tmp_path / "source", **absent)
+    convert(source, tmp_path / "imported")
+    _, first = restored(tmp_path / "imported")
+    _, second = restored(tmp_path / "imported")
+    kernels = [model.pooler_layer.get_weights()[0] for model in (first, second)]
+    assert not np.array_equal(*kernels)
+
+
+def test_vocabulary_of_a_tokenizer_is_written_out(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    sources.write_tokenizer(source)
+    assert conversion.needs_import(str(source))
+    encoder = convert(source, tmp_path / "imported").encoder
+    with open(encoder.vocab_file) as lines:
+        assert lines.read().split("\n") == [*tiny.VOCAB, ""]
+
+
+def test_token_that_was_added_to_a_tokenizer_counts(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    sources.write_tokenizer(source, tiny.VOCAB[1:])
+    text = json.loads((source / "tokenizer.json").read_text())
+    text["model"]["vocab"] = {token: i + 1 for i, token in enumerate(tiny.VOCAB[1:])}
+    (source / "tokenizer.json").write_text(json.dumps(text))
+    path = str(source / "tokenizer.json")
+    assert conversion.read_tokenizer(path) == tiny.VOCAB
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"type": "BPE"}, "tokenizer of type BPE; BERT's is WordPiece"),
+        ({"continuing_subword_prefix": "@@"}, "continues words with '@@'"),
+        ({"vocab": {"[PAD]": 0, "a": 2}}, "has 1 ids without a token, as 1"),
+    ],
+)
+def test_tokenizer_that_is_not_berts_is_refused(tmp_path, changes, message):
+    source = tiny.write_encoder(tmp_path / "source")
+    sources.write_tokenizer(source, **changes)
+    with pytest.raises(EncoderError, match=message):
+        convert(source, tmp_path / "imported")
+
+
+def test_folder_without_any_vocabulary_is_refused(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    (source / "vocab.txt").unlink()
+    with pytest.raises(EncoderError, match=r"neither vocab\.txt nor tokenizer\.json"):
+        convert(source, tmp_path / "imported")
+
+
+def test_imported_cased_encoder_keeps_capitals(tmp_path):
+    cased = ["Cat" if word == "cat" else word for word in tiny.VOCAB]
+    source = tiny.write_encoder(tmp_path / "source")
+    sources.write_tokenizer(source, cased)
+    encoder = convert(source, tmp_path / "imported").encoder
+    assert preprocessing.is_cased(encoder.vocab_file)
+    (ids,) = preprocessing.tokenize(
+        [tf.constant(["the Cat", "the cat"])], (encoder.vocab_file)
+    )
+    the, cat, unknown = (cased.index(word) for word in ("the", "Cat", "[UNK]"))
+    assert ids.to_list() == [[the, cat], [the, unknown]]
+
+
+def test_uncased_encoder_lowers_capitals(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    encoder = convert(source, tmp_path / "imported").encoder
+    (ids,) = preprocessing.tokenize([tf.constant(["The CAT"])], encoder.vocab_file)
+    assert ids.to_list() == [[tiny.VOCAB.index("the"), tiny.VOCAB.index("cat")]]

@@ -1,0 +1,157 @@
+"""Hugging Face folders as they are found: sharded, prefixed, of older names."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from modules import encoder as encoder_lib
+from tests import tiny
+from tests.modules.encoder import sources
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The tiny encoder, from one file of today's names."""
+    directory = tiny.write_encoder(tmp_path_factory.mktemp("plain") / "encoder")
+    return sources.stored(directory)[1]
+
+
+def write_renamed(directory, rename, **more):
+    tensors = tiny.hugging_face_tensors()
+    tiny.write_encoder(directory)
+    renamed = {rename(name): tensor for name, tensor in tensors.items()}
+    save_file({**renamed, **more}, directory / "model.safetensors")
+    return directory
+
+
+def refused(directory):
+    encoder = encoder_lib.open_encoder(str(directory))
+    with pytest.raises(encoder_lib.EncoderError) as error:
+        encoder_lib.check_tensor_names(encoder)
+    return str(error.value)
+
+
+def test_sharded_folder_is_the_same_encoder_as_one_file(tmp_path, plain):
+    encoder, model, left_out = sources.stored(
+        sources.write_sharded(tmp_path / "sharded")
+    )
+    assert len(encoder.weights_files) == 3
+    assert left_out == []
+    sources.assert_same_weights(model, plain)
+
+
+def test_shard_that_is_absent_is_named(tmp_path):
+    directory = sources.write_sharded(tmp_path / "sharded")
+    (directory / "model-00002-of-00003.safetensors").unlink()
+    with pytest.raises(encoder_lib.EncoderError, match=r"no model-00002-of-00003"):
+        encoder_lib.open_encoder(str(directory))
+
+
+def test_pretraining_heads_are_left_out_by_name(tmp_path, plain):
+    heads = {
+        "cls.predictions.bias": np.zeros(3, np.float32),
+        "cls.predictions.transform.LayerNorm.gamma": np.zeros(3, np.float32),
+        "cls.seq_relationship.weight": np.zeros((2, 3), np.float32),
+        "bert.embeddings.position_ids": np.arange(64)[None],
+    }
+    directory = write_renamed(tmp_path / "mlm", lambda name: f"bert.{name}", **heads)
+    _, model, left_out = sources.stored(directory)
+    assert sorted(left_out) == sorted(heads)
+    sources.assert_same_weights(model, plain)
+
+
+def test_gamma_and_beta_are_the_old_names_of_a_norm(tmp_path, plain):
+    def rename(name):
+        if "LayerNorm" in name:
+            name = name.replace("weight", "gamma").replace("bias", "beta")
+        return f"bert.{name}"
+
+    _, model, _ = sources.stored(write_renamed(tmp_path / "old", rename))
+    sources.assert_same_weights(model, plain)
+
+
+def test_folder_without_a_pooler_keeps_the_one_it_was_built_with(tmp_path, plain):
+    absent = {"pooler.dense.weight": None, "pooler.dense.bias": None}
+    directory = tiny.write_encoder(tmp_path / "encoder", **absent)
+    encoder = encoder_lib.open_encoder(str(directory))
+    encoder_lib.check_tensor_names(encoder)
+    model = encoder_lib.build_encoder(encoder, dropout=0.0)
+    built = model.pooler_layer.get_weights()
+    encoder_lib.restore_encoder(model, encoder)
+    for found, expected in zip(model.pooler_layer.get_weights(), built, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    for found, expected in zip(model.variables, plain.variables, strict=True):
+        if "pooler" not in found.name:
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_other_precisions_are_cast(tmp_path, dtype):
+    tensors = {
+        name: tensor.astype(dtype)
+        for name, tensor in tiny.hugging_face_tensors().items()
+    }
+    directory = tiny.write_encoder(tmp_path / "encoder", **tensors)
+    _, model, _ = sources.stored(directory)
+    kernel, bias = model.pooler_layer.get_weights()
+    assert kernel.dtype == np.float32
+    cast = tensors["pooler.dense.weight"].astype(np.float32)
+    np.testing.assert_array_equal(kernel, cast.T)
+    np.testing.assert_array_equal(bias, tensors["pooler.dense.bias"].astype(np.float32))
+
+
+def test_quantized_tensors_are_refused_by_name(tmp_path):
+    changes = {"encoder.layer.0.output.dense.weight": np.ones((16, 32), np.int8)}
+    directory = tiny.write_encoder(tmp_path / "encoder", **changes)
+    assert "encoder.layer.0.output.dense.weight (I8)" in refused(directory)
+
+
+def test_all_that_does_not_fit_is_named_at_once(tmp_path):
+    changes = {
+        "encoder.layer.1.output.dense.bias": None,
+        "encoder.layer.0.intermediate.dense.weight": None,
+        "classifier.weight": np.zeros((2, 16), np.float32),
+        "bert.embeddings.LayerNorm.gamma": np.zeros(16, np.float32),  # a second one
+        "embeddings.position_embeddings.weight": np.ones((32, 16), np.float32),
+        "pooler.dense.bias": np.ones(8, np.float32),
+    }
+    message = refused(tiny.write_encoder(tmp_path / "encoder", **changes))
+    for part in (
+        "missing encoder.layer.0.intermediate.dense.weight, "
+        "encoder.layer.1.output.dense.bias",
+        "unexpected bert.embeddings.LayerNorm.gamma, classifier.weight",
+        "embeddings.position_embeddings.weight has shape (32, 16) in place of (64, 16)",
+        "pooler.dense.bias has shape (8,) in place of (16,)",
+    ):
+        assert part in message
+
+
+def test_half_a_pooler_is_refused(tmp_path):
+    changes = {"pooler.dense.weight": None}
+    message = refused(tiny.write_encoder(tmp_path / "encoder", **changes))
+    assert "missing pooler.dense.weight" in message
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-10], "bytes, not the"),
+        (lambda content: content[:4], "is no safetensors file"),
+        (lambda content: content[:8] + b"x" + content[9:], "is no safetensors file"),
+    ],
+)
+def test_damaged_file_is_refused(tmp_path, damage, message):
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    path = directory / "model.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    assert message in refused(directory)
+
+
+def test_index_without_a_map_is_refused(tmp_path):
+    directory = sources.write_sharded(tmp_path / "sharded")
+    (directory / "model.safetensors.index.json").write_text(json.dumps({}))
+    with pytest.raises(encoder_lib.EncoderError, match="has no weight_map"):
+        encoder_lib.open_encoder(str(directory))
