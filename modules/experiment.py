@@ -48,10 +48,11 @@ def build_experiment(
     Raises:
       ValueError: The training split is empty, or a setting does not go with another.
     """
-    layers = int(encoder_lib.open_encoder(encoder).config["num_hidden_layers"])
-    if config.frozen_layers > layers:
+    layers = check_settings(config, encoder)
+    if "ema" in config.optimization and strategies.is_asynchronous(strategy):
         raise ValueError(
-            f"trainer.frozen_layers is {config.frozen_layers}; the encoder has {layers}"
+            "trainer.optimization.ema does not work with the strategy "
+            "parameter_server, whose workers have no common step; take another one"
         )
     lengths = (
         inputs.fixed_lengths(max_seq_length) if strategies.is_tpu(strategy) else []
@@ -98,6 +99,32 @@ def build_experiment(
             ),
         ),
     )
+
+
+def check_settings(config: TrainerConfig, encoder: str) -> int:
+    """Refuses settings of the trainer that do not go together, or not with an encoder.
+
+    Args:
+      config: The settings.
+      encoder: Directory of the pre-trained encoder.
+
+    Returns:
+      The number of the encoder's layers.
+
+    Raises:
+      ValueError: It names the setting, what it is and what is allowed.
+    """
+    layers = int(encoder_lib.open_encoder(encoder).config["num_hidden_layers"])
+    if config.frozen_layers > layers:
+        raise ValueError(
+            f"trainer.frozen_layers is {config.frozen_layers}; allowed are 0 to "
+            f"{layers}, the encoder's layers"
+        )
+    optimization.build_optimizer(
+        optimization.build_config(config, train_steps=100, layers=layers),
+        mixed_precision=config.mixed_precision,
+    )
+    return layers
 
 
 def examples_config(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import urllib.parse
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +15,7 @@ from official.modeling import performance
 
 from pipeline.config import TrainerConfig
 
+_TPU_SECONDS = 10
 _DTYPES = {"float32": tf.float32, "bfloat16": tf.bfloat16, "float16": tf.float16}
 
 
@@ -35,16 +38,7 @@ def choose_strategy(config: TrainerConfig) -> tf.distribute.Strategy:
             f"trainer.strategy is {name}, but the environment variable TF_CONFIG names "
             "no cluster; start the processes with one, or take another strategy"
         )
-    gpus = len(tf.config.list_physical_devices("GPU"))
-    if name == "mirrored" and not gpus:
-        devices = [d.name for d in tf.config.list_logical_devices("CPU")]
-        strategy = tf.distribute.MirroredStrategy(devices)
-    else:
-        strategy = distribute_utils.get_distribution_strategy(
-            name,
-            num_gpus=min(gpus, 1) if name == "one_device" else gpus,
-            tpu_address=config.tpu if name == "tpu" else None,
-        )
+    strategy = _connect_tpu(config.tpu) if name == "tpu" else _build(name)
     check_batch(config.batch_size, strategy)
     return strategy
 
@@ -132,6 +126,32 @@ def _find() -> str:
     return (
         "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
     )
+
+
+def _build(name: str) -> tf.distribute.Strategy:
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if name == "mirrored" and not gpus:
+        devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+        return tf.distribute.MirroredStrategy(devices)
+    return distribute_utils.get_distribution_strategy(
+        name, num_gpus=min(gpus, 1) if name == "one_device" else gpus
+    )
+
+
+def _connect_tpu(address: str) -> tf.distribute.Strategy:
+    found = urllib.parse.urlsplit(address)
+    try:
+        if found.hostname and found.port:
+            # TensorFlow waits for an address that does not answer, without an end.
+            connection = (found.hostname, found.port)
+            socket.create_connection(connection, _TPU_SECONDS).close()
+        return distribute_utils.get_distribution_strategy("tpu", tpu_address=address)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"trainer.strategy is tpu, but trainer.tpu {address!r} cannot be used: "
+            f"{str(error)[:200]}; give a TPU's name or grpc://HOST:PORT, or take "
+            "another strategy"
+        ) from error
 
 
 def _cluster() -> dict[str, list[str]]:

@@ -43,6 +43,7 @@ def resolve_inputs(
     from pipeline import schema
 
     encoder = encoder_source.resolve_encoder(config, paths, report)
+    _check_trainer(config, encoder.directory)
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = data.resolve_examples(config.data_source, config.task, paths, report)
     if config.evaluator.split not in examples.patterns:
@@ -51,3 +52,13 @@ def resolve_inputs(
             f"{', '.join(sorted(examples.patterns))}"
         )
     return ResolvedInputs(examples, schema_file, encoder)
+
+
+def _check_trainer(config: Config, encoder: str) -> None:
+    """Builds the optimizer's configuration, so that a typo in it is found at once."""
+    from modules import experiment
+
+    try:
+        experiment.check_settings(config.trainer, encoder)
+    except ValueError as error:
+        raise UsageError(str(error)) from error

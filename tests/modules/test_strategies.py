@@ -190,3 +190,10 @@ def test_batch_that_replicas_cannot_share_is_refused():
 
     with pytest.raises(ValueError, match=r"batch_size is 32, over all.*has 3"):
         strategies.check_batch(32, ThreeReplicas())
+
+
+@pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:9", "my-tpu"])
+def test_tpu_that_is_not_there_is_named(address):
+    config = TrainerConfig(strategy="tpu", tpu=address)
+    with pytest.raises(ValueError, match=f"trainer.tpu '{address}' cannot be used"):
+        strategies.choose_strategy(config)
