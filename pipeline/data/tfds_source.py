@@ -101,8 +101,9 @@ def _class_names(features: Any, task: TaskConfig) -> list[str] | None:
     """
     label = dict(features.items()).get(task.label_column)
     names = getattr(label, "names", None)
-    same = names is not None and sorted(names) == sorted(task.classes or ())
-    return list(names) if same else None
+    if names is None or sorted(names) != sorted(task.classes or ()):
+        return None
+    return list(names)
 
 
 def _rows(
