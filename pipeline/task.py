@@ -16,8 +16,6 @@ REGRESSION_METRICS = ("pearson_spearman", "pearson", "spearman")
 TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
 TOKENIZED_LABEL = "label_ids"
 TOKENIZED_ID = "example_id"
-# Where its processors number the classes in another order than TFDS.
-TOKENIZED_CLASSES = {"mnli": ["contradiction", "entailment", "neutral"]}
 
 
 # Wang et al. 2018, "GLUE", table 1; columns and classes as TFDS has them.
@@ -121,8 +119,6 @@ class TaskConfig(Settings):
         name = values.get("name")
         if name is not None and name not in GLUE:
             raise ValueError(f"{name!r} is no GLUE task; allowed are {', '.join(GLUE)}")
-        if values.get("input") == "tokenized" and name in TOKENIZED_CLASSES:
-            values.setdefault("classes", TOKENIZED_CLASSES[name])
         values = {**GLUE.get(name, {}), **values}
         if values.get("label_range") is not None:
             values.setdefault("classes", None)

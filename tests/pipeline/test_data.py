@@ -1,12 +1,11 @@
 """Pairs from text to TFRecords."""
 
 import pytest
-from official.nlp.data import classifier_data_lib
 
 from pipeline import data
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
-from pipeline.task import GLUE, TaskConfig
+from pipeline.task import TaskConfig
 from tests import records, tiny
 
 TASK = TaskConfig()
@@ -233,22 +232,3 @@ def test_token_ids_are_found_beside_the_text_that_they_were_made_of(tmp_path):
     paths = OutputPaths(tmp_path / "output", "tiny")
     found = data.resolve_examples(str(source), TOKENIZED, paths)
     assert found.patterns["train"] == "MRPC_train.tf_record"
-
-
-def test_classes_of_token_ids_are_in_the_order_of_the_model_gardens_processors():
-    lib = classifier_data_lib
-    processors = {
-        "cola": lib.ColaProcessor,
-        "sst2": lib.SstProcessor,
-        "mrpc": lib.MrpcProcessor,
-        "qqp": lib.QqpProcessor,
-        "mnli": lib.MnliProcessor,
-        "qnli": lib.QnliProcessor,
-        "rte": lib.RteProcessor,
-        "wnli": lib.WnliProcessor,
-    }
-    assert processors.keys() == GLUE.keys() - {"stsb"}
-    for name, processor in processors.items():
-        task = TaskConfig(name=name, input="tokenized")
-        labels = processor().get_labels()
-        assert labels in (task.classes, ["0", "1"]), name
