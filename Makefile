@@ -14,7 +14,7 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 ARGS ?=
 
-.PHONY: help install run test test-fast lint types format lock clean
+.PHONY: help install run tensorboard test test-fast lint types format lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ $(INSTALLED): requirements.lock setup.py tools/install.sh
 
 run: $(INSTALLED)  ## run the pipeline; ARGS="..." goes to `pipeline run`
 	@$(PY) -m pipeline run $(ARGS)
+
+tensorboard: $(INSTALLED)  ## show all trainings under output/; ARGS="--logdir DIR" for others
+	@$(PY) -m tensorboard.main --logdir output $(ARGS)
 
 test: $(INSTALLED)  ## the whole test suite
 	@$(PY) -m pytest $(ARGS)

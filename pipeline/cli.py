@@ -59,7 +59,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands)
 @click.version_option(package_name="bert-fine-tuning-pipeline")
 def main() -> None:
-    """Fine-tune a pre-trained BERT on sentence pairs, and ship what passes.
+    """Fine-tune a pre-trained BERT on sentences or pairs, and ship what passes.
 
     Exit status: 0 done; 1 a failure; 2 bad usage, settings or data;
     3 the model was refused.
@@ -118,10 +118,11 @@ def prepare_data(
     """Write SOURCE as TFRecords to DESTINATION, a new directory.
 
     SOURCE is a directory with train.tsv, eval.tsv (or validation.tsv, dev.tsv) and
-    maybe test.tsv, or tfds:NAME. The recipe's task names the columns.
+    maybe test.tsv, of one's own or of a GLUE archive, or tfds:NAME. The recipe's task
+    names the columns; --set task=stsb takes a GLUE task's.
     """
     overrides = dict(config_lib.parse_override(text) for text in settings)
-    task = config_lib.load_config(config_file, overrides).task
+    task = config_lib.load_task(config_file, overrides)
     environment.silence_start_up()
     from pipeline import data
 

@@ -218,7 +218,23 @@ def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Co
     Raises:
       UsageError: The file cannot be read, or a key or value is not allowed.
     """
-    path = Path(path)
+    settings = _read(Path(path), overrides or {})
+    try:
+        return Config.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(_describe(error, Path(path), Config)) from error
+
+
+def load_task(path: str | Path, overrides: dict[str, Any] | None = None) -> TaskConfig:
+    """Reads a recipe's task definition alone; see `load_config`."""
+    settings = _read(Path(path), overrides or {}).get("task", {})
+    try:
+        return TaskConfig.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(_describe(error, Path(path), TaskConfig)) from error
+
+
+def _read(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -229,15 +245,11 @@ def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Co
         raise UsageError(f"config {path} must hold a mapping of settings")
     _anchor_paths(settings, path.resolve().parent)
     _name_task(settings)
-    overrides = dict(overrides or {})
     for key, value in overrides.items():
         _set_dotted(settings, key, value)
         _name_task(settings)
     _anchor_paths(settings, Path.cwd())
-    try:
-        return Config.model_validate(settings)
-    except ValidationError as error:
-        raise UsageError(_describe(error, path)) from error
+    return settings
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -298,13 +310,13 @@ def _is_remote(location: str) -> bool:
     return "://" in location or location.startswith(_REMOTE_PREFIXES)
 
 
-def _describe(error: ValidationError, path: Path) -> str:
+def _describe(error: ValidationError, path: Path, model: Any) -> str:
     lines = [f"config {path} is refused:"]
     for detail in error.errors():
         key = ".".join(str(part) for part in detail["loc"])
         message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":
-            message = f"unknown key; allowed here: {_allowed(detail['loc'])}"
+            message = f"unknown key; allowed here: {_allowed(model, detail['loc'])}"
             lines.append(f"  {key}: {message}")
         elif detail["type"] == "missing":
             lines.append(f"  {key}: required, but not set")
@@ -315,8 +327,7 @@ def _describe(error: ValidationError, path: Path) -> str:
     return "\n".join(lines)
 
 
-def _allowed(location: tuple[Any, ...]) -> str:
-    model: Any = Config
+def _allowed(model: Any, location: tuple[Any, ...]) -> str:
     for part in location[:-1]:
         model = model.model_fields[part].annotation
     return ", ".join(model.model_fields)

@@ -1,7 +1,5 @@
 """Tokenization and packing, against the reference implementations."""
 
-from pathlib import Path
-
 import apache_beam as beam
 import pytest
 import tensorflow as tf
@@ -172,8 +170,6 @@ def write_as_the_model_garden_does(path, rows, vocab_file, padded, label_type):
     """Writes (texts, label) by the code of `create_finetuning_data.py`."""
     examples = [
         classifier_data_lib.InputExample(str(i), *texts, label=label)
-        if len(texts) == 2
-        else classifier_data_lib.InputExample(str(i), texts[0], label=label)
         for i, (texts, label) in enumerate(rows)
     ]
     classifier_data_lib.file_based_convert_examples_to_features(
@@ -184,7 +180,6 @@ def write_as_the_model_garden_does(path, rows, vocab_file, padded, label_type):
         str(path),
         label_type,
     )
-    return str(path)
 
 
 def transform(pattern, task, vocab_file, tmp_path, max_seq_length=16):
@@ -230,14 +225,14 @@ def test_model_gardens_records_give_what_the_same_text_gives(
     examples = [text_example(*row, index) for index, row in enumerate(rows)]
     texts = records.write(tmp_path / "texts", examples)
     # Padded further than max_seq_length, which is no reason to refuse them.
-    tokenized = str(tmp_path / "train.tf_record")
+    tokenized = tmp_path / "train.tf_record"
     label_type = float if "label_range" in settings else None
     write_as_the_model_garden_does(tokenized, rows, vocab_file, 16, label_type)
     pad_further(tokenized, 24)
 
     of_text = transform(texts, TaskConfig(**settings), vocab_file, tmp_path / "a")
     of_ids = transform(
-        tokenized,
+        str(tokenized),
         TaskConfig(input="tokenized", **settings),
         vocab_file,
         tmp_path / "b",
@@ -252,13 +247,15 @@ def test_model_gardens_records_give_what_the_same_text_gives(
 
 
 def pad_further(path, length):
-    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
-    examples = [tf.train.Example.FromString(record) for record in records]
+    examples = [
+        tf.train.Example.FromString(record.numpy())
+        for record in tf.data.TFRecordDataset(str(path))
+    ]
     for example in examples:
         for name in ("input_ids", "input_mask", "segment_ids"):
             values = example.features.feature[name].int64_list.value
             values.extend([0] * (length - len(values)))
-    records.write(Path(path), examples)
+    records.write(path, examples)
 
 
 TOKENIZED = {

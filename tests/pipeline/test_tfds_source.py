@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+from official.nlp.data import classifier_data_lib
+from official.nlp.tools import tokenization
 from tensorflow_datasets.core import constants
 
 from pipeline import data
 from pipeline.errors import UsageError
 from pipeline.task import TaskConfig
-from tests import records
+from tests import records, tiny
 
 
 @pytest.fixture
@@ -43,10 +45,12 @@ def prepare(tmp_path):
 
 
 TEXT = tfds.features.Text()
+MNLI = TaskConfig(name="mnli")
 
 
-def test_mnli_brings_both_validation_splits_and_no_secret_labels(store, prepare):
-    task = TaskConfig(name="mnli")
+@pytest.fixture
+def mnli(store):
+    """Stores MNLI with a few rows of its own splits."""
     pair = {"premise": "A cat sat.", "hypothesis": "Crème brûlée."}
     store(
         "glue",
@@ -61,16 +65,39 @@ def test_mnli_brings_both_validation_splits_and_no_secret_labels(store, prepare)
         version="2.0.0",
         premise=TEXT,
         hypothesis=TEXT,
-        label=tfds.features.ClassLabel(names=task.classes),
+        label=tfds.features.ClassLabel(names=MNLI.classes),
         idx=np.int32,
     )
-    splits, said = prepare(task.tfds_source, task)
+
+
+def test_mnli_brings_both_validation_splits_and_no_secret_labels(mnli, prepare):
+    splits, said = prepare(MNLI.tfds_source, MNLI)
     assert [row["label"] for row in splits["train"]] == [[0], [1], [2], [0]]
     assert splits["eval"][0]["idx"] == [7]
     assert splits["eval_mismatched"][0]["hypothesis"] == ["Crème brûlée.".encode()]
     assert sorted(splits) == ["eval", "eval_mismatched", "train"]
     for split in ("test_matched", "test_mismatched"):
         assert f"tfds:glue/mnli {split} has no label: left out" in said
+
+
+def test_model_gardens_records_of_mnli_have_the_labels_of_the_same_classes(
+    tmp_path, mnli, prepare
+):
+    """Its processor names the classes in another order, yet keeps TFDS's indices."""
+    processor = classifier_data_lib.MnliProcessor()
+    assert processor.get_labels() != MNLI.classes
+    vocab_file = tiny.write_encoder(tmp_path / "encoder") / "vocab.txt"
+    path = str(tmp_path / "MNLI_train.tf_record")
+    classifier_data_lib.file_based_convert_examples_to_features(
+        processor.get_train_examples(None),
+        processor.get_labels(),
+        16,
+        tokenization.FullTokenizer(str(vocab_file), do_lower_case=True),
+        path,
+    )
+    splits, _ = prepare(MNLI.tfds_source, MNLI)
+    labels = [row["label_ids"] for row in records.read(path)]
+    assert labels == [row["label"] for row in splits["train"]]
 
 
 def test_float_labels_are_scores_to_the_last_bit(store, prepare):
