@@ -1,10 +1,8 @@
 """Whole pipelines with a tiny encoder on a handful of pairs."""
 
 import dataclasses
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from pipeline.errors import UsageError
 from pipeline.local import run_locally
 from pipeline.paths import REPOSITORY
 from tests import tiny
+from tests.e2e.commands import run as command_line
 
 pytestmark = pytest.mark.e2e
 
@@ -49,19 +48,6 @@ def run(recipe, console):
         return report, [c.name for c in report.components if c.state == "run"]
 
     return run
-
-
-def command_line(*arguments, cwd=REPOSITORY):
-    environment = {**os.environ, "PYTHONPATH": str(cwd)}
-    environment.pop("TF_USE_LEGACY_KERAS", None)  # these tests' own, not the user's
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline", *map(str, arguments)],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def classify(model, first, second):

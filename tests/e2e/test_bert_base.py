@@ -1,0 +1,72 @@
+"""The BERT-base recipe at its full size, with weights that a test makes up."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+from modules import encoder as encoder_lib
+from pipeline.config import load_config
+from pipeline.local import run_locally
+from pipeline.paths import REPOSITORY
+from tests import tiny
+
+pytestmark = pytest.mark.e2e
+
+RECIPE = REPOSITORY / "configs" / "mrpc_bert_base.yaml"
+# google-research/bert, uncased_L-12_H-768_A-12.
+BERT_BASE = {
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "type_vocab_size": 2,
+    "vocab_size": 30522,
+}
+PARAMETERS = 109_482_240
+
+
+def write_checkpoint(directory: Path) -> int:
+    """Writes a Model Garden checkpoint of random weights; returns their number."""
+    directory.mkdir()
+    (directory / "bert_config.json").write_text(json.dumps(BERT_BASE))
+    filler = [f"##{n}" for n in range(BERT_BASE["vocab_size"] - len(tiny.VOCAB))]
+    (directory / "vocab.txt").write_text("\n".join([*tiny.VOCAB, *filler]) + "\n")
+    prefix = str(directory / "bert_model.ckpt")
+    for suffix in (".index", ".data-00000-of-00001"):
+        Path(prefix + suffix).touch()  # `open_encoder` looks whether they are there
+    encoder = encoder_lib.open_encoder(str(directory))
+    model = encoder_lib.build_encoder(encoder, dropout=0.1)
+    tf.train.Checkpoint(encoder=model).write(prefix)
+    return model.count_params()
+
+
+def test_bert_base_recipe_restores_trains_two_steps_and_is_pushed(tmp_path, console):
+    assert write_checkpoint(tmp_path / "encoder") == PARAMETERS
+    tiny.write_tables(tmp_path / "data", rows=64, splits=("train", "eval"))
+    config = load_config(
+        RECIPE,
+        {
+            "encoder.source": str(tmp_path / "encoder"),
+            "data.source": str(tmp_path / "data"),
+            "output": str(tmp_path / "output"),
+            "trainer.epochs": 1,
+            "trainer.steps_per_epoch": 2,
+            "evaluator.thresholds": {"f1": 0.0},
+        },
+    )
+    report = run_locally(config, console)
+    text = console.file.getvalue()
+    assert "step 2/2" in text
+    signature = tf.saved_model.load(report.pushed).signatures["serving_default"]
+    answer = signature(
+        sentence1=tf.constant(["The cat."]), sentence2=tf.constant(["A cat!"])
+    )
+    assert answer["probabilities"].shape == (1, 2)
