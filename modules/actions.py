@@ -11,7 +11,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -161,13 +160,17 @@ class SaveOnSigterm:
     Kubernetes and Vertex AI send SIGTERM before they take a machine away.
     """
 
-    def __init__(self, save: Callable[[], Any]) -> None:
-        """Keeps how to save.
+    def __init__(
+        self, manager: tf.train.CheckpointManager, global_step: tf.Variable
+    ) -> None:
+        """Keeps what to save.
 
         Args:
-          save: Writes a checkpoint.
+          manager: Writes the checkpoint.
+          global_step: The trainer's.
         """
-        self._save = save
+        self._manager = manager
+        self._global_step = global_step
         self._is_told = False
         self._before: Any = None
 
@@ -189,7 +192,9 @@ class SaveOnSigterm:
           SystemExit: It was.
         """
         if self._is_told:
-            self._save()
+            self._manager.save(
+                checkpoint_number=self._global_step.numpy(), check_interval=False
+            )
             logger.warning("SIGTERM: saved, and gone; start again to go on from here")
             raise SystemExit(SIGTERM_STATUS)
 

@@ -80,7 +80,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
                 continue
             self._checkpoint.restore(path)
             # The next interval starts here.
-            self._last_checkpoint_step = int(self._step_counter)
+            self._last_checkpoint_step = int(self._step_counter.numpy())
             logger.info("resumed from step %d, %s", self._last_checkpoint_step, path)
             return path
         if paths:

@@ -20,10 +20,24 @@ EVAL_SPLIT = "eval"
 
 
 @dataclasses.dataclass
+class TrainerParams(config_definitions.TrainerConfig):
+    """The Model Garden's trainer settings, and two that it leaves to others.
+
+    Attributes:
+      seed: Seed of initialization, dropout and shuffling.
+      patience: Evaluations without a better one after which training stops.
+    """
+
+    seed: int = 0
+    patience: int | None = None
+
+
+@dataclasses.dataclass
 class ExperimentConfig(config_definitions.ExperimentConfig):
-    """The Model Garden's configuration, with our task's and optimizer's parts."""
+    """The Model Garden's configuration, with our task's and trainer's parts."""
 
     task: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
+    trainer: TrainerParams = dataclasses.field(default_factory=TrainerParams)
 
 
 def build_experiment(
@@ -54,17 +68,14 @@ def build_experiment(
             "trainer.optimization.ema does not work with the strategy "
             "parameter_server, whose workers have no common step; take another one"
         )
-    lengths = (
-        inputs.fixed_lengths(max_seq_length) if strategies.is_tpu(strategy) else []
+    is_tpu = strategies.is_tpu(strategy)
+    lengths = inputs.fixed_lengths(max_seq_length) if is_tpu else []
+    train_data, eval_data = (
+        examples_config(task, splits[split], config, lengths=lengths)
+        for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
-    data = {
-        split: examples_config(task, patterns, config, lengths=lengths)
-        for split, patterns in splits.items()
-    }
-    train_data = data[TRAIN_SPLIT]
     train_data.is_training = True
     steps_per_epoch = config.steps_per_epoch or _count_steps(train_data)
-    train_steps = config.epochs * steps_per_epoch
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
@@ -73,31 +84,44 @@ def build_experiment(
             frozen_layers=config.frozen_layers,
             gradient_clip_norm=config.gradient_clip_norm,
             train_data=train_data,
-            validation_data=data[EVAL_SPLIT],
+            validation_data=eval_data,
         ),
-        trainer=config_definitions.TrainerConfig(
-            optimizer_config=optimization.build_config(
-                config, train_steps=train_steps, layers=layers
-            ),
-            train_steps=train_steps,
-            steps_per_loop=config.steps_per_loop,
-            summary_interval=config.steps_per_loop,
-            checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
-            validation_interval=config.evaluation_interval or steps_per_epoch,
-            best_checkpoint_eval_metric=task.metric,
-            loss_upper_bound=config.loss_upper_bound,
-            recovery_max_trials=config.recovery_max_trials,
-            # One process answers SIGTERM itself; of several, all must save at once.
-            preemption_on_demand_checkpoint=strategies.is_multi_process(strategy),
-        ),
+        trainer=_trainer_params(task, config, steps_per_epoch, layers, strategy),
         runtime=config_definitions.RuntimeConfig(
             distribution_strategy=type(strategy).__name__,
-            tpu=config.tpu if strategies.is_tpu(strategy) else None,
+            tpu=config.tpu if is_tpu else None,
             num_gpus=len(tf.config.list_physical_devices("GPU")),
             mixed_precision_dtype=strategies.choose_precision(
                 config.mixed_precision, strategy
             ),
         ),
+    )
+
+
+def _trainer_params(
+    task: TaskConfig,
+    config: TrainerConfig,
+    steps_per_epoch: int,
+    layers: int,
+    strategy: tf.distribute.Strategy,
+) -> TrainerParams:
+    train_steps = config.epochs * steps_per_epoch
+    return TrainerParams(
+        optimizer_config=optimization.build_config(
+            config, train_steps=train_steps, layers=layers
+        ),
+        train_steps=train_steps,
+        steps_per_loop=config.steps_per_loop,
+        summary_interval=config.steps_per_loop,
+        checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
+        validation_interval=config.evaluation_interval or steps_per_epoch,
+        best_checkpoint_eval_metric=task.metric,
+        loss_upper_bound=config.loss_upper_bound,
+        recovery_max_trials=config.recovery_max_trials,
+        # One process answers SIGTERM itself; of several, all must save at once.
+        preemption_on_demand_checkpoint=strategies.is_multi_process(strategy),
+        seed=config.seed,
+        patience=config.patience,
     )
 
 

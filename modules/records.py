@@ -16,7 +16,6 @@ from matplotlib import figure
 from official.core import config_definitions, train_utils
 
 from modules import checkpoints, metrics, optimization
-from pipeline.config import TrainerConfig
 from pipeline.task import TaskConfig
 
 if TYPE_CHECKING:
@@ -77,10 +76,9 @@ def write_records(
     directory: str,
     *,
     task: TaskConfig,
-    config: TrainerConfig,
     results: list[Result],
     best: Result,
-    directories: dict[int, str],
+    directories: list[str],
     predictions: dict[str, metrics.Predictions],
     model: tf_keras.Model,
 ) -> None:
@@ -89,14 +87,13 @@ def write_records(
     Args:
       directory: Of the `ModelRun` artifact.
       task: The task definition.
-      config: The settings.
       results: Of all restarts.
       best: The one that is exported.
-      directories: Where each seed's training kept its records.
+      directories: Where each of them kept its records.
       predictions: The exported model's, of each split.
       model: The exported model.
     """
-    for source in directories.values():
+    for source in directories:
         _copy_records(source, os.path.join(directory, os.path.basename(source)))
     content = {
         "metric": task.metric,

@@ -76,7 +76,7 @@ def write_mnli(directory):
 
 
 def write_tokenized(directory):
-    """What the Model Garden's own writer makes of the pairs."""
+    """The features that `create_finetuning_data.py` writes; no gzip, no ids."""
     directory.mkdir(parents=True)
     vocab = directory.parent / "encoder" / "vocab.txt"
     for seed, split in enumerate(("train", "eval")):

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules import environment, inputs, training
+from modules import environment, inputs
+from modules import trainer as trainer_lib
 from modules.task import FineTuningTask
 from pipeline.task import TaskConfig
 from tests import tiny
@@ -27,7 +28,7 @@ def build(tmp_path):
     def build(task=PAIRS, **settings):
         tf_keras.utils.set_random_seed(0)
         task, _, params = tiny.build_experiment(tmp_path, task, rows=44, **settings)
-        trainer = training.build_trainer(FineTuningTask(params.task, task), params)
+        trainer = trainer_lib.build_trainer(FineTuningTask(params.task, task), params)
         trainer.initialize()
         return trainer
 
@@ -97,7 +98,7 @@ def test_evaluation_does_not_drop_out(build):
 
 def test_evaluation_counts_every_row_once(build):
     trainer = build()
-    batches = training.predict(
+    batches = trainer_lib.predict(
         trainer.task, trainer.model, trainer.config.task.validation_data
     )
     assert np.concatenate([b["ids"] for b in batches]).tolist() == list(range(44))
@@ -187,7 +188,7 @@ def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
     )
     model.fit(data, epochs=1, verbose=0, callbacks=[record])
     np.testing.assert_allclose(ours, losses, rtol=1e-4)
-    rows = training.predict(task, model, theirs.config.task.validation_data)
+    rows = trainer_lib.predict(task, model, theirs.config.task.validation_data)
     theirs_after = task.reduce_aggregated_logs(rows)["validation_loss"]
     assert ours_after == pytest.approx(theirs_after, rel=1e-4)
 

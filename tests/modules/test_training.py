@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules import checkpoints, environment, training
+from modules import checkpoints, environment, loop, training
+from modules import trainer as trainer_lib
 from modules.task import FineTuningTask
 from tests import tiny
 from tests.modules.summaries import scalars
@@ -36,12 +37,12 @@ def train(tmp_path):
     """Trains in a directory; settings tell one training from another."""
 
     def train(name="run", **settings):
-        task, config, params = tiny.build_experiment(
+        task, _, params = tiny.build_experiment(
             tmp_path, **{"learning_rate": 3e-3, "epochs": 2, **settings}
         )
         strategy = tf.distribute.OneDeviceStrategy("CPU:0")
         directory = str(tmp_path / name)
-        return training.train(task, params, strategy, config, directory)
+        return training.train(task, params, strategy, directory)
 
     return train
 
@@ -55,14 +56,14 @@ def kill_at(monkeypatch):
     """Ends the training right before a step, as a kill would: nothing is saved."""
 
     def kill_at(step):
-        original = training.FineTuningTrainer.train
+        original = trainer_lib.FineTuningTrainer.train
 
         def train(self, num_steps):
             if self.global_step.numpy() + num_steps > step:
                 raise Killed
             return original(self, num_steps)
 
-        monkeypatch.setattr(training.FineTuningTrainer, "train", train)
+        monkeypatch.setattr(trainer_lib.FineTuningTrainer, "train", train)
 
     return kill_at
 
@@ -98,9 +99,9 @@ def test_best_model_is_restored_not_the_last(train, tmp_path):
     settings = {"learning_rate": 0.3, "evaluation_interval": 1, "warmup_fraction": 0.0}
     result = train(**settings)
     task, _, params = tiny.build_experiment(tmp_path, **settings)
-    model = training.restore_best(task, params, str(tmp_path / "run"))
     own_task = FineTuningTask(params.task, task)
-    rows = training.predict(own_task, model, params.task.validation_data)
+    model = training.restore_best(own_task, str(tmp_path / "run"))
+    rows = trainer_lib.predict(own_task, model, params.task.validation_data)
     found = own_task.reduce_aggregated_logs(rows)
     assert result.best_step < STEPS
     assert found["accuracy"] == pytest.approx(result.metrics["accuracy"])
@@ -116,9 +117,9 @@ def test_moving_average_is_what_is_kept(train, tmp_path):
     }
     result = train(**settings)
     task, _, params = tiny.build_experiment(tmp_path, **settings)
-    model = training.restore_best(task, params, str(tmp_path / "run"))
     own_task = FineTuningTask(params.task, task)
-    rows = training.predict(own_task, model, params.task.validation_data)
+    model = training.restore_best(own_task, str(tmp_path / "run"))
+    rows = trainer_lib.predict(own_task, model, params.task.validation_data)
     found = own_task.reduce_aggregated_logs(rows)["validation_loss"]
     assert found == pytest.approx(result.metrics["validation_loss"], rel=1e-4)
 
@@ -219,7 +220,7 @@ def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
 
 
 def test_sigterm_saves_before_it_exits(train, tmp_path, monkeypatch, lines):
-    original = training.FineTuningTrainer.train
+    original = trainer_lib.FineTuningTrainer.train
 
     def train_then_terminate(self, num_steps):
         output = original(self, num_steps)
@@ -229,7 +230,7 @@ def test_sigterm_saves_before_it_exits(train, tmp_path, monkeypatch, lines):
 
     handler = signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
-        patch.setattr(training.FineTuningTrainer, "train", train_then_terminate)
+        patch.setattr(trainer_lib.FineTuningTrainer, "train", train_then_terminate)
         with pytest.raises(SystemExit) as stopped:
             train(steps_per_loop=1)
     assert stopped.value.code == 128 + signal.SIGTERM
@@ -263,13 +264,13 @@ def poisoned(monkeypatch):
     def poison(nan_at):
         monkeypatch.setattr(Poisoned, "nan_at", dict(nan_at))
         monkeypatch.setattr(training, "FineTuningTask", Poisoned)
-        original = training.FineTuningTrainer.__init__
+        original = trainer_lib.FineTuningTrainer.__init__
 
         def init(self, *args, **settings):
             original(self, *args, **settings)
             self.task.step = self.global_step
 
-        monkeypatch.setattr(training.FineTuningTrainer, "__init__", init)
+        monkeypatch.setattr(trainer_lib.FineTuningTrainer, "__init__", init)
 
     return poison
 
@@ -289,12 +290,12 @@ def test_loss_that_is_no_number_goes_back_to_the_last_good_checkpoint(
 
 def test_loss_that_stays_no_number_fails_with_what_to_do(train, poisoned):
     poisoned({4: 99})
-    with pytest.raises(training.TrainingError, match=r"NaN.*trainer\.learning_rate"):
+    with pytest.raises(loop.TrainingError, match=r"NaN.*trainer\.learning_rate"):
         train(steps_per_loop=1, recovery_max_trials=2)
 
 
 def test_loss_above_its_bound_goes_back_too(train):
-    with pytest.raises(training.TrainingError, match=r"larger than the bound 0\.01"):
+    with pytest.raises(loop.TrainingError, match=r"larger than the bound 0\.01"):
         train(steps_per_loop=1, loss_upper_bound=0.01, recovery_max_trials=1)
 
 

@@ -5,6 +5,7 @@ operation, so that tests of strategies start processes of their own.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,18 @@ import modules  # noqa: F401 (sets the environment before TensorFlow is imported
 
 # isort: split
 import tensorflow as tf
+
+
+def exit_at(trainer_class, step):
+    """Ends the process before a step, as a machine that is taken away."""
+    original = trainer_class.train
+
+    def train(self, num_steps):
+        if self.global_step.numpy() + num_steps > step:
+            os._exit(9)
+        return original(self, num_steps)
+
+    trainer_class.train = train
 
 
 def main(arguments):
@@ -22,6 +35,7 @@ def main(arguments):
         tf.config.set_logical_device_configuration(cpu, devices)
 
     from modules import environment, experiment, strategies, training
+    from modules import trainer as trainer_lib
     from modules.task import FineTuningTask
     from pipeline.config import TrainerConfig
     from pipeline.task import TaskConfig
@@ -39,13 +53,15 @@ def main(arguments):
         splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
         strategy=strategy,
     )
-    result = training.train(task, params, strategy, config, str(directory / name))
+    if "exit_at" in arguments:
+        exit_at(trainer_lib.FineTuningTrainer, arguments["exit_at"])
+    result = training.train(task, params, strategy, str(directory / name))
     print("strategy", type(strategy).__name__, strategy.num_replicas_in_sync)
-    print("resumable", sorted(p.name for p in directory.glob("*/ckpt*")))
+
     if strategies.is_chief(strategy):
-        model = training.restore_best(task, params, str(directory / name))
         own_task = FineTuningTask(params.task, task)
-        rows = training.predict(own_task, model, params.task.validation_data)
+        model = training.restore_best(own_task, str(directory / name))
+        rows = trainer_lib.predict(own_task, model, params.task.validation_data)
         found = own_task.reduce_aggregated_logs(rows)
         print("result", json.dumps({"best": result.metrics, "one_device": found}))
 
