@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import tempfile
 from typing import Any
@@ -176,12 +177,25 @@ class BestCheckpoint:
 
 
 def write_json(path: str, content: Any) -> None:
-    """Writes JSON so that a reader sees all of it or nothing."""
+    """Writes JSON so that a reader sees all of it or nothing.
+
+    JSON has no NaN: what is not finite becomes null.
+    """
     tf.io.gfile.makedirs(os.path.dirname(path))
     incomplete = f"{path}.incomplete"
     with tf.io.gfile.GFile(incomplete, "w") as file:
-        file.write(json.dumps(content, indent=2) + "\n")
+        file.write(json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
     tf.io.gfile.rename(incomplete, path, overwrite=True)
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content
 
 
 def read_json(path: str) -> Any:

@@ -50,9 +50,9 @@ def compute(task: TaskConfig, predictions: Predictions) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
 
 
-def score(value: float) -> float:
-    """Returns a metric as what models are ranked by: NaN is the worst."""
-    return -math.inf if math.isnan(value) else value
+def score(value: float | None) -> float:
+    """Returns a metric as what models are ranked by: NaN, null in JSON, is the worst."""
+    return -math.inf if value is None or math.isnan(value) else value
 
 
 def pearson(labels: np.ndarray, scores: np.ndarray) -> float:

@@ -163,36 +163,28 @@ def build_config(
     warmup_steps = round(config.warmup_fraction * train_steps)
     given = dict(config.optimization)
     _check_keys(given, "", {"optimizer", "learning_rate", "warmup", "ema"})
-    optimizer = _choose(
-        given.get("optimizer"),
-        "optimizer",
-        OptimizerConfig,
-        default="adamw",
-        options={
-            "epsilon": 1e-6,
-            "weight_decay_rate": config.weight_decay,
-            "exclude_from_weight_decay": _WITHOUT_WEIGHT_DECAY,
-            # Ours clips after the replicas' gradients are summed; see the task.
-            "gradient_clip_norm": 0.0,
-        },
-    )
-    schedule = _choose(
-        given.get("learning_rate"),
-        "learning_rate",
-        optimization_config.LrConfig,
-        default="polynomial",
-        options={
-            "learning_rate": config.learning_rate,
-            "initial_learning_rate": config.learning_rate,
-            "pre_offset_learning_rate": config.learning_rate,
-            "end_learning_rate": 0.0,
-            "decay_steps": train_steps - warmup_steps,
-            "total_decay_steps": train_steps - warmup_steps,
-            # Without it decay would begin during warmup and miss the peak.
-            "offset": warmup_steps,
-        },
-    )
-    settings = {"optimizer": optimizer, "learning_rate": schedule}
+    settings: dict[str, Any] = {
+        "optimizer": _choose(
+            given.get("optimizer"),
+            "optimizer",
+            OptimizerConfig,
+            default="adamw",
+            options={
+                "epsilon": 1e-6,
+                "weight_decay_rate": config.weight_decay,
+                "exclude_from_weight_decay": _WITHOUT_WEIGHT_DECAY,
+                # Ours clips after the replicas' gradients are summed; see the task.
+                "gradient_clip_norm": 0.0,
+            },
+        ),
+        "learning_rate": _choose(
+            given.get("learning_rate"),
+            "learning_rate",
+            optimization_config.LrConfig,
+            default="polynomial",
+            options=_schedule_options(config, train_steps, warmup_steps),
+        ),
+    }
     if warmup_steps:
         settings["warmup"] = _choose(
             given.get("warmup"),
@@ -207,6 +199,22 @@ def build_config(
         settings["ema"] = given["ema"]
     _apply_layer_decay(settings, config, layers)
     return OptimizationConfig(settings)
+
+
+def _schedule_options(
+    config: TrainerConfig, train_steps: int, warmup_steps: int
+) -> dict[str, Any]:
+    """Returns what any schedule may ask for, by the Model Garden's names."""
+    return {
+        "learning_rate": config.learning_rate,
+        "initial_learning_rate": config.learning_rate,
+        "pre_offset_learning_rate": config.learning_rate,
+        "end_learning_rate": 0.0,
+        "decay_steps": train_steps - warmup_steps,
+        "total_decay_steps": train_steps - warmup_steps,
+        # Without it decay would begin during warmup and miss the peak.
+        "offset": warmup_steps,
+    }
 
 
 def _check_keys(given: Iterable[str], group: str, allowed: set[str]) -> None:

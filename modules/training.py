@@ -90,29 +90,37 @@ def run_fn(fn_args: Any) -> None:
         for params in experiments
     ]
     if strategies.is_chief(strategy):
-        best = records.pick_best(results, task.metric)
-        own_task = FineTuningTask(experiments[0].task, task)
-        model = restore_best(own_task, seed_directory(directory, best.seed))
-        _export(fn_args, task, model)
-        records.write_records(
-            fn_args.model_run_dir,
-            task=task,
-            results=results,
-            best=best,
-            directories=[seed_directory(directory, r.seed) for r in results],
-            predictions={
-                split: collect(
-                    predict(
-                        own_task,
-                        model,
-                        experiment.examples_config(task, patterns, config),
-                    )
-                )
-                for split, patterns in splits.items()
-                if split != experiment.TRAIN_SPLIT
-            },
-            model=model,
+        _write_outputs(fn_args, task, config, experiments[0], results, directory)
+
+
+def _write_outputs(
+    fn_args: Any,
+    task: TaskConfig,
+    config: TrainerConfig,
+    params: experiment.ExperimentConfig,
+    results: list[Result],
+    directory: str,
+) -> None:
+    best = records.pick_best(results, task.metric)
+    own_task = FineTuningTask(params.task, task)
+    model = restore_best(own_task, seed_directory(directory, best.seed))
+    _export(fn_args, task, model)
+    predictions = {
+        split: collect(
+            predict(own_task, model, experiment.examples_config(task, patterns, config))
         )
+        for split, patterns in split_patterns(fn_args).items()
+        if split != experiment.TRAIN_SPLIT
+    }
+    records.write_records(
+        fn_args.model_run_dir,
+        task=task,
+        results=results,
+        best=best,
+        directories=[seed_directory(directory, r.seed) for r in results],
+        predictions=predictions,
+        model=model,
+    )
 
 
 def _export(fn_args: Any, task: TaskConfig, model: tf_keras.Model) -> None:
