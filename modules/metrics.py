@@ -51,7 +51,7 @@ def compute(task: TaskConfig, predictions: Predictions) -> dict[str, float]:
 
 
 def score(value: float | None) -> float:
-    """Returns a metric as what models are ranked by: NaN, null in JSON, is the worst."""
+    """Returns what models are ranked by: NaN, which JSON has as null, is the worst."""
     return -math.inf if value is None or math.isnan(value) else value
 
 
