@@ -61,10 +61,11 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
     def save(self, checkpoint_number: Any = None, **options: Any) -> str | None:
         """Saves, if there is not this step's checkpoint already."""
+        number = int(tf.convert_to_tensor(checkpoint_number))  # maybe a variable
         saved = self.latest_checkpoint
-        if saved and saved.endswith(f"{_PREFIX}-{int(checkpoint_number)}"):
+        if saved and saved.endswith(f"{_PREFIX}-{number}"):
             return None
-        return super().save(checkpoint_number=checkpoint_number, **options)
+        return super().save(checkpoint_number=number, **options)
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest whole checkpoint, or initializes where there is none.

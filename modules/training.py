@@ -18,6 +18,7 @@ from modules import (
     environment,
     experiment,
     export,
+    metrics,
     records,
     strategies,
 )
@@ -218,6 +219,14 @@ def train(
         best_step=evaluations.best["step"],
         metrics=evaluations.best["metrics"],
         stopped=stopped,
+    )
+    logger.info(
+        "seed %d: best %s %.4f at step %d of %d",
+        seed,
+        task.metric,
+        metrics.score(result.metrics[task.metric]),
+        result.best_step,
+        result.steps,
     )
     if is_chief:
         path = os.path.join(directory, _RESULT)

@@ -2,14 +2,17 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from modules import strategies
+from modules import checkpoints, strategies
 from pipeline.config import TrainerConfig
 from pipeline.paths import REPOSITORY
 from tests import tiny
@@ -52,7 +55,7 @@ def arguments(directory, strategy, **settings):
     }
 
 
-def start(settings, tf_config=None):
+def start(settings, tf_config=None, output=subprocess.DEVNULL):
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     environment.pop("TF_CONFIG", None)
     if tf_config:
@@ -63,15 +66,15 @@ def start(settings, tf_config=None):
         env=environment,
         cwd=REPOSITORY,
         text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
     )
 
 
 def run(processes, clusters=(None,), is_finished=True):
     """Runs processes to their ends; returns their standard outputs."""
     started = [
-        start(settings, cluster)
+        start(settings, cluster, output=subprocess.PIPE)
         for settings, cluster in zip(processes, clusters, strict=True)
     ]
     try:
@@ -152,6 +155,30 @@ def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
     assert "result" not in other
     assert_same_training(directory, "multi_worker_mirrored", chief, one_device)
     assert_evaluated_as_on_one_device(chief)
+
+
+def test_sigterm_to_one_of_two_workers_saves_what_both_have_reached(directory):
+    settings = arguments(directory, "multi_worker_mirrored", name="terminated")
+    settings["trainer"] |= {"epochs": 5000, "checkpoint_interval": 30000}
+    workers = [start(settings, cluster) for cluster in two_workers()]
+    run = directory / "terminated"
+    try:
+        wait_for(lambda: len(scalars(run / "train", "training_loss")) > 3)
+        workers[1].send_signal(signal.SIGTERM)
+        wait_for(lambda: len(list(run.glob("ckpt-*.index"))) == 2)
+    finally:
+        for process in workers:
+            process.kill()
+    newest = tf.train.latest_checkpoint(str(run))
+    assert checkpoints.find_problem(newest) is None
+    assert int(newest.rpartition("-")[2]) > 3
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def test_worker_trains_with_a_parameter_server_and_the_chief_evaluates(directory):
