@@ -14,6 +14,10 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 ARGS ?=
 
+# Two, not one for each core: a whole pipeline takes 3 GB. A file stays with one worker,
+# which its fixtures are shared in.
+WORKERS := --numprocesses 2 --dist loadfile
+
 .PHONY: help install run tensorboard test test-fast lint types format lock clean
 
 help:  ## this list
@@ -31,10 +35,10 @@ tensorboard: $(INSTALLED)  ## show all trainings under output/; ARGS="--logdir D
 	@$(PY) -m tensorboard.main --logdir output $(ARGS)
 
 test: $(INSTALLED)  ## the whole test suite
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest $(WORKERS) $(ARGS)
 
 test-fast: $(INSTALLED)  ## the test suite without whole pipelines
-	@$(PY) -m pytest -m "not e2e" $(ARGS)
+	@$(PY) -m pytest -m "not e2e" $(WORKERS) $(ARGS)
 
 lint: $(INSTALLED)  ## style: ruff check and ruff format --check
 	@$(PY) -m ruff check .
