@@ -158,7 +158,7 @@ def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
 
 
 def test_sigterm_to_one_of_two_workers_saves_what_both_have_reached(directory):
-    settings = arguments(directory, "multi_worker_mirrored", name="terminated")
+    settings = arguments(directory, "auto", name="terminated")  # the cluster tells
     settings["trainer"] |= {"epochs": 5000, "checkpoint_interval": 30000}
     workers = [start(settings, cluster) for cluster in two_workers()]
     run = directory / "terminated"
@@ -185,6 +185,7 @@ def test_worker_trains_with_a_parameter_server_and_the_chief_evaluates(directory
     chief, worker, server = (f"127.0.0.1:{port}" for port in free_ports(3))
     cluster = {"chief": [chief], "worker": [worker], "ps": [server]}
     settings = arguments(directory, "parameter_server")
+    settings["trainer"]["strategy"] = "auto"  # the cluster tells
 
     def config(job):
         return {"cluster": cluster, "task": {"type": job, "index": 0}}
