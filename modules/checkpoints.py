@@ -15,7 +15,6 @@ import tf_keras
 
 logger = logging.getLogger(__name__)
 
-GLOBAL_STEP = "global_step/.ATTRIBUTES/VARIABLE_VALUE"
 BEST = "best"
 _PREFIX = "ckpt"  # CheckpointManager's own
 _STATE = "checkpoint"

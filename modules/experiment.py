@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -96,6 +97,15 @@ def build_experiment(
             ),
         ),
     )
+
+
+def with_seed(params: ExperimentConfig, seed: int) -> ExperimentConfig:
+    """Returns the same training from another seed; its data are not counted again."""
+    seeded = copy.deepcopy(params)
+    seeded.trainer.seed = seed
+    seeded.task.train_data.seed = seed
+    seeded.task.validation_data.seed = seed
+    return seeded
 
 
 def _trainer_params(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import urllib.parse
-from typing import Any
+from collections.abc import Iterator
 
 import tensorflow as tf
 import tf_keras
@@ -93,26 +94,21 @@ def choose_precision(name: str, strategy: tf.distribute.Strategy) -> str:
     return "bfloat16" if is_tpu(strategy) else "float32"
 
 
-class Precision:
-    """A context in which models compute in a type; weights stay float32."""
+@contextlib.contextmanager
+def precision(name: str) -> Iterator[None]:
+    """Lets models compute in a type for as long as the context is open.
 
-    def __init__(self, name: str) -> None:
-        """Keeps the type.
+    Their weights stay float32.
 
-        Args:
-          name: `float32`, `bfloat16` or `float16`.
-        """
-        self._dtype = _DTYPES[name]
-        self._before = tf_keras.mixed_precision.global_policy()
-
-    def __enter__(self) -> None:
-        """Sets the policy."""
-        self._before = tf_keras.mixed_precision.global_policy()
-        performance.set_mixed_precision_policy(self._dtype)
-
-    def __exit__(self, *_: Any) -> None:
-        """Restores the policy that was set before."""
-        tf_keras.mixed_precision.set_global_policy(self._before)
+    Args:
+      name: `float32`, `bfloat16` or `float16`.
+    """
+    before = tf_keras.mixed_precision.global_policy()
+    performance.set_mixed_precision_policy(_DTYPES[name])
+    try:
+        yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
 
 
 def _find() -> str:

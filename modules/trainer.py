@@ -86,15 +86,13 @@ def predict(
 
 
 def build_trainer(
-    task: FineTuningTask, params: config_definitions.ExperimentConfig, **datasets: Any
+    task: FineTuningTask, params: config_definitions.ExperimentConfig
 ) -> FineTuningTrainer:
     """Builds the Model Garden's trainer; call it in a strategy's scope.
 
     Args:
       task: What is trained.
       params: The experiment.
-      **datasets: `train_dataset` and `validation_dataset`, where they are not those of
-        the experiment.
     """
     optimizer = optimization.build_optimizer(
         params.trainer.optimizer_config,
@@ -105,6 +103,4 @@ def build_trainer(
     # Keras makes an optimizer's moments at its first step; a checkpoint from before
     # would lack them, and could not undo what went wrong since.
     optimizer._create_all_weights(model.trainable_variables)
-    return FineTuningTrainer(
-        config=params, task=task, model=model, optimizer=optimizer, **datasets
-    )
+    return FineTuningTrainer(config=params, task=task, model=model, optimizer=optimizer)

@@ -75,23 +75,26 @@ def run_fn(fn_args: Any) -> None:
     logger.info("strategy %s", type(strategy).__name__)
     splits = split_patterns(fn_args)
     directory = os.path.join(settings["checkpoints"], training_key(settings, splits))
-    experiments = [
-        experiment.build_experiment(
-            task,
-            config.model_copy(update={"seed": config.seed + restart}),
-            encoder=settings["encoder"],
-            max_seq_length=settings["max_seq_length"],
-            splits=splits,
-            strategy=strategy,
-        )
-        for restart in range(config.restarts)
-    ]
+    params = experiment.build_experiment(
+        task,
+        config,
+        encoder=settings["encoder"],
+        max_seq_length=settings["max_seq_length"],
+        splits=splits,
+        strategy=strategy,
+    )
+    seeds = range(config.seed, config.seed + config.restarts)
     results = [
-        train(task, params, strategy, seed_directory(directory, params.trainer.seed))
-        for params in experiments
+        train(
+            task,
+            experiment.with_seed(params, seed),
+            strategy,
+            seed_directory(directory, seed),
+        )
+        for seed in seeds
     ]
     if strategies.is_chief(strategy):
-        _write_outputs(fn_args, task, config, experiments[0], results, directory)
+        _write_outputs(fn_args, task, config, params, results, directory)
 
 
 def _write_outputs(
@@ -199,7 +202,7 @@ def train(
     is_chief = strategies.is_chief(strategy)
     if is_chief:
         records.write_params(params, directory)
-    with strategies.Precision(params.runtime.mixed_precision_dtype), strategy.scope():
+    with strategies.precision(params.runtime.mixed_precision_dtype), strategy.scope():
         trainer = build_trainer(FineTuningTask(params.task, task), params)
     evaluations = actions.Evaluations(
         trainer,
@@ -243,7 +246,7 @@ def restore_best(task: FineTuningTask, directory: str) -> tf_keras.Model:
       task: What it was trained for.
       directory: What `train` was given.
     """
-    with strategies.Precision("float32"):
+    with strategies.precision("float32"):
         model = task.build_model()
     checkpoints.BestCheckpoint(directory).restore(model)
     return model

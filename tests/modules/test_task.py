@@ -197,7 +197,7 @@ def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
 def test_mixed_precision_trains_with_float32_weights(build, precision):
     from modules import strategies
 
-    with strategies.Precision(precision):
+    with strategies.precision(precision):
         trainer = build(mixed_precision=precision, learning_rate=1e-3)
         before = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
         trainer.train(tf.constant(12))
@@ -216,7 +216,7 @@ def test_train_step_compiles_with_xla_at_fixed_lengths(build, precision):
     """As far as a machine without a TPU can tell: XLA takes the whole step."""
     from modules import strategies
 
-    with strategies.Precision(precision):
+    with strategies.precision(precision):
         trainer = build(learning_rate=1e-3)
         data = trainer.config.task.train_data
         data.lengths = inputs.fixed_lengths(32)
