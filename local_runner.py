@@ -15,6 +15,7 @@ from tfx import v1 as tfx
 from pipeline.config import load_config
 from pipeline.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.pipeline import create_pipeline
+from pipeline.platforms import local_platform
 from pipeline.resolve import resolve_inputs
 
 
@@ -23,7 +24,8 @@ def run() -> None:
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)
-    tfx.orchestration.LocalDagRunner().run(create_pipeline(config, inputs, paths))
+    dag = create_pipeline(config, inputs, local_platform(paths))
+    tfx.orchestration.LocalDagRunner().run(dag)
 
 
 if __name__ == "__main__":

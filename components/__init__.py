@@ -1,1 +1,5 @@
-"""TFX components of our own, a folder each, where no standard one does the job."""
+"""TFX components of our own, a folder each."""
+
+from components.artifacts import DataVerdict, ModelVerdict
+
+__all__ = ["DataVerdict", "ModelVerdict"]

@@ -1,4 +1,4 @@
-"""What the Evaluator measures, and what a model must reach to be blessed."""
+"""What the Evaluator measures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import tensorflow_model_analysis as tfma
 from modules import export, slicing, tfma_metrics
 from modules.metrics import POSITIVE_CLASS
 from pipeline import fingerprint
-from pipeline.config import EvaluatorConfig
 from pipeline.task import TaskConfig
 
 POSITIVE_CLASS_KEY = f"classId:{POSITIVE_CLASS}"  # of TFMA's results
@@ -36,18 +35,17 @@ _REGRESSION_METRICS = {
 }
 
 
-def build_eval_config(task: TaskConfig, gate: EvaluatorConfig) -> tfma.EvalConfig:
-    """Builds the Evaluator's configuration from the task and the gate.
+def build_eval_config(task: TaskConfig) -> tfma.EvalConfig:
+    """Builds the Evaluator's configuration from the task.
 
     The exported signature is measured on raw Examples, as it will be served.
 
     Args:
       task: Names the label, and says what is predicted of it.
-      gate: Thresholds, and how far below the champion a model may be.
 
     Returns:
-      A configuration whose bounds hold on all rows; slices are reported only, as most
-      have too few rows to decide on.
+      Metrics with names and without bounds: those are parameters of a run, and hold on
+      all rows. Slices are reported only, as most have too few rows to decide on.
     """
     return tfma.EvalConfig(
         model_specs=[
@@ -65,11 +63,11 @@ def build_eval_config(task: TaskConfig, gate: EvaluatorConfig) -> tfma.EvalConfi
             tfma.SlicingSpec(),
             *(tfma.SlicingSpec(feature_keys=[key]) for key in slicing.slice_keys(task)),
         ],
-        metrics_specs=_metrics_specs(task, gate),
+        metrics_specs=_metrics_specs(task),
     )
 
 
-def _metrics_specs(task: TaskConfig, gate: EvaluatorConfig) -> list[tfma.MetricsSpec]:
+def _metrics_specs(task: TaskConfig) -> list[tfma.MetricsSpec]:
     plain = tfma.MetricsSpec(metrics=[tfma.MetricConfig(class_name="ExampleCount")])
     if not task.is_regression:
         plain.metrics.add(class_name="MultiClassConfusionMatrixPlot")
@@ -77,7 +75,7 @@ def _metrics_specs(task: TaskConfig, gate: EvaluatorConfig) -> list[tfma.Metrics
     for name, class_name in _class_names(task).items():
         # A statistic looks at the most probable class, not at one class by itself.
         spec = plain if class_name == _STATISTIC else measured
-        spec.metrics.append(_metric(name, class_name, gate))
+        spec.metrics.append(_metric(name, class_name))
     if task.is_binary:
         measured.binarize.class_ids.values.append(POSITIVE_CLASS)
     return [plain, measured]
@@ -89,29 +87,13 @@ def _class_names(task: TaskConfig) -> dict[str, str]:
     return _BINARY_METRICS if task.is_binary else _MULTICLASS_METRICS
 
 
-def _metric(name: str, class_name: str, gate: EvaluatorConfig) -> tfma.MetricConfig:
+def _metric(name: str, class_name: str) -> tfma.MetricConfig:
     metric = tfma.MetricConfig(
         class_name=class_name,
         config=f'"name": "{name}"',
-        per_slice_thresholds=_thresholds(name, gate),
     )
     if class_name == _STATISTIC:
         metric.module = tfma_metrics.__name__
         code = fingerprint.of_code(tfma_metrics.__name__)
         metric.config += f', "code_fingerprint": "{code}"'
     return metric
-
-
-def _thresholds(name: str, gate: EvaluatorConfig) -> list[tfma.PerSliceMetricThreshold]:
-    lowest = gate.thresholds.get(name)
-    regression = gate.max_regression.get(name)
-    if lowest is None and regression is None:
-        return []
-    bound = tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()])
-    if lowest is not None:
-        bound.threshold.value_threshold.lower_bound.value = lowest
-    if regression is not None:
-        change = bound.threshold.change_threshold
-        change.direction = tfma.MetricDirection.HIGHER_IS_BETTER
-        change.absolute.value = -regression
-    return [bound]

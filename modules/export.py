@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 import tensorflow_transform as tft
 import tf_keras
@@ -46,6 +48,22 @@ def export_model(
         model, transform, task, vocab_file=vocab_file, max_seq_length=max_seq_length
     )
     tf.saved_model.save(serving, directory, signatures=serving.signatures())
+
+
+def describe_requests(task: TaskConfig) -> dict[str, Any]:
+    """Returns how the exported model is asked: signatures, columns, inputs.
+
+    Args:
+      task: Names the text columns.
+    """
+    return {
+        "text_columns": task.text_columns,
+        "text_signature": SERVING_DEFAULT,
+        "examples_signature": SERVE_EXAMPLES,
+        "examples_input": EXAMPLES,
+        # Tokenized Examples hold no text that it could be sent.
+        "has_text": not task.is_tokenized,
+    }
 
 
 class ServingModel(tf.Module):

@@ -15,7 +15,7 @@ import tf_keras
 from matplotlib import figure
 from official.core import config_definitions, train_utils
 
-from modules import checkpoints, metrics, optimization
+from modules import checkpoints, export, metrics, optimization
 from pipeline.task import TaskConfig
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ MODEL_GRAPH = "model.dot"
 MODEL_PICTURE = "model.svg"
 SCHEDULE_PICTURE = "schedule.png"
 PREDICTIONS = "predictions"
+_PREDICTION = "prediction"  # the column of the class, or of the score
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +112,25 @@ def write_records(
     draw_model(model, directory)
 
 
+def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
+    """Returns where a split's predictions are, and what they are predictions of.
+
+    Args:
+      task: Names the columns.
+      split: An evaluated split.
+
+    Returns:
+      `file` within the `ModelRun`, its `id_column`, its `columns` with numbers, and the
+      `output` of the exported model that they are.
+    """
+    return {
+        "file": f"{PREDICTIONS}/{split}.tsv",
+        "id_column": task.id_column,
+        "columns": _columns(task) or [_PREDICTION],
+        "output": export.SCORE if task.is_regression else export.PROBABILITIES,
+    }
+
+
 def draw_model(model: tf_keras.Model, directory: str) -> None:
     """Draws the model's graph of layers, as `tf_keras.utils.plot_model` does.
 
@@ -158,7 +178,7 @@ def _write_predictions(
     with tf.io.gfile.GFile(path, "w") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(
-            [task.id_column, task.label_column, "prediction", *_columns(task)]
+            [task.id_column, task.label_column, _PREDICTION, *_columns(task)]
         )
         rows = zip(
             predictions.ids, predictions.labels, predictions.outputs, strict=True
@@ -173,7 +193,7 @@ def _columns(task: TaskConfig) -> list[str]:
 
 def _describe(task: TaskConfig, label: Any, output: Any) -> list[str]:
     if task.classes is None:
-        return [f"{label:.6g}", f"{output:.6g}"]
+        return [f"{label:.9g}", f"{output:.9g}"]
     return [
         task.classes[label],
         task.classes[output.argmax()],

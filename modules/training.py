@@ -33,6 +33,8 @@ from pipeline.task import TaskConfig
 logger = logging.getLogger(__name__)
 
 _RESULT = "result.json"
+# Of the Trainer's `custom_config`, what the outcome of a training depends on.
+_KEY_SETTINGS = ("task", "max_seq_length", "encoder_fingerprint", "code_fingerprint")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,20 +63,23 @@ def run_fn(fn_args: Any) -> None:
     that a training that was killed is resumed by the next execution.
 
     Args:
-      fn_args: `tfx.v1.components.FnArgs`. Its `custom_config` holds `task`, `trainer`,
-        `max_seq_length`, `encoder` (a directory), the fingerprints of code and
-        encoder, and `checkpoints` (a directory).
+      fn_args: `tfx.v1.components.FnArgs`. Its `hyperparameters` are the settings of
+        `TrainerConfig`; its `custom_config` holds `task`, `max_seq_length`, `encoder`
+        (a directory), the fingerprints of code and encoder, and `checkpoints` (a
+        directory).
     """
     environment.keep_autograph_out_of_keras()
     settings = fn_args.custom_config
     task = TaskConfig.model_validate(settings["task"])
-    config = TrainerConfig.model_validate(settings["trainer"])
+    config = TrainerConfig.model_validate(fn_args.hyperparameters)
     if config.strategy in ("auto", "parameter_server"):
         strategies.serve_coordinator()
     strategy = strategies.choose_strategy(config)
     logger.info("strategy %s", type(strategy).__name__)
     splits = split_patterns(fn_args)
-    directory = os.path.join(settings["checkpoints"], training_key(settings, splits))
+    directory = os.path.join(
+        settings["checkpoints"], training_key(settings, config, splits)
+    )
     params = experiment.build_experiment(
         task,
         config,
@@ -151,11 +156,14 @@ def split_patterns(fn_args: Any) -> dict[str, list[str]]:
     return splits
 
 
-def training_key(settings: dict[str, Any], splits: dict[str, list[str]]) -> str:
+def training_key(
+    settings: dict[str, Any], config: TrainerConfig, splits: dict[str, list[str]]
+) -> str:
     """Returns the name that what is trained goes by: data, code, config, encoder.
 
     Args:
-      settings: The Trainer's `custom_config`. Paths do not count, contents do.
+      settings: The Trainer's `custom_config`. Neither paths nor machines count.
+      config: How it is trained.
       splits: File patterns of each split.
     """
     files = {
@@ -164,8 +172,10 @@ def training_key(settings: dict[str, Any], splits: dict[str, list[str]]) -> str:
         )
         for split, patterns in splits.items()
     }
-    counted = {k: v for k, v in settings.items() if k not in ("encoder", "checkpoints")}
-    return fingerprint.of_json({"files": files, "settings": counted})[:16]
+    counted = {key: settings[key] for key in _KEY_SETTINGS}
+    return fingerprint.of_json(
+        {"files": files, "settings": counted, "trainer": config.model_dump()}
+    )[:16]
 
 
 def seed_directory(directory: str, seed: int) -> str:

@@ -25,6 +25,9 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
 
+# Those of `pipeline.targets`, which takes seconds to import.
+_TARGETS = ("kubeflow", "vertex")
+
 _CONFIG_OPTION = click.option(
     "--config",
     "config_file",
@@ -105,6 +108,48 @@ def run(
             console.print("run.log in the run record above has the traceback")
             sys.exit(EXIT_FAILURE)
         sys.exit(_show(report, console))
+
+
+_TARGET_OPTION = click.option(
+    "--target", type=click.Choice(_TARGETS), required=True, help="Which cluster."
+)
+
+
+@main.command("compile")
+@_TARGET_OPTION
+@click.option(
+    "-o",
+    "--output",
+    "package",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File to write: .yaml, or .json for Vertex.",
+)
+@click.option("--stage", is_flag=True, help="Also copy the inputs to the cluster.")
+@_CONFIG_OPTION
+@_SET_OPTION
+def compile_(
+    target: str,
+    package: Path,
+    stage: bool,
+    config_file: Path,
+    settings: tuple[str, ...],
+) -> None:
+    """Compile the pipeline for a cluster; needs no network.
+
+    What the pipeline reads is copied below the pipeline root by `submit`, or by
+    --stage.
+    """
+    overrides = dict(config_lib.parse_override(text) for text in settings)
+    config = config_lib.load_config(config_file, overrides)
+    environment.silence_start_up()
+    from pipeline import staging, targets
+
+    job = targets.compile_job(config, target, click.echo)
+    targets.write_job(job, package)
+    if stage:
+        staging.copy(job.staged, click.echo)
+    click.echo(f"written to {package}")
 
 
 @main.command("prepare-data")
@@ -205,23 +250,24 @@ def _table(predictions: list[Prediction]) -> Table:
 def _show(report: RunReport, console: Console) -> int:
     components = Table("component", "seconds", "")
     for component in report.components:
-        components.add_row(component.name, f"{component.seconds:.1f}", component.state)
+        state = "cached" if component.is_cached else "run"
+        components.add_row(component.name, f"{component.seconds:.1f}", state)
     console.print(components)
     metrics = Table("metric", "candidate", "champion", "threshold", "at most below", "")
-    for metric in report.metrics:
+    for metric in report.verdict.metrics:
         values = (metric.champion, metric.threshold, metric.max_regression)
-        bounded = metric.threshold is not None or metric.max_regression is not None
         metrics.add_row(
-            metric.name,
-            f"{metric.candidate:.4g}",
+            metric.metric,
+            f"{metric.value:.4g}",
             *("" if value is None else f"{value:.4g}" for value in values),
-            ("failed" if metric.failures else "passed") if bounded else "",
+            ("failed" if metric.failures else "passed") if metric.is_bounded else "",
         )
     console.print(metrics)
-    failures = [text for metric in report.metrics for text in metric.failures]
+    console.print(report.verdict.comparison, markup=False, soft_wrap=True)
     if report.pushed is None:
-        reasons = "; ".join(failures) or "the Evaluator did not bless the model"
-        console.print(f"refused: {reasons}", markup=False, soft_wrap=True)
+        reasons = [*report.verdict.failures, *report.serving_failures]
+        why = "; ".join(reasons) or "the Evaluator did not bless the model"
+        console.print(f"refused: {why}", markup=False, soft_wrap=True)
         return EXIT_REFUSED
     console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from pipeline.clusters import KubeflowConfig, VertexConfig
 from pipeline.errors import UsageError
 from pipeline.settings import Settings
 from pipeline.task import TaskConfig
@@ -151,11 +152,37 @@ class EvaluatorConfig(Settings):
         return bounds
 
 
+class ServingConfig(Settings):
+    """What the exported model must do in a process of its own, before it is pushed.
+
+    Attributes:
+      tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must know
+        every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
+      rows: Rows that are sent, as text and as Examples.
+      max_memory_bytes: Most that the process may take.
+      timeout_seconds: Most that loading the model and answering may take.
+    """
+
+    tf_serving_version: Literal["2.16", "2.17", "2.18", "2.19", "2.20"] = "2.16"
+    rows: PositiveInt = 64
+    max_memory_bytes: PositiveInt = 8 << 30
+    timeout_seconds: PositiveInt = 600
+
+    @field_validator("tf_serving_version", mode="before")
+    @classmethod
+    def _read_number(cls, version: Any) -> Any:
+        # YAML reads 2.20 as a number.
+        return f"{version:.2f}" if isinstance(version, float) else version
+
+
 class Config(Settings):
     """Everything a run depends on.
 
     Attributes:
       name: The pipeline's name, a part of its output paths.
+      serving: What the exported model must do before it is pushed.
+      kubeflow: Where `--target kubeflow` runs.
+      vertex: Where `--target vertex` runs.
       output: Directory of everything the run writes; None is `output/NAME`.
     """
 
@@ -166,6 +193,9 @@ class Config(Settings):
     preprocessing: PreprocessingConfig = PreprocessingConfig()
     trainer: TrainerConfig = TrainerConfig()
     evaluator: EvaluatorConfig = EvaluatorConfig()
+    serving: ServingConfig = ServingConfig()
+    kubeflow: KubeflowConfig | None = None
+    vertex: VertexConfig | None = None
     output: str | None = None
 
     @property
@@ -223,6 +253,15 @@ def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Co
         return Config.model_validate(settings)
     except ValidationError as error:
         raise UsageError(_describe(error, Path(path), Config)) from error
+
+
+def validate_trainer(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the trainer's settings complete with their defaults.
+
+    Raises:
+      ValueError: One is unknown, or has a value that is not allowed.
+    """
+    return TrainerConfig.model_validate(settings).model_dump()
 
 
 def load_task(path: str | Path, overrides: dict[str, Any] | None = None) -> TaskConfig:
@@ -329,5 +368,7 @@ def _describe(error: ValidationError, path: Path, model: Any) -> str:
 
 def _allowed(model: Any, location: tuple[Any, ...]) -> str:
     for part in location[:-1]:
-        model = model.model_fields[part].annotation
+        annotation = model.model_fields[part].annotation
+        # A group that may be left out: `Group | None`.
+        model = next(iter(get_args(annotation)), annotation)
     return ", ".join(model.model_fields)

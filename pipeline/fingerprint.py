@@ -27,10 +27,19 @@ def of_files(paths: Iterable[str | Path]) -> str:
 def of_file(path: str | Path) -> str:
     """Returns the SHA-256 of the content of a file, local or remote."""
     digest = hashlib.sha256()
-    with _open(str(path)) as file:
+    with open_file(str(path)) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def open_file(path: str) -> IO[bytes]:
+    """Opens a file for reading, local or remote."""
+    if "://" not in path:
+        return open(path, "rb")
+    from tensorflow.io import gfile
+
+    return gfile.GFile(path, "rb")
 
 
 def of_text(*texts: str) -> str:
@@ -62,14 +71,6 @@ def of_code(module: str) -> str:
         sources[origin] = Path(origin).read_text(encoding="utf-8")
         pending += _imports(sources[origin])
     return of_text(*(sources[origin] for origin in sorted(sources)))
-
-
-def _open(path: str) -> IO[bytes]:
-    if "://" not in path:
-        return open(path, "rb")
-    from tensorflow.io import gfile
-
-    return gfile.GFile(path, "rb")
 
 
 def _imports(source: str) -> list[str]:

@@ -64,16 +64,17 @@ def _run(config: Config, paths: OutputPaths, console: Console) -> RunReport:
 
     from components.data_gate import DataAnomaliesError
     from pipeline.pipeline import create_pipeline
+    from pipeline.platforms import local_platform
     from pipeline.report import read_report
     from pipeline.resolve import resolve_inputs
 
     inputs = resolve_inputs(config, paths, console.print)
-    dag = create_pipeline(config, inputs, paths)
+    dag = create_pipeline(config, inputs, local_platform(paths))
     try:
         tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         raise UsageError(str(error)) from error
-    return read_report(config, paths)
+    return read_report(paths)
 
 
 @contextlib.contextmanager

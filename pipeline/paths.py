@@ -65,3 +65,35 @@ class OutputPaths:
     def run(self, run_id: str) -> Path:
         """The record of one run: its configuration and its log."""
         return self.root / "runs" / run_id
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterPaths:
+    """What lies below the pipeline root of a cluster, beside what components write.
+
+    Attributes:
+      root: The pipeline root, mostly `gs://BUCKET/FOLDER`.
+      name: The pipeline's name.
+    """
+
+    root: str
+    name: str
+
+    @property
+    def training(self) -> str:
+        """Checkpoints of trainings, a directory for each thing that is trained."""
+        return f"{self.root}/training"
+
+    @property
+    def pushed(self) -> str:
+        """What a model server watches: a directory a version below it."""
+        return f"{self.root}/serving/{self.name}"
+
+    @property
+    def temporary(self) -> str:
+        """What Beam's runner leaves there while it works."""
+        return f"{self.root}/temporary"
+
+    def staged(self, kind: str, fingerprint: str) -> str:
+        """What was brought there from this machine, by its content."""
+        return f"{self.root}/inputs/{kind}/{fingerprint}"

@@ -2,58 +2,59 @@
 
 from __future__ import annotations
 
-from tfx import v1 as tfx
+import json
 
-from components.champion import LatestBlessedOtherModelStrategy
+from tfx import v1 as tfx
+from tfx.dsl.components.base.base_component import BaseComponent
+
+from components.champion import Champion
 from components.data_gate import DataGate
+from components.evaluator import Evaluator
+from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
-from modules import evaluation
+from components.serving_check import ServingCheck
+from modules import evaluation, export, records
 from pipeline import fingerprint
 from pipeline.config import Config
-from pipeline.paths import OutputPaths
+from pipeline.parameters import RunParameters
+from pipeline.platforms import Platform
 from pipeline.resolve import ResolvedInputs
 
 PREPROCESSING_FN = "modules.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn"
-
-# In this process. Beam's default runner looks for a server program first, which it
-# would download.
-_BEAM_ARGS = ["--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"]
-
-_standard = tfx.types.standard_artifacts
+VALIDATE_TRAINER = "pipeline.config.validate_trainer"
 
 
 def create_pipeline(
-    config: Config, inputs: ResolvedInputs, paths: OutputPaths
+    config: Config, inputs: ResolvedInputs, platform: Platform
 ) -> tfx.dsl.Pipeline:
-    """Builds the pipeline of a configuration.
+    """Builds the pipeline of a configuration, the same DAG on every platform.
 
     Args:
       config: The settings.
       inputs: What their sources turned out to be.
-      paths: Where artifacts, metadata and the pushed model go.
+      platform: Where it runs.
     """
+    parameters = RunParameters.of(config, inputs.examples.directory, platform.parameter)
+    data = _data_components(config, inputs, parameters)
+    transform = _transform(config, inputs, data)
+    training = _training_components(config, inputs, platform, parameters, transform)
+    release = _release_components(config, platform, parameters, data, training)
     return tfx.dsl.Pipeline(
         pipeline_name=config.name,
-        pipeline_root=str(paths.artifacts),
-        components=_components(config, inputs, paths),
-        enable_cache=True,
-        metadata_connection_config=(
-            tfx.orchestration.metadata.sqlite_metadata_connection_config(
-                str(paths.metadata)
-            )
-        ),
-        beam_pipeline_args=_BEAM_ARGS,
+        pipeline_root=platform.pipeline_root,
+        components=[*data.values(), transform, *training.values(), *release],
+        enable_cache=platform.enable_cache,
+        metadata_connection_config=platform.metadata,
+        beam_pipeline_args=list(platform.beam_args),
     )
 
 
-def _components(
-    config: Config, inputs: ResolvedInputs, paths: OutputPaths
-) -> list[tfx.dsl.components.BaseComponent]:
-    data = _data_components(config, inputs)
-    example_gen = data["example_gen"]
+def _transform(
+    config: Config, inputs: ResolvedInputs, data: dict[str, BaseComponent]
+) -> BaseComponent:
     transform = tfx.components.Transform(
-        examples=example_gen.outputs["examples"],
+        examples=data["example_gen"].outputs["examples"],
         schema=data["schema"].outputs["schema"],
         preprocessing_fn=PREPROCESSING_FN,
         custom_config={
@@ -65,10 +66,29 @@ def _components(
         },
     )
     transform.add_upstream_node(data["gate"])
-    trainer = tfx.components.Trainer(
+    return transform
+
+
+def _training_components(
+    config: Config,
+    inputs: ResolvedInputs,
+    platform: Platform,
+    parameters: RunParameters,
+    transform: BaseComponent,
+) -> dict[str, BaseComponent]:
+    hyperparameters = Hyperparameters(
+        settings=config.trainer.model_dump_json(),
+        validate=VALIDATE_TRAINER,
+        epochs=parameters.epochs,
+        steps_per_epoch=parameters.steps_per_epoch,
+        learning_rate=parameters.learning_rate,
+        fingerprint=fingerprint.of_code(Hyperparameters.__module__),
+    )
+    trainer = (platform.trainer or tfx.components.Trainer)(
         run_fn=RUN_FN,
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
+        hyperparameters=hyperparameters.outputs["hyperparameters"],
         train_args=tfx.proto.TrainArgs(splits=["train"]),
         # All that can be predicted on; models are chosen on `eval` alone.
         eval_args=tfx.proto.EvalArgs(
@@ -76,27 +96,26 @@ def _components(
         ),
         custom_config={
             "task": config.task.model_dump(),
-            "trainer": config.trainer.model_dump(),
             "max_seq_length": config.preprocessing.max_seq_length,
             "encoder": inputs.encoder.directory,
             "encoder_fingerprint": inputs.encoder.fingerprint,
             "code_fingerprint": fingerprint.of_code(RUN_FN),
-            "checkpoints": str(paths.training),
+            "checkpoints": platform.training,
+            **platform.trainer_config,
         },
     )
-    release = _release_components(config, paths, example_gen, trainer)
-    return [*data.values(), transform, trainer, *release]
+    return {"hyperparameters": hyperparameters, "trainer": trainer}
 
 
 def _data_components(
-    config: Config, inputs: ResolvedInputs
-) -> dict[str, tfx.dsl.components.BaseComponent]:
+    config: Config, inputs: ResolvedInputs, parameters: RunParameters
+) -> dict[str, BaseComponent]:
     splits = [
         tfx.proto.Input.Split(name=split, pattern=pattern)
         for split, pattern in inputs.examples.patterns.items()
     ]
     example_gen = tfx.components.ImportExampleGen(
-        input_base=inputs.examples.directory,
+        input_base=parameters.data,
         input_config=tfx.proto.Input(splits=splits),
     )
     statistics_gen = tfx.components.StatisticsGen(
@@ -106,7 +125,7 @@ def _data_components(
     schema_gen = tfx.components.SchemaGen(
         statistics=statistics_gen.outputs["statistics"]
     )
-    schema = tfx.components.ImportSchemaGen(schema_file=str(inputs.schema_file))
+    schema = tfx.components.ImportSchemaGen(schema_file=inputs.schema_file)
     validator = tfx.components.ExampleValidator(
         statistics=statistics_gen.outputs["statistics"],
         schema=schema.outputs["schema"],
@@ -130,30 +149,54 @@ def _data_components(
 
 def _release_components(
     config: Config,
-    paths: OutputPaths,
-    example_gen: tfx.dsl.components.BaseComponent,
-    trainer: tfx.dsl.components.BaseComponent,
-) -> list[tfx.dsl.components.BaseComponent]:
-    champion = tfx.dsl.Resolver(
-        strategy_class=LatestBlessedOtherModelStrategy,
-        model=tfx.dsl.Channel(type=_standard.Model),
-        model_blessing=tfx.dsl.Channel(type=_standard.ModelBlessing),
-        candidate=trainer.outputs["model"],
-    ).with_id("Champion")
-    evaluator = tfx.components.Evaluator(
-        examples=example_gen.outputs["examples"],
+    platform: Platform,
+    parameters: RunParameters,
+    data: dict[str, BaseComponent],
+    training: dict[str, BaseComponent],
+) -> list[BaseComponent]:
+    examples = data["example_gen"].outputs["examples"]
+    model = training["trainer"].outputs["model"]
+    champion = Champion(candidate=model, directory=platform.pushed)
+    evaluator = Evaluator(
+        examples=examples,
         example_splits=[config.evaluator.split],
-        model=trainer.outputs["model"],
+        model=model,
         baseline_model=champion.outputs["model"],
-        eval_config=evaluation.build_eval_config(config.task, config.evaluator),
+        eval_config=evaluation.build_eval_config(config.task),
+        thresholds=parameters.thresholds,
+        max_regression=parameters.max_regression,
+        fingerprint=fingerprint.of_code(Evaluator.__module__),
     )
+    serving_check = ServingCheck(
+        model=model,
+        examples=examples,
+        model_run=training["trainer"].outputs["model_run"],
+        split=config.evaluator.split,
+        request=json.dumps(
+            {
+                **export.describe_requests(config.task),
+                "predictions": records.describe_predictions(
+                    config.task, config.evaluator.split
+                ),
+            }
+        ),
+        **config.serving.model_dump(),
+        fingerprint=fingerprint.of_code(ServingCheck.__module__),
+    )
+    verdicts = {
+        "model_blessing": evaluator.outputs["blessing"],
+        "infra_blessing": serving_check.outputs["blessing"],
+    }
     pusher = AtomicPusher(
-        model=trainer.outputs["model"],
-        model_blessing=evaluator.outputs["blessing"],
+        model=model,
+        **verdicts,
         push_destination=tfx.proto.PushDestination(
             filesystem=tfx.proto.PushDestination.Filesystem(
-                base_directory=str(paths.pushed)
+                base_directory=platform.pushed
             )
         ),
     )
-    return [champion, evaluator, pusher]
+    released = [champion, evaluator, serving_check, pusher]
+    if platform.deploy is not None:
+        released.append(platform.deploy(model=model, **verdicts))
+    return released

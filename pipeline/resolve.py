@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 
 from pipeline import data, encoder_source
 from pipeline.config import Config
@@ -18,12 +17,12 @@ class ResolvedInputs:
 
     Attributes:
       examples: TFRecords of the splits.
-      schema_file: The schema they must fit.
+      schema_file: Path of the schema they must fit.
       encoder: The pre-trained encoder.
     """
 
     examples: data.ExamplesDirectory
-    schema_file: Path
+    schema_file: str
     encoder: encoder_source.ResolvedEncoder
 
 
@@ -51,7 +50,7 @@ def resolve_inputs(
             f"evaluator.split is {config.evaluator.split!r}; the data has "
             f"{', '.join(sorted(examples.patterns))}"
         )
-    return ResolvedInputs(examples, schema_file, encoder)
+    return ResolvedInputs(examples, str(schema_file), encoder)
 
 
 def _check_trainer(config: Config, encoder: str) -> None:

@@ -1,5 +1,5 @@
 """Finds the model that a candidate must not fall behind."""
 
-from components.champion.strategy import LatestBlessedOtherModelStrategy
+from components.champion.component import Champion
 
-__all__ = ["LatestBlessedOtherModelStrategy"]
+__all__ = ["Champion"]

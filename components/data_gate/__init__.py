@@ -1,5 +1,5 @@
 """Stops a pipeline on data that does not fit its schema."""
 
-from components.data_gate.component import DataAnomaliesError, DataGate, DataVerdict
+from components.data_gate.component import DataAnomaliesError, DataGate
 
-__all__ = ["DataAnomaliesError", "DataGate", "DataVerdict"]
+__all__ = ["DataAnomaliesError", "DataGate"]

@@ -12,6 +12,8 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
 
+from components.artifacts import DataVerdict
+
 # A schema asks for texts with something in them by this tag on a feature: TFDV has
 # no length bound for strings.
 NOT_EMPTY_TAG = "not_empty"
@@ -24,12 +26,6 @@ _HARMLESS = {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}
 
 class DataAnomaliesError(Exception):
     """Data that does not fit its schema; the text names column, kind and examples."""
-
-
-class DataVerdict(tfx.dsl.Artifact):
-    """What DataGate found: `verdict.json`, a list of anomalies that did not stop it."""
-
-    TYPE_NAME = "DataVerdict"
 
 
 @tfx.dsl.components.component(use_beam=True)

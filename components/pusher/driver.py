@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 from tfx.dsl.components.base import base_driver
 from tfx.orchestration import metadata
 from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
-from components.pusher import executor, versions
+from components import versions
+from components.pusher import executor
 
 
 class Driver(base_driver.BaseDriver, portable_driver.BaseDriver):
@@ -47,9 +46,5 @@ class Driver(base_driver.BaseDriver, portable_driver.BaseDriver):
         if not pusher.CheckBlessing(execution_info.input_dict):
             return ""
         directory = executor.base_directory(execution_info.exec_properties)
-        newest = versions.newest_version(directory)
-        if newest is not None:
-            model = pusher.GetModelPath(execution_info.input_dict)
-            if versions.is_same_model(model, os.path.join(directory, str(newest))):
-                return str(newest)
-        return str(versions.next_version(directory))
+        model = pusher.GetModelPath(execution_info.input_dict)
+        return str(versions.choose_version(directory, model))

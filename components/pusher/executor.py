@@ -12,7 +12,7 @@ from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
-from components.pusher import versions
+from components import versions
 
 # The version to push as, chosen by the driver; its place in the cache key makes
 # Pusher run again where the directory no longer holds what was pushed.
@@ -45,7 +45,7 @@ class Executor(executor.Executor):
         model = self.GetModelPath(input_dict)
         directory = base_directory(exec_properties)
         version = exec_properties.get(VERSION_KEY) or str(
-            versions.next_version(directory)
+            versions.choose_version(directory, model)
         )
         destination = os.path.join(directory, version)
         if not tfx.dsl.io.fileio.exists(destination):

@@ -98,6 +98,16 @@ class EncoderDirectory:
         return [self.config_file, VOCAB_FILE, *weights]
 
     @property
+    def files(self) -> list[str]:
+        """Names of all its files."""
+        index = f"{self.checkpoint}.index"
+        if not self.is_model_garden:
+            is_sharded = HUGGING_FACE_WEIGHTS not in self.weights_names
+            index = HUGGING_FACE_INDEX if is_sharded else ""
+        names = [self.config_file, VOCAB_FILE, index, *self.weights_names]
+        return [name for name in names if name]
+
+    @property
     def max_seq_length(self) -> int:
         """Longest sequence in tokens that has a position embedding."""
         return int(self.config["max_position_embeddings"])

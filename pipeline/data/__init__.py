@@ -1,7 +1,7 @@
 """Labelled examples as TFRecords, from the text that people have or from TFDS."""
 
 from pipeline.data.preparation import prepare, resolve_examples
-from pipeline.data.records import ExamplesDirectory, find_examples
+from pipeline.data.records import ExamplesDirectory, find_examples, list_examples
 from pipeline.data.splits import REQUIRED_SPLITS, SPLITS
 from pipeline.data.tables import find_tables, read_table
 
@@ -11,6 +11,7 @@ __all__ = [
     "ExamplesDirectory",
     "find_examples",
     "find_tables",
+    "list_examples",
     "prepare",
     "read_table",
     "resolve_examples",

@@ -32,6 +32,8 @@ def resolve_examples(
     """
     if source.startswith(tfds_source.PREFIX):
         key = source
+    elif "://" in source:
+        return _find_remote(source)
     else:
         files = tables.find_tables(source)
         if task.is_tokenized or not files:
@@ -84,6 +86,18 @@ def prepare(
     finally:
         shutil.rmtree(incomplete, ignore_errors=True)
     return counts
+
+
+def _find_remote(source: str) -> ExamplesDirectory:
+    import tensorflow as tf
+
+    try:
+        return find_examples(source)
+    except tf.errors.OpError as error:
+        raise UsageError(
+            f"data {source} cannot be read: {str(error)[:200]}. Without a network or "
+            "credentials for it, give a local copy with --data DIR"
+        ) from error
 
 
 def _find_as_they_are(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from pathlib import Path
 from typing import Any
 
+from pipeline import fingerprint
 from pipeline.data import splits
 from pipeline.data.splits import Rows
 from pipeline.errors import UsageError
@@ -33,9 +35,10 @@ def find_examples(source: str) -> ExamplesDirectory:
     """Finds the TFRecord splits of a directory.
 
     Args:
-      source: A directory with a folder a split (`train/`, what `prepare-data`
-        writes), or with files whose names start with the split's (`train.tfrecord`,
-        `train-00000-of-00002.tfrecord.gz`) or end with it (`MRPC_train.tf_record`).
+      source: A directory, local or remote, with a folder a split (`train/`, what
+        `prepare-data` writes), or with files whose names start with the split's
+        (`train.tfrecord`, `train-00000-of-00002.tfrecord.gz`) or end with it
+        (`MRPC_train.tf_record`).
 
     Raises:
       UsageError: A required split is missing, or files are not what they are called.
@@ -47,7 +50,7 @@ def find_examples(source: str) -> ExamplesDirectory:
             patterns[split] = pattern
     splits.require_splits(source, patterns, "*.tfrecord*")
     for pattern in patterns.values():
-        _check_compression(Path(source), pattern)
+        _check_compression(_glob(source, pattern))
     return ExamplesDirectory(source, patterns)
 
 
@@ -83,13 +86,26 @@ def write_records(rows: Rows, directory: Path, task: TaskConfig) -> int:
     return count
 
 
+def list_examples(examples: ExamplesDirectory, split: str) -> list[str]:
+    """Returns the paths of a split's files."""
+    return _glob(examples.directory, examples.patterns[split])
+
+
+def _glob(source: str, pattern: str) -> list[str]:
+    if "://" not in source:
+        # `glob` of TensorFlow would read a directory's name as a pattern too.
+        return sorted(str(path) for path in Path(source).glob(pattern))
+    from tensorflow.io import gfile
+
+    return sorted(gfile.glob(f"{source}/{pattern}"))
+
+
 def _find_pattern(source: str, name: str) -> str | None:
-    directory = Path(source)
     # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.
     for pattern in (f"{name}/*.tf*record*", f"{name}[-.]*tf*record*"):
-        if any(directory.glob(pattern)):
+        if _glob(source, pattern):
             return pattern
-    found = sorted(path.name for path in directory.glob(f"*_{name}.tf*record*"))
+    found = [os.path.basename(p) for p in _glob(source, f"*_{name}.tf*record*")]
     if len(found) > 1:
         raise UsageError(
             f"data {source} has {' and '.join(found[:8])}, all of the split {name}; "
@@ -98,12 +114,12 @@ def _find_pattern(source: str, name: str) -> str | None:
     return found[0] if found else None
 
 
-def _check_compression(directory: Path, pattern: str) -> None:
+def _check_compression(paths: list[str]) -> None:
     # Who reads them goes by the name, and says `corrupted record` where it is wrong.
-    for path in directory.glob(pattern):
-        with open(path, "rb") as file:
+    for path in paths:
+        with fingerprint.open_file(path) as file:
             is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        if is_gzip != (path.suffix == ".gz"):
+        if is_gzip != path.endswith(".gz"):
             state = "gzipped" if is_gzip else "not gzipped"
             raise UsageError(f"{path} is {state}; .gz must end its name if it is")
 

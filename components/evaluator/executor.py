@@ -1,0 +1,112 @@
+"""The executor of Evaluator."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import tensorflow_model_analysis as tfma
+from tfx import types
+from tfx import v1 as tfx
+from tfx.components.evaluator import constants, executor
+from tfx.types import artifact_utils, standard_component_specs
+from tfx.utils import path_utils, proto_utils
+
+from components.evaluator import bounds, verdict
+
+THRESHOLDS_KEY = "thresholds"
+MAX_REGRESSION_KEY = "max_regression"
+VERDICT_KEY = "verdict"
+
+_MODEL = standard_component_specs.MODEL_KEY
+_BASELINE = standard_component_specs.BASELINE_MODEL_KEY
+_EVAL_CONFIG = standard_component_specs.EVAL_CONFIG_KEY
+_DESTINATION = "pushed_destination"
+_IDS = (
+    constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY,
+    constants.ARTIFACT_PROPERTY_BASELINE_MODEL_ID_KEY,
+)
+
+
+class Executor(executor.Executor):
+    """Puts the bounds in place, evaluates as TFX does, and writes the verdict."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Evaluates.
+
+        Args:
+          input_dict: `examples`, `model` and `baseline_model`.
+          output_dict: `evaluation`, `blessing` and `verdict`.
+          exec_properties: `eval_config`, `example_splits`, `thresholds` and
+            `max_regression`.
+
+        Raises:
+          ValueError: A bound is no number, or of a metric that is not measured.
+        """
+        config = proto_utils.json_to_proto(
+            exec_properties[_EVAL_CONFIG], tfma.EvalConfig()
+        )
+        thresholds = bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY])
+        regression = bounds.parse(
+            MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]
+        )
+        bounds.add(config, thresholds, regression)
+        champion = _champion(input_dict)
+        if champion is None:
+            input_dict = {k: v for k, v in input_dict.items() if k != _BASELINE}
+        super().Do(
+            input_dict,
+            output_dict,
+            {**exec_properties, _EVAL_CONFIG: proto_utils.proto_to_json(config)},
+        )
+        blessing = artifact_utils.get_single_instance(
+            output_dict[standard_component_specs.BLESSING_KEY]
+        )
+        _drop_missing_ids(blessing)
+        found = verdict.read_evaluation(
+            artifact_utils.get_single_uri(
+                output_dict[standard_component_specs.EVALUATION_KEY]
+            ),
+            blessed=bool(
+                blessing.get_int_custom_property(
+                    constants.ARTIFACT_PROPERTY_BLESSED_KEY
+                )
+            ),
+            splits=json.loads(
+                exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
+            ),
+            champion=champion,
+            thresholds=thresholds,
+            max_regression=regression,
+        )
+        verdict.write_verdict(
+            found, artifact_utils.get_single_uri(output_dict[VERDICT_KEY])
+        )
+
+
+def _champion(input_dict: dict[str, list[types.Artifact]]) -> str | None:
+    """Returns where the champion is served from, or None where there is none."""
+    artifact = artifact_utils.get_single_instance(input_dict[_BASELINE])
+    model = path_utils.serving_model_path(
+        artifact.uri, path_utils.is_old_model_artifact(artifact)
+    )
+    if not tfx.dsl.io.fileio.exists(model):
+        return None
+    return artifact.get_string_custom_property(_DESTINATION) or model
+
+
+def _drop_missing_ids(blessing: types.Artifact) -> None:
+    """Drops ids of artifacts that have none.
+
+    Open-source Kubeflow hands artifacts over without names; TFX's entry point then
+    looks for the name of id 0 and fails.
+    """
+    properties = blessing.mlmd_artifact.custom_properties
+    for key in _IDS:
+        if key in properties and not blessing.get_int_custom_property(key):
+            del properties[key]

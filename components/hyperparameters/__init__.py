@@ -1,0 +1,5 @@
+"""Hands the run's parameters to the Trainer."""
+
+from components.hyperparameters.component import Hyperparameters
+
+__all__ = ["Hyperparameters"]

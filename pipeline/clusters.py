@@ -1,0 +1,105 @@
+"""The settings of the clusters that a pipeline can be compiled for."""
+
+from __future__ import annotations
+
+from pydantic import Field, PositiveInt
+
+from pipeline.settings import Settings
+
+
+class ClusterConfig(Settings):
+    """What a pipeline on a cluster needs, whichever it is.
+
+    Attributes:
+      image: The container image that `make image` builds, with its tag.
+      pipeline_root: Where components write, at a place that all of them reach:
+        `gs://BUCKET/FOLDER`, or a directory that is mounted in every container.
+      pushed: The directory of versions that a model server watches; None is
+        `serving/NAME` below the pipeline root.
+      cache: Whether a component is left out that ran on the same before.
+      retries: How often a component that failed is tried again.
+      accelerator: The Trainer's accelerator; None is none.
+      accelerator_count: How many.
+    """
+
+    image: str = Field(min_length=1)
+    pipeline_root: str = Field(pattern="^([a-z0-9]+://|/)")
+    pushed: str | None = Field(default=None, pattern="^([a-z0-9]+://|/)")
+    cache: bool = True
+    retries: int = Field(default=2, ge=0)
+    accelerator: str | None = None
+    accelerator_count: PositiveInt = 1
+
+
+class KubeflowConfig(ClusterConfig):
+    """Open-source Kubeflow Pipelines, version 2.
+
+    `accelerator` is the name of a resource of the nodes, as `nvidia.com/gpu`.
+
+    Attributes:
+      cpu: CPUs of the Trainer's container; None leaves it to the cluster.
+      memory_gb: Its memory in gigabytes (10^9 bytes); None likewise.
+      node_selector: Labels of the nodes that the Trainer may run on, as
+        `cloud.google.com/gke-accelerator: nvidia-l4`.
+      beam_args: Beam's arguments; empty runs Beam in each component's own process.
+    """
+
+    cpu: float | None = Field(default=None, gt=0)
+    memory_gb: float | None = Field(default=None, gt=0)
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    beam_args: list[str] = Field(default_factory=list)
+
+
+class DataflowConfig(Settings):
+    """Dataflow, which runs what Beam does for the components.
+
+    Attributes:
+      machine_type: Of its workers; None leaves it to Dataflow.
+      max_workers: Most of them.
+      subnetwork: Of the workers, as Dataflow wants it; None is the default one.
+    """
+
+    machine_type: str | None = None
+    max_workers: PositiveInt = 8
+    subnetwork: str | None = None
+
+
+class EndpointConfig(Settings):
+    """A Vertex AI endpoint that the pushed model is deployed to.
+
+    Attributes:
+      name: Display name; an endpoint is made where there is none.
+      machine_type: Of its servers.
+      image: The serving container; it must have the ops of tensorflow-text.
+    """
+
+    name: str = Field(min_length=1)
+    machine_type: str = "n1-standard-4"
+    image: str = Field(min_length=1)
+
+
+class VertexConfig(ClusterConfig):
+    """Vertex AI Pipelines, with the Trainer as a custom job.
+
+    `accelerator` is a type that Vertex knows, as `NVIDIA_L4`; a TPU is chosen by the
+    machine type.
+
+    Attributes:
+      project: The Google Cloud project.
+      region: Where it runs.
+      machine_type: Of the custom job.
+      tpu_topology: Of a TPU machine type, as `2x2`.
+      service_account: What the jobs run as; None is the project's default one.
+      network: Full name of a network to peer with; None is none.
+      dataflow: Runs Beam's part of the components; None runs it in their processes.
+      endpoint: Where the pushed model is deployed; None leaves it in the bucket.
+    """
+
+    project: str = Field(min_length=1)
+    region: str = Field(min_length=1)
+    machine_type: str = "n1-standard-8"
+    tpu_topology: str | None = None
+    service_account: str | None = None
+    network: str | None = None
+    dataflow: DataflowConfig | None = None
+    endpoint: EndpointConfig | None = None

@@ -1,0 +1,68 @@
+"""Where a pipeline runs: all that differs from one orchestrator to another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pipeline.paths import OutputPaths
+
+if TYPE_CHECKING:
+    from tfx.dsl.components.base.base_component import BaseComponent
+
+# In the component's own process. Beam's default runner looks for a server program
+# first, which it would download.
+IN_PROCESS_BEAM_ARGS = (
+    "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
+)
+
+
+def _literal(name: str, default: Any) -> Any:
+    """Takes a parameter of the run as it is in the configuration."""
+    del name
+    return default
+
+
+@dataclasses.dataclass(frozen=True)
+class Platform:
+    """What `create_pipeline` is told of the place that the pipeline runs at.
+
+    Attributes:
+      pipeline_root: Where components write.
+      training: Where checkpoints are kept that a retry goes on from.
+      pushed: The directory of versions that a model server watches.
+      enable_cache: Whether a component is left out that ran on the same before.
+      parameter: Makes a parameter of the run of its name and default; the default
+        itself where a run has no parameters.
+      beam_args: Of every component that runs on Beam.
+      metadata: Connection to ML Metadata, where the pipeline brings its own.
+      trainer: The class of the Trainer, with the arguments of TFX's own; None is that.
+      trainer_config: What that class wants in `custom_config`.
+      deploy: Makes the component that deploys the pushed model, of Pusher's inputs.
+    """
+
+    pipeline_root: str
+    training: str
+    pushed: str
+    enable_cache: bool = True
+    parameter: Callable[[str, Any], Any] = _literal
+    beam_args: tuple[str, ...] = IN_PROCESS_BEAM_ARGS
+    metadata: Any = None
+    trainer: Callable[..., BaseComponent] | None = None
+    trainer_config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    deploy: Callable[..., BaseComponent] | None = None
+
+
+def local_platform(paths: OutputPaths) -> Platform:
+    """Returns this machine, below an output directory."""
+    from tfx import v1 as tfx
+
+    return Platform(
+        pipeline_root=str(paths.artifacts),
+        training=str(paths.training),
+        pushed=str(paths.pushed),
+        metadata=tfx.orchestration.metadata.sqlite_metadata_connection_config(
+            str(paths.metadata)
+        ),
+    )

@@ -1,0 +1,90 @@
+"""Kubeflow Pipelines: its pods run all, the Trainer's with what it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.clusters import KubeflowConfig
+from pipeline.config import Config
+from pipeline.paths import ClusterPaths
+from pipeline.platforms import IN_PROCESS_BEAM_ARGS, Platform
+
+if TYPE_CHECKING:
+    from tfx import v1 as tfx
+
+    from pipeline.resolve import ResolvedInputs
+    from pipeline.targets.runner import ClusterRunner
+
+_TRAINER = "Trainer"
+
+
+def build_runner(config: Config) -> ClusterRunner:
+    """Returns what compiles the pipeline."""
+    from pipeline.targets.runner import ClusterRunner
+
+    assert config.kubeflow is not None
+    return ClusterRunner(config.kubeflow, has_driver_hook=False)
+
+
+def build_pipeline(config: Config, inputs: ResolvedInputs) -> tfx.dsl.Pipeline:
+    """Builds the pipeline for Kubeflow.
+
+    Args:
+      config: The settings.
+      inputs: Sources that the cluster reaches.
+    """
+    from pipeline.pipeline import create_pipeline
+    from pipeline.targets.runner import parameter
+
+    cluster = config.kubeflow
+    assert cluster is not None
+    paths = ClusterPaths(cluster.pipeline_root, config.name)
+    dag = create_pipeline(
+        config,
+        inputs,
+        Platform(
+            pipeline_root=paths.root,
+            training=paths.training,
+            pushed=cluster.pushed or paths.pushed,
+            enable_cache=cluster.cache,
+            parameter=parameter,
+            beam_args=tuple(cluster.beam_args) or IN_PROCESS_BEAM_ARGS,
+        ),
+    )
+    for component in dag.components:
+        if component.id == _TRAINER:
+            component.with_platform_config(_resources(cluster))
+    return dag
+
+
+def build_platforms(config: Config) -> dict[str, Any] | None:
+    """Returns the Trainer's node selector, which the pipeline spec has no field for.
+
+    Source: `kubernetes_platform/proto/kubernetes_executor_config.proto` of Kubeflow
+    Pipelines.
+    """
+    cluster = config.kubeflow
+    assert cluster is not None
+    if not cluster.node_selector:
+        return None
+    executor = {"nodeSelector": {"labels": cluster.node_selector}}
+    return {
+        "platforms": {
+            "kubernetes": {
+                "deploymentSpec": {"executors": {f"{_TRAINER}_executor": executor}}
+            }
+        }
+    }
+
+
+def _resources(cluster: KubeflowConfig) -> Any:
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    spec = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec.ResourceSpec
+    resources = spec(
+        cpu_limit=cluster.cpu or 0.0, memory_limit=cluster.memory_gb or 0.0
+    )
+    if cluster.accelerator:
+        resources.accelerator.type = cluster.accelerator
+        resources.accelerator.count = cluster.accelerator_count
+    return resources
