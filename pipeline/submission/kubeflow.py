@@ -42,14 +42,16 @@ class KubeflowServer:
       host: Address of the API with its protocol, as `https://kubeflow.example/pipeline`
         or, for a port forward, `http://localhost:8080`. The user interface is expected
         there too, unless `KF_PIPELINES_UI_ENDPOINT` is set.
-      namespace: Kubernetes namespace of the user, where the installation serves several;
-        None where it does not, and for the one that `~/.config/kfp/context.json` names.
+      namespace: Kubernetes namespace of the user, where the installation serves
+        several; None where it does not, and for the one that
+        `~/.config/kfp/context.json` names.
       iap_client_id: Client ID of Google's Identity-Aware Proxy before the server. The
         token is that of the service account in `GOOGLE_APPLICATION_CREDENTIALS`.
       iap_desktop_client_id: Client ID of a desktop app, to log in as a person in a
         browser instead; kfp keeps what it gets in `~/.config/kfp/credentials.json`.
-      pod_token: Whether to use the token of the pod's service account, inside a cluster;
-        `KF_PIPELINES_SA_TOKEN_PATH` says where it is, if not where kfp expects it.
+      pod_token: Whether to use the token of the pod's service account, inside a
+        cluster; `KF_PIPELINES_SA_TOKEN_PATH` says where it is, if not where kfp expects
+        it.
       ca_file: Certificates (PEM) of the authority that signed the server's.
     """
 
@@ -103,16 +105,16 @@ def submit_to_kubeflow(
       run_name: Name of the run and of the version.
       parameters: Values of the pipeline's runtime parameters.
       pipeline_root: Where artifacts go; None leaves it to the pipeline and the cluster.
-      enable_caching: Whether results of earlier runs are used again, for all tasks; None
-        leaves what was compiled.
+      enable_caching: Whether results of earlier runs are used again, for all tasks;
+        None leaves what was compiled.
       service_account: The Kubernetes service account of the run's pods.
       wait_seconds: How long to wait for the end at most; None does not wait.
       poll_seconds: Time between two looks at the run.
       report: Called with what a person would want to know.
 
     Raises:
-      UsageError: The package or a parameter does not fit, which is found before anything
-        is sent; or the server cannot be reached or refuses.
+      UsageError: The package or a parameter does not fit, which is found before
+        anything is sent; or the server cannot be reached or refuses.
       RunFailedError: The run was waited for and did not succeed.
       RunTimeoutError: The run was waited for and has not ended.
     """
@@ -171,9 +173,7 @@ def _upload(
                 str(file), version_name, pipeline_id=pipeline_id
             )
             return pipeline_id, version.pipeline_version_id
-        pipeline = client.upload_pipeline(
-            str(file), pipeline_name, namespace=namespace
-        )
+        pipeline = client.upload_pipeline(str(file), pipeline_name, namespace=namespace)
     # The server makes the first version itself, and does not name it in its answer.
     versions = client.list_pipeline_versions(
         pipeline.pipeline_id, page_size=1, sort_by="created_at desc"

@@ -36,7 +36,8 @@ _AUTHENTICATION = (
     f"a bearer token in ${TOKEN_VARIABLE}, cookies in ${COOKIES_VARIABLE}, Google's "
     "Identity-Aware Proxy (its client ID, with a service account's key in "
     "$GOOGLE_APPLICATION_CREDENTIALS, or with the client ID of a desktop app and "
-    f"${IAP_SECRET_VARIABLE}), or inside a cluster the token of the pod's service account"
+    f"${IAP_SECRET_VARIABLE}), or inside a cluster the token of the pod's service "
+    "account"
 )
 _MESSAGE_LENGTH = 400
 
@@ -65,8 +66,9 @@ class Client(kfp.Client):
             host = api.api_client.configuration.host
             raise UsageError(
                 f"{host} answers with {kind}, so it is not the API of Kubeflow "
-                "Pipelines: perhaps a page to log in on, or the part of the address "
-                f"after the host is missing, as /pipeline. Log in with {_AUTHENTICATION}"
+                "Pipelines: perhaps a page to log in on, or the address lacks what "
+                f"comes after the host, as /pipeline. To log in there is "
+                f"{_AUTHENTICATION}"
             )
         return answer
 
@@ -139,8 +141,8 @@ def _pod_token() -> Any:
     if not os.path.isfile(path):
         raise UsageError(
             f"the token of the pod's service account is not at {path}: mount it there "
-            f"(a projected volume, audience pipelines.kubeflow.org), or say where it is "
-            f"in ${TOKEN_FILE_VARIABLE}"
+            "(a projected volume, audience pipelines.kubeflow.org), or say where it "
+            f"is in ${TOKEN_FILE_VARIABLE}"
         )
     return kfp.client.ServiceAccountTokenVolumeCredentials(path)
 
