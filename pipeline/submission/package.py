@@ -160,7 +160,7 @@ def read_package(
     package = CompiledPipeline(path, documents)
     if not _is_pipeline(documents):
         raise UsageError(
-            f"{path} is not a compiled pipeline (no pipelineInfo and root)"
+            f"{path} is no compiled pipeline (no pipelineInfo and root)"
         )
     version = package.spec.get("schemaVersion")
     if version not in schema_versions:

@@ -69,8 +69,8 @@ def wait_for_end(
     """Waits until a run has ended, however it ended.
 
     Neither client's own waiting will do: kfp's (2.13) never notices that a run was
-    cancelled and turns on the spot when a token is no longer accepted; Vertex AI's knows
-    no end of waiting.
+    cancelled and turns on the spot when a token is no longer accepted; Vertex AI's has
+    no time limit.
 
     Args:
       run: The run.

@@ -59,12 +59,12 @@ def submit_to_vertex(
       job_id: ID of the run, unlike any other's; None makes one of the pipeline's name
         and the time.
       pipeline_root: Where artifacts go, a `gs://` address; None takes the package's,
-        or else a bucket of the project's that is made if need be. The client also tries
-        to make a bucket that is named here and does not exist.
-      enable_caching: Whether results of earlier runs are used again, for all tasks; None
-        leaves what was compiled.
-      service_account: E-mail address of the service account that the tasks run as; None
-        takes the default one of Compute Engine.
+        or else a bucket of the project's that is made if need be. The client also
+        tries to make a bucket that is named here and does not exist.
+      enable_caching: Whether results of earlier runs are used again, for all tasks;
+        None leaves what was compiled.
+      service_account: E-mail address of the service account that the tasks run as;
+        None takes the default one of Compute Engine.
       network: The VPC network that the tasks are peered with, as
         `projects/12345/global/networks/NAME`.
       labels: Labels of the job.
