@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ from pipeline.submission.run import (
     Report,
     RunFailedError,
     SubmittedRun,
+    quiet_libraries,
     wait_for_end,
 )
 
@@ -122,10 +125,10 @@ def submit_to_kubeflow(
     compiled.check_parameters(parameters)
     from pipeline.submission import kubeflow_client
 
-    with kubeflow_client.clear_errors(server.host):
+    with quiet_libraries(), kubeflow_client.clear_errors(server.host):
         client = kubeflow_client.connect(server)
         namespace = server.namespace or client.get_user_namespace() or None
-        with kubeflow_client.quiet():
+        with contextlib.redirect_stdout(io.StringIO()):  # kfp's own links
             pipeline_id, version_id = _upload(
                 client, compiled, enable_caching, pipeline_name, run_name, namespace
             )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -93,31 +91,22 @@ def connect(server: KubeflowServer) -> Client:
             f"the client ID of a desktop app {server.iap_desktop_client_id} needs its "
             f"secret: set ${IAP_SECRET_VARIABLE}"
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the client is for KFP 2
-        client = Client(
-            host=server.host,
-            namespace=server.namespace or "kubeflow",  # kfp's word for none
-            existing_token=token,
-            cookies=cookies,
-            client_id=server.iap_client_id,
-            other_client_id=server.iap_desktop_client_id,
-            ssl_ca_cert=str(server.ca_file) if server.ca_file else None,
-            credentials=_pod_token() if server.pod_token else None,
-        )
+    client = Client(
+        host=server.host,
+        namespace=server.namespace or "kubeflow",  # kfp's word for none
+        existing_token=token,
+        cookies=cookies,
+        client_id=server.iap_client_id,
+        other_client_id=server.iap_desktop_client_id,
+        ssl_ca_cert=str(server.ca_file) if server.ca_file else None,
+        credentials=_pod_token() if server.pod_token else None,
+    )
     multi_user = client.get_kfp_healthz().multi_user
     if multi_user and not client.get_user_namespace():
         raise UsageError(
             f"{server.host} serves several users: give the namespace to run in"
         )
     return client
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps from the terminal what kfp prints of every step."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield
 
 
 @contextlib.contextmanager

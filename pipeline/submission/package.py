@@ -159,9 +159,7 @@ def read_package(
         raise UsageError(f"{path} is no YAML and no JSON: {error}") from error
     package = CompiledPipeline(path, documents)
     if not _is_pipeline(documents):
-        raise UsageError(
-            f"{path} is no compiled pipeline (no pipelineInfo and root)"
-        )
+        raise UsageError(f"{path} is no compiled pipeline (no pipelineInfo and root)")
     version = package.spec.get("schemaVersion")
     if version not in schema_versions:
         raise UsageError(

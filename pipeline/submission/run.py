@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import logging
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 
 SUCCEEDED = "SUCCEEDED"
 # Kubeflow Pipelines spells CANCELED, Vertex AI CANCELLED.
@@ -56,6 +59,24 @@ class RunTimeoutError(Exception):
             f"follow it at {run.link}"
         )
         self.run = run
+
+
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Keeps the clients' warnings and logs from the terminal.
+
+    They tell of Python versions, of connections that are tried again, and (Vertex AI's,
+    with a traceback) that whoever starts a pipeline may not look at its bucket, which
+    stops nothing. What stops something is raised.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def wait_for_end(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from pipeline.submission.run import (
     Report,
     RunFailedError,
     SubmittedRun,
+    quiet_libraries,
     wait_for_end,
 )
 
@@ -83,7 +81,7 @@ def submit_to_vertex(
     compiled = read_package(package, schema_versions=("2.1.0", "2.0.0"))
     compiled.check_parameters(parameters)
     _check_root(compiled, pipeline_root)
-    with _quiet(), _clear_errors(project, region):
+    with quiet_libraries(), _clear_errors(project, region):
         job = _job(
             display_name=display_name,
             template_path=str(package),
@@ -101,7 +99,7 @@ def submit_to_vertex(
     report(f"run {display_name} started: {run.link}")
     if wait_seconds is None:
         return run
-    with _quiet(), _clear_errors(project, region):
+    with quiet_libraries(), _clear_errors(project, region):
         run = wait_for_end(
             run,
             lambda: _state(job),
@@ -189,24 +187,6 @@ def _console_link(resource_name: str) -> str:
         f"https://console.cloud.google.com/vertex-ai/locations/{name['location']}"
         f"/pipelines/runs/{name['pipeline_job']}?project={name['project']}"
     )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keeps the client's warnings and logs from the terminal.
-
-    Among them is a traceback for whoever may start pipelines but not look at buckets,
-    which stops nothing.
-    """
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 @contextlib.contextmanager

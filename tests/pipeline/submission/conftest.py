@@ -15,7 +15,7 @@ def serve():
         def start(handler):
             server = stack.enter_context(ThreadingHTTPServer(("localhost", 0), handler))
             stack.callback(server.shutdown)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(0.01,)).start()
             return server
 
         yield start

@@ -25,9 +25,7 @@ def take(text: str, count: int, rate: float, flag: bool, several: list, mapping:
 
 
 @dsl.pipeline(name="inner")
-def inner(
-    text: str, count: int, rate: float, flag: bool, several: list, mapping: dict
-):
+def inner(text: str, count: int, rate: float, flag: bool, several: list, mapping: dict):
     take(text=text, count=count, rate=rate, flag=flag, several=several, mapping=mapping)
 
 
@@ -41,7 +39,9 @@ def all_types(
     mapping: dict,
     optional: str = "as it is",
 ):
-    inner(text=text, count=count, rate=rate, flag=flag, several=several, mapping=mapping)
+    inner(
+        text=text, count=count, rate=rate, flag=flag, several=several, mapping=mapping
+    )
 
 
 @pytest.fixture(scope="module")

@@ -227,8 +227,8 @@ def test_application_default_credentials_are_used(
     key = credentials.write_service_account(tmp_path / "key.json", endpoint)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
     submit(credentials=None)
-    tokens = {each.token for each in vertex.credentials}
-    assert tokens == {credentials.ACCESS_TOKEN}
+    accounts = {each.service_account_email for each in vertex.credentials}
+    assert accounts == {"runner@a-project.iam.gserviceaccount.com"}
 
 
 def test_missing_credentials_are_told_with_how_to_get_them(
