@@ -18,7 +18,7 @@ class TokenEndpoint(BaseHTTPRequestHandler):
 
     status = 200
 
-    def do_POST(self):  # noqa: N802
+    def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         answer = {"access_token": ACCESS_TOKEN, "id_token": ID_TOKEN, "expires_in": 60}
         if self.status != 200:

@@ -26,7 +26,7 @@ class Request:
     body: Any
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """An answer other than 200."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -66,9 +66,9 @@ class KubeflowPipelines:
         self.requests.append(request)
         sent = request.headers.get("authorization")
         if self.token is not None and sent != f"Bearer {self.token}":
-            raise Refusal(401, f"the token {sent} is not valid")
+            raise RefusalError(401, f"the token {sent} is not valid")
         if self.forbids is not None:
-            raise Refusal(403, self.forbids)
+            raise RefusalError(403, self.forbids)
         route = request.path.removeprefix(PREFIX)
         if route.startswith("runs/"):
             return self._look(route.removeprefix("runs/"))
@@ -94,7 +94,9 @@ class KubeflowPipelines:
         }
         key = ("display_name", "namespace")
         if self._of(self.pipelines, **{name: pipeline[name] for name in key}):
-            raise Refusal(409, f"pipeline {pipeline['display_name']} already exists")
+            raise RefusalError(
+                409, f"pipeline {pipeline['display_name']} already exists"
+            )
         self.pipelines.append(pipeline)
         self._add_version(pipeline, pipeline["display_name"], request.body)
         return pipeline
@@ -114,7 +116,7 @@ class KubeflowPipelines:
     def _post_runs(self, request):
         reference = request.body["pipeline_version_reference"]
         if not self._of(self.versions, **reference):
-            raise Refusal(404, f"no version {reference}")
+            raise RefusalError(404, f"no version {reference}")
         run = {"run_id": f"run-{len(self.runs)}", "created_at": _TIME}
         self.runs.append(run | request.body)
         return self.runs[-1]
@@ -122,7 +124,7 @@ class KubeflowPipelines:
     def _look(self, run_id):
         if self.outages:
             self.outages -= 1
-            raise Refusal(503, "the API server restarts")
+            raise RefusalError(503, "the API server restarts")
         (run,) = self._of(self.runs, run_id=run_id)
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return run | {"state": state} | (self.failure if state == "FAILED" else {})
@@ -130,11 +132,11 @@ class KubeflowPipelines:
     def _add_version(self, pipeline, name, spec):
         pipeline_id = pipeline["pipeline_id"]
         if self._of(self.versions, pipeline_id=pipeline_id, display_name=name):
-            raise Refusal(409, f"version {name} already exists")
+            raise RefusalError(409, f"version {name} already exists")
         try:
             json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
         except json_format.ParseError as error:
-            raise Refusal(400, f"invalid pipeline spec: {error}") from error
+            raise RefusalError(400, f"invalid pipeline spec: {error}") from error
         version = {
             "pipeline_id": pipeline_id,
             "pipeline_version_id": f"version-{len(self.versions)}",
@@ -161,13 +163,13 @@ def handler(state: KubeflowPipelines) -> type[BaseHTTPRequestHandler]:
     """Returns the handler that puts the API on HTTP."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             if state.shows_login:
                 self._send(200, "text/html", b"<form>Log in</form>")
                 return
             try:
                 status, answer = 200, state.answer(self._request())
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 status, answer = refusal.status, {"message": str(refusal)}
             self._send(status, "application/json", json.dumps(answer).encode())
 

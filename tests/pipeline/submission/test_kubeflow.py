@@ -203,7 +203,7 @@ def test_api_server_that_restarts_does_not_end_the_waiting(kubeflow, submit):
 
 def test_api_server_that_stays_away_ends_the_waiting(kubeflow, submit):
     kubeflow.outages = 99
-    with pytest.raises(UsageError, match="503 .*the API server restarts"):
+    with pytest.raises(UsageError, match=r"503 .*the API server restarts"):
         submit(wait_seconds=60)
 
 
@@ -294,7 +294,9 @@ def test_token_of_the_pod_is_sent(kubeflow, submit, monkeypatch, tmp_path):
 
 
 def test_token_of_the_pod_that_is_not_there_is_told(kubeflow, submit):
-    with pytest.raises(UsageError, match="mount it there .*KF_PIPELINES_SA_TOKEN_PATH"):
+    with pytest.raises(
+        UsageError, match=r"mount it there .*KF_PIPELINES_SA_TOKEN_PATH"
+    ):
         submit(KubeflowServer(kubeflow.host, pod_token=True))
 
 
@@ -373,6 +375,6 @@ def test_private_authority_is_trusted_once_it_is_given(submit, tmp_path, serve):
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     host = f"https://localhost:{server.server_port}"
-    with pytest.raises(UsageError, match="cannot be reached .*give that as CA file"):
+    with pytest.raises(UsageError, match=r"cannot be reached .*give that as CA file"):
         submit(KubeflowServer(host))
     assert submit(KubeflowServer(host, ca_file=certificate)).state == "PENDING"

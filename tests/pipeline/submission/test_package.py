@@ -1,4 +1,4 @@
-"""What is wrong with a compiled pipeline or its parameters is found before it is sent."""
+"""What is wrong with a compiled pipeline or its parameters is found beforehand."""
 
 import json
 

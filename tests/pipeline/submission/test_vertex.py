@@ -24,7 +24,7 @@ PARENT = f"projects/{PROJECT}/locations/{REGION}"
 class NoStorage(BaseHTTPRequestHandler):
     """Cloud Storage for whoever may start pipelines but not look at buckets."""
 
-    def do_GET(self):  # noqa: N802
+    def do_GET(self):
         self.send_response(403)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -237,7 +237,7 @@ def test_missing_credentials_are_told_with_how_to_get_them(
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    with pytest.raises(UsageError, match="no credentials .*application-default login"):
+    with pytest.raises(UsageError, match=r"no credentials .*application-default login"):
         submit(credentials=None)
     assert vertex.created == []
 
@@ -246,6 +246,6 @@ def test_key_that_was_deleted_is_told(vertex, submit, serve, monkeypatch, tmp_pa
     endpoint = f"http://localhost:{serve(credentials.DeletedKey).server_port}"
     key = credentials.write_service_account(tmp_path / "key.json", endpoint)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
-    with pytest.raises(UsageError, match="not accepted .*key was deleted"):
+    with pytest.raises(UsageError, match=r"not accepted .*key was deleted"):
         submit(credentials=None)
     assert vertex.created == []
