@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 # kfp's own name, for where the user interface has another address than the API.
 _UI_VARIABLE = "KF_PIPELINES_UI_ENDPOINT"
-# So often in a row may the state of a run not be had: a network that is gone for a
-# moment, an API server that restarts.
-_LOOKS_MISSED = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +139,7 @@ def submit_to_kubeflow(
                 pipeline_root=pipeline_root,
                 service_account=service_account,
             )
-        watch = _Watch(server, client, started)
+        watch = kubeflow_client.RunWatch(server, client, started)
         run = SubmittedRun(started.run_id, server.run_link(started.run_id), watch.state)
         report(f"run {run_name} started: {run.link}")
         if wait_seconds is None:
@@ -191,66 +188,3 @@ def _find_pipeline(client: Client, name: str, namespace: str | None) -> str | No
         filter=json.dumps({"predicates": [condition]}), namespace=namespace
     )
     return found.pipelines[0].pipeline_id if found.pipelines else None
-
-
-class _Watch:
-    """Looks at a run, over a token that ends and a network that is gone for a while."""
-
-    def __init__(self, server: KubeflowServer, client: Client, run: Any) -> None:
-        self._server = server
-        self._client = client
-        self._run = run
-        self._missed = 0
-
-    @property
-    def state(self) -> str:
-        """The state that was seen last; the server leaves it out at first."""
-        return self._run.state or "PENDING"
-
-    def look(self) -> str:
-        """Returns the state as it is now."""
-        from kfp_server_api import ApiException
-        from urllib3.exceptions import HTTPError
-
-        try:
-            self._run = self._read()
-            self._missed = 0
-        except (ApiException, HTTPError) as error:
-            self._missed += 1
-            refused = isinstance(error, ApiException) and error.status < 500
-            if refused or self._missed > _LOOKS_MISSED:
-                raise
-        return self.state
-
-    def reasons(self) -> str:
-        """Returns why the run failed, as far as the server says."""
-        details = self._run.run_details
-        tasks = (details.task_details if details else None) or []
-        lines = [
-            f"{task.display_name} {_message(task.error)}".strip()
-            for task in tasks
-            if task.state == "FAILED" and task.display_name != "root"
-        ]
-        return "; ".join(filter(None, [_message(self._run.error), *lines]))
-
-    def _read(self) -> Any:
-        from kfp_server_api import ApiException
-
-        from pipeline.submission import kubeflow_client
-
-        timeout = kubeflow_client.TIMEOUT
-        run_id = self._run.run_id
-        try:
-            return self._client.runs.run_service_get_run(
-                run_id, _request_timeout=timeout
-            )
-        except ApiException as error:
-            if error.status != 401:
-                raise
-        # A token of Identity-Aware Proxy lasts an hour, a run may last days.
-        self._client = kubeflow_client.connect(self._server)
-        return self._client.runs.run_service_get_run(run_id, _request_timeout=timeout)
-
-
-def _message(error: Any) -> str:
-    return (error.message if error else None) or ""

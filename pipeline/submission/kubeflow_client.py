@@ -30,6 +30,10 @@ _SECRETS = (TOKEN_VARIABLE, COOKIES_VARIABLE, IAP_SECRET_VARIABLE)
 # packets is given up after 20 s, one that accepts and is silent after 28 s.
 TIMEOUT = (5, 7)
 
+# So often in a row may the state of a run not be had: a network that is gone for a
+# moment, an API server that restarts.
+_LOOKS_MISSED = 10
+
 _AUTHENTICATION = (
     f"a bearer token in ${TOKEN_VARIABLE}, cookies in ${COOKIES_VARIABLE}, Google's "
     "Identity-Aware Proxy (its client ID, with a service account's key in "
@@ -107,6 +111,67 @@ def connect(server: KubeflowServer) -> Client:
             f"{server.host} serves several users: give the namespace to run in"
         )
     return client
+
+
+class RunWatch:
+    """Looks at a run, over a token that ends and a network that is gone for a while.
+
+    Args:
+      server: Where the run is.
+      client: A client of it.
+      run: The run as the server gave it last.
+    """
+
+    def __init__(self, server: KubeflowServer, client: Client, run: Any) -> None:
+        self._server = server
+        self._client = client
+        self._run = run
+        self._missed = 0
+
+    @property
+    def state(self) -> str:
+        """The state that was seen last; the server leaves it out at first."""
+        return self._run.state or "PENDING"
+
+    def look(self) -> str:
+        """Returns the state as it is now."""
+        try:
+            self._run = self._read()
+            self._missed = 0
+        except (kfp_server_api.ApiException, HTTPError) as error:
+            self._missed += 1
+            refused = getattr(error, "status", 500) < 500
+            if refused or self._missed > _LOOKS_MISSED:
+                raise
+        return self.state
+
+    def reasons(self) -> str:
+        """Returns why the run failed, as far as the server says."""
+        details = self._run.run_details
+        tasks = (details.task_details if details else None) or []
+        lines = [
+            f"{task.display_name} {_text(task.error)}".strip()
+            for task in tasks
+            if task.state == "FAILED" and task.display_name != "root"
+        ]
+        return "; ".join(filter(None, [_text(self._run.error), *lines]))
+
+    def _read(self) -> Any:
+        run_id = self._run.run_id
+        try:
+            return self._client.runs.run_service_get_run(
+                run_id, _request_timeout=TIMEOUT
+            )
+        except kfp_server_api.ApiException as error:
+            if error.status != 401:
+                raise
+        # A token of Identity-Aware Proxy lasts an hour, a run may last days.
+        self._client = connect(self._server)
+        return self._client.runs.run_service_get_run(run_id, _request_timeout=TIMEOUT)
+
+
+def _text(error: Any) -> str:
+    return (error.message if error else None) or ""
 
 
 @contextlib.contextmanager

@@ -200,8 +200,16 @@ def _clear_errors(project: str, region: str) -> Iterator[None]:
         yield
     except auth.DefaultCredentialsError as error:
         raise UsageError(f"no credentials for {where}: {_LOG_IN}") from error
-    except auth.TransportError as error:
-        raise UsageError(f"Google Cloud cannot be reached: {error}") from error
+    except (
+        auth.TransportError,
+        api.ServiceUnavailable,
+        api.DeadlineExceeded,
+        api.RetryError,
+    ) as error:
+        raise UsageError(
+            f"{where} cannot be reached ({error}); is the network there, the region "
+            "right?"
+        ) from error
     except auth.GoogleAuthError as error:
         raise UsageError(
             f"the credentials for {where} are not accepted ({error}): {_LOG_IN}"

@@ -294,9 +294,7 @@ def test_token_of_the_pod_is_sent(kubeflow, submit, monkeypatch, tmp_path):
 
 
 def test_token_of_the_pod_that_is_not_there_is_told(kubeflow, submit):
-    with pytest.raises(
-        UsageError, match=r"mount it there .*KF_PIPELINES_SA_TOKEN_PATH"
-    ):
+    with pytest.raises(UsageError, match=r"mount it .*KF_PIPELINES_SA_TOKEN_PATH"):
         submit(KubeflowServer(kubeflow.host, pod_token=True))
 
 

@@ -210,6 +210,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_sent(
     [
         ("UNAUTHENTICATED", "no login.*gcloud auth application-default login"),
         ("PERMISSION_DENIED", "no login.*roles/aiplatform.user"),
+        ("UNAVAILABLE", "region europe-west4 cannot be reached .*no login"),
         ("ALREADY_EXISTS", "no login.*Choose another job ID"),
         ("INVALID_ARGUMENT", "project a-project, region europe-west4 refused: no log"),
     ],
