@@ -69,7 +69,7 @@ class Client(kfp.Client):
             raise UsageError(
                 f"{host} answers with {kind}, so it is not the API of Kubeflow "
                 "Pipelines: perhaps a page to log in on, or the address lacks what "
-                f"comes after the host, as /pipeline. To log in there is "
+                "comes after the host, as /pipeline. To log in there is "
                 f"{_AUTHENTICATION}"
             )
         return answer
@@ -106,7 +106,7 @@ def connect(server: KubeflowServer) -> Client:
         credentials=_pod_token() if server.pod_token else None,
     )
     multi_user = client.get_kfp_healthz().multi_user
-    if multi_user and not client.get_user_namespace():
+    if multi_user and not (server.namespace or client.get_user_namespace()):
         raise UsageError(
             f"{server.host} serves several users: give the namespace to run in"
         )
