@@ -1,5 +1,6 @@
 """The one place that sets TensorFlow up; imported before TensorFlow is."""
 
+import logging
 import os
 import warnings
 
@@ -15,6 +16,8 @@ def silence_start_up() -> None:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.simplefilter("ignore", FutureWarning)
+    # Beam's word on a package that it can do without.
+    logging.getLogger().setLevel(logging.ERROR)
 
 
 def keep_autograph_out_of_keras() -> None:

@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from modules import environment
+from pipeline import cluster_commands, options
 from pipeline import config as config_lib
 from pipeline.errors import UsageError
-from pipeline.paths import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
     from pipeline.prediction import Prediction
@@ -24,25 +24,6 @@ if TYPE_CHECKING:
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
-
-# Those of `pipeline.targets`, which takes seconds to import.
-_TARGETS = ("kubeflow", "vertex")
-
-_CONFIG_OPTION = click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_CONFIG,
-    show_default="configs/sample.yaml",
-    help="Recipe to run.",
-)
-_SET_OPTION = click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Override a setting, as trainer.epochs=2. May be repeated.",
-)
 
 
 class _Commands(click.Group):
@@ -69,8 +50,12 @@ def main() -> None:
     """
 
 
+main.add_command(cluster_commands.compile_command)
+main.add_command(cluster_commands.submit_command)
+
+
 @main.command()
-@_CONFIG_OPTION
+@options.CONFIG
 @click.option("--data", metavar="DIR", help="TSV or TFRecord splits, or tfds:NAME.")
 @click.option(
     "--encoder",
@@ -78,7 +63,7 @@ def main() -> None:
     help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
 )
 @click.option("--output", metavar="DIR", help="Where everything is written.")
-@_SET_OPTION
+@options.SET
 def run(
     config_file: Path,
     data: str | None,
@@ -110,53 +95,11 @@ def run(
         sys.exit(_show(report, console))
 
 
-_TARGET_OPTION = click.option(
-    "--target", type=click.Choice(_TARGETS), required=True, help="Which cluster."
-)
-
-
-@main.command("compile")
-@_TARGET_OPTION
-@click.option(
-    "-o",
-    "--output",
-    "package",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    help="File to write: .yaml, or .json for Vertex.",
-)
-@click.option("--stage", is_flag=True, help="Also copy the inputs to the cluster.")
-@_CONFIG_OPTION
-@_SET_OPTION
-def compile_(
-    target: str,
-    package: Path,
-    stage: bool,
-    config_file: Path,
-    settings: tuple[str, ...],
-) -> None:
-    """Compile the pipeline for a cluster; needs no network.
-
-    What the pipeline reads is copied below the pipeline root by `submit`, or by
-    --stage.
-    """
-    overrides = dict(config_lib.parse_override(text) for text in settings)
-    config = config_lib.load_config(config_file, overrides)
-    environment.silence_start_up()
-    from pipeline import staging, targets
-
-    job = targets.compile_job(config, target, click.echo)
-    targets.write_job(job, package)
-    if stage:
-        staging.copy(job.staged, click.echo)
-    click.echo(f"written to {package}")
-
-
 @main.command("prepare-data")
 @click.argument("source")
 @click.argument("destination")
-@_CONFIG_OPTION
-@_SET_OPTION
+@options.CONFIG
+@options.SET
 def prepare_data(
     source: str, destination: str, config_file: Path, settings: tuple[str, ...]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, field_validator
 
 from pipeline.settings import Settings
 
@@ -29,6 +29,11 @@ class ClusterConfig(Settings):
     retries: int = Field(default=2, ge=0)
     accelerator: str | None = None
     accelerator_count: PositiveInt = 1
+
+    @field_validator("pipeline_root", "pushed")
+    @classmethod
+    def _strip_slash(cls, location: str | None) -> str | None:
+        return location and location.rstrip("/")
 
 
 class KubeflowConfig(ClusterConfig):

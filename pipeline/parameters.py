@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from pipeline.config import Config
+import yaml
+
+from pipeline.config import Config, parse_override
+from pipeline.errors import UsageError
+
+# The setting that has a parameter's default; `data` has none, for its default is what
+# was made of the source.
+_SETTINGS = {
+    "epochs": "trainer.epochs",
+    "steps_per_epoch": "trainer.steps_per_epoch",
+    "learning_rate": "trainer.learning_rate",
+    "thresholds": "evaluator.thresholds",
+    "max_regression": "evaluator.max_regression",
+}
+_DATA = "data"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,3 +64,34 @@ class RunParameters:
             "max_regression": json.dumps(config.evaluator.max_regression),
         }
         return cls(**{name: make(name, value) for name, value in defaults.items()})
+
+
+def parse(texts: Iterable[str]) -> dict[str, Any]:
+    """Reads parameters of the command line, `NAME=VALUE` each.
+
+    Raises:
+      UsageError: There is no such parameter.
+    """
+    values = dict(parse_override(text) for text in texts)
+    for name in values:
+        if name not in (_DATA, *_SETTINGS):
+            raise UsageError(
+                f"--parameter {name}: allowed are {', '.join((_DATA, *_SETTINGS))}"
+            )
+    return {
+        name: json.dumps(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+    }
+
+
+def as_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns parameters as the settings that they stand for, to be checked as such."""
+    settings = {}
+    for name, value in values.items():
+        if name == "steps_per_epoch":
+            value = value or None
+        elif name in ("thresholds", "max_regression"):
+            value = yaml.safe_load(value)
+        if name in _SETTINGS:
+            settings[_SETTINGS[name]] = value
+    return settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import re
 from collections.abc import Callable
@@ -44,7 +45,11 @@ class CompiledJob:
 
 
 def compile_job(
-    config: Config, target: str, report: Callable[[str], None] = lambda _: None
+    config: Config,
+    target: str,
+    report: Callable[[str], None] = lambda _: None,
+    *,
+    write_out: bool = False,
 ) -> CompiledJob:
     """Compiles the pipeline of a configuration.
 
@@ -54,6 +59,7 @@ def compile_job(
       config: The settings, with a section of the target's name.
       target: One of `TARGETS`.
       report: Called with what a person would want to know.
+      write_out: Whether to write `pipeline.json`, where the `tfx` command wants it.
 
     Raises:
       UsageError: The target's settings are missing, or a source cannot be read.
@@ -62,7 +68,8 @@ def compile_job(
     staged = stage_plan(config, cluster, report)
     lib = _module(target)
     runner = lib.build_runner(config)
-    content = runner.run(lib.build_pipeline(config, staged.inputs), write_out=False)
+    dag = lib.build_pipeline(config, staged.inputs)
+    content = runner.run(dag, write_out=write_out)
     return CompiledJob(content, lib.build_platforms(config), staged)
 
 
@@ -97,6 +104,11 @@ def cluster_config(config: Config, target: str) -> Any:
             "digits and dashes: set another with --set name=NAME"
         )
     return found
+
+
+def new_run_name(config: Config) -> str:
+    """Returns a name that no other run has: the pipeline's, and the time."""
+    return f"{config.name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
 
 
 def write_job(job: CompiledJob, path: Path) -> None:

@@ -12,10 +12,12 @@ from pipeline.platforms import IN_PROCESS_BEAM_ARGS, Platform
 if TYPE_CHECKING:
     from tfx import v1 as tfx
 
+    from pipeline.data import ExamplesDirectory
     from pipeline.resolve import ResolvedInputs
     from pipeline.targets.runner import ClusterRunner
 
 _TRAINER = "Trainer"
+_EXAMPLE_GEN = "ImportExampleGen"
 
 
 def build_runner(config: Config) -> ClusterRunner:
@@ -54,6 +56,8 @@ def build_pipeline(config: Config, inputs: ResolvedInputs) -> tfx.dsl.Pipeline:
     for component in dag.components:
         if component.id == _TRAINER:
             component.with_platform_config(_resources(cluster))
+        if component.id == _EXAMPLE_GEN and "://" in config.data_source:
+            component.exec_properties.update(_fingerprint(inputs.examples))
     return dag
 
 
@@ -75,6 +79,24 @@ def build_platforms(config: Config) -> dict[str, Any] | None:
             }
         }
     }
+
+
+def _fingerprint(examples: ExamplesDirectory) -> dict[str, str]:
+    """Returns what ExampleGen's driver would put into the cache key, if it were run.
+
+    What is staged has its content's fingerprint in its path.
+    """
+    from tfx import v1 as tfx
+    from tfx.components.example_gen import utils
+
+    splits = [
+        tfx.proto.Input.Split(name=name, pattern=pattern)
+        for name, pattern in examples.patterns.items()
+    ]
+    found, _, _ = utils.calculate_splits_fingerprint_span_and_version(
+        examples.directory, splits
+    )
+    return {utils.FINGERPRINT_PROPERTY_NAME: found}
 
 
 def _resources(cluster: KubeflowConfig) -> Any:

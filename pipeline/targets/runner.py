@@ -11,13 +11,11 @@ from tfx import v1 as tfx
 from components.champion import Champion
 from pipeline.clusters import ClusterConfig
 
-_Runner = tfx.orchestration.experimental.KubeflowV2DagRunner
-_RunnerConfig = tfx.orchestration.experimental.KubeflowV2DagRunnerConfig
 _FIRST_WAIT = "30s"
 _LONGEST_WAIT = "600s"
 
 
-class ClusterRunner(_Runner):
+class ClusterRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
     """Compiles pipelines with retries, and for clusters without drivers."""
 
     def __init__(self, config: ClusterConfig, *, has_driver_hook: bool) -> None:
@@ -29,7 +27,9 @@ class ClusterRunner(_Runner):
             ExampleGen looks at its files before the cache is asked.
         """
         super().__init__(
-            _RunnerConfig(default_image=config.image, use_pipeline_spec_2_1=True)
+            tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
+                default_image=config.image, use_pipeline_spec_2_1=True
+            )
         )
         self._cluster = config
         self._has_driver_hook = has_driver_hook
@@ -52,6 +52,7 @@ class ClusterRunner(_Runner):
         """
         job = super().run(pipeline, parameter_values, write_out=False)
         self._complete(job["pipelineSpec"])
+        _add_defaults(job["pipelineSpec"], pipeline)
         if write_out:
             path = os.path.join(self._output_dir, self._output_filename)
             with tfx.dsl.io.fileio.open(path, "w") as file:
@@ -74,6 +75,15 @@ class ClusterRunner(_Runner):
         if not self._has_driver_hook:
             for executor in spec["deploymentSpec"]["executors"].values():
                 executor["container"].pop("lifecycle", None)
+
+
+def _add_defaults(spec: dict[str, Any], pipeline: tfx.dsl.Pipeline) -> None:
+    """Writes the parameters' defaults, which TFX leaves out of a spec 2.1.0."""
+    declared = spec["root"]["inputDefinitions"]["parameters"]
+    for component in pipeline.components:
+        for value in component.exec_properties.values():
+            if isinstance(value, tfx.dsl.experimental.RuntimeParameter):
+                declared[value.name]["defaultValue"] = value.default
 
 
 def parameter(name: str, default: Any) -> tfx.dsl.experimental.RuntimeParameter:

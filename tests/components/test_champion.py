@@ -1,49 +1,85 @@
 """Which model a candidate is compared with."""
 
+import os
+from pathlib import Path
+
 import pytest
 from tfx import v1 as tfx
-from tfx.components.evaluator import constants
+from tfx.orchestration.portable import data_types
 
-from components.champion import LatestBlessedOtherModelStrategy
+from components.champion import executor
+from components.champion.driver import Driver
 
 
-def model(number):
+def write_model(directory, identity):
+    os.makedirs(directory)
+    (directory / "saved_model.pb").write_bytes(b"graph")
+    (directory / "fingerprint.pb").write_bytes(identity.encode())
+
+
+def model(directory):
     artifact = tfx.types.standard_artifacts.Model()
-    artifact.id = number
+    artifact.uri = str(directory)
     return artifact
 
 
-def blessing(number, blessed):
-    artifact = tfx.types.standard_artifacts.ModelBlessing()
-    artifact.set_int_custom_property(
-        constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY, number
-    )
-    artifact.set_int_custom_property(
-        constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(blessed)
-    )
-    return artifact
+@pytest.fixture
+def served(tmp_path):
+    """The directory of versions, and what serves models in it."""
+    directory = tmp_path / "serving"
+    for version, identity in {"100": "a", "200": "b", "300": "a"}.items():
+        write_model(directory / version, identity)
+    return directory
 
 
+@pytest.fixture
+def find(tmp_path):
+    """Runs Champion for a candidate; the directory of the model that it found."""
+
+    def find(candidate, directory, with_driver):
+        write_model(tmp_path / "candidate" / "Format-Serving", candidate)
+        inputs = {"candidate": [model(tmp_path / "candidate")]}
+        properties = {"directory": str(directory)}
+        if with_driver:
+            info = data_types.ExecutionInfo(
+                input_dict=inputs, exec_properties=properties, output_dict={}
+            )
+            version = Driver(None).run(info).exec_properties["version"].string_value
+            properties["version"] = version
+        champion = model(tmp_path / "champion")
+        executor.Executor().Do(inputs, {"model": [champion]}, properties)
+        return champion
+
+    return find
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
 @pytest.mark.parametrize(
-    ("blessed", "candidate", "champion"),
-    [
-        ({}, 1, None),
-        ({1: True}, 1, None),  # a candidate is not its own champion
-        ({1: True}, 2, 1),
-        ({1: True, 2: False}, 3, 1),
-        ({1: True, 2: True}, 2, 1),
-        ({1: True, 2: True}, 1, 2),
-    ],
+    ("candidate", "version"),
+    [("c", "300"), ("b", "300"), ("a", "200")],
+    ids=["new", "rolled back", "in production itself"],
 )
-def test_champion_is_the_latest_blessed_model_other_than_the_candidate(
-    blessed, candidate, champion
+def test_champion_is_what_was_pushed_last_the_candidate_aside(
+    find, served, candidate, version, with_driver
 ):
-    resolved = LatestBlessedOtherModelStrategy().resolve_artifacts(
-        None,
-        {
-            "model": [model(n) for n in {*blessed, candidate}],
-            "model_blessing": [blessing(n, b) for n, b in blessed.items()],
-            "candidate": [model(candidate)],
-        },
-    )
-    assert [m.id for m in resolved["model"]] == ([champion] if champion else [])
+    champion = find(candidate, served, with_driver)
+    copied = Path(champion.uri) / "Format-Serving"
+    expected = served / version
+    assert (copied / "fingerprint.pb").read_bytes() == (
+        expected / "fingerprint.pb"
+    ).read_bytes()
+    destination = champion.get_string_custom_property("pushed_destination")
+    assert destination == str(expected)
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_first_run_has_no_champion(find, tmp_path, with_driver):
+    champion = find("a", tmp_path / "nothing", with_driver)
+    assert not Path(champion.uri).exists()
+    assert not champion.has_custom_property("pushed_destination")
+
+
+def test_hidden_and_other_names_are_no_versions(find, tmp_path):
+    for name in (".400.incomplete", "latest"):
+        write_model(tmp_path / "serving" / name, "b")
+    assert not Path(find("a", tmp_path / "serving", False).uri).exists()

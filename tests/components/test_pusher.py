@@ -9,7 +9,8 @@ from tfx.components.evaluator import constants
 from tfx.orchestration.portable import data_types
 from tfx.utils import proto_utils
 
-from components.pusher import executor, versions
+from components import versions
+from components.pusher import executor
 from components.pusher.driver import Driver
 
 
@@ -25,7 +26,7 @@ def write_model(directory, identity=b"a"):
 def push(tmp_path):
     """Runs driver and executor on a model; the PushedModel artifact."""
 
-    def push(model, blessed=True):
+    def push(model, blessed=True, with_driver=True):
         artifact = tfx.types.standard_artifacts.Model()
         artifact.uri = str(model)
         blessing = tfx.types.standard_artifacts.ModelBlessing()
@@ -44,6 +45,8 @@ def push(tmp_path):
             input_dict=inputs, exec_properties=properties, output_dict={}
         )
         driven = Driver(None).run(info).exec_properties["version"].string_value
+        if not with_driver:
+            driven = ""
         pushed = tfx.types.standard_artifacts.PushedModel()
         pushed.uri = str(tmp_path / "pushed")
         executor.Executor().Do(
@@ -87,7 +90,7 @@ def test_next_model_gets_a_higher_version_and_the_previous_one_stays(
     other = write_model(tmp_path / "other" / "Format-Serving", b"b").parent
     push(other)
     assert len(served(tmp_path)) == 2
-    newest = str(versions.newest_version(str(tmp_path / "serving")))
+    newest = str(versions.list_versions(str(tmp_path / "serving"))[0])
     assert int(newest) > int(first)
     assert versions.is_same_model(
         str(other / "Format-Serving"), str(tmp_path / "serving" / newest)
@@ -102,10 +105,13 @@ def test_deleted_version_is_not_chosen_again(push, model, tmp_path):
     assert int(served(tmp_path)[0]) > int(first)
 
 
-def test_model_that_is_live_already_is_not_pushed_again(push, model, tmp_path):
-    push(model)
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_model_that_is_live_already_is_not_pushed_again(
+    push, model, tmp_path, with_driver
+):
+    push(model, with_driver=with_driver)
     before = served(tmp_path)
-    push(model)
+    push(model, with_driver=with_driver)
     assert served(tmp_path) == before
 
 
@@ -120,9 +126,9 @@ def test_push_that_dies_half_way_shows_nothing_and_the_next_one_completes(
         patch.setattr(executor.io_utils, "copy_dir", die)
         with pytest.raises(OSError, match="no space left"):
             push(model)
-    assert versions.newest_version(str(tmp_path / "serving")) is None
+    assert versions.list_versions(str(tmp_path / "serving")) == []
     push(model)
-    newest = versions.newest_version(str(tmp_path / "serving"))
+    newest, *_ = versions.list_versions(str(tmp_path / "serving"))
     assert (tmp_path / "serving" / str(newest) / "saved_model.pb").exists()
 
 
@@ -133,9 +139,9 @@ def test_watcher_never_sees_half_a_model(push, model, tmp_path, monkeypatch):
 
     def watched(source, target, *args, **kwargs):
         copy(source, target, *args, **kwargs)
-        seen.append(versions.newest_version(str(tmp_path / "serving")))
+        seen.extend(versions.list_versions(str(tmp_path / "serving")))
 
     monkeypatch.setattr(executor.io_utils, "copy_dir", watched)
     push(model)
-    assert seen == [None]
-    assert versions.newest_version(str(tmp_path / "serving")) is not None
+    assert seen == []
+    assert len(versions.list_versions(str(tmp_path / "serving"))) == 1

@@ -1,4 +1,4 @@
-"""What the gate measures and bounds, and what the real Evaluator makes of it."""
+"""What the gate measures, and what the Evaluator makes of it."""
 
 import json
 import shutil
@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
-import tensorflow_model_analysis as tfma
 from google.protobuf import json_format
 from sklearn import metrics as sklearn_metrics
-from tfx.components.evaluator.executor import Executor
 from tfx.types import standard_artifacts
 
+from components import ModelVerdict
+from components.evaluator import read_verdict
+from components.evaluator.executor import Executor
 from modules import evaluation
-from pipeline import report
-from pipeline.config import Config, EvaluatorConfig
 from pipeline.task import TaskConfig
 from tests import exported as exported_lib
 from tests import tiny
@@ -25,50 +24,20 @@ SENTENCE = TaskConfig(text_columns=["sentence"])
 REGRESSION = TaskConfig(label_range=[0, 5])
 
 
-def metric(config, name):
-    (found,) = (
-        metric
-        for spec in config.metrics_specs
-        for metric in spec.metrics
-        if f'"{name}"' in metric.config
-    )
-    return found
-
-
-def test_bounds_hold_on_all_rows_and_slices_are_reported_only():
-    gate = EvaluatorConfig(
-        thresholds={"accuracy": 0.8}, max_regression={"accuracy": 0.02, "f1": 0.01}
-    )
-    config = evaluation.build_eval_config(TaskConfig(), gate)
-    (bound,) = metric(config, "accuracy").per_slice_thresholds
-    assert list(bound.slicing_specs) == [tfma.SlicingSpec()]
-    assert bound.threshold.value_threshold.lower_bound.value == 0.8
-    change = bound.threshold.change_threshold
-    assert change.absolute.value == -0.02
-    assert change.direction == tfma.MetricDirection.HIGHER_IS_BETTER
-    (bound,) = metric(config, "f1").per_slice_thresholds
-    assert not bound.threshold.HasField("value_threshold")
-    assert not metric(config, "auc").per_slice_thresholds
+def test_slices_are_reported_only():
+    config = evaluation.build_eval_config(TaskConfig())
     keys = [list(spec.feature_keys) for spec in config.slicing_specs]
     assert keys == [[], ["pair_length"], ["word_overlap"]]
+    metrics = [metric for spec in config.metrics_specs for metric in spec.metrics]
+    assert not any(metric.per_slice_thresholds for metric in metrics)
 
 
 def test_more_classes_have_no_positive_one():
     task = TaskConfig(classes=["no", "maybe", "yes"])
-    config = evaluation.build_eval_config(task, EvaluatorConfig())
+    config = evaluation.build_eval_config(task)
     assert not any(s.binarize.class_ids.values for s in config.metrics_specs)
     names = [m.class_name for s in config.metrics_specs for m in s.metrics]
     assert "SparseCategoricalAccuracy" in names
-
-
-@pytest.mark.parametrize("kind", exported_lib.TASKS)
-def test_every_metric_of_a_task_can_be_bounded_to_tfmas_mind(kind):
-    task = exported_lib.TASKS[kind]
-    gate = EvaluatorConfig(thresholds=dict.fromkeys(task.metrics, 0.5))
-    config = evaluation.build_eval_config(task, gate)
-    tfma.utils.verify_eval_config(config)
-    for name in task.metrics:
-        assert metric(config, name).per_slice_thresholds
 
 
 @pytest.mark.parametrize(
@@ -80,7 +49,7 @@ def test_every_metric_of_a_task_can_be_bounded_to_tfmas_mind(kind):
     ],
 )
 def test_slices_are_those_that_the_examples_allow(task, keys):
-    config = evaluation.build_eval_config(task, EvaluatorConfig())
+    config = evaluation.build_eval_config(task)
     assert [list(s.feature_keys) for s in config.slicing_specs][1:] == [
         [key] for key in keys
     ]
@@ -95,8 +64,15 @@ def random_texts(columns):
     ]
 
 
+def artifact(directory):
+    """Returns a model's artifact, which holds none where the directory is empty."""
+    model = standard_artifacts.Model()
+    model.uri = str(directory)
+    return model
+
+
 class Evaluation:
-    """Runs TFX's Evaluator on an exported model."""
+    """Runs the Evaluator on an exported model."""
 
     def __init__(self, root, exported, vocab_file):
         """Makes texts for the model."""
@@ -117,41 +93,45 @@ class Evaluation:
         name = "score" if self.task.is_regression else "logits"
         return outputs[name].numpy()
 
-    def run(self, labels, gate, *, has_champion=False):
-        """Returns the metrics as the report has them, and whether it was blessed."""
+    def run(self, labels, thresholds, max_regression=None, *, has_champion=False):
+        """Returns the verdict's metrics by name, and the verdict."""
         self._runs += 1
         root = self.root / f"run{self._runs}"
-        inputs = {"model": [self._model(root)], "examples": [self._data(root, labels)]}
+        model = self._model(root / "model")
+        champion = self._model(root / "champion") if has_champion else artifact(root)
         if has_champion:
-            inputs["baseline_model"] = inputs["model"]
-        result = standard_artifacts.ModelEvaluation()
-        blessing = standard_artifacts.ModelBlessing()
-        result.uri, blessing.uri = str(root / "evaluation"), str(root / "blessing")
-        config = evaluation.build_eval_config(self.task, gate)
+            champion.set_string_custom_property("pushed_destination", "serving/7")
+        outputs = {
+            "evaluation": standard_artifacts.ModelEvaluation(),
+            "blessing": standard_artifacts.ModelBlessing(),
+            "verdict": ModelVerdict(),
+        }
+        for name, output in outputs.items():
+            output.uri = str(root / name)
         Executor(Executor.Context(beam_pipeline_args=[], tmp_dir=str(root))).Do(
-            inputs,
-            {"evaluation": [result], "blessing": [blessing]},
             {
-                "eval_config": json_format.MessageToJson(config),
+                "model": [model],
+                "baseline_model": [champion],
+                "examples": [self._data(root, labels)],
+            },
+            {name: [output] for name, output in outputs.items()},
+            {
+                "eval_config": json_format.MessageToJson(
+                    evaluation.build_eval_config(self.task)
+                ),
                 "example_splits": json.dumps(["eval"]),
+                "thresholds": json.dumps(thresholds),
+                "max_regression": json.dumps(max_regression or {}),
             },
         )
-        settings = Config(
-            name="test",
-            task=self.task,
-            data={"source": "data"},
-            encoder={"source": "encoder"},
-            evaluator=gate,
-        )
-        found = report.read_metrics(result.uri, settings, has_champion=has_champion)
-        is_blessed = bool(blessing.get_int_custom_property("blessed"))
-        return {metric.name: metric for metric in found}, is_blessed
+        found = read_verdict(outputs["verdict"].uri)
+        blessed = bool(outputs["blessing"].get_int_custom_property("blessed"))
+        assert found.blessed == blessed
+        return {metric.metric: metric for metric in found.metrics}, found
 
-    def _model(self, root):
-        model = standard_artifacts.Model()
-        model.uri = str(root / "model")
-        shutil.copytree(self.exported.directory, root / "model" / "Format-Serving")
-        return model
+    def _model(self, directory):
+        shutil.copytree(self.exported.directory, directory / "Format-Serving")
+        return artifact(directory)
 
     def _data(self, root, labels):
         examples = standard_artifacts.Examples()
@@ -185,18 +165,18 @@ def test_matthews_of_two_classes_is_that_of_scikit_learn(evaluate):
     predicted = run.predict().argmax(1)
     labels = labels_near(predicted, 0.7, 2)
     expected = sklearn_metrics.matthews_corrcoef(labels, predicted)
-    gate = EvaluatorConfig(
-        thresholds={"matthews": round(expected, 4) - 0.001},
-        max_regression={"matthews": 0.01},
+    thresholds = {"matthews": round(expected, 4) - 0.001}
+    metrics, verdict = run.run(
+        labels, thresholds, {"matthews": 0.01}, has_champion=True
     )
-    metrics, is_blessed = run.run(labels, gate, has_champion=True)
-    assert is_blessed
-    assert metrics["matthews"].candidate == pytest.approx(expected, abs=1e-5)
-    assert metrics["matthews"].champion == metrics["matthews"].candidate
+    assert verdict.blessed
+    assert verdict.champion == "serving/7"
+    assert metrics["matthews"].value == pytest.approx(expected, abs=1e-5)
+    assert metrics["matthews"].champion == metrics["matthews"].value
     assert metrics["matthews"].failures == []
     f1 = sklearn_metrics.f1_score(labels, predicted)
-    assert metrics["f1"].candidate == pytest.approx(f1, abs=1e-5)
-    assert metrics["accuracy"].candidate == pytest.approx(
+    assert metrics["f1"].value == pytest.approx(f1, abs=1e-5)
+    assert metrics["accuracy"].value == pytest.approx(
         np.mean(predicted == labels), abs=1e-5
     )
 
@@ -207,12 +187,12 @@ def test_macro_f1_of_three_classes_is_that_of_scikit_learn(evaluate):
     predicted = run.predict().argmax(1)
     labels = labels_near(predicted, 0.5, 3)
     expected = sklearn_metrics.f1_score(labels, predicted, average="macro")
-    gate = EvaluatorConfig(thresholds={"f1": round(expected, 4) + 0.001})
-    metrics, is_blessed = run.run(labels, gate)
-    assert not is_blessed
-    assert metrics["f1"].candidate == pytest.approx(expected, abs=1e-5)
+    metrics, verdict = run.run(labels, {"f1": round(expected, 4) + 0.001})
+    assert not verdict.blessed
+    assert verdict.champion is None
+    assert metrics["f1"].value == pytest.approx(expected, abs=1e-5)
     assert metrics["f1"].failures
-    assert metrics["accuracy"].candidate == pytest.approx(
+    assert metrics["accuracy"].value == pytest.approx(
         np.mean(predicted == labels), abs=1e-5
     )
 
@@ -231,18 +211,19 @@ def test_correlations_of_a_regression_are_those_of_scipy(evaluate):
         "mse": np.mean((labels - predicted) ** 2),
         "mae": np.mean(np.abs(labels - predicted)),
     }
-    gate = EvaluatorConfig(thresholds={"pearson_spearman": 0.1})
-    metrics, is_blessed = scores.run(labels.tolist(), gate)
-    assert is_blessed
+    metrics, verdict = scores.run(
+        labels.tolist(), {"pearson_spearman": 0.1}, {"pearson_spearman": 0.01}
+    )
+    assert verdict.blessed
+    assert verdict.comparison == "no champion yet: absolute thresholds alone"
     assert set(metrics) == {*expected, "example_count"}
     for name, value in expected.items():
-        assert metrics[name].candidate == pytest.approx(value, abs=1e-5)
+        assert metrics[name].value == pytest.approx(value, abs=1e-5)
 
 
 def test_correlation_that_is_not_a_number_is_refused_and_shown(evaluate):
-    gate = EvaluatorConfig(thresholds={"pearson_spearman": -1})
-    metrics, is_blessed = evaluate("scores").run([2.5] * ROWS, gate)
-    assert not is_blessed
+    metrics, verdict = evaluate("scores").run([2.5] * ROWS, {"pearson_spearman": -1})
+    assert not verdict.blessed
     assert metrics["pearson_spearman"].failures == [
         "pearson_spearman is nan, the threshold is -1.0000"
     ]

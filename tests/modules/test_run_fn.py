@@ -57,9 +57,9 @@ def arguments(transformed, directory, **trainer):
         transform_output=str(transformed / "graph"),
         serving_model_dir=str(directory / "serving"),
         model_run_dir=str(directory / "model_run"),
+        hyperparameters=settings,
         custom_config={
             "task": TASK.model_dump(),
-            "trainer": settings,
             "max_seq_length": exported.MAX_SEQ_LENGTH,
             "encoder": str(transformed / "encoder"),
             "encoder_fingerprint": "1",

@@ -12,6 +12,7 @@ import tf_keras
 from modules import checkpoints, environment, loop, training
 from modules import trainer as trainer_lib
 from modules.task import FineTuningTask
+from pipeline.config import TrainerConfig
 from tests import tiny
 from tests.modules.summaries import scalars
 
@@ -312,24 +313,29 @@ def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path):
     examples = tiny.write_transformed(tmp_path / "a" / "train.gz")
     moved = tiny.write_transformed(tmp_path / "b" / "train.gz")
     settings = {
-        "trainer": {"epochs": 1},
+        "task": {"metric": "f1"},
+        "max_seq_length": 32,
         "encoder_fingerprint": "1",
         "code_fingerprint": "2",
         "encoder": "here",
         "checkpoints": "here",
+        "machine": "small",
     }
-    key = training.training_key(settings, {"train": [str(examples)]})
-    elsewhere = {**settings, "encoder": "there", "checkpoints": "there"}
-    assert training.training_key(elsewhere, {"train": [str(moved)]}) == key
+    config = TrainerConfig(epochs=1)
+    splits = {"train": [str(examples)]}
+    key = training.training_key(settings, config, splits)
+    elsewhere = {**settings, **dict.fromkeys(("encoder", "checkpoints", "machine"), "")}
+    assert training.training_key(elsewhere, config, {"train": [str(moved)]}) == key
     for change in (
-        {"trainer": {"epochs": 2}},
+        {"task": {"metric": "accuracy"}},
+        {"max_seq_length": 64},
         {"encoder_fingerprint": "3"},
         {"code_fingerprint": "3"},
     ):
-        changed = training.training_key(settings | change, {"train": [str(examples)]})
-        assert changed != key
+        assert training.training_key(settings | change, config, splits) != key
+    assert training.training_key(settings, TrainerConfig(epochs=2), splits) != key
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
-    assert training.training_key(settings, {"train": [str(other)]}) != key
+    assert training.training_key(settings, config, {"train": [str(other)]}) != key
 
 
 def test_empty_training_split_is_named(tmp_path):

@@ -1,0 +1,29 @@
+"""Compiles the pipeline for Kubeflow Pipelines: `python kubeflow_runner.py`.
+
+The settings are those of `configs/sample.yaml`, or of the recipe that the environment
+variable BERT_PIPELINE_CONFIG names. `python -m pipeline submit --target kubeflow` does
+the same, copies the inputs to the cluster and starts the run.
+"""
+
+import os
+from pathlib import Path
+
+import modules  # noqa: F401 (sets the environment before TFX imports TensorFlow)
+
+# isort: split
+from pipeline import targets
+from pipeline.config import load_config
+from pipeline.paths import DEFAULT_CONFIG
+
+PACKAGE = Path("pipeline.yaml")
+
+
+def run() -> None:
+    """Writes the pipeline spec; the `tfx` command has no engine for it any more."""
+    config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
+    targets.write_job(targets.compile_job(config, "kubeflow", print), PACKAGE)
+    print(f"written to {PACKAGE}")
+
+
+if __name__ == "__main__":
+    run()

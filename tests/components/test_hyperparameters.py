@@ -1,0 +1,57 @@
+"""The run's parameters, on their way to the Trainer."""
+
+import json
+
+import pytest
+from tfx import v1 as tfx
+
+from components.hyperparameters.component import Hyperparameters_Executor
+from pipeline.config import TrainerConfig
+from pipeline.pipeline import VALIDATE_TRAINER
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes hyperparameters; what the Trainer reads."""
+
+    def write(settings, **parameters):
+        artifact = tfx.types.standard_artifacts.HyperParameters()
+        artifact.uri = str(tmp_path)
+        Hyperparameters_Executor().Do(
+            {},
+            {"hyperparameters": [artifact]},
+            {
+                "settings": json.dumps(settings),
+                "validate": VALIDATE_TRAINER,
+                "epochs": 1,
+                "steps_per_epoch": 0,
+                "learning_rate": 1e-4,
+                "fingerprint": "",
+                **parameters,
+            },
+        )
+        (path,) = tmp_path.iterdir()
+        return TrainerConfig.model_validate(json.loads(path.read_text()))
+
+    return write
+
+
+def test_parameters_of_the_run_take_the_place_of_settings(write):
+    found = write({"epochs": 4, "batch_size": 8}, epochs=2, steps_per_epoch=7)
+    assert (found.epochs, found.steps_per_epoch, found.batch_size) == (2, 7, 8)
+    assert found.learning_rate == 1e-4
+
+
+def test_zero_steps_an_epoch_take_every_row_once(write):
+    assert write({"steps_per_epoch": 5}).steps_per_epoch is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [({}, {"learning_rate": 2.0}), ({}, {"epochs": 0}), ({"epoch": 1}, {})],
+)
+def test_what_no_training_can_have_is_refused_before_any_work(
+    write, settings, parameters
+):
+    with pytest.raises(ValueError, match=r"learning_rate|epoch"):
+        write(settings, **parameters)
