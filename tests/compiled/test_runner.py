@@ -1,0 +1,101 @@
+import copy
+import os
+
+import pytest
+import tensorflow as tf
+
+from tests.compiled import steps
+from tests.compiled.runner import JobFailedError, JobRunner
+from tests.compiled.spec import SpecRefusedError
+
+ENTRY_POINT = ["python", "-m", "pipeline.entrypoint"]
+TFX_ENTRY_POINT = [
+    "python",
+    "-m",
+    "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
+]
+BACKENDS = ["kubeflow", "vertex"]
+
+
+def compile_pipeline(components, command=ENTRY_POINT):
+    from tfx import v1 as tfx
+    from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner as compiler
+
+    config = compiler.KubeflowV2DagRunnerConfig(
+        default_image="image:1", default_commands=command, use_pipeline_spec_2_1=True
+    )
+    pipeline = tfx.dsl.Pipeline(
+        "small", "unused", components=components, enable_cache=True
+    )
+    job = compiler.KubeflowV2DagRunner(config).run(pipeline, write_out=False)
+    return job["pipelineSpec"]
+
+
+def write_examples(directory):
+    for split in ("train", "eval"):
+        (directory / split).mkdir(parents=True)
+        with tf.io.TFRecordWriter(str(directory / split / "data")) as writer:
+            for value in range(8):
+                feature = tf.train.Feature(
+                    float_list=tf.train.FloatList(value=[float(value)])
+                )
+                example = tf.train.Example(
+                    features=tf.train.Features(feature={"x": feature})
+                )
+                writer.write(example.SerializeToString())
+
+
+def example_gen(directory):
+    from tfx import v1 as tfx
+
+    splits = [
+        tfx.proto.Input.Split(name=name, pattern=f"{name}/*")
+        for name in ("train", "eval")
+    ]
+    return tfx.components.ImportExampleGen(
+        input_base=str(directory), input_config=tfx.proto.Input(splits=splits)
+    )
+
+
+def standard_pipeline(directory):
+    from tfx import v1 as tfx
+
+    examples = example_gen(directory)
+    statistics = tfx.components.StatisticsGen(examples=examples.outputs["examples"])
+    schema = tfx.components.SchemaGen(statistics=statistics.outputs["statistics"])
+    transform = tfx.components.Transform(
+        examples=examples.outputs["examples"],
+        schema=schema.outputs["schema"],
+        preprocessing_fn="tests.compiled.steps.preprocessing_fn",
+    )
+    flaky = steps.Flaky(
+        examples=examples.outputs["examples"],
+        word=tfx.dsl.experimental.RuntimeParameter(name="word", ptype=str),
+        number=tfx.dsl.experimental.RuntimeParameter(name="number", ptype=int),
+    )
+    spec = compile_pipeline([examples, statistics, schema, transform, flaky])
+    declared = spec["root"]["inputDefinitions"]["parameters"]
+    declared["number"]["defaultValue"] = 7
+    spec["root"]["dag"]["tasks"]["Flaky"]["retryPolicy"] = {"maxRetryCount": 2}
+    return spec
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_standard_components_run_and_are_cached(backend, tmp_path):
+    write_examples(tmp_path / "data")
+    spec = standard_pipeline(tmp_path / "data")
+    with JobRunner(backend, tmp_path / "root", tmp_path / "state") as runner:
+        first = runner.run(spec, parameters={"word": "tree"})
+        second = runner.run(spec, parameters={"word": "tree"})
+    assert set(first.states.values()) == {"run"}
+    assert first.tasks["Flaky"].attempts == steps.ATTEMPTS
+    metadata = first.tasks["Flaky"].outputs["report"]["metadata"]
+    assert (metadata["word"], metadata["number"]) == ("tree", 7)
+    graph = first.tasks["Transform"].outputs["transform_graph"]["uri"]
+    assert os.path.exists(os.path.join(graph, "transform_fn", "saved_model.pb"))
+    assert set(second.states.values()) == {"cached"}
+    assert second.tasks["Transform"].outputs == first.tasks["Transform"].outputs
+    given = first.tasks["ImportExampleGen"].executor_input["inputs"]["parameterValues"]
+    log = first.tasks["ImportExampleGen"].log.read_text()
+    assert ("span" in given) == ("Calculated span: 0" in log) == (backend == "vertex")
