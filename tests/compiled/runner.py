@@ -92,7 +92,8 @@ class JobRunner:
       backend: `kubeflow` or `vertex`.
       pipeline_root: Directory of all outputs.
       state: Directory of logs and of what the backend remembers, its cache above all.
-      fork: Whether TFX is imported once for all tasks; else every task imports it.
+      preload: Whether TFX is imported once for all tasks; else every task imports it.
+      server: A worker shared with other runners; None starts one of its own.
       environment: Variables that the image sets besides ours.
     """
 
@@ -102,21 +103,26 @@ class JobRunner:
         pipeline_root: str | Path,
         state: Path,
         *,
-        fork: bool = True,
+        preload: bool = True,
+        server: worker.Server | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
         self._backend = BACKENDS[backend]()
         self._has_custom_jobs = backend == "vertex"
         self._root = Path(pipeline_root).resolve()
         self._state = state.resolve()
-        self._fork = fork
+        self._preload = preload
         self._environment = environment or {}
         self._resources = ExitStack()
-        self._server: worker.Server | None = None
+        self._server = server
 
     def __enter__(self) -> "JobRunner":
         self._state.mkdir(parents=True, exist_ok=True)
         self._store = Store(self._state / "store.json")
+        if self._server is None:
+            self._server = self._resources.enter_context(
+                worker.start(preload=self._preload)
+            )
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -227,7 +233,8 @@ class JobRunner:
             template = process.get("command", []) + process.get("args", [])
             home = Path(scratch) / "home"
             home.mkdir()
-            code = self._run_process(
+            assert self._server is not None
+            code = self._server.run(
                 worker.Container(
                     command=executor_input.command_line(template, message),
                     image=worker.image_environment(home) | self._environment,
@@ -246,14 +253,6 @@ class JobRunner:
                     run,
                 )
             return executor_input.read_output(file)
-
-    def _run_process(self, container: worker.Container) -> int:
-        if not self._fork:
-            with worker.start(preload=False) as server:
-                return server.run(container)
-        if self._server is None:
-            self._server = self._resources.enter_context(worker.start())
-        return self._server.run(container)
 
     def _publish(
         self, component: dict[str, Any], reported: dict[str, Any], done: TaskRun

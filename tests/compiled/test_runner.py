@@ -4,7 +4,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from tests.compiled import steps
+from tests.compiled import steps, worker
 from tests.compiled.runner import JobFailedError, JobRunner
 from tests.compiled.spec import SpecRefusedError
 
@@ -15,6 +15,18 @@ TFX_ENTRY_POINT = [
     "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
 ]
 BACKENDS = ["kubeflow", "vertex"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with worker.start() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def bare_server():
+    with worker.start(preload=False) as started:
+        yield started
 
 
 def compile_pipeline(components, command=ENTRY_POINT):
@@ -82,10 +94,11 @@ def standard_pipeline(directory):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_standard_components_run_and_are_cached(backend, tmp_path):
+def test_standard_components_run_and_are_cached(backend, server, tmp_path):
     write_examples(tmp_path / "data")
     spec = standard_pipeline(tmp_path / "data")
-    with JobRunner(backend, tmp_path / "root", tmp_path / "state") as runner:
+    root, state = tmp_path / "root", tmp_path / "state"
+    with JobRunner(backend, root, state, server=server) as runner:
         first = runner.run(spec, parameters={"word": "tree"})
         second = runner.run(spec, parameters={"word": "tree"})
     assert set(first.states.values()) == {"run"}
@@ -99,3 +112,72 @@ def test_standard_components_run_and_are_cached(backend, tmp_path):
     given = first.tasks["ImportExampleGen"].executor_input["inputs"]["parameterValues"]
     log = first.tasks["ImportExampleGen"].log.read_text()
     assert ("span" in given) == ("Calculated span: 0" in log) == (backend == "vertex")
+
+
+@pytest.mark.e2e
+def test_untyped_inputs_stop_the_entry_point_of_tfx_on_kubeflow(server, tmp_path):
+    from tfx import v1 as tfx
+
+    write_examples(tmp_path / "data")
+    examples = example_gen(tmp_path / "data")
+    statistics = tfx.components.StatisticsGen(examples=examples.outputs["examples"])
+    spec = compile_pipeline([examples, statistics], TFX_ENTRY_POINT)
+    root, state = tmp_path / "root", tmp_path / "state"
+    with (
+        JobRunner("kubeflow", root, state, server=server) as runner,
+        pytest.raises(JobFailedError, match="StatisticsGen") as failed,
+    ):
+        runner.run(spec)
+    assert "'NoneType' object has no attribute 'get'" in str(failed.value)
+    assert failed.value.run.states == {
+        "ImportExampleGen": "run",
+        "StatisticsGen": "failed",
+    }
+
+
+def vertex_trainer(directory, **pool):
+    from tfx import v1 as tfx
+    from tfx.v1.extensions import google_cloud_ai_platform as gcaip
+
+    examples = example_gen(directory)
+    machine = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
+    container = {
+        "image_uri": "image:1",
+        "env": [{"name": "FROM_THE_JOB", "value": "1"}],
+    }
+    trainer = gcaip.Trainer(
+        examples=examples.outputs["examples"],
+        run_fn="tests.compiled.steps.run_fn",
+        train_args=tfx.proto.TrainArgs(num_steps=1),
+        eval_args=tfx.proto.EvalArgs(num_steps=1),
+        custom_config={
+            gcaip.ENABLE_VERTEX_KEY: True,
+            gcaip.VERTEX_REGION_KEY: "us-central1",
+            gcaip.TRAINING_ARGS_KEY: {
+                "project": "somebody",
+                "display_name": "training",
+                "labels": {"team": "text"},
+                "job_spec": {
+                    "worker_pool_specs": [
+                        {**machine, "container_spec": container, **pool}
+                    ]
+                },
+            },
+            "word": "oak",
+        },
+    )
+    return compile_pipeline([examples, trainer])
+
+
+@pytest.mark.e2e
+def test_trainer_runs_as_a_custom_job(server, tmp_path):
+    write_examples(tmp_path / "data")
+    spec = vertex_trainer(tmp_path / "data")
+    root, state = tmp_path / "root", tmp_path / "state"
+    with JobRunner("vertex", root, state, server=server) as runner:
+        run = runner.run(spec)
+    (job,) = run.custom_jobs
+    print(job)
+    print(run.tasks["Trainer"].outputs)
+    print(run.tasks["Trainer"].log.read_text())
+    assert 0
