@@ -1,5 +1,6 @@
 """Components and user code of the pipelines that the tests here compile."""
 
+import os
 from pathlib import Path
 
 from tfx import v1 as tfx
@@ -15,10 +16,13 @@ def preprocessing_fn(inputs):
 
 
 def run_fn(fn_args):
-    """Writes a model of text, which names what it was given."""
+    """Writes a model of text: a word it was given, and a variable of its job."""
+    print("writes the model")
     model = Path(fn_args.serving_model_dir)
     model.mkdir(parents=True)
-    (model / "model.txt").write_text(fn_args.custom_config["word"])
+    (model / "model.txt").write_text(
+        f"{fn_args.custom_config['word']} {os.environ['FROM_THE_JOB']}"
+    )
 
 
 @tfx.dsl.components.component
@@ -28,10 +32,10 @@ def Flaky(  # noqa: N802
     word: tfx.dsl.components.Parameter[str],
     number: tfx.dsl.components.Parameter[int],
 ) -> None:
-    """Fails twice; reports its parameters and the examples' span."""
+    """Fails twice; reports its parameters and the examples' splits."""
     report.set_string_custom_property("word", word)
     report.set_int_custom_property("number", number)
-    report.set_int_custom_property("span", examples.span)
+    report.set_string_custom_property("splits", examples.split_names)
     log = Path(report.uri) / "attempts"
     with log.open("a") as file:
         file.write("started\n")

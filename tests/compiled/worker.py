@@ -138,7 +138,9 @@ class Server:
         Raises:
           RuntimeError: The serving process ended.
         """
-        print(json.dumps(dataclasses.asdict(container)), file=self._requests, flush=True)
+        print(
+            json.dumps(dataclasses.asdict(container)), file=self._requests, flush=True
+        )
         answer = self._answers.readline()
         if not answer:
             raise RuntimeError(f"the worker ended while it ran {container.command}")
