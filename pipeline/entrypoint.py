@@ -2,8 +2,8 @@
 
 Kubeflow Pipelines hands a container its input artifacts without a type (an empty
 `instanceSchema`, `backend/src/v2/metadata/client.go`), on which TFX's entry point fails
-(tensorflow/tfx#7768). The types are in the command line all the same, in the component's
-inputs spec; this puts them where TFX looks. On Vertex it changes nothing.
+(tensorflow/tfx#7768). The types are in the command line all the same, in the inputs
+spec of the component; this puts them where TFX looks. On Vertex it changes nothing.
 
     python -m pipeline.entrypoint --executor_class_path ... {as TFX's own}
 """
@@ -23,8 +23,8 @@ def with_types(arguments: list[str]) -> list[str]:
     """Returns TFX's arguments with a type for every input artifact.
 
     Args:
-      arguments: The command line as `KubeflowV2DagRunner` compiles it: an option and its
-        value are arguments of their own.
+      arguments: The command line as `KubeflowV2DagRunner` compiles it: an option and
+        its value are arguments of their own.
     """
     message = json.loads(arguments[arguments.index(_MESSAGE) + 1])
     spec = json.loads(arguments[arguments.index(_INPUTS_SPEC) + 1])

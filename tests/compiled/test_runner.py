@@ -1,4 +1,4 @@
-"""Pipelines of small scripts, which show what a container is told and what becomes of it."""
+"""Pipelines of scripts: what a container is told, and what becomes of its outputs."""
 
 import copy
 import json
@@ -76,7 +76,7 @@ def job(root=None, **steps):
                 "parameters": {
                     key: {"parameterType": "STRING"} for key in inputs["parameters"]
                 },
-                "artifacts": {key: artifact for key in inputs["artifacts"]},
+                "artifacts": dict.fromkeys(inputs["artifacts"], artifact),
             },
             "outputDefinitions": {
                 "artifacts": {"file": artifact},
@@ -124,7 +124,7 @@ def test_task_that_fails_twice_succeeds_with_two_retries(runner):
 def test_failure_names_the_task_and_stops_the_run(runner):
     spec = job(A=step("raise ValueError('a fish')"), B=step(WRITE, after=["A"]))
     with pytest.raises(
-        JobFailedError, match="(?s)task A .*ValueError: a fish"
+        JobFailedError, match=r"(?s)task A .*ValueError: a fish"
     ) as failed:
         runner.run(spec)
     assert failed.value.run.states == {"A": "failed"}

@@ -4,10 +4,13 @@
 input, JSON of `Container`, and answers each with the exit code of the container.
 """
 
+import atexit
 import contextlib
 import dataclasses
+import gc
 import importlib
 import json
+import multiprocessing
 import os
 import runpy
 import subprocess
@@ -28,9 +31,11 @@ PRELOADED = (
     "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_entrypoint_utils",
     "google.cloud.aiplatform",
 )
-# Linux refuses a longer argument (MAX_ARG_STRLEN of 128 KiB holds its final zero too). A
-# fork does not notice, a real container would not start.
+# Linux refuses a longer argument (MAX_ARG_STRLEN of 128 KiB holds its final zero too).
+# A fork does not notice, a real container would not start.
 LONGEST_ARGUMENT = 128 * 1024 - 1
+
+_CONTEXT = multiprocessing.get_context("fork")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,17 +77,16 @@ def serve(requests: TextIO, answers: TextIO) -> None:
       answers: Gets the exit code of each; minus the signal where one ended it.
     """
     for line in requests:
-        container = Container(**json.loads(line))
-        sys.stdout.flush()
-        pid = os.fork()
-        if pid == 0:
-            _become(container)
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+        process = _CONTEXT.Process(
+            target=_become, args=(Container(**json.loads(line)),)
+        )
+        process.start()
+        process.join()
+        print(process.exitcode, file=answers, flush=True)
 
 
 def _become(container: Container) -> None:
-    """Turns this process into the container; ends by SystemExit or by exec."""
+    """Turns this process into the container."""
     log = os.open(container.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
@@ -101,8 +105,11 @@ def _become(container: Container) -> None:
         )
     sys.path[0] = container.directory
     sys.argv = rest[1:]
-    runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
-    sys.exit(0)
+    try:
+        runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
+    finally:
+        # A forked process ends without them, which a container does not.
+        atexit._run_exitfuncs()
 
 
 def image_environment(home: Path) -> dict[str, str]:
@@ -156,7 +163,7 @@ def fork_server() -> Server:
         os.close(our_answers)
         with open(their_requests) as requests, open(their_answers, "w") as answers:
             serve(requests, answers)
-        sys.exit(0)
+        os._exit(0)
     os.close(their_requests)
     os.close(their_answers)
     return Server(open(our_requests, "w"), open(our_answers))
@@ -198,6 +205,8 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--preload"]:
         for module in PRELOADED:
             importlib.import_module(module)
+        # A collection in a fork would copy every page of what was imported.
+        gc.freeze()
     # What a module prints at its import is no answer.
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)
