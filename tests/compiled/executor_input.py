@@ -1,0 +1,251 @@
+"""The message that a backend puts together for a container, and what comes back."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+from tests.compiled import spec as specs
+from tests.compiled.backends import Artifact, Kubeflow, Vertex
+
+_ALL = "{{$}}"
+_PLACEHOLDER = re.compile(
+    r"\{\{\$\.(?P<side>inputs|outputs)\.(?P<kind>artifacts|parameters)"
+    r"\['(?P<name>[^']+)'\](?:\.(?P<field>\w+))?\}\}"
+)
+
+
+class UnresolvedError(ValueError):
+    """An input or a placeholder that a backend would not resolve."""
+
+
+def inputs(
+    task: dict[str, Any],
+    component: dict[str, Any],
+    root: dict[str, Any],
+    done: dict[str, Any],
+    backend: Kubeflow | Vertex,
+) -> dict[str, Any]:
+    """Returns the inputs of a task.
+
+    Args:
+      task: Its spec.
+      component: Its component's.
+      root: Values of the runtime parameters.
+      done: Artifacts and parameters by the name of the task that gave them.
+      backend: Whose names and types the artifacts get.
+
+    Raises:
+      UnresolvedError: An input refers to what is not there.
+    """
+    declared = component.get("inputDefinitions", {}).get("parameters", {})
+    parameters = {}
+    for name, source in task.get("inputs", {}).get("parameters", {}).items():
+        value = _parameter(name, source, root, done)
+        if declared[name]["parameterType"] == "STRING" and not isinstance(value, str):
+            value = as_text(value)
+        parameters[name] = specs.check_type(name, declared[name], value)
+    for name, parameter in declared.items():
+        if name not in parameters and not parameter.get("isOptional"):
+            if "defaultValue" not in parameter:
+                raise UnresolvedError(f"parameter {name}: neither value nor default")
+            parameters[name] = parameter["defaultValue"]
+    artifacts = {}
+    for name, source in task.get("inputs", {}).get("artifacts", {}).items():
+        output = source["taskOutputArtifact"]
+        artifact = _produced(name, done, output["producerTask"]).artifacts.get(
+            output["outputArtifactKey"]
+        )
+        if artifact is None:
+            raise UnresolvedError(f"artifact {name}: {output} is not there")
+        artifacts[name] = {"artifacts": [as_input(artifact, backend)]}
+    return {"parameterValues": parameters, "artifacts": artifacts}
+
+
+def as_input(artifact: Artifact, backend: Kubeflow | Vertex) -> dict[str, Any]:
+    """Returns an artifact as the next task gets it."""
+    return {
+        "name": backend.name(artifact),
+        "type": backend.type(artifact),
+        "uri": artifact.uri,
+        "metadata": artifact.metadata,
+    }
+
+
+def _parameter(
+    name: str, source: dict[str, Any], root: dict[str, Any], done: dict[str, Any]
+) -> Any:
+    match source:
+        case {"runtimeValue": {"constant": value}}:
+            return value
+        case {"componentInputParameter": parameter} if parameter in root:
+            return root[parameter]
+        case {"taskOutputParameter": output}:
+            produced = _produced(name, done, output["producerTask"]).parameters
+            if output["outputParameterKey"] in produced:
+                return produced[output["outputParameterKey"]]
+    raise UnresolvedError(f"parameter {name}: {source} is not there")
+
+
+def _produced(name: str, done: dict[str, Any], task: str) -> Any:
+    if task not in done:
+        raise UnresolvedError(
+            f"input {name}: its producer task {task!r} has not run before; those that "
+            f"have are {sorted(done)}"
+        )
+    return done[task]
+
+
+def outputs(component: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """Returns the places for a task's outputs, and makes them.
+
+    An object store needs no directories before a file is written; here they are made.
+
+    Args:
+      component: The task's component.
+      directory: New, of this task alone.
+    """
+    declared = component.get("outputDefinitions", {})
+    artifacts = {}
+    for key, artifact in declared.get("artifacts", {}).items():
+        (directory / key).mkdir(parents=True)
+        artifacts[key] = {
+            "artifacts": [
+                {
+                    "uri": str(directory / key),
+                    "type": artifact["artifactType"],
+                    "metadata": artifact.get("metadata", {}),
+                }
+            ]
+        }
+    directory.mkdir(parents=True, exist_ok=True)
+    parameters = {
+        key: {"outputFile": str(directory / ".parameters" / key)}
+        for key in declared.get("parameters", {})
+    }
+    return {"artifacts": artifacts, "parameters": parameters}
+
+
+def fingerprint(
+    pipeline: str,
+    container: dict[str, Any],
+    component: dict[str, Any],
+    message: dict[str, Any],
+) -> str:
+    """Returns the key of a task in the cache, `cacheutils.GenerateCacheKey`.
+
+    Args:
+      pipeline: The pipeline's name.
+      container: Spec of the container.
+      component: Spec of the component.
+      message: The ExecutorInput.
+    """
+    key = {
+        "pipelineName": pipeline,
+        "inputArtifactNames": {
+            name: [artifact["name"] for artifact in value["artifacts"]]
+            for name, value in message["inputs"]["artifacts"].items()
+        },
+        "inputParameterValues": message["inputs"]["parameterValues"],
+        "outputArtifactsSpec": {
+            name: {k: v for k, v in value["artifacts"][0].items() if k != "uri"}
+            for name, value in message["outputs"]["artifacts"].items()
+        },
+        "outputParametersSpec": {
+            name: value["parameterType"]
+            for name, value in component.get("outputDefinitions", {})
+            .get("parameters", {})
+            .items()
+        },
+        "containerSpec": {
+            "image": container["image"],
+            "cmdArgs": container.get("command", []) + container.get("args", []),
+        },
+    }
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+
+
+def command_line(template: list[str], message: dict[str, Any]) -> list[str]:
+    """Returns a command with its placeholders filled.
+
+    Args:
+      template: Command and arguments of the spec.
+      message: The ExecutorInput.
+
+    Raises:
+      UnresolvedError: The launcher would leave a placeholder, or would fill one within
+        the values of others.
+      google.protobuf.json_format.ParseError: The message is no ExecutorInput.
+    """
+    proto = json_format.ParseDict(message, pipeline_spec_pb2.ExecutorInput())
+    text = json_format.MessageToJson(proto, indent=None)
+    if "{{$" in text:
+        raise UnresolvedError(
+            f"an input holds a placeholder: {text}; launchers before 2.14 fill "
+            "placeholders in random order, so what it becomes is left to chance"
+        )
+    filled = []
+    for argument in template:
+        argument = _PLACEHOLDER.sub(lambda found: _fill(found, message), argument)
+        if "{{$." in argument:
+            raise UnresolvedError(f"no such placeholder: {argument}")
+        filled.append(argument.replace(_ALL, text))
+    return filled
+
+
+def _fill(found: re.Match[str], message: dict[str, Any]) -> str:
+    side, kind, name, field = found.group("side", "kind", "name", "field")
+    match side, kind, field:
+        case "inputs", "parameters", None:
+            if name in message["inputs"]["parameterValues"]:
+                return as_text(message["inputs"]["parameterValues"][name])
+        case _, "artifacts", "uri":
+            if name in message[side]["artifacts"]:
+                return str(message[side]["artifacts"][name]["artifacts"][0]["uri"])
+        case "outputs", "parameters", "output_file":
+            if name in message["outputs"]["parameters"]:
+                return str(message["outputs"]["parameters"][name]["outputFile"])
+    raise UnresolvedError(f"no such placeholder: {found.group()}")
+
+
+def as_text(value: Any) -> str:
+    """Returns a parameter as the launcher puts it into a command."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
+
+
+def read_output(path: Path) -> dict[str, Any]:
+    """Returns what a container reported, nothing where it wrote no file.
+
+    Args:
+      path: The output file.
+
+    Raises:
+      google.protobuf.json_format.ParseError: It is no ExecutorOutput.
+    """
+    proto = pipeline_spec_pb2.ExecutorOutput()
+    if path.exists():
+        json_format.Parse(path.read_text(), proto)
+    reported: dict[str, Any] = json_format.MessageToDict(proto)
+    return reported
+
+
+def merge_artifacts(reported: dict[str, Any], message: dict[str, Any]) -> None:
+    """Puts what a container reported of its outputs over what it was given.
+
+    Args:
+      reported: The ExecutorOutput.
+      message: The ExecutorInput, which is changed.
+    """
+    for key, value in message["outputs"]["artifacts"].items():
+        for new in reported.get("artifacts", {}).get(key, {}).get("artifacts", [])[:1]:
+            artifact = value["artifacts"][0]
+            artifact["uri"] = new.get("uri") or artifact["uri"]
+            artifact["metadata"] = {**artifact["metadata"], **new.get("metadata", {})}

@@ -1,0 +1,278 @@
+"""Runs a compiled pipeline on this machine, task by task, as its backend does.
+
+    with JobRunner("kubeflow", root, state) as runner:
+        run = runner.run(spec, parameters={"seed": 2})
+    run.tasks["Trainer"].outputs["model"]["uri"]
+
+Not as on a backend: the pipeline root is a local directory, where Kubeflow's launcher
+takes only gs://, s3:// and minio://; a retry does not wait; tasks run one at a time.
+"""
+
+import copy
+import dataclasses
+import graphlib
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.compiled import executor_input, vertex_jobs, worker
+from tests.compiled import spec as specs
+from tests.compiled.backends import BACKENDS, Artifact, Store
+
+_LINES_SHOWN = 60
+
+
+class JobFailedError(Exception):
+    """A task failed in all its attempts; the text names it and ends its log.
+
+    Attributes:
+      run: The run up to and with that task.
+    """
+
+    def __init__(self, text: str, run: "JobRun") -> None:
+        super().__init__(text)
+        self.run = run
+
+
+@dataclasses.dataclass
+class TaskRun:
+    """What became of a task.
+
+    Attributes:
+      name: Its name.
+      log: All that its processes printed.
+      state: `run`, `cached` or `failed`.
+      attempts: How often its container was started.
+      executor_input: What the container was told, an ExecutorInput.
+      artifacts: Its outputs as the metadata store keeps them.
+      parameters: Its output parameters.
+      outputs: Its outputs as the next task gets them: name, type, uri, metadata.
+    """
+
+    name: str
+    log: Path
+    state: str = "failed"
+    attempts: int = 0
+    executor_input: dict[str, Any] = dataclasses.field(default_factory=dict)
+    artifacts: dict[str, Artifact] = dataclasses.field(default_factory=dict)
+    parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
+    outputs: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class JobRun:
+    """What became of a pipeline's run.
+
+    Attributes:
+      id: The backend's name for it.
+      directory: Where its logs are.
+      tasks: Those that were reached, in the order they ran.
+    """
+
+    id: str
+    directory: Path
+    tasks: dict[str, TaskRun] = dataclasses.field(default_factory=dict)
+
+    @property
+    def custom_jobs(self) -> list[vertex_jobs.RecordedJob]:
+        """The custom jobs that its tasks started on Vertex."""
+        return vertex_jobs.read_jobs(self.directory / "custom_jobs")
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of each task."""
+        return {name: task.state for name, task in self.tasks.items()}
+
+
+class JobRunner:
+    """A backend that runs compiled pipelines on this machine; a context manager.
+
+    Args:
+      backend: `kubeflow` or `vertex`.
+      pipeline_root: Directory of all outputs.
+      state: Directory of logs and of what the backend remembers, its cache above all.
+      preload: Whether TFX is imported once for all tasks; else every task imports it.
+      server: A worker shared with other runners; None starts one of its own.
+      environment: Variables that the image sets besides ours.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        pipeline_root: str | Path,
+        state: Path,
+        *,
+        preload: bool = True,
+        server: worker.Server | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._backend = BACKENDS[backend]()
+        self._has_custom_jobs = backend == "vertex"
+        self._root = Path(pipeline_root).resolve()
+        self._state = state.resolve()
+        self._preload = preload
+        self._environment = environment or {}
+        self._resources = ExitStack()
+        self._server = server
+
+    def __enter__(self) -> "JobRunner":
+        self._state.mkdir(parents=True, exist_ok=True)
+        self._store = Store(self._state / "store.json")
+        if self._server is None:
+            self._server = self._resources.enter_context(
+                worker.start(preload=self._preload)
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._resources.close()
+
+    def run(
+        self, spec: dict[str, Any], *, parameters: dict[str, Any] | None = None
+    ) -> JobRun:
+        """Runs a pipeline.
+
+        Args:
+          spec: The pipeline spec, as in the YAML file or under `pipelineSpec` of the
+            JSON file.
+          parameters: Values of its runtime parameters.
+
+        Raises:
+          tests.compiled.spec.SpecRefusedError: The backend does not take it.
+          tests.compiled.executor_input.UnresolvedError: A task's input is not there.
+          JobFailedError: A task failed; those after it were not run.
+        """
+        specs.check_spec(spec)
+        specs.refuse_unsupported(spec)
+        values = specs.root_parameters(spec, parameters or {})
+        run_id = self._backend.new_run(spec["pipelineInfo"]["name"])
+        run = JobRun(run_id, self._state / "runs" / run_id)
+        (run.directory / "custom_jobs").mkdir(parents=True)
+        tasks = spec["root"]["dag"]["tasks"]
+        order = graphlib.TopologicalSorter(
+            {name: task.get("dependentTasks", []) for name, task in tasks.items()}
+        )
+        for name in order.static_order():
+            self._run_task(spec, name, values, run)
+        return run
+
+    def _run_task(
+        self, spec: dict[str, Any], name: str, values: dict[str, Any], run: JobRun
+    ) -> None:
+        """Adds a task to the run."""
+        task = spec["root"]["dag"]["tasks"][name]
+        component = spec["components"][task["componentRef"]["name"]]
+        container = specs.container_of(spec, component)
+        pipeline = spec["pipelineInfo"]["name"]
+        directory = self._backend.task_directory(self._root, pipeline, run.id, name)
+        message = {
+            "inputs": executor_input.inputs(
+                task, component, values, run.tasks, self._backend
+            ),
+            "outputs": executor_input.outputs(component, directory),
+        }
+        done = run.tasks[name] = TaskRun(name, run.directory / f"{name}.log")
+        done.executor_input = message
+        check = container.get("lifecycle", {}).get("preCacheCheck")
+        if check and self._backend.PRE_CACHE_CHECK:
+            reported = self._start(check, container, directory, run, done)
+            message["inputs"]["parameterValues"].update(
+                reported.get("parameterValues", {})
+            )
+            executor_input.merge_artifacts(reported, message)
+        key = executor_input.fingerprint(pipeline, container, component, message)
+        is_cached = task.get("cachingOptions", {}).get("enableCache", False)
+        found = self._store.find(key) if is_cached else None
+        if found is not None:
+            done.artifacts, done.parameters = found
+            done.state = "cached"
+        else:
+            retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
+            reported = self._attempt(container, directory, run, done, retries + 1)
+            self._publish(component, reported, done)
+            if is_cached:
+                self._store.remember(key, done.artifacts, done.parameters)
+        done.outputs = {
+            key: executor_input.as_input(artifact, self._backend)
+            for key, artifact in done.artifacts.items()
+        }
+
+    def _attempt(
+        self,
+        container: dict[str, Any],
+        directory: Path,
+        run: JobRun,
+        done: TaskRun,
+        attempts: int,
+    ) -> dict[str, Any]:
+        """Starts a task's container until it succeeds, as often as is allowed."""
+        while True:
+            done.attempts += 1
+            try:
+                return self._start(container, container, directory, run, done)
+            except JobFailedError:
+                if done.attempts == attempts:
+                    raise
+
+    def _start(
+        self,
+        process: dict[str, Any],
+        container: dict[str, Any],
+        directory: Path,
+        run: JobRun,
+        done: TaskRun,
+    ) -> dict[str, Any]:
+        """Runs a process of a container, and returns what it reported."""
+        with tempfile.TemporaryDirectory() as scratch:
+            message = copy.deepcopy(done.executor_input)
+            file = self._backend.output_file(directory, Path(scratch))
+            message["outputs"]["outputFile"] = str(file)
+            for parameter in message["outputs"]["parameters"].values():
+                Path(parameter["outputFile"]).parent.mkdir(exist_ok=True)
+            template = process.get("command", []) + process.get("args", [])
+            home = Path(scratch) / "home"
+            home.mkdir()
+            assert self._server is not None
+            code = self._server.run(
+                worker.Container(
+                    command=executor_input.command_line(template, message),
+                    image=worker.image_environment(home) | self._environment,
+                    variables={v["name"]: v["value"] for v in container.get("env", [])},
+                    directory=str(home),
+                    log=str(done.log),
+                    custom_jobs=str(run.directory / "custom_jobs")
+                    if self._has_custom_jobs
+                    else None,
+                )
+            )
+            if code != 0:
+                raise JobFailedError(
+                    f"task {done.name} failed with exit code {code}, attempt "
+                    f"{done.attempts}; {done.log} ends with:\n{_tail(done.log)}",
+                    run,
+                )
+            return executor_input.read_output(file)
+
+    def _publish(
+        self, component: dict[str, Any], reported: dict[str, Any], done: TaskRun
+    ) -> None:
+        """Records the outputs of a task that succeeded."""
+        message = copy.deepcopy(done.executor_input)
+        executor_input.merge_artifacts(reported, message)
+        for key, value in message["outputs"]["artifacts"].items():
+            (artifact,) = value["artifacts"]
+            done.artifacts[key] = self._store.add(
+                artifact["uri"],
+                artifact["type"]["instanceSchema"],
+                self._backend.keep(key, artifact["metadata"]),
+            )
+        declared = component.get("outputDefinitions", {}).get("parameters", {})
+        for key, parameter in declared.items():
+            value = reported.get("parameterValues", {}).get(key)
+            done.parameters[key] = specs.check_type(key, parameter, value)
+        done.state = "run"
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text().splitlines()[-_LINES_SHOWN:])

@@ -1,0 +1,223 @@
+"""Pipelines of TFX components, compiled and run."""
+
+import os
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tests.compiled import steps, worker
+from tests.compiled.runner import JobFailedError, JobRunner
+from tests.compiled.spec import SpecRefusedError, check_spec
+
+ENTRY_POINT = ["python", "-m", "pipeline.entrypoint"]
+TFX_ENTRY_POINT = [
+    "python",
+    "-m",
+    "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
+]
+BACKENDS = ["kubeflow", "vertex"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with worker.start() as started:
+        yield started
+
+
+def compile_pipeline(components, command=ENTRY_POINT):
+    from tfx import v1 as tfx
+    from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner as compiler
+
+    config = compiler.KubeflowV2DagRunnerConfig(
+        default_image="image:1", default_commands=command, use_pipeline_spec_2_1=True
+    )
+    pipeline = tfx.dsl.Pipeline(
+        "small", "unused", components=components, enable_cache=True
+    )
+    job = compiler.KubeflowV2DagRunner(config).run(pipeline, write_out=False)
+    return job["pipelineSpec"]
+
+
+def write_examples(directory):
+    for split in ("train", "eval"):
+        (directory / split).mkdir(parents=True)
+        with tf.io.TFRecordWriter(str(directory / split / "data")) as writer:
+            for value in range(8):
+                feature = tf.train.Feature(
+                    float_list=tf.train.FloatList(value=[float(value)])
+                )
+                example = tf.train.Example(
+                    features=tf.train.Features(feature={"x": feature})
+                )
+                writer.write(example.SerializeToString())
+
+
+def example_gen(directory):
+    from tfx import v1 as tfx
+
+    splits = [
+        tfx.proto.Input.Split(name=name, pattern=f"{name}/*")
+        for name in ("train", "eval")
+    ]
+    return tfx.components.ImportExampleGen(
+        input_base=str(directory), input_config=tfx.proto.Input(splits=splits)
+    )
+
+
+def standard_pipeline(directory):
+    from tfx import v1 as tfx
+
+    examples = example_gen(directory)
+    statistics = tfx.components.StatisticsGen(examples=examples.outputs["examples"])
+    schema = tfx.components.SchemaGen(statistics=statistics.outputs["statistics"])
+    transform = tfx.components.Transform(
+        examples=examples.outputs["examples"],
+        schema=schema.outputs["schema"],
+        preprocessing_fn="tests.compiled.steps.preprocessing_fn",
+    )
+    flaky = steps.Flaky(
+        examples=examples.outputs["examples"],
+        word=tfx.dsl.experimental.RuntimeParameter(name="word", ptype=str),
+        number=tfx.dsl.experimental.RuntimeParameter(name="number", ptype=int),
+    )
+    spec = compile_pipeline([examples, statistics, schema, transform, flaky])
+    declared = spec["root"]["inputDefinitions"]["parameters"]
+    declared["number"]["defaultValue"] = 7
+    spec["root"]["dag"]["tasks"]["Flaky"]["retryPolicy"] = {"maxRetryCount": 2}
+    return spec
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_standard_components_run_and_are_cached(backend, server, tmp_path):
+    write_examples(tmp_path / "data")
+    spec = standard_pipeline(tmp_path / "data")
+    check_spec(spec)
+    root, state = tmp_path / "root", tmp_path / "state"
+    with JobRunner(backend, root, state, server=server) as runner:
+        first = runner.run(spec, parameters={"word": "tree"})
+        second = runner.run(spec, parameters={"word": "tree"})
+    assert set(first.states.values()) == {"run"}
+    assert first.tasks["Flaky"].attempts == steps.ATTEMPTS
+    metadata = first.tasks["Flaky"].outputs["report"]["metadata"]
+    assert (metadata["word"], metadata["number"]) == ("tree", 7)
+    assert metadata["splits"] == '["train", "eval"]'
+    graph = first.tasks["Transform"].outputs["transform_graph"]["uri"]
+    assert os.path.exists(os.path.join(graph, "transform_fn", "saved_model.pb"))
+    assert set(second.states.values()) == {"cached"}
+    assert second.tasks["Transform"].outputs == first.tasks["Transform"].outputs
+    given = first.tasks["ImportExampleGen"].executor_input["inputs"]["parameterValues"]
+    log = first.tasks["ImportExampleGen"].log.read_text()
+    assert ("span" in given) == ("Calculated span: 0" in log) == (backend == "vertex")
+
+
+@pytest.mark.e2e
+def test_untyped_inputs_stop_the_entry_point_of_tfx_on_kubeflow(server, tmp_path):
+    from tfx import v1 as tfx
+
+    write_examples(tmp_path / "data")
+    examples = example_gen(tmp_path / "data")
+    statistics = tfx.components.StatisticsGen(examples=examples.outputs["examples"])
+    spec = compile_pipeline([examples, statistics], TFX_ENTRY_POINT)
+    root, state = tmp_path / "root", tmp_path / "state"
+    with (
+        JobRunner("kubeflow", root, state, server=server) as runner,
+        pytest.raises(JobFailedError, match="StatisticsGen") as failed,
+    ):
+        runner.run(spec)
+    assert "'NoneType' object has no attribute 'get'" in str(failed.value)
+    assert failed.value.run.states == {
+        "ImportExampleGen": "run",
+        "StatisticsGen": "failed",
+    }
+
+
+def vertex_trainer(directory, **pool):
+    from tfx import v1 as tfx
+    from tfx.v1.extensions import google_cloud_ai_platform as gcaip
+
+    examples = example_gen(directory)
+    machine = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
+    container = {
+        "image_uri": "image:1",
+        "env": [{"name": "FROM_THE_JOB", "value": "1"}],
+    }
+    trainer = gcaip.Trainer(
+        examples=examples.outputs["examples"],
+        run_fn="tests.compiled.steps.run_fn",
+        train_args=tfx.proto.TrainArgs(num_steps=1),
+        eval_args=tfx.proto.EvalArgs(num_steps=1),
+        custom_config={
+            gcaip.ENABLE_VERTEX_KEY: True,
+            gcaip.VERTEX_REGION_KEY: "us-central1",
+            gcaip.TRAINING_ARGS_KEY: {
+                "project": "somebody",
+                "display_name": "training",
+                "labels": {"team": "text"},
+                "job_spec": {
+                    "worker_pool_specs": [
+                        {**machine, "container_spec": container, **pool}
+                    ]
+                },
+            },
+            "word": "oak",
+        },
+    )
+    return compile_pipeline([examples, trainer])
+
+
+@pytest.mark.e2e
+def test_trainer_runs_as_a_custom_job(server, tmp_path):
+    write_examples(tmp_path / "data")
+    spec = vertex_trainer(tmp_path / "data")
+    root, state = tmp_path / "root", tmp_path / "state"
+    with JobRunner("vertex", root, state, server=server) as runner:
+        run = runner.run(spec)
+    (job,) = run.custom_jobs
+    assert job.state == "JOB_STATE_SUCCEEDED"
+    assert job.parent == "projects/somebody/locations/us-central1"
+    assert job.request["display_name"] == "training"
+    assert job.request["labels"]["team"] == "text"
+    (pool,) = job.request["job_spec"]["worker_pool_specs"]
+    assert pool["container_spec"]["image_uri"] == "image:1"
+    assert "tfx.scripts.run_executor" in pool["container_spec"]["command"]
+    model = Path(run.tasks["Trainer"].outputs["model"]["uri"]) / "Format-Serving"
+    # Of custom_config, and of the environment of the job rather than of the task.
+    assert (model / "model.txt").read_text() == "oak 1"
+    assert "writes the model" in job.log.read_text()
+    assert "writes the model" not in run.tasks["Trainer"].log.read_text()
+
+
+@pytest.mark.e2e
+def test_custom_job_that_fails_fails_its_task(server, tmp_path):
+    write_examples(tmp_path / "data")
+    container = {"image_uri": "image:1"}
+    spec = vertex_trainer(tmp_path / "data", container_spec=container)
+    root, state = tmp_path / "root", tmp_path / "state"
+    with (
+        JobRunner("vertex", root, state, server=server) as runner,
+        pytest.raises(JobFailedError, match="did not succeed") as failed,
+    ):
+        runner.run(spec)
+    (job,) = failed.value.run.custom_jobs
+    assert job.state == "JOB_STATE_FAILED"
+    assert "KeyError: 'FROM_THE_JOB'" in job.log.read_text()
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_resolver_is_refused(backend, server, tmp_path):
+    from tfx import v1 as tfx
+
+    resolver = tfx.dsl.Resolver(
+        strategy_class=tfx.dsl.experimental.LatestArtifactStrategy,
+        examples=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Examples),
+    ).with_id("Latest")
+    spec = compile_pipeline([resolver])
+    root, state = tmp_path / "root", tmp_path / "state"
+    with (
+        JobRunner(backend, root, state, server=server) as runner,
+        pytest.raises(SpecRefusedError, match="task Latest: resolver not implemented"),
+    ):
+        runner.run(spec)

@@ -1,0 +1,42 @@
+import json
+
+from pipeline.entrypoint import with_types
+
+DECLARED = {"instanceSchema": "title: tfx.Model\n"}
+
+
+def arguments(*artifacts):
+    message = {"inputs": {"artifacts": {"model": {"artifacts": list(artifacts)}}}}
+    spec = {"artifacts": {"model": {"artifactType": DECLARED}}}
+    return [
+        *("--executor_class_path", "some.Executor"),
+        *("--json_serialized_invocation_args", json.dumps(message)),
+        *("--json_serialized_inputs_spec_args", json.dumps(spec)),
+        "--runner=DirectRunner",
+    ]
+
+
+def types(filled):
+    message = json.loads(filled[3])
+    return [a["type"] for a in message["inputs"]["artifacts"]["model"]["artifacts"]]
+
+
+def test_inputs_without_a_type_get_the_declared_one():
+    untyped = {"uri": "a", "type": {"instanceSchema": ""}}
+    given = arguments(untyped, {"uri": "b"})
+    filled = with_types(given)
+    assert types(filled) == [DECLARED, DECLARED]
+    assert filled[:3] == given[:3]
+    assert filled[4:] == given[4:]
+
+
+def test_type_of_a_typed_input_stays():
+    titled = {"uri": "a", "type": {"schemaTitle": "tfx.Examples"}}
+    assert types(with_types(arguments(titled))) == [{"schemaTitle": "tfx.Examples"}]
+
+
+def test_component_without_inputs_has_nothing_to_fill():
+    message = json.dumps({"inputs": {"parameterValues": {"x": 1}}})
+    given = ["--json_serialized_invocation_args", message]
+    given += ["--json_serialized_inputs_spec_args", json.dumps({"parameters": {}})]
+    assert json.loads(with_types(given)[1]) == json.loads(message)
