@@ -12,12 +12,13 @@ class ClusterConfig(Settings):
 
     Attributes:
       image: The container image that `make image` builds, with its tag.
-      pipeline_root: Where components write, at a place that all of them reach:
-        `gs://BUCKET/FOLDER`, or a directory that is mounted in every container.
+      pipeline_root: Where components write, `gs://BUCKET/FOLDER`. A directory is for
+        clusters that run on this machine, as the tests' do.
       pushed: The directory of versions that a model server watches; None is
         `serving/NAME` below the pipeline root.
       cache: Whether a component is left out that ran on the same before.
-      retries: How often a component that failed is tried again.
+      retries: How often a component that failed is tried again; of open-source
+        Kubeflow, version 2.5 and later do so.
       accelerator: The Trainer's accelerator; None is none.
       accelerator_count: How many.
     """

@@ -22,10 +22,6 @@ _MODEL = standard_component_specs.MODEL_KEY
 _BASELINE = standard_component_specs.BASELINE_MODEL_KEY
 _EVAL_CONFIG = standard_component_specs.EVAL_CONFIG_KEY
 _DESTINATION = "pushed_destination"
-_IDS = (
-    constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY,
-    constants.ARTIFACT_PROPERTY_BASELINE_MODEL_ID_KEY,
-)
 
 
 class Executor(executor.Executor):
@@ -67,7 +63,6 @@ class Executor(executor.Executor):
         blessing = artifact_utils.get_single_instance(
             output_dict[standard_component_specs.BLESSING_KEY]
         )
-        _drop_missing_ids(blessing)
         found = verdict.read_evaluation(
             artifact_utils.get_single_uri(
                 output_dict[standard_component_specs.EVALUATION_KEY]
@@ -98,15 +93,3 @@ def _champion(input_dict: dict[str, list[types.Artifact]]) -> str | None:
     if not tfx.dsl.io.fileio.exists(model):
         return None
     return artifact.get_string_custom_property(_DESTINATION) or model
-
-
-def _drop_missing_ids(blessing: types.Artifact) -> None:
-    """Drops ids of artifacts that have none.
-
-    Open-source Kubeflow hands artifacts over without names; TFX's entry point then
-    looks for the name of id 0 and fails.
-    """
-    properties = blessing.mlmd_artifact.custom_properties
-    for key in _IDS:
-        if key in properties and not blessing.get_int_custom_property(key):
-            del properties[key]

@@ -9,8 +9,10 @@ from typing import Any
 from tfx import v1 as tfx
 
 from components.champion import Champion
+from pipeline import entrypoint
 from pipeline.clusters import ClusterConfig
 
+_COMMAND = ("python", "-m", entrypoint.__name__)
 _FIRST_WAIT = "30s"
 _LONGEST_WAIT = "600s"
 
@@ -28,7 +30,9 @@ class ClusterRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
         """
         super().__init__(
             tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
-                default_image=config.image, use_pipeline_spec_2_1=True
+                default_image=config.image,
+                default_commands=list(_COMMAND),
+                use_pipeline_spec_2_1=True,
             )
         )
         self._cluster = config

@@ -79,10 +79,13 @@ def test_both_clusters_run_the_same_components(kubeflow, vertex):
     assert set(tasks(kubeflow)) == set(tasks(vertex))
     for name, task in tasks(kubeflow).items():
         other = tasks(vertex)[name]
-        assert task["dependentTasks" if "dependentTasks" in task else "taskInfo"] == (
-            other["dependentTasks" if "dependentTasks" in other else "taskInfo"]
+        assert (
+            task["dependentTasks" if "dependentTasks" in task else "taskInfo"]
+            == (other["dependentTasks" if "dependentTasks" in other else "taskInfo"])
         )
-    commands = {tuple(container["command"]) for container in containers(vertex).values()}
+    commands = {
+        tuple(container["command"]) for container in containers(vertex).values()
+    }
     assert len(commands) == 1
 
 
