@@ -190,7 +190,7 @@ def _judge(
             by_row = skews.reshape(len(expected), -1).max(axis=1)
             worst = int(by_row.argmax())
             largest = max(largest or 0.0, float(by_row[worst]))
-            if largest > request.tolerance:
+            if by_row[worst] > request.tolerance:
                 reasons.append(
                     f"{given} differs from what was evaluated in training in "
                     f"{(by_row > request.tolerance).sum()} of {len(by_row)} rows, most "
