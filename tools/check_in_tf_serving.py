@@ -20,8 +20,10 @@ without `tensorflow`, which tensorflow-text asks for and tensorflow-cpu is.
 """
 
 import argparse
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -46,7 +48,9 @@ def main() -> int:
         print(f"cannot install {REQUIREMENTS.name}: {problem}", file=sys.stderr)
         return 2
 
-    # Takes seconds, and nothing before needs it.
+    # TFX's imports warn by the dozen, of what is no concern here.
+    warnings.simplefilter("ignore")
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from components.serving_check import ServingRequest, check_model
 
     report = check_model(

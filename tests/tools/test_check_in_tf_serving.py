@@ -54,7 +54,7 @@ def test_exported_model_gives_the_same_predictions_there(tmp_path):
         tmp_path, examples, predictions, serving.request_of(exported.task)
     )
     done = replay(exported.directory, request)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout
     report = json.loads(done.stdout)
     assert report["rows"] == len(exported_lib.PAIRS)
     assert max(report["max_skew"].values()) <= 1e-5
@@ -69,7 +69,7 @@ def test_op_that_it_does_not_have_keeps_a_model_from_loading(tmp_path):
     )
     request = write_request(tmp_path, [example], tmp_path / "eval.tsv", serving.REQUEST)
     done = replay(model / "Format-Serving", request)
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout
     foreseen, failure = json.loads(done.stdout)["reasons"]
     assert "op 'TFText>RoundRobinTrim' is unknown to TensorFlow Serving" in foreseen
     assert "loading the model failed" in failure
