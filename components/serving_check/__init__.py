@@ -1,0 +1,6 @@
+"""Tells whether a model would serve, and as it was evaluated."""
+
+from components.serving_check.check import ServingReport, ServingRequest, check_model
+from components.serving_check.component import ServingCheck
+
+__all__ = ["ServingCheck", "ServingReport", "ServingRequest", "check_model"]

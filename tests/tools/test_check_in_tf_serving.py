@@ -1,0 +1,97 @@
+"""What is exported today, in the stack that TensorFlow Serving is built from."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from components.serving_check import ServingRequest, rows
+from pipeline.paths import REPOSITORY
+from tests import exported as exported_lib
+from tests import records, serving
+
+MEMORY_BYTES = 4 << 30
+
+
+def replay(model, request):
+    """Runs the tool, as a user does."""
+    tool = REPOSITORY / "tools" / "check_in_tf_serving.py"
+    return subprocess.run(
+        [sys.executable, str(tool), str(model), str(request)],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def write_request(directory, examples, predictions, content):
+    """Writes what the component writes beside its blessing."""
+    pattern = records.write(directory / "examples.gz", examples)
+    interface = rows.Interface.from_json(json.dumps(content))
+    expected = rows.read_predictions(str(predictions), interface.predictions)
+    ids, signatures = rows.build_signatures(pattern, expected, interface, len(examples))
+    path = directory / "request.json"
+    request = ServingRequest(ids, signatures, "2.16", MEMORY_BYTES, 120)
+    path.write_text(request.to_json())
+    return path
+
+
+@pytest.mark.e2e
+def test_exported_model_gives_the_same_predictions_there(tmp_path):
+    exported = exported_lib.export_tiny(tmp_path, "pairs")
+    predictions = serving.write_predictions(exported, tmp_path)
+    examples = [
+        tf.train.Example.FromString(exported_lib.serialize(row))
+        for row in exported_lib.rows_of(
+            exported.task, exported_lib.PAIRS, [0] * len(exported_lib.PAIRS)
+        )
+    ]
+    request = write_request(
+        tmp_path, examples, predictions, serving.request_of(exported.task)
+    )
+    done = replay(exported.directory, request)
+    assert done.returncode == 0, done.stdout
+    report = json.loads(done.stdout)
+    assert report["rows"] == len(exported_lib.PAIRS)
+    assert max(report["max_skew"].values()) <= 1e-5
+
+
+@pytest.mark.e2e
+def test_op_that_it_does_not_have_keeps_a_model_from_loading(tmp_path):
+    model = serving.save_toy(tmp_path / "trained", serving.trim_by_turns)
+    example = records.example(sentence1=[b"a b"], sentence2=[b"c"], idx=[0])
+    (tmp_path / "eval.tsv").write_text(
+        "idx\tprobability_a\tprobability_b\n0\t0.25\t0.125\n"
+    )
+    request = write_request(tmp_path, [example], tmp_path / "eval.tsv", serving.REQUEST)
+    done = replay(model / "Format-Serving", request)
+    assert done.returncode == 1, done.stdout
+    foreseen, failure = json.loads(done.stdout)["reasons"]
+    assert "op 'TFText>RoundRobinTrim' is unknown to TensorFlow Serving" in foreseen
+    assert "loading the model failed" in failure
+    assert "TFText>RoundRobinTrim" in failure
+
+
+def test_packages_that_cannot_be_had_are_told_in_a_line(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(REPOSITORY / "tools" / "check_in_tf_serving.py"),
+            *("model", "request.json", "--environment", str(tmp_path / "stack")),
+        ],
+        env={
+            **os.environ,
+            "UV_OFFLINE": "1",
+            "UV_CACHE_DIR": str(tmp_path / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("cannot install tf_serving_stack.txt: ")

@@ -1,0 +1,43 @@
+"""Writes the ops of an installed tensorflow-text into the serving check's table.
+
+Run it by the Python of an environment with that version, from the repository's root:
+
+    PYTHON -I tools/list_text_ops.py components/serving_check/text_ops.json
+
+The table was made so in two environments with Python 3.11, one with tensorflow-cpu and
+tensorflow-text 2.12.1 (tools/tf_serving_stack.txt), one with 2.20.0 of both. Which
+version a TensorFlow Serving has is written into the table by hand: its release names
+it in `tensorflow_serving/workspace.bzl`, as `org_tensorflow_text`.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Replaces the installed version's entry in the table that is named."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    import tensorflow  # noqa: F401  registers its own ops
+
+    core = registered_ops()
+    import tensorflow_text
+
+    path = Path(sys.argv[1])
+    table = json.loads(path.read_text())
+    table["ops"][tensorflow_text.__version__] = sorted(registered_ops() - core)
+    path.write_text(json.dumps(table, indent=1) + "\n")
+
+
+def registered_ops() -> set[str]:
+    """Returns the names of all ops that this process knows."""
+    from tensorflow.core.framework import op_def_pb2
+    from tensorflow.python.client import pywrap_tf_session as session
+
+    ops = session.TF_GetBuffer(session.TF_GetAllOpList())
+    return {op.name for op in op_def_pb2.OpList.FromString(ops).op}
+
+
+if __name__ == "__main__":
+    main()
