@@ -33,6 +33,19 @@ def of_file(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def of_package(name: str) -> str:
+    """Returns the SHA-256 of all files of a package, scripts and data included.
+
+    Args:
+      name: Import path of a package without packages in it.
+    """
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    (directory,) = spec.submodule_search_locations
+    return of_files(path for path in Path(directory).iterdir() if path.is_file())
+
+
 def open_file(path: str) -> IO[bytes]:
     """Opens a file for reading, local or remote."""
     if "://" not in path:

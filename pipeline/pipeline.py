@@ -7,12 +7,12 @@ import json
 from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
 
+from components import serving_check
 from components.champion import Champion
 from components.data_gate import DataGate
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
-from components.serving_check import ServingCheck
 from modules import evaluation, export, records
 from pipeline import fingerprint
 from pipeline.config import Config
@@ -167,7 +167,7 @@ def _release_components(
         max_regression=parameters.max_regression,
         fingerprint=fingerprint.of_code(Evaluator.__module__),
     )
-    serving_check = ServingCheck(
+    checked = serving_check.ServingCheck(
         model=model,
         examples=examples,
         model_run=training["trainer"].outputs["model_run"],
@@ -181,11 +181,11 @@ def _release_components(
             }
         ),
         **config.serving.model_dump(),
-        fingerprint=fingerprint.of_code(ServingCheck.__module__),
+        fingerprint=fingerprint.of_package(serving_check.__name__),
     )
     verdicts = {
         "model_blessing": evaluator.outputs["blessing"],
-        "infra_blessing": serving_check.outputs["blessing"],
+        "infra_blessing": checked.outputs["blessing"],
     }
     pusher = AtomicPusher(
         model=model,
@@ -196,7 +196,7 @@ def _release_components(
             )
         ),
     )
-    released = [champion, evaluator, serving_check, pusher]
+    released = [champion, evaluator, checked, pusher]
     if platform.deploy is not None:
         released.append(platform.deploy(model=model, **verdicts))
     return released

@@ -10,7 +10,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
-from components.serving_check import ServingCheck, read_report_of
+from components.serving_check import ServingCheck, read_reasons
 from pipeline.paths import OutputPaths
 
 _MILLISECONDS = 1000
@@ -114,9 +114,7 @@ def read_report(paths: OutputPaths) -> RunReport:
     return RunReport(
         components=components,
         verdict=read_verdict(outputs[Evaluator.__name__, "verdict"].uri),
-        serving_failures=read_report_of(
-            outputs[ServingCheck.__name__, "blessing"].uri
-        ).reasons,
+        serving_failures=read_reasons(outputs[ServingCheck.__name__, "blessing"].uri),
         pushed=pushed["pushed_destination"].string_value
         if pushed["pushed"].int_value
         else None,

@@ -1,5 +1,6 @@
 """ServingCheck: in place of InfraValidator, which wants Docker or Kubernetes."""
 
+import json
 import logging
 import os
 
@@ -86,6 +87,16 @@ def ServingCheck(
     _write(blessing, REQUEST_FILE, serving_request.to_json())
     _write(blessing, REPORT_FILE, report.to_json())
     _bless(blessing, report)
+
+
+def read_reasons(directory: str) -> list[str]:
+    """Returns why a model was not blessed; nothing where it was.
+
+    Args:
+      directory: Of the component's `blessing`.
+    """
+    text = io_utils.read_string_file(os.path.join(directory, REPORT_FILE))
+    return json.loads(text)["reasons"]
 
 
 def _bless(blessing: tfx.dsl.Artifact, report: check.ServingReport) -> None:
