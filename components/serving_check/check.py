@@ -131,8 +131,7 @@ def check_model(
       ValueError: `tf_serving_version` is not one that is known.
       RuntimeError: The interpreter has no TensorFlow and tensorflow-text that work.
     """
-    version = request.tf_serving_version
-    text_version = text_ops.text_version(version)
+    text_version = text_ops.text_version(request.tf_serving_version)
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, "model")
         io_utils.copy_dir(model, copy)
@@ -145,34 +144,47 @@ def check_model(
             supervision.Limits(request.max_memory_bytes, request.timeout_seconds),
             python,
         )
-    response = outcome.response
-    answers = response.get("answers", {})
-    reasons = text_ops.find_missing(response.get("unknown_ops", []), version)
-    reasons += response.get("problems", [])
-    reasons += [outcome.failure] if outcome.failure else []
-    max_skew: dict[str, float | None] = {}
-    for signature in request.signatures:
-        max_skew[signature.name] = None
-        if signature.name in answers:
-            skew, found = _judge(signature, answers[signature.name], request)
-            max_skew[signature.name] = skew
-            reasons += found
-    latency_ms, rows_per_second = _measure(answers)
+    reasons, max_skew = _collect(request, outcome)
+    latency_ms, rows_per_second = _measure(outcome.response.get("answers", {}))
     return ServingReport(
         reasons=reasons,
         rows=len(request.ids),
         max_skew=max_skew,
         latency_ms=latency_ms,
         rows_per_second=rows_per_second,
-        load_seconds=response.get("load_seconds"),
+        load_seconds=outcome.response.get("load_seconds"),
         peak_memory_bytes=outcome.peak_memory_bytes,
-        tf_serving_version=version,
+        tf_serving_version=request.tf_serving_version,
         text_version=text_version,
     )
 
 
+def _collect(
+    request: ServingRequest, outcome: supervision.Outcome
+) -> tuple[list[str], dict[str, float | None]]:
+    """Returns all that speaks against a model, and the skew of each signature."""
+    response = outcome.response
+    reasons = text_ops.find_missing(
+        response.get("unknown_ops", []), request.tf_serving_version
+    )
+    reasons += response.get("problems", [])
+    reasons += [outcome.failure] if outcome.failure else []
+    max_skew: dict[str, float | None] = {}
+    for signature in request.signatures:
+        max_skew[signature.name] = None
+        answer = response.get("answers", {}).get(signature.name)
+        if answer is not None:
+            skew, found = _judge(signature, answer, request.ids, request.tolerance)
+            max_skew[signature.name] = skew
+            reasons += found
+    return reasons, max_skew
+
+
 def _judge(
-    signature: SignatureRequest, answer: dict[str, Any], request: ServingRequest
+    signature: SignatureRequest,
+    answer: dict[str, Any],
+    ids: list[int],
+    tolerance: float,
 ) -> tuple[float | None, list[str]]:
     """Returns the largest skew of a signature, and what is wrong with its answers."""
     ways = {"all rows at once": [answer["values"]]}
@@ -190,12 +202,12 @@ def _judge(
             by_row = skews.reshape(len(expected), -1).max(axis=1)
             worst = int(by_row.argmax())
             largest = max(largest or 0.0, float(by_row[worst]))
-            if by_row[worst] > request.tolerance:
+            if by_row[worst] > tolerance:
                 reasons.append(
                     f"{given} differs from what was evaluated in training in "
-                    f"{(by_row > request.tolerance).sum()} of {len(by_row)} rows, most "
-                    f"in row {request.ids[worst]}: {values[worst]} in place of "
-                    f"{expected[worst]}, where {request.tolerance} is allowed; the "
+                    f"{(by_row > tolerance).sum()} of {len(by_row)} rows, most "
+                    f"in row {ids[worst]}: {values[worst]} in place of "
+                    f"{expected[worst]}, where {tolerance} is allowed; the "
                     "exported graph does not compute what was evaluated"
                 )
     return largest, reasons

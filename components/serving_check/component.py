@@ -52,6 +52,7 @@ def ServingCheck(
 
     Raises:
       ValueError: A parameter does not fit. A model that fails is only not blessed.
+      RuntimeError: TensorFlow itself does not start within the limits.
     """
     del fingerprint
     limits = {
