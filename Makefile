@@ -18,6 +18,10 @@ ARGS ?=
 # which its fixtures are shared in.
 WORKERS := --numprocesses 2 --dist loadfile
 
+COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
+  --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --custom-compile-command "make lock"
+
 .PHONY: help install run tensorboard test test-fast lint types format lock clean
 
 help:  ## this list
@@ -52,11 +56,10 @@ format: $(INSTALLED)  ## put the code in shape
 	@$(PY) -m ruff format .
 
 # Keeps the versions that still fit; ARGS=--upgrade renews them all.
-lock: $(INSTALLED)  ## requirements.lock from requirements.in and overrides.txt
-	@$(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --custom-compile-command "make lock" --overrides overrides.txt $(ARGS) \
+lock: $(INSTALLED)  ## requirements.lock and requirements-gpu.lock from their .in files
+	@$(COMPILE) --overrides overrides.txt $(ARGS) \
 	  requirements.in --output-file requirements.lock
+	@$(COMPILE) $(ARGS) requirements-gpu.in --output-file requirements-gpu.lock
 
 clean:  ## remove .venv, caches and builds; keeps output/
 	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
