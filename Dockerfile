@@ -22,9 +22,8 @@ COPY requirements.lock ./
 COPY tools/install_image.sh tools/
 ENV PATH=/opt/uv/bin:$PATH
 RUN --mount=type=cache,target=/root/.cache \
-    bash tools/install_image.sh uv /opt/uv
-RUN --mount=type=cache,target=/root/.cache \
-    bash tools/install_image.sh packages /opt/packages
+    bash tools/install_image.sh uv /opt/uv \
+    && bash tools/install_image.sh packages /opt/packages
 
 FROM packages AS project
 COPY LICENSE pyproject.toml setup.py ./
