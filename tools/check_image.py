@@ -9,121 +9,233 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from tools import image_rules
-from tools.dockerfile import Dockerfile, build_context
+from tools.dockerfile import Dockerfile
+from tools.image_content import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "bert-fine-tuning-pipeline"
-SECRET_FILES = re.compile(
-    r"(^|/)(\.env.*|\.git|\.netrc|\.pypirc|id_(rsa|ed25519).*|.*credentials.*\.json"
-    r"|.*\.(key|pem|p12|kubeconfig)|pip\.conf|tests?/.*)$"
+UNWANTED = re.compile(
+    r"(^|/)(tests?/.*|\.git.*|\.env.*|\.netrc|\.pypirc|pip\.conf|id_(rsa|ed25519).*"
+    r"|.*credentials.*\.json|.*\.(key|pem|p12|kubeconfig))$"
 )
-# What `pip` in every Python of the base image is, and no lock.
-FROM_BASE = {"pip"}
+LOAD = "import ctypes, sys; [ctypes.CDLL(path) for path in sys.argv[1:]]"
+EXECUTOR = "components.data_gate.component.DataGate_Executor"
 
 
-class Image:
-    """What the image would contain, in a folder.
+def same_python(image: Image) -> Iterator[str]:
+    """The image's packages were chosen for its Python."""
+    told = image.run("python", "-V").split()[1]
+    wanted = Dockerfile.read(ROOT / "Dockerfile").arguments
+    if not told.startswith(wanted["PYTHON_VERSION"] + "."):
+        yield f"Python {told}, not {wanted['PYTHON_VERSION']}"
 
-    Attributes:
-      context: What `docker build` would be given.
-      prefix: The image's /usr/local: a virtual environment, for it needs a Python.
-      home: An empty home folder, where everything starts.
-      parts: Size of what each part put there, in bytes.
+
+def packages_are_the_locks(image: Image) -> Iterator[str]:
+    """The lock's packages are there in its versions, and no other."""
+    wanted = image_rules.read_lock(ROOT / "requirements.lock")
+    if "accelerator" in image.files:
+        wanted |= image_rules.read_lock(ROOT / "requirements-gpu.lock")
+    found = {canonicalize_name(d.name): d.version for d in _distributions(image)}
+    for name in sorted(found.keys() - wanted.keys() - {PROJECT, "pip"}):
+        yield f"{name} {found[name]} is in no lock"
+    for name in sorted(found.keys() & wanted.keys()):
+        if found[name] != wanted[name]:
+            yield f"{name} is {found[name]}, locked is {wanted[name]}"
+    development = image_rules.development_packages(ROOT)
+    for name in sorted(wanted.keys() - found.keys() - development):
+        yield f"{name} is missing"
+    for name in sorted(found.keys() & development):
+        yield f"{name} is for development only: name it in tools/install_image.sh"
+
+
+def files_have_an_owner(image: Image) -> Iterator[str]:
+    """Every file came with a package, and any user may read it."""
+    owned = {
+        (image.site_packages / file).resolve().relative_to(image.prefix.resolve())
+        for distribution in _distributions(image)
+        for file in distribution.files or []
+    }
+    for files in image.files.values():
+        for file in files:
+            if file not in owned and file.suffix != ".pyc":
+                yield f"{file} belongs to no package"
+            if not (image.prefix / file).stat().st_mode & 0o004:
+                yield f"{file} is not for every user to read"
+
+
+def project_is_whole(image: Image) -> Iterator[str]:
+    """The project is the wheel of setup.py's packages, and nothing beside them."""
+    packages = image_rules.find_packages(ROOT)
+    base = image.site_packages.relative_to(image.prefix)
+    installed = {
+        str(f.relative_to(base)) for f in _within(image.files["project"], base)
+    }
+    wanted = {
+        str(file.relative_to(ROOT))
+        for package in packages
+        for file in (ROOT / package.replace(".", "/")).glob("*.py")
+    }
+    for file in sorted(wanted - installed):
+        yield f"{file} is missing"
+    tops = {package.split(".")[0] for package in packages}
+    for file in sorted(installed - wanted):
+        if not re.match(rf"({'|'.join(tops)})/|bert_fine_tuning_pipeline-", file):
+            yield f"{file} is no part of the project"
+        elif UNWANTED.search(file):
+            yield f"{file} must not be in an image"
+
+
+def probe(image: Image, folder: Path) -> dict[str, list[str]]:
+    """Runs a copy of tools/image_probe.py there.
+
+    Args:
+      image: The image.
+      folder: Where the probe leaves what `component_runs` needs.
+
+    Returns:
+      The problems by check.
     """
+    script, output = folder / "probe.py", folder / "problems.json"
+    script.write_text((ROOT / "tools" / "image_probe.py").read_text())
+    try:
+        image.run("python", script, output, folder, *image_rules.find_packages(ROOT))
+    except RuntimeError as error:
+        return {"the project runs in the image's Python": [str(error)]}
+    return json.loads(output.read_text())
 
-    def __init__(self, folder: Path, accelerator: str):
-        self._folder = folder
-        self.context = folder / "context"
-        self.prefix = folder / "usr-local"
-        self.home = folder / "home"
-        self.home.mkdir()
-        dockerfile = Dockerfile.read(ROOT / "Dockerfile", ACCELERATOR=accelerator)
-        self._environment = {
-            name: value
-            for stage in dockerfile.lineage()
-            for name, value in stage.environment().items()
-        }
-        self.parts: dict[str, int] = {}
-        self._make_base()
-        self._copy_context()
-        parts = ["packages", *(["accelerator"] * (accelerator == "gpu")), "project"]
-        self._install("uv")
-        for part in parts:
-            self.parts[part] = self._lay_over(self._install(part))
 
-    @property
-    def site_packages(self) -> Path:
-        """Where its packages are."""
-        return next(self.prefix.glob("lib/python*/site-packages"))
+def component_runs(image: Image, folder: Path) -> Iterator[str]:
+    """DataGate runs by the command that a compiled pipeline gives its containers."""
+    output = folder / "run" / "executor_output.json"
+    artifact_types = {
+        "examples": "tfx.Examples",
+        "schema": "tfx.Schema",
+        "anomalies": "tfx.ExampleAnomalies",
+    }
+    inputs = {
+        key: _artifact(title, folder / key, split_names='["train"]')
+        for key, title in artifact_types.items()
+    }
+    verdict = _artifact(
+        "components.data_gate.component.DataVerdict", folder / "verdict"
+    )
+    arguments = {
+        "inputs": {
+            "artifacts": inputs,
+            "parameters": {
+                "id_column": {"stringValue": "id"},
+                "fingerprint": {"stringValue": ""},
+            },
+        },
+        "outputs": {"artifacts": {"verdict": verdict}, "outputFile": str(output)},
+    }
+    (folder / "verdict").mkdir()
+    image.run(
+        "python",
+        "-m",
+        "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
+        f"--executor_class_path={EXECUTOR}",
+        f"--json_serialized_invocation_args={json.dumps(arguments)}",
+    )
+    if (folder / "verdict" / "verdict.json").read_text() != "[]":
+        yield "DataGate found anomalies where there are none"
+    if "verdict" not in json.loads(output.read_text())["artifacts"]:
+        yield f"{output.name} does not name the verdict"
 
-    def run(self, *command: str | Path, **variables: str) -> None:
-        """Runs a command as the image would, with nothing of this environment.
 
-        Args:
-          *command: A program of the image, and its arguments.
-          **variables: What the Dockerfile does not set, or sets otherwise.
+def cuda_libraries_load(image: Image) -> Iterator[str]:
+    """Each of NVIDIA's libraries finds the others that it needs, without a driver."""
+    libraries = [
+        image.prefix / file
+        for file in image.files["accelerator"]
+        if re.search(r"/lib/lib[^/]+\.so\.", str(file))
+    ]
+    image.run("python", "-c", LOAD, *libraries)
+    if len(libraries) < 12:
+        yield f"there are only {len(libraries)} libraries"
 
-        Raises:
-          RuntimeError: It failed; the text ends with what it last said.
-        """
-        path = f"{self.prefix}/bin:/usr/bin:/bin"
-        finished = subprocess.run(
-            [str(word) for word in command],
-            cwd=self.home,
-            env=self._environment | {"PATH": path, "HOME": str(self.home)} | variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if finished.returncode:
-            said = "\n".join(finished.stdout.splitlines()[-20:])
-            raise RuntimeError(f"{command[0]} returned {finished.returncode}:\n{said}")
 
-    def _make_base(self) -> None:
-        python = Path(sys.base_prefix) / "bin" / "python{}.{}".format(*sys.version_info)
-        subprocess.run([python, "-m", "venv", self.prefix], check=True)
-        # As the Dockerfile does to the base image.
-        self.run("python", "-m", "pip", "uninstall", "--yes", "setuptools", "wheel")
+def _artifact(title: str, path: Path, **properties: str) -> dict:
+    artifact = {
+        "name": path.name,
+        "uri": str(path),
+        "type": {"instanceSchema": f"title: {title}\ntype: object"},
+        "metadata": properties,
+    }
+    return {"artifacts": [artifact]}
 
-    def _copy_context(self) -> None:
-        for path in build_context(ROOT):
-            (self.context / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / path, self.context / path)
 
-    def _install(self, part: str) -> Path:
-        """Runs the Dockerfile's script for a part, in a folder of its own."""
-        prefix = self._folder / part
-        path = f"{self._folder}/uv/bin:{self.prefix}/bin:/usr/bin:/bin"
-        # Where packages come from is this machine's business (index, certificates,
-        # caches); what is installed is not. No compiler: the image has none.
-        named = {n: v for n, v in os.environ.items() if re.match("PIP_|UV_|.*PROXY", n)}
-        named |= {"UV_CACHE_DIR": _cache_of_uv(), "CC": "false", "CXX": "false"}
-        subprocess.run(
-            ["bash", "tools/install_image.sh", part, str(prefix)],
-            cwd=self.context,
-            env=named | {"PATH": path, "HOME": str(Path.home())},
-            umask=0o022,
-            check=True,
-        )
-        return prefix
+def _distributions(image: Image) -> list[metadata.Distribution]:
+    return list(metadata.distributions(path=[str(image.site_packages)]))
 
-    def _lay_over(self, prefix: Path) -> int:
-        """Does what `COPY --from=... /opt/... /usr/local` does; returns the bytes."""
-        files = [path for path in prefix.rglob("*") if not path.is_dir()]
-        for path in files:
-            target = self.prefix / path.relative_to(prefix)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(target)
-        return sum((self.prefix / f.relative_to(prefix)).lstat().st_size for f in files)
+
+def _within(files: list[Path], base: Path) -> list[Path]:
+    return [f for f in files if f.is_relative_to(base) and f.suffix != ".pyc"]
+
+
+class Report:
+    """Prints a line for each check, and remembers whether one failed."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def add(self, name: str, problems: Iterable[str]) -> None:
+        """Prints how a check went; a check that breaks has failed."""
+        try:
+            found = list(problems)
+        except RuntimeError as error:
+            found = [str(error)]
+        print(f"{'FAIL' if found else 'ok  '}  {name}", flush=True)
+        for problem in found[:20]:
+            print(f"        {problem}", flush=True)
+        self.failed += bool(found)
+
+
+def check_content(report: Report, folder: Path, accelerator: str) -> None:
+    """Installs the image's content, and checks it."""
+    print("      installing what the image would contain", flush=True)
+    image = Image(ROOT, folder, accelerator)
+    checks: dict[str, Callable[[Image], Iterator[str]]] = {
+        "Python is the base image's": same_python,
+        "packages are the lock's, none is for development": packages_are_the_locks,
+        "every file belongs to a package": files_have_an_owner,
+        "the project is whole, without tests or secrets": project_is_whole,
+    }
+    if accelerator == "gpu":
+        checks["NVIDIA's libraries load"] = cuda_libraries_load
+    for name, check in checks.items():
+        report.add(name, check(image))
+    for name, problems in probe(image, folder).items():
+        report.add(name, problems)
+    report.add("a component runs by KFP's command", component_runs(image, folder))
+    for part, files in image.files.items():
+        size = image.size(part) / 1e9
+        print(f"      {part}: {size:.2f} GB in {len(files)} files")
+
+
+def main() -> int:
+    """Runs all checks; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu")
+    arguments = parser.parse_args()
+    report = Report()
+    for rule in image_rules.RULES:
+        report.add(rule.__doc__.splitlines()[0].rstrip("."), rule(ROOT))
+    with tempfile.TemporaryDirectory(prefix="image-") as name:
+        check_content(report, Path(name), arguments.accelerator)
+    print(f"check-image: {report.failed or 'none'} failed")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

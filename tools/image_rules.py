@@ -1,4 +1,4 @@
-"""What must hold for the Dockerfile, its .dockerignore and the locks, before a build."""
+"""What must hold for Dockerfile, .dockerignore and locks before a build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from packaging.requirements import Requirement
 
 from tools.dockerfile import Dockerfile, build_context
 
-SECRET_NAME = re.compile("token|secret|passw|credential|api_?key|private", re.IGNORECASE)
+SECRET_NAME = re.compile(
+    "token|secret|passw|credential|api_?key|private", re.IGNORECASE
+)
 # Nobody's, but what may well lie in a checkout; none may reach a builder.
 DECOYS = (
     ".env",
@@ -50,11 +52,38 @@ def read_lock(path: Path) -> dict[str, str]:
     return found
 
 
-def development_packages(root: Path) -> list[str]:
-    """Returns what requirements.in asks for under `# Development.`."""
-    _, section = (root / "requirements.in").read_text().split("\n# Development.\n")
-    names = re.findall(r"^[A-Za-z0-9-]+", section, re.MULTILINE)
-    return [name.lower() for name in names]
+def development_packages(root: Path) -> set[str]:
+    """Returns what no pipeline runs.
+
+    Args:
+      root: The checkout.
+
+    Returns:
+      What requirements.in asks for under `# Development.`, and what requirements.lock
+      has for those alone, by its `# via` notes.
+    """
+    requested = (root / "requirements.in").read_text()
+    _, section = requested.lower().split("\n# development.\n")
+    asked = set(re.findall(r"^[a-z0-9-]+", section, re.MULTILINE))
+    found = set(asked)
+    while more := {
+        name
+        for name, parents in _read_parents(root / "requirements.lock").items()
+        if name not in found and parents <= found
+    }:
+        found |= more
+    return found
+
+
+def _read_parents(path: Path) -> dict[str, set[str]]:
+    """Returns by package who asked for it, `-r` among them for requirements.in."""
+    found: dict[str, set[str]] = {}
+    for line in path.read_text().splitlines():
+        if match := re.match(r"([a-z0-9-]+)==", line):
+            parents = found.setdefault(match[1], set())
+        elif match := re.match(r"    #  ? ?(?:via)? *([a-z0-9-]+)", line):
+            parents.add(match[1])
+    return found
 
 
 def user_is_not_root(root: Path) -> Iterator[str]:
