@@ -12,6 +12,7 @@ import importlib
 import json
 import pkgutil
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,10 +33,14 @@ def imports(packages: list[str]) -> Iterator[str]:
         if name.endswith(".__main__"):
             continue
         module = importlib.import_module(name)
-        if not Path(module.__file__).is_relative_to(sys.prefix):
+        if not _is_ours(module):
             yield f"{name} is from {module.__file__}, outside of the image"
     if len(names) < 2:
         yield "there is no project in the image"
+
+
+def _is_ours(module: types.ModuleType) -> bool:
+    return Path(module.__file__ or "").is_relative_to(sys.prefix)
 
 
 def trains() -> Iterator[str]:
@@ -52,7 +57,7 @@ def bytecode() -> Iterator[str]:
         module.__file__
         for module in list(sys.modules.values())
         if (cached := getattr(module, "__cached__", None))
-        and Path(module.__file__).is_relative_to(sys.prefix)
+        and _is_ours(module)
         and not Path(cached).exists()
     ]
     if missing:
@@ -88,7 +93,7 @@ def main() -> None:
     """Looks at everything, and writes down what it saw."""
     output, scratch, *packages = sys.argv[1:]
     problems = {
-        "Keras is the legacy one": list(keras_is_legacy()),
+        "Keras is the legacy one for TFX's entry point too": list(keras_is_legacy()),
         "all of the project can be imported": list(imports(packages)),
         "what TFX calls is there": list(trains()),
         "imports are compiled": list(bytecode()),

@@ -34,6 +34,7 @@ DECOYS = (
 # write there, whoever the user is.
 WRITTEN_TO = ("/home/pipeline", "/gcs", "/minio", "/s3", "/opt/apache/beam-venv")
 ENTRY_POINT = '["/opt/apache/beam/boot"]'
+BEAM_IMAGE = "apache/beam_python{}_sdk:{}"
 PRINT_PACKAGES = """
 import setuptools
 from distutils.core import run_setup
@@ -105,20 +106,17 @@ def bases_are_pinned(root: Path) -> Iterator[str]:
 
 
 def versions_agree(root: Path) -> Iterator[str]:
-    """Beam's boot is of the lock's Beam, and everything of one Python: this one."""
+    """Beam's boot is of the lock's Beam, and all images of one Python."""
     dockerfile = Dockerfile.read(root / "Dockerfile")
     beam = read_lock(root / "requirements.lock")["apache-beam"]
-    if (stated := dockerfile.arguments.get("BEAM_VERSION")) != beam:
+    if (stated := dockerfile.arguments["BEAM_VERSION"]) != beam:
         yield f"BEAM_VERSION is {stated}; requirements.lock has apache-beam {beam}"
-    python = "{}.{}".format(*sys.version_info)
-    if (stated := dockerfile.arguments.get("PYTHON_VERSION")) != python:
-        yield (
-            f"PYTHON_VERSION is {stated}, and this is Python {python}: "
-            "make .venv with the image's Python (make install PYTHON=...)"
-        )
+    python = dockerfile.arguments["PYTHON_VERSION"]
     for base in dockerfile.bases():
-        if not re.match(f"(python:|apache/beam_python){stated}", base):
-            yield f"FROM {base} is not of Python {stated}"
+        if not re.match(f"(python:|apache/beam_python){re.escape(python)}", base):
+            yield f"FROM {base} is not of Python {python}"
+    if BEAM_IMAGE.format(python, beam) not in dockerfile.bases():
+        yield f"Beam's boot is not from {BEAM_IMAGE.format(python, beam)}"
 
 
 def no_secrets(root: Path) -> Iterator[str]:
