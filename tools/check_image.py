@@ -36,7 +36,10 @@ def same_python() -> Iterator[str]:
     """This Python, which the image's content is made with, is the image's."""
     wanted = Dockerfile.read(ROOT / "Dockerfile").arguments["PYTHON_VERSION"]
     if (python := "{}.{}".format(*sys.version_info)) != wanted:
-        yield f"this is Python {python}, the image's is {wanted}: make install PYTHON=..."
+        yield (
+            f"this is Python {python}, the image's is {wanted}: "
+            f"make install PYTHON=/path/to/python{wanted}"
+        )
 
 
 def packages_are_the_locks(image: Image) -> Iterator[str]:
