@@ -18,10 +18,15 @@ ARGS ?=
 # which its fixtures are shared in.
 WORKERS := --numprocesses 2 --dist loadfile
 
-.PHONY: help install run tensorboard test test-fast lint types format lock clean
+COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
+  --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --custom-compile-command "make lock"
+
+.PHONY: help install run tensorboard test test-fast lint types format lock \
+  image push-image check-image clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED)  ## make .venv from requirements.lock; nothing to do if it is there
 
@@ -52,11 +57,37 @@ format: $(INSTALLED)  ## put the code in shape
 	@$(PY) -m ruff format .
 
 # Keeps the versions that still fit; ARGS=--upgrade renews them all.
-lock: $(INSTALLED)  ## requirements.lock from requirements.in and overrides.txt
-	@$(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --custom-compile-command "make lock" --overrides overrides.txt $(ARGS) \
+lock: $(INSTALLED)  ## requirements.lock and requirements-gpu.lock from their .in files
+	@$(COMPILE) --overrides overrides.txt $(ARGS) \
 	  requirements.in --output-file requirements.lock
+	@$(COMPILE) $(ARGS) requirements-gpu.in --output-file requirements-gpu.lock
+
+# The commit that the image says it was built from.
+REVISION = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
+IMAGE ?=
+ACCELERATOR ?= cpu
+USER_ID ?= 1000
+
+image: .image-settings  ## build the container image: IMAGE=registry/name:tag, ACCELERATOR=gpu
+	@DOCKER_BUILDKIT=1 docker build --tag "$(IMAGE)" $(ARGS) \
+	  --build-arg ACCELERATOR=$(ACCELERATOR) --build-arg USER_ID=$(USER_ID) \
+	  --build-arg REVISION=$(REVISION) .
+
+push-image: .image-settings  ## push it: IMAGE=registry/name:tag
+	@docker push "$(IMAGE)"
+
+.PHONY: .image-settings
+.image-settings:
+	@[[ -n "$(IMAGE)" ]] || { echo "$(firstword $(MAKECMDGOALS)): IMAGE is not set; name" \
+	  "the image: make $(firstword $(MAKECMDGOALS)) IMAGE=registry/name:tag" >&2; exit 2; }
+	@[[ "$(ACCELERATOR)" =~ ^(cpu|gpu)$$ ]] || { echo "image: ACCELERATOR is" \
+	  "'$(ACCELERATOR)'; it must be cpu or gpu" >&2; exit 2; }
+	@docker info >/dev/null 2>&1 || { echo "image: no container engine answers to" \
+	  "\`docker info\`: start one, or point DOCKER_HOST to one; \`make check-image\`" \
+	  "needs none" >&2; exit 2; }
+
+check-image: $(INSTALLED)  ## check the image without a container engine; ARGS="--accelerator gpu"
+	@$(PY) -m tools.check_image $(ARGS)
 
 clean:  ## remove .venv, caches and builds; keeps output/
 	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

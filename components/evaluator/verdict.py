@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 import tensorflow_model_analysis as tfma
-from tfx import v1 as tfx
+from tfx.utils import io_utils
 
 VERDICT_FILE = "verdict.json"
 ALL_ROWS = "all rows"
@@ -147,14 +147,15 @@ def write_verdict(verdict: Verdict, directory: str) -> None:
         **dataclasses.asdict(verdict),
         "metrics": metrics,
     }
-    with tfx.dsl.io.fileio.open(os.path.join(directory, VERDICT_FILE), "w") as file:
-        json.dump(content, file, indent=1, allow_nan=False)
+    text = json.dumps(content, indent=1, allow_nan=False)
+    io_utils.write_string_file(os.path.join(directory, VERDICT_FILE), text)
 
 
 def read_verdict(directory: str) -> Verdict:
     """Reads what `write_verdict` wrote."""
-    with tfx.dsl.io.fileio.open(os.path.join(directory, VERDICT_FILE)) as file:
-        content = json.load(file)
+    content = json.loads(
+        io_utils.read_string_file(os.path.join(directory, VERDICT_FILE))
+    )
     metrics = []
     for row in content["metrics"]:
         numbers = {key: _number(row[key]) for key in _NUMBERS}

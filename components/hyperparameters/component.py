@@ -4,7 +4,7 @@ import json
 import os
 
 from tfx import v1 as tfx
-from tfx.utils import import_utils
+from tfx.utils import import_utils, io_utils
 
 HYPERPARAMETERS_FILE = "hyperparameters.json"
 
@@ -47,5 +47,4 @@ def Hyperparameters(
         }
     )
     path = os.path.join(hyperparameters.uri, HYPERPARAMETERS_FILE)
-    with tfx.dsl.io.fileio.open(path, "w") as file:
-        json.dump(checked, file, indent=1)
+    io_utils.write_string_file(path, json.dumps(checked, indent=1))

@@ -1,0 +1,81 @@
+# The image of every remote step: Kubeflow Pipelines and Vertex AI give their own
+# command; Beam workers start from the entry point. docs/image.md tells how it is built,
+# used and checked. Build arguments: ACCELERATOR (cpu or gpu), USER_ID, REVISION.
+
+# Beam's version is the one in requirements.lock; `make check-image` compares.
+ARG PYTHON_VERSION=3.11
+ARG DEBIAN_RELEASE=bookworm
+ARG BEAM_VERSION=2.72.0
+ARG ACCELERATOR=cpu
+
+FROM apache/beam_python${PYTHON_VERSION}_sdk:${BEAM_VERSION} AS beam
+
+# The packages are laid over the image's own Python, not into a virtual environment:
+# Beam's boot makes one of its own, which sees the packages of this Python alone. What
+# the base image has of them would be mixed with the lock's.
+FROM python:${PYTHON_VERSION}-slim-${DEBIAN_RELEASE} AS python
+RUN python -m pip uninstall --quiet --yes --root-user-action ignore setuptools wheel
+
+FROM python AS packages
+WORKDIR /build
+COPY requirements.lock ./
+COPY tools/install_image.sh tools/
+ENV PATH=/opt/uv/bin:$PATH
+RUN --mount=type=cache,target=/root/.cache \
+    bash tools/install_image.sh uv /opt/uv \
+    && bash tools/install_image.sh packages /opt/packages
+
+FROM packages AS project
+COPY LICENSE pyproject.toml setup.py ./
+COPY components components/
+COPY modules modules/
+COPY pipeline pipeline/
+COPY sample_data sample_data/
+RUN --mount=type=cache,target=/root/.cache \
+    bash tools/install_image.sh project /opt/project
+
+# Depends on its own lock alone, so that a change of the other leaves this layer.
+FROM python AS accelerator
+WORKDIR /build
+COPY requirements-gpu.lock ./
+COPY tools/install_image.sh tools/
+RUN --mount=type=cache,target=/root/.cache \
+    bash tools/install_image.sh accelerator /opt/accelerator
+
+# What changes least comes first: the layers of a new revision are then those of the
+# last one but for the project's own.
+FROM python AS runtime-cpu
+# KFP's launcher writes below /gcs, /minio and /s3, Beam's boot below /opt/apache, and
+# libraries below the home folder. Group 0, because OpenShift gives a user id of its own.
+RUN useradd --uid 1000 --gid 0 --home-dir /home/pipeline --no-create-home pipeline \
+    && install --directory --owner 1000 --group 0 --mode 775 \
+       /home/pipeline /gcs /minio /s3 /opt/apache/beam-venv
+COPY --from=beam /opt/apache/beam /opt/apache/beam
+COPY --from=packages /opt/packages /usr/local
+# TFX's entry point imports TensorFlow before our code could ask for Keras 2.
+ENV TF_USE_LEGACY_KERAS=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    HOME=/home/pipeline
+
+FROM runtime-cpu AS runtime-gpu
+COPY --from=accelerator /opt/accelerator /usr/local
+# TensorFlow finds the libraries above by itself. The driver is the host's: Docker is
+# told by the NVIDIA_ names to bring it in, Google's machines mount it at this path.
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    LD_LIBRARY_PATH=/usr/local/nvidia/lib64 \
+    PATH=/usr/local/nvidia/bin:$PATH
+
+# hadolint ignore=DL3006
+FROM runtime-${ACCELERATOR}
+COPY --from=project /opt/project /usr/local
+WORKDIR /home/pipeline
+ARG USER_ID=1000
+USER ${USER_ID}:0
+ENTRYPOINT ["/opt/apache/beam/boot"]
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="bert-fine-tuning-pipeline" \
+      org.opencontainers.image.description="Fine-tunes BERT on text pairs as a TFX pipeline" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.revision="${REVISION}"

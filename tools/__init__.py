@@ -1,0 +1,1 @@
+"""What builds and checks the container image; run from the checkout."""
