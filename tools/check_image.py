@@ -122,35 +122,43 @@ def probe(image: Image, folder: Path) -> dict[str, list[str]]:
 def component_runs(image: Image, folder: Path) -> Iterator[str]:
     """DataGate runs by the command that a compiled pipeline gives its containers."""
     output = folder / "run" / "executor_output.json"
-    artifact_types = {
+    types = {
         "examples": "tfx.Examples",
         "schema": "tfx.Schema",
         "anomalies": "tfx.ExampleAnomalies",
     }
-    inputs = {
-        key: _artifact(title, folder / key, split_names='["train"]')
-        for key, title in artifact_types.items()
-    }
-    verdict = _artifact(
-        "components.data_gate.component.DataVerdict", folder / "verdict"
-    )
-    arguments = {
+    # Open-source Kubeflow names no type of an input; the inputs spec does.
+    invocation = {
         "inputs": {
-            "artifacts": inputs,
-            "parameters": {
-                "id_column": {"stringValue": "id"},
-                "fingerprint": {"stringValue": ""},
+            "artifacts": {
+                key: _artifact("", folder / key, split_names='["train"]')
+                for key in types
             },
+            "parameterValues": {"id_column": "id", "fingerprint": ""},
         },
-        "outputs": {"artifacts": {"verdict": verdict}, "outputFile": str(output)},
+        "outputs": {
+            "artifacts": {
+                "verdict": _artifact(
+                    _schema("components.DataVerdict"), folder / "verdict"
+                )
+            },
+            "outputFile": str(output),
+        },
+    }
+    string = {"parameterType": "STRING"}
+    inputs_spec = {
+        "artifacts": {
+            key: {"artifactType": {"instanceSchema": _schema(title)}}
+            for key, title in types.items()
+        },
+        "parameters": {"id_column": string, "fingerprint": string},
     }
     (folder / "verdict").mkdir()
     image.run(
-        "python",
-        "-m",
-        "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
-        f"--executor_class_path={EXECUTOR}",
-        f"--json_serialized_invocation_args={json.dumps(arguments)}",
+        *("python", "-m", "pipeline.entrypoint"),
+        *("--executor_class_path", EXECUTOR),
+        *("--json_serialized_invocation_args", json.dumps(invocation)),
+        *("--json_serialized_inputs_spec_args", json.dumps(inputs_spec)),
     )
     if (folder / "verdict" / "verdict.json").read_text() != "[]":
         yield "DataGate found anomalies where there are none"
@@ -170,14 +178,18 @@ def cuda_libraries_load(image: Image) -> Iterator[str]:
         yield f"there are only {len(libraries)} libraries"
 
 
-def _artifact(title: str, path: Path, **properties: str) -> dict:
+def _artifact(schema: str, path: Path, **properties: str) -> dict:
     artifact = {
         "name": path.name,
         "uri": str(path),
-        "type": {"instanceSchema": f"title: {title}\ntype: object"},
+        "type": {"instanceSchema": schema},
         "metadata": properties,
     }
     return {"artifacts": [artifact]}
+
+
+def _schema(title: str) -> str:
+    return f"title: {title}\ntype: object"
 
 
 def _distributions(image: Image) -> list[metadata.Distribution]:

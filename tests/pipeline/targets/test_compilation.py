@@ -153,7 +153,7 @@ def test_without_cache_and_retries_no_task_has_either(recipe):
 
 
 def test_parameters_of_the_run_have_types_and_defaults(kubeflow):
-    declared = kubeflow.spec["root"]["inputDefinitions"]["parameters"]
+    declared = dict(kubeflow.spec["root"]["inputDefinitions"]["parameters"])
     data = declared.pop("data")
     assert data["parameterType"] == "STRING"
     assert data["defaultValue"].startswith(f"{ROOT}/inputs/examples/")
@@ -246,8 +246,7 @@ def test_endpoint_is_deployed_to_after_both_checks(recipe, vertex):
     assert settings["ai_platform_serving_args"]["endpoint_name"] == "paraphrases"
 
 
-def test_code_of_another_cluster_changes_nothing(recipe, kubeflow):
-    """A job is the same whenever it is compiled of the same."""
+def test_job_is_the_same_whenever_it_is_compiled_of_the_same(recipe, kubeflow):
     again = targets.compile_job(load_config(recipe), "kubeflow")
     assert again.spec == kubeflow.spec
     changed = load_config(recipe, {"vertex.machine_type": "n1-standard-4"})
