@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from modules import records
 from pipeline.config import load_config
 from pipeline.errors import UsageError
 from pipeline.local import run_locally
@@ -26,8 +27,9 @@ DATA = [
     "SchemaGen",
     "DataGate",
 ]
-MODEL = ["Trainer", "Evaluator", "AtomicPusher"]
-EVERYTHING = [*DATA, "Transform", *MODEL]
+RELEASE = ["Champion", "Evaluator", "ServingCheck", "AtomicPusher"]
+MODEL = ["Trainer", *RELEASE]
+EVERYTHING = [*DATA, "Transform", "Hyperparameters", *MODEL]
 
 
 @pytest.fixture
@@ -45,9 +47,14 @@ def run(recipe, console):
             recipe, {key.replace("__", "."): value for key, value in overrides.items()}
         )
         report = run_locally(config, console)
-        return report, [c.name for c in report.components if c.state == "run"]
+        return report, {c.name for c in report.components if not c.is_cached}
 
     return run
+
+
+def values(report, kind):
+    """Returns the numbers of a verdict by metric, NaN as text, for it equals nothing."""
+    return {m.metric: str(getattr(m, kind)) for m in report.verdict.metrics}
 
 
 def classify(model, first, second):
@@ -60,40 +67,45 @@ def test_unchanged_pipeline_runs_once_and_every_edit_reruns_what_depends_on_it(
     run, recipe, tmp_path
 ):
     first, ran = run()
-    assert sorted(ran) == sorted(EVERYTHING)
+    assert ran == set(EVERYTHING)
     assert first.pushed is not None
-    assert first.metrics[0].champion is None
+    assert first.verdict.champion is None
 
     again, ran = run()
-    assert ran == []
+    assert ran == set()
     assert again.pushed == first.pushed
 
     second, ran = run(trainer__learning_rate=0.002)
-    assert ran == MODEL
+    assert ran == {"Hyperparameters", *MODEL}
     assert second.pushed != first.pushed
     assert Path(first.pushed).is_dir()  # the previous version stays servable
-    accuracy = {m.name: m for m in second.metrics}["accuracy"]
-    assert accuracy.champion == {m.name: m for m in first.metrics}["accuracy"].candidate
+    assert second.verdict.champion == first.pushed
+    assert values(second, "champion") == values(first, "value")
+
+    again, ran = run(trainer__learning_rate=0.002)
+    assert ran == set()
+    assert again.verdict == second.verdict
 
     weights = tiny.write_encoder(tmp_path / "other", seed=1) / "model.safetensors"
     shutil.copy(weights, tmp_path / "encoder")
     _, ran = run(trainer__learning_rate=0.002)
-    assert ran == MODEL
+    assert ran == set(MODEL)
 
     with open(tmp_path / "data" / "train.tsv", "a") as file:
         file.write("900\t1\tThe cat.\tA cat!\n")
     _, ran = run(trainer__learning_rate=0.002)
-    assert sorted(ran) == sorted(set(EVERYTHING) - {"ImportSchemaGen"})
+    assert ran == set(EVERYTHING) - {"ImportSchemaGen", "Hyperparameters"}
 
-    _, ran = run(trainer__learning_rate=0.002, evaluator__split="test")
-    assert ran == ["Evaluator", "AtomicPusher"]
+    bounds = {"accuracy": 0.0, "f1": 0.0}
+    _, ran = run(trainer__learning_rate=0.002, evaluator__thresholds=bounds)
+    assert ran == {"Evaluator", "AtomicPusher"}
 
 
 def test_served_model_is_always_the_one_that_the_last_run_pushed(run):
     first, _ = run()
     shutil.rmtree(first.pushed)
     again, ran = run()
-    assert ran == ["AtomicPusher"]  # nothing is trained again
+    assert ran == {"AtomicPusher"}  # nothing is trained again
     assert Path(again.pushed, "saved_model.pb").is_file()
 
     second, _ = run(trainer__seed=1)
@@ -121,6 +133,7 @@ def test_edit_in_modules_reruns_what_imports_it(recipe, tmp_path):
     }
     assert states["Transform"] == "cached"
     assert {states[name] for name in MODEL} == {"run"}
+    assert states["Hyperparameters"] == "cached"
 
 
 @dataclasses.dataclass
@@ -200,6 +213,22 @@ def test_pushed_model_answers_pairs_and_files_by_the_command_line(story):
     )
     assert written.returncode == 0, written.stderr
     assert len(output.read_text().splitlines()) == 48
+
+
+def test_model_that_serves_other_than_what_was_evaluated_is_not_pushed(
+    run, tmp_path, monkeypatch
+):
+    describe = records._describe
+    monkeypatch.setattr(
+        records,
+        "_describe",
+        lambda task, label, output: describe(task, label, 1 - output),
+    )
+    report, _ = run()
+    assert report.pushed is None
+    assert report.verdict.blessed  # the Evaluator sees nothing of it
+    assert any("differ" in reason for reason in report.serving_failures)
+    assert not (tmp_path / "output" / "serving").exists()
 
 
 BAD_ROWS = {

@@ -104,7 +104,7 @@ def run(tmp_path, console):
         assert report.pushed is not None
         (run,) = (tmp_path / "output" / "artifacts").glob("Trainer/model_run/*")
         model = tf.saved_model.load(report.pushed).signatures["serving_default"]
-        return {m.name: m.candidate for m in report.metrics}, run, model
+        return {m.metric: m.value for m in report.verdict.metrics}, run, model
 
     return run
 

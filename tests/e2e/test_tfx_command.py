@@ -1,5 +1,6 @@
-"""`tfx pipeline create` and `tfx run create` on this machine."""
+"""The `tfx` command: it runs the pipeline here, and compiles it for Vertex."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,31 +14,60 @@ from tests import tiny
 pytestmark = pytest.mark.e2e
 
 
-def test_tfx_command_creates_and_runs_the_pipeline(tmp_path):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml")
-    environment = {
-        **os.environ,
-        "HOME": str(tmp_path),  # where the command keeps its pipelines
-        "BERT_PIPELINE_CONFIG": str(recipe),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    }
+@pytest.fixture
+def tfx(tmp_path):
+    """Runs the `tfx` command on a recipe."""
 
-    environment.pop("TF_USE_LEGACY_KERAS", None)  # these tests' own, not the user's
-
-    def tfx(*arguments):
-        return subprocess.run(
-            ["tfx", *arguments, "--engine=local"],
+    def tfx(*arguments, recipe):
+        environment = {
+            **os.environ,
+            "HOME": str(tmp_path),  # where the command keeps its pipelines
+            "BERT_PIPELINE_CONFIG": str(recipe),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        environment.pop("TF_USE_LEGACY_KERAS", None)  # these tests' own, not the user's
+        finished = subprocess.run(
+            ["tfx", *arguments],
             cwd=REPOSITORY,
             env=environment,
             capture_output=True,
             text=True,
             check=False,
         )
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        return finished.stdout
 
-    created = tfx("pipeline", "create", "--pipeline_path=local_runner.py")
-    assert created.returncode == 0, created.stdout + created.stderr
-    assert 'Pipeline "tiny" created successfully' in created.stdout
-    ran = tfx("run", "create", "--pipeline_name=tiny")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return tfx
+
+
+def test_tfx_command_creates_and_runs_the_pipeline(tfx, tmp_path):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    created = tfx(
+        *("pipeline", "create", "--engine=local", "--pipeline_path=local_runner.py"),
+        recipe=recipe,
+    )
+    assert 'Pipeline "tiny" created successfully' in created
+    tfx("run", "create", "--engine=local", "--pipeline_name=tiny", recipe=recipe)
     served = tmp_path / "output" / "serving" / "tiny"
     assert [path for path in served.glob("*") if path.name.isdigit()]
+
+
+def test_tfx_command_compiles_the_pipeline_for_vertex(tfx, tmp_path):
+    cluster = {
+        "image": "registry/bert:1",
+        "pipeline_root": "gs://bucket/bert",
+        "project": "project",
+        "region": "europe-west4",
+        "retries": 4,
+    }
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", vertex=cluster)
+    created = tfx(
+        *("pipeline", "create", "--engine=vertex", "--pipeline_path=vertex_runner.py"),
+        recipe=recipe,
+    )
+    assert 'Pipeline "tiny" created successfully' in created
+    (package,) = tmp_path.glob("tfx/vertex/tiny/pipeline.json")
+    job = json.loads(package.read_text())
+    trainer = job["pipelineSpec"]["root"]["dag"]["tasks"]["Trainer"]
+    assert trainer["retryPolicy"]["maxRetryCount"] == 4
+    assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/bert"

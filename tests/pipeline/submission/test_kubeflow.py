@@ -22,29 +22,6 @@ from tests.pipeline.submission import compiled, credentials
 from tests.pipeline.submission.kubeflow_server import KubeflowPipelines, handler
 
 
-@pytest.fixture(autouse=True)
-def context_file(tmp_path, monkeypatch):
-    """Where kfp keeps a namespace, which is not the home directory of who tests."""
-    file = tmp_path / "context.json"
-    monkeypatch.setattr(kfp.Client, "_LOCAL_KFP_CONTEXT", str(file))
-    for name in (
-        *("KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT"),
-        *("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID", "KF_PIPELINES_APP_OAUTH2_CLIENT_ID"),
-        *("KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET", "KF_PIPELINES_SA_TOKEN_PATH"),
-        *("KF_PIPELINES_TOKEN", "KF_PIPELINES_COOKIES"),
-    ):
-        monkeypatch.delenv(name, raising=False)
-    return file
-
-
-@pytest.fixture
-def kubeflow(serve):
-    """The state behind a server, with its address."""
-    state = KubeflowPipelines()
-    state.host = f"http://localhost:{serve(handler(state)).server_port}"
-    return state
-
-
 @pytest.fixture
 def submit(kubeflow, spec_file):
     """A function that submits; what it reports is in its `lines`."""

@@ -1,61 +1,20 @@
 """The stock Vertex AI client submits over gRPC to a service on loopback."""
 
-import concurrent.futures
 import math
-from http.server import BaseHTTPRequestHandler
 
 import grpc
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
-from google.cloud.aiplatform_v1.services import metadata_service, pipeline_service
 from google.protobuf import json_format
 
 from pipeline.errors import UsageError
 from pipeline.submission import RunFailedError, RunTimeoutError, submit_to_vertex
 from tests.pipeline.submission import compiled, credentials
-from tests.pipeline.submission.vertex_service import VertexAI
 
 PROJECT = "a-project"
 REGION = "europe-west4"
 PARENT = f"projects/{PROJECT}/locations/{REGION}"
-
-
-class NoStorage(BaseHTTPRequestHandler):
-    """Cloud Storage for whoever may start pipelines but not look at buckets."""
-
-    def do_GET(self):
-        self.send_response(403)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def vertex(serve, monkeypatch):
-    """The state behind the services. Clients reach them over an open channel."""
-    state = VertexAI()
-    server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
-    server.add_generic_rpc_handlers(state.handlers())
-    port = server.add_insecure_port("localhost:0")
-    server.start()
-
-    def create_channel(_, host, credentials=None, **__):
-        state.hosts.append(host)
-        state.credentials.append(credentials)
-        return grpc.insecure_channel(f"localhost:{port}")
-
-    for transport in (
-        pipeline_service.transports.PipelineServiceGrpcTransport,
-        metadata_service.transports.MetadataServiceGrpcTransport,
-    ):
-        monkeypatch.setattr(transport, "create_channel", classmethod(create_channel))
-    storage = f"http://localhost:{serve(NoStorage).server_port}"
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage)
-    yield state
-    server.stop(None)
 
 
 @pytest.fixture
