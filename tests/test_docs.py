@@ -6,9 +6,11 @@ import pytest
 
 from pipeline.paths import REPOSITORY
 
-CLAIMS = re.findall(
-    r"`([\w/]+\.py)::(test_\w+)`", (REPOSITORY / "docs" / "training.md").read_text()
-)
+CLAIMS = [
+    claim
+    for document in sorted((REPOSITORY / "docs").glob("*.md"))
+    for claim in re.findall(r"`([\w/]+\.py)::(test_\w+)`", document.read_text())
+]
 
 
 @pytest.mark.parametrize(("path", "name"), CLAIMS)

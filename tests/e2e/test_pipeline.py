@@ -53,7 +53,7 @@ def run(recipe, console):
 
 
 def values(report, kind):
-    """Returns the numbers of a verdict by metric, NaN as text, for it equals nothing."""
+    """Returns a verdict's numbers by metric, as text, for NaN equals nothing."""
     return {m.metric: str(getattr(m, kind)) for m in report.verdict.metrics}
 
 
