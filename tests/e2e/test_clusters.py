@@ -1,6 +1,6 @@
 """Compiled jobs, run on this machine as their clusters run them.
 
-From pairs to a pushed SavedModel, twice: the second run has a champion.
+From the sample's pairs to a pushed SavedModel, twice: the second run has a champion.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ import yaml
 from components.evaluator import read_verdict
 from pipeline import staging, targets
 from pipeline.config import load_config
+from pipeline.paths import REPOSITORY
 from tests import tiny
 from tests.compiled import worker
 from tests.compiled.runner import JobRun, JobRunner
@@ -63,6 +64,7 @@ def story(request, server, tmp_path_factory):
         cluster |= {"project": "project", "region": "europe-west4"}
     recipe = tiny.write_config(
         directory / "recipe.yaml",
+        data={"source": str(REPOSITORY / "sample_data")},
         evaluator={
             "thresholds": {"accuracy": 0.0},
             "max_regression": {"accuracy": 1.0},
@@ -74,7 +76,7 @@ def story(request, server, tmp_path_factory):
     targets.write_job(job, package)
     staging.copy(job.staged)
     # The cluster has nothing of this machine.
-    for folder in ("data", "encoder", "output"):
+    for folder in ("encoder", "output"):
         shutil.rmtree(directory / folder)
     documents = list(yaml.safe_load_all(package.read_text()))
     with JobRunner(target, root, directory / "state", server=server) as runner:
