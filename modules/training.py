@@ -112,6 +112,8 @@ def _write_outputs(
 ) -> None:
     best = records.pick_best(results, task.metric)
     own_task = FineTuningTask(params.task, task)
+    # A GPU's TensorFloat-32 has three digits: what is recorded is what is served.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     model = restore_best(own_task, seed_directory(directory, best.seed))
     _export(fn_args, task, model)
     predictions = {

@@ -1,10 +1,12 @@
 """Settings: what is read, and what is refused with the key's name."""
 
 import re
+import typing
 
 import pytest
 
-from pipeline.config import Config, load_config, parse_override
+from components.serving_check import text_ops
+from pipeline.config import Config, ServingConfig, load_config, parse_override
 from pipeline.errors import UsageError
 from pipeline.paths import REPOSITORY
 
@@ -126,3 +128,19 @@ def test_what_is_stored_with_a_run_reads_back_equal(recipe, tmp_path):
     stored.write_text(config.to_yaml())
     assert load_config(stored) == config
     assert isinstance(config, Config)
+
+
+@pytest.mark.parametrize(("given", "read"), [(2.2, "2.20"), (2.16, "2.16")])
+def test_version_of_a_server_is_no_number(recipe, given, read):
+    """YAML reads 2.20 as one."""
+    config = load_config(recipe, {"serving.tf_serving_version": given})
+    assert config.serving.tf_serving_version == read
+
+
+def test_server_that_the_serving_check_does_not_know_is_refused(recipe):
+    with pytest.raises(UsageError, match=r"tf_serving_version: .*'2\.16'.*'2\.20'"):
+        load_config(recipe, {"serving.tf_serving_version": "2.15"})
+    for version in typing.get_args(
+        ServingConfig.model_fields["tf_serving_version"].annotation
+    ):
+        assert text_ops.text_version(version)

@@ -52,3 +52,11 @@ def test_files_change_with_name_and_content_and_not_with_place_or_time(tmp_path)
     assert fingerprint.of_files([tmp_path / "two" / "file"]) != first
     (tmp_path / "one" / "file").rename(tmp_path / "one" / "renamed")
     assert fingerprint.of_files([tmp_path / "one" / "renamed"]) != first
+
+
+def test_package_changes_with_its_data_too(package):
+    (package / "table.json").write_text("{}")
+    before = fingerprint.of_package("modules")
+    assert fingerprint.of_package("modules") == before
+    (package / "table.json").write_text("[]")
+    assert fingerprint.of_package("modules") != before
