@@ -72,11 +72,7 @@ def text_to_inputs(
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
-    return pack_segments(
-        tokenize(segments, vocab_file),
-        max_seq_length=max_seq_length,
-        special_token_ids=special_token_ids(vocab_file),
-    )
+    return _text_packer(vocab_file, max_seq_length)(segments)
 
 
 def unpad(
@@ -282,6 +278,20 @@ def _truncate(ids: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
     positions = tf.ragged.range(ids.row_lengths())
     kept = positions.values < tf.repeat(keep, ids.row_lengths())
     return tf.ragged.boolean_mask(ids, ids.with_values(kept))
+
+
+@functools.lru_cache(maxsize=4)
+def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
+    # A function of its own, so that it is traced once: Transform traces
+    # preprocessing_fn some ten times, and the tokenizer's tables take a second each.
+    def pack(segments: list[tf.Tensor]) -> dict[str, tf.RaggedTensor]:
+        return pack_segments(
+            tokenize(segments, vocab_file),
+            max_seq_length=max_seq_length,
+            special_token_ids=special_token_ids(vocab_file),
+        )
+
+    return tf.function(pack, reduce_retracing=True, autograph=False)
 
 
 @functools.lru_cache(maxsize=4)

@@ -57,6 +57,7 @@ def _transform(
         examples=data["example_gen"].outputs["examples"],
         schema=data["schema"].outputs["schema"],
         preprocessing_fn=PREPROCESSING_FN,
+        disable_statistics=True,  # StatisticsGen has those of the data
         custom_config={
             "task": config.task.model_dump(),
             "max_seq_length": config.preprocessing.max_seq_length,

@@ -16,6 +16,9 @@ from tfx import v1 as tfx
 
 from components.serving_check.check import SignatureRequest
 
+# Of a row that has none.
+NO_ID = -1
+
 # What a model gets that was trained on token ids, where no text is at hand: a common
 # sentence, nothing, other scripts, and more than fits.
 FIXED_TEXTS = (
@@ -126,12 +129,14 @@ def build_signatures(
 
     Args:
       pattern: Files of a split, TFRecords of `tf.Example`s, gzipped.
-      expected: What was predicted, by row id.
+      expected: What was predicted, by row id; empty where rows have no ids of their
+        own, whose answers must then be finite and are compared with nothing.
       interface: How the model is asked.
       count: How many rows to take: the first that something was predicted of.
 
     Returns:
-      The rows' ids, and the requests to the text and to the Examples signature.
+      The ids of the rows that are compared, and the requests to the text and to the
+      Examples signature.
 
     Raises:
       ValueError: No row was predicted, or one has no text.
@@ -143,8 +148,8 @@ def build_signatures(
             f"none of the rows in {pattern} has an {id_column!r} that "
             f"{interface.predictions.file} has: are both of the same split?"
         )
-    ids = [row for row, _ in rows]
-    values = [expected[row] for row in ids]
+    ids = [row for row, _ in rows if row in expected]
+    values = [expected[row] for row in ids] or None
     # A score is a number a row; of classes there are two or more.
     classes = len(interface.predictions.columns)
     shape: dict[str, Any] = {
@@ -191,8 +196,9 @@ def _find(
     for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator():
         example = tf.train.Example.FromString(record)
         ids = example.features.feature[id_column].int64_list.value
-        if ids and ids[0] in expected:
-            yield ids[0], example
+        row = ids[0] if ids else NO_ID
+        if row in expected or not expected:
+            yield row, example
 
 
 def _read_text(example: tf.train.Example, column: str, row: int) -> str:

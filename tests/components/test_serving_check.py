@@ -14,6 +14,7 @@ from components.serving_check import (
     ServingRequest,
     check_model,
     probe,
+    rows,
     text_ops,
 )
 from tests import exported as exported_lib
@@ -257,6 +258,16 @@ def test_predictions_of_another_split_are_an_error(check, tmp_path):
     strangers = [records.example(idx=[index + 100]) for index in range(3)]
     with pytest.raises(ValueError, match=r"'idx' that predictions/eval\.tsv has"):
         check(tmp_path, examples=strangers)
+
+
+def test_rows_without_ids_of_their_own_are_sent_and_compared_with_nothing(tmp_path):
+    nameless = [records.example(sentence1=[b"a"], sentence2=[b"b"]) for _ in range(3)]
+    pattern = records.write(tmp_path / "data.gz", nameless)
+    interface = rows.Interface.from_json(json.dumps(serving.REQUEST))
+    ids, requests = rows.build_signatures(pattern, {}, interface, 2)
+    assert ids == []
+    assert [request.expected for request in requests] == [None, None]
+    assert [len(*request.inputs.values()) for request in requests[1:]] == [2]
 
 
 def test_column_that_nobody_predicted_is_an_error(check, tmp_path):

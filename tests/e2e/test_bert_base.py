@@ -60,6 +60,7 @@ def test_bert_base_recipe_restores_trains_two_steps_and_is_pushed(tmp_path, cons
             "trainer.epochs": 1,
             "trainer.steps_per_epoch": 2,
             "evaluator.thresholds": {"f1": 0.0},
+            "serving.rows": 4,
         },
     )
     report = run_locally(config, console)

@@ -101,7 +101,7 @@ def test_unchanged_pipeline_runs_once_and_every_edit_reruns_what_depends_on_it(
     assert ran == {"Evaluator", "AtomicPusher"}
 
 
-def test_served_model_is_always_the_one_that_the_last_run_pushed(run):
+def test_served_model_is_always_the_last_one_that_passed(run, monkeypatch):
     first, _ = run()
     shutil.rmtree(first.pushed)
     again, ran = run()
@@ -116,24 +116,17 @@ def test_served_model_is_always_the_one_that_the_last_run_pushed(run):
     found = classify(back.pushed, ["The cat."], ["A dog."])["logits"]
     assert tf.reduce_all(expected == found)
 
-
-def test_edit_in_modules_reruns_what_imports_it(recipe, tmp_path):
-    copy = tmp_path / "repository"
-    for package in ("pipeline", "components", "modules", "configs"):
-        shutil.copytree(REPOSITORY / package, copy / package)
-    assert command_line("run", "--config", recipe, cwd=copy).returncode == 0
-    with open(copy / "modules" / "export.py", "a") as file:
-        file.write("# an edit\n")
-    finished = command_line("run", "--config", recipe, cwd=copy)
-    assert finished.returncode == 0, finished.stdout
-    states = {
-        line.split("│")[1].strip(): line.split("│")[3].strip()
-        for line in finished.stdout.splitlines()
-        if line.endswith("│") and ("cached" in line or " run " in line)
-    }
-    assert states["Transform"] == "cached"
-    assert {states[name] for name in MODEL} == {"run"}
-    assert states["Hyperparameters"] == "cached"
+    # Serves other than what was evaluated, which the Evaluator cannot see.
+    describe = records._describe
+    monkeypatch.setattr(
+        records,
+        "_describe",
+        lambda task, label, output: describe(task, label, 1 - output),
+    )
+    skewed, _ = run(trainer__seed=2)
+    assert skewed.verdict.blessed
+    assert any("differs" in reason for reason in skewed.serving_failures)
+    assert skewed.pushed is None
 
 
 @dataclasses.dataclass
@@ -150,6 +143,11 @@ class Story:
         return self.directory / "recipe.yaml"
 
     @property
+    def repository(self):
+        """A copy of the code."""
+        return self.directory / "repository"
+
+    @property
     def pushed(self):
         return Path(self.good.stdout.splitlines()[-1].removeprefix("pushed "))
 
@@ -158,14 +156,17 @@ class Story:
 def story(tmp_path_factory):
     directory = tmp_path_factory.mktemp("story")
     recipe = tiny.write_config(directory / "recipe.yaml")
+    copy = directory / "repository"
+    for package in ("pipeline", "components", "modules", "configs"):
+        shutil.copytree(REPOSITORY / package, copy / package)
     table = directory / "data" / "eval.tsv"
     good = table.read_text()
     table.write_text(good + "904\t-3\tThe cat.\tA cat.\n")
-    bad = command_line("run", "--config", recipe)
+    bad = command_line("run", "--config", recipe, cwd=copy)
     table.write_text(good)
-    pushed = command_line("run", "--config", recipe)
+    pushed = command_line("run", "--config", recipe, cwd=copy)
     bound = "evaluator.thresholds={accuracy: 0.999}"
-    refused = command_line("run", "--config", recipe, "--set", bound)
+    refused = command_line("run", "--config", recipe, "--set", bound, cwd=copy)
     return Story(directory, bad, pushed, refused)
 
 
@@ -215,20 +216,20 @@ def test_pushed_model_answers_pairs_and_files_by_the_command_line(story):
     assert len(output.read_text().splitlines()) == 48
 
 
-def test_model_that_serves_other_than_what_was_evaluated_is_not_pushed(
-    run, tmp_path, monkeypatch
-):
-    describe = records._describe
-    monkeypatch.setattr(
-        records,
-        "_describe",
-        lambda task, label, output: describe(task, label, 1 - output),
-    )
-    report, _ = run()
-    assert report.pushed is None
-    assert report.verdict.blessed  # the Evaluator sees nothing of it
-    assert any("differ" in reason for reason in report.serving_failures)
-    assert not (tmp_path / "output" / "serving").exists()
+def test_edit_in_modules_reruns_what_imports_it(story):
+    """The last of the story, for it pushes another model."""
+    with open(story.repository / "modules" / "export.py", "a") as file:
+        file.write("# an edit\n")
+    finished = command_line("run", "--config", story.recipe, cwd=story.repository)
+    assert finished.returncode == 0, finished.stdout
+    states = {
+        line.split("│")[1].strip(): line.split("│")[3].strip()
+        for line in finished.stdout.splitlines()
+        if line.endswith("│") and ("cached" in line or " run " in line)
+    }
+    assert states["Transform"] == "cached"
+    assert {states[name] for name in MODEL} == {"run"}
+    assert states["Hyperparameters"] == "cached"
 
 
 BAD_ROWS = {

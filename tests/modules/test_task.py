@@ -109,14 +109,13 @@ def test_frozen_layers_stay_as_pre_trained(build, frozen):
     trainer = build(frozen_layers=frozen, learning_rate=1e-2, warmup_fraction=0.0)
     before = {v.name: v.numpy() for v in trainer.model.variables}
     trainer.train(tf.constant(2))
-    same = {
-        variable.name
-        for variable in trainer.model.variables
-        if np.array_equal(variable.numpy(), before[variable.name])
-    }
+    # The bias of the keys moves by rounding errors alone: a softmax does not see it.
+    names = [name for name in before if not name.endswith("key/bias:0")]
+    after = {variable.name: variable.numpy() for variable in trainer.model.variables}
+    same = {name for name in names if np.array_equal(after[name], before[name])}
     expected = {
         name
-        for name in before
+        for name in names
         if "embedding" in name
         or any(f"layer_{index}/" in name for index in range(frozen))
     }
