@@ -8,9 +8,7 @@ the same, copies the inputs to the cluster and starts the run.
 import os
 from pathlib import Path
 
-import modules  # noqa: F401 (sets the environment before TFX imports TensorFlow)
-
-# isort: split
+from modules import environment
 from pipeline import targets
 from pipeline.config import load_config
 from pipeline.paths import DEFAULT_CONFIG
@@ -20,6 +18,7 @@ PACKAGE = Path("pipeline.yaml")
 
 def run() -> None:
     """Writes the pipeline spec; the `tfx` command has no engine for it any more."""
+    environment.silence_start_up()
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     targets.write_job(targets.compile_job(config, "kubeflow", print), PACKAGE)
     print(f"written to {PACKAGE}")
