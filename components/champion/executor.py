@@ -11,11 +11,11 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components import versions
+from components.version_driver import VERSION_KEY
 
 CANDIDATE_KEY = "candidate"
 DIRECTORY_KEY = "directory"
 MODEL_KEY = "model"
-VERSION_KEY = "version"
 # Where the champion is served from; TFX's Pusher calls it so on a pushed model.
 DESTINATION_PROPERTY = "pushed_destination"
 

@@ -13,10 +13,7 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
 from components import versions
-
-# The version to push as, chosen by the driver; its place in the cache key makes
-# Pusher run again where the directory no longer holds what was pushed.
-VERSION_KEY = "version"
+from components.version_driver import VERSION_KEY
 
 
 class Executor(executor.Executor):
