@@ -24,7 +24,7 @@ def run() -> None:
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)
-    dag = create_pipeline(config, inputs, local_platform(paths))
+    dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
     tfx.orchestration.LocalDagRunner().run(dag)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, PositiveInt, field_validator
 
+from pipeline.beam import BeamConfig
 from pipeline.settings import Settings
 
 
@@ -21,6 +22,7 @@ class ClusterConfig(Settings):
         Kubeflow, version 2.5 and later do so.
       accelerator: The Trainer's accelerator; None is none.
       accelerator_count: How many.
+      beam: Where Beam runs; by default in each component's own process.
     """
 
     image: str = Field(min_length=1)
@@ -30,6 +32,7 @@ class ClusterConfig(Settings):
     retries: int = Field(default=2, ge=0)
     accelerator: str | None = None
     accelerator_count: PositiveInt = 1
+    beam: BeamConfig = BeamConfig()
 
     @field_validator("pipeline_root", "pushed")
     @classmethod
@@ -47,27 +50,11 @@ class KubeflowConfig(ClusterConfig):
       memory_gb: Its memory in gigabytes (10^9 bytes); None likewise.
       node_selector: Labels of the nodes that the Trainer may run on, as
         `cloud.google.com/gke-accelerator: nvidia-l4`.
-      beam_args: Beam's arguments; empty runs Beam in each component's own process.
     """
 
     cpu: float | None = Field(default=None, gt=0)
     memory_gb: float | None = Field(default=None, gt=0)
     node_selector: dict[str, str] = Field(default_factory=dict)
-    beam_args: list[str] = Field(default_factory=list)
-
-
-class DataflowConfig(Settings):
-    """Dataflow, which runs what Beam does for the components.
-
-    Attributes:
-      machine_type: Of its workers; None leaves it to Dataflow.
-      max_workers: Most of them.
-      subnetwork: Of the workers, as Dataflow wants it; None is the default one.
-    """
-
-    machine_type: str | None = None
-    max_workers: PositiveInt = 8
-    subnetwork: str | None = None
 
 
 class EndpointConfig(Settings):
@@ -97,7 +84,6 @@ class VertexConfig(ClusterConfig):
       tpu_topology: Of a TPU machine type, as `2x2`.
       service_account: What the jobs run as; None is the project's default one.
       network: Full name of a network to peer with; None is none.
-      dataflow: Runs Beam's part of the components; None runs it in their processes.
       endpoint: Where the pushed model is deployed; None leaves it in the bucket.
     """
 
@@ -107,5 +93,4 @@ class VertexConfig(ClusterConfig):
     tpu_topology: str | None = None
     service_account: str | None = None
     network: str | None = None
-    dataflow: DataflowConfig | None = None
     endpoint: EndpointConfig | None = None

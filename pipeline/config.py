@@ -14,12 +14,19 @@ from pydantic import (
     model_validator,
 )
 
+from pipeline.beam import BeamConfig
 from pipeline.clusters import KubeflowConfig, VertexConfig
 from pipeline.errors import UsageError
 from pipeline.settings import Settings
 from pipeline.task import TaskConfig
 
-_LOCATION_KEYS = ("data.source", "data.schema_file", "encoder.source", "output")
+_LOCATION_KEYS = (
+    "data.source",
+    "data.schema_file",
+    "encoder.source",
+    "beam.job_server_jar",
+    "output",
+)
 _REMOTE_PREFIXES = ("package:", "tfds:")
 
 
@@ -181,6 +188,7 @@ class Config(Settings):
     Attributes:
       name: The pipeline's name, a part of its output paths.
       serving: What the exported model must do before it is pushed.
+      beam: Where Beam runs on this machine or from it; clusters have their own.
       kubeflow: Where `--target kubeflow` runs.
       vertex: Where `--target vertex` runs.
       output: Directory of everything the run writes; None is `output/NAME`.
@@ -194,6 +202,7 @@ class Config(Settings):
     trainer: TrainerConfig = TrainerConfig()
     evaluator: EvaluatorConfig = EvaluatorConfig()
     serving: ServingConfig = ServingConfig()
+    beam: BeamConfig = BeamConfig()
     kubeflow: KubeflowConfig | None = None
     vertex: VertexConfig | None = None
     output: str | None = None

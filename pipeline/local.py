@@ -68,8 +68,9 @@ def _run(config: Config, paths: OutputPaths, console: Console) -> RunReport:
     from pipeline.report import read_report
     from pipeline.resolve import resolve_inputs
 
+    platform = local_platform(paths, config.beam)
     inputs = resolve_inputs(config, paths, console.print)
-    dag = create_pipeline(config, inputs, local_platform(paths))
+    dag = create_pipeline(config, inputs, platform)
     try:
         tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:

@@ -6,16 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pipeline.beam import IN_PROCESS, BeamConfig, beam_arguments
 from pipeline.paths import OutputPaths
 
 if TYPE_CHECKING:
     from tfx.dsl.components.base.base_component import BaseComponent
-
-# In the component's own process. Beam's default runner looks for a server program
-# first, which it would download.
-IN_PROCESS_BEAM_ARGS = (
-    "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
-)
 
 
 def _literal(name: str, default: Any) -> Any:
@@ -47,21 +42,26 @@ class Platform:
     pushed: str
     enable_cache: bool = True
     parameter: Callable[[str, Any], Any] = _literal
-    beam_args: tuple[str, ...] = IN_PROCESS_BEAM_ARGS
+    beam_args: tuple[str, ...] = IN_PROCESS
     metadata: Any = None
     trainer: Callable[..., BaseComponent] | None = None
     trainer_config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     deploy: Callable[..., BaseComponent] | None = None
 
 
-def local_platform(paths: OutputPaths) -> Platform:
-    """Returns this machine, below an output directory."""
+def local_platform(paths: OutputPaths, beam: BeamConfig) -> Platform:
+    """Returns this machine, below an output directory.
+
+    Raises:
+      UsageError: What Beam's runner needs is not here.
+    """
     from tfx import v1 as tfx
 
     return Platform(
         pipeline_root=str(paths.artifacts),
         training=str(paths.training),
         pushed=str(paths.pushed),
+        beam_args=beam_arguments(beam),
         metadata=tfx.orchestration.metadata.sqlite_metadata_connection_config(
             str(paths.metadata)
         ),

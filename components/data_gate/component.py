@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 import tensorflow as tf
 import tensorflow_data_validation as tfdv
+from apache_beam.options.pipeline_options import PipelineOptions
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
@@ -63,7 +64,9 @@ def DataGate(
         for split in splits
     }
     problems, notes = [], []
-    find_rows = functools.cache(functools.partial(_anomalous, contract))
+    find_rows = functools.cache(
+        functools.partial(_anomalous, contract, beam_pipeline.options)
+    )
     for split in splits:
         for column, info in _read_anomalies(anomalies, split):
             text = f"{split}: {column}: {info.short_description}: {info.description}"
@@ -105,13 +108,14 @@ def _read_anomalies(
 
 
 def _anomalous(
-    schema: schema_pb2.Schema, pattern: str
+    schema: schema_pb2.Schema, options: PipelineOptions, pattern: str
 ) -> dict[str, list[tf.train.Example]]:
     """Finds a few rows of each anomaly that a row alone can show, by its reason."""
     _, found = tfdv.utils.validation_lib.validate_examples_in_tfrecord(
         pattern,
         tfdv.StatsOptions(schema=schema),
         num_sampled_examples=EXAMPLES_SHOWN,
+        pipeline_options=options,
     )
     return found
 

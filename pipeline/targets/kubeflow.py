@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pipeline.beam import beam_arguments
 from pipeline.clusters import KubeflowConfig
 from pipeline.config import Config
 from pipeline.paths import ClusterPaths
-from pipeline.platforms import IN_PROCESS_BEAM_ARGS, Platform
+from pipeline.platforms import Platform
 
 if TYPE_CHECKING:
     from tfx import v1 as tfx
@@ -50,7 +51,7 @@ def build_pipeline(config: Config, inputs: ResolvedInputs) -> tfx.dsl.Pipeline:
             pushed=cluster.pushed or paths.pushed,
             enable_cache=cluster.cache,
             parameter=parameter,
-            beam_args=tuple(cluster.beam_args) or IN_PROCESS_BEAM_ARGS,
+            beam_args=beam_arguments(cluster.beam, is_here=False),
         ),
     )
     for component in dag.components:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from pipeline.beam import beam_arguments
 from pipeline.clusters import EndpointConfig, VertexConfig
 from pipeline.config import Config
 from pipeline.paths import ClusterPaths
-from pipeline.platforms import IN_PROCESS_BEAM_ARGS, Platform
+from pipeline.platforms import Platform
 
 if TYPE_CHECKING:
     from tfx import v1 as tfx
@@ -66,23 +67,19 @@ def build_platforms(config: Config) -> None:
 
 
 def _beam_args(cluster: VertexConfig, paths: ClusterPaths) -> tuple[str, ...]:
-    dataflow = cluster.dataflow
-    if dataflow is None:
-        return IN_PROCESS_BEAM_ARGS
-    settings = {
-        "runner": "DataflowRunner",
+    """Returns Beam's arguments, Dataflow's completed by what Vertex is told."""
+    known = {
         "project": cluster.project,
         "region": cluster.region,
         "temp_location": paths.temporary,
-        # The image has Beam and this project: nothing is installed at the start.
-        "sdk_container_image": cluster.image,
-        "sdk_location": "container",
-        "max_num_workers": dataflow.max_workers,
-        "worker_machine_type": dataflow.machine_type,
-        "subnetwork": dataflow.subnetwork,
-        "service_account_email": cluster.service_account,
+        "image": cluster.image,
+        "service_account": cluster.service_account,
     }
-    return tuple(f"--{key}={value}" for key, value in settings.items() if value)
+    given = cluster.beam.dataflow.model_dump(exclude_none=True)
+    dataflow = cluster.beam.dataflow.model_copy(update={**known, **given})
+    return beam_arguments(
+        cluster.beam.model_copy(update={"dataflow": dataflow}), is_here=False
+    )
 
 
 def _trainer_config(cluster: VertexConfig) -> dict[str, Any]:

@@ -29,7 +29,10 @@ VERTEX = {
     "machine_type": "g2-standard-12",
     "accelerator": "NVIDIA_L4",
     "service_account": "bert@project.iam.gserviceaccount.com",
-    "dataflow": {"max_workers": 5, "machine_type": "n1-standard-4"},
+    "beam": {
+        "runner": "dataflow",
+        "dataflow": {"max_workers": 5, "machine_type": "n1-standard-4"},
+    },
 }
 ROOT = "gs://bucket/bert"
 GATE = {"thresholds": {"accuracy": 0.5}, "max_regression": {"accuracy": 0.1}}
@@ -282,7 +285,7 @@ def test_name_that_no_cluster_takes_is_refused(recipe):
     [
         ({"kubeflow.pipeline_root": "bucket/bert"}, "kubeflow.pipeline_root"),
         ({"kubeflow.nodes": 3}, "node_selector"),
-        ({"vertex.dataflow": {"workers": 3}}, "max_workers"),
+        ({"vertex.beam.dataflow": {"workers": 3}}, "max_workers"),
         ({"kubeflow.accelerator_count": 0}, "accelerator_count"),
     ],
 )

@@ -1,0 +1,58 @@
+"""Beam's job servers for Flink and Spark: Java programs that Maven brings."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+from pipeline.beam.config import BeamConfig
+from pipeline.errors import UsageError
+
+_GROUP = "org.apache.beam"
+# Where Maven keeps what it downloaded, and where Beam does.
+_MAVEN_REPOSITORY = Path(".m2/repository")
+_BEAM_CACHE = Path(".apache_beam/cache/jars")
+
+
+def find_jar(config: BeamConfig) -> str:
+    """Returns the job server of a runner, before Beam would try to download one.
+
+    Args:
+      config: Settings whose runner is `flink` or `spark`.
+
+    Raises:
+      UsageError: There is none on this machine, or no Java to run it.
+    """
+    if shutil.which("java") is None:
+        raise UsageError(
+            f"beam.runner is {config.runner}, but there is no `java` on the PATH: its "
+            "job server needs Java 11 or 17; install one, or take the runner portable "
+            "with the address of a job server"
+        )
+    if config.job_server_jar:
+        if not Path(config.job_server_jar).is_file():
+            raise UsageError(
+                f"beam.job_server_jar {config.job_server_jar} is not a file; leave it "
+                "out to have it found where Maven keeps it"
+            )
+        return config.job_server_jar
+    artifact = artifact_name(config)
+    version = metadata.version("apache-beam")
+    name = f"{artifact}-{version}.jar"
+    folder = _MAVEN_REPOSITORY / _GROUP.replace(".", "/") / artifact / version
+    for path in (Path.home() / folder / name, Path.home() / _BEAM_CACHE / name):
+        if path.is_file():
+            return str(path)
+    raise UsageError(
+        f"beam.runner is {config.runner}, but its job server is not on this machine: "
+        f"get it with `mvn dependency:get -Dtransitive=false -Dartifact={_GROUP}:"
+        f"{artifact}:{version}`, or name the file with beam.job_server_jar"
+    )
+
+
+def artifact_name(config: BeamConfig) -> str:
+    """Returns what Maven calls the job server of a runner."""
+    if config.runner == "spark":
+        return "beam-runners-spark-3-job-server"
+    return f"beam-runners-flink-{config.flink_version}-job-server"

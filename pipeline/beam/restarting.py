@@ -1,0 +1,89 @@
+"""Beam on processes of this machine, where a job outlives a lost one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from apache_beam import Pipeline
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
+from apache_beam.runners.runner import PipelineResult
+
+_LOGGER = logging.getLogger(__name__)
+_WATCH_SECONDS = 1.0
+# Beam makes the workers of a job out of the runner's sight.
+_worker_lost = threading.Event()
+
+
+class WorkerLostError(RuntimeError):
+    """A worker process ended before its work was done."""
+
+
+class RestartOptions(PipelineOptions):
+    """How often a job is run again, in the words of Beam's Flink runner."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser) -> None:  # type: ignore[no-untyped-def]
+        parser.add_argument("--number_of_execution_retries", type=int, default=0)
+
+
+class RestartingRunner(fn_runner.FnApiRunner):
+    """Runs a job again whose worker process was lost, killed for its memory maybe.
+
+    FnApiRunner fails at once where a busy worker is lost, and waits forever for one
+    that was idle or starting. As on Flink, the whole batch job is run again: what it
+    writes appears when it is whole.
+    """
+
+    def run_pipeline(
+        self, pipeline: Pipeline, options: PipelineOptions
+    ) -> PipelineResult:
+        """Runs the job to its end.
+
+        Raises:
+          WorkerLostError: Workers were lost more often than it may be run again.
+        """
+        restarts = options.view_as(RestartOptions).number_of_execution_retries
+        for left in range(restarts, -1, -1):
+            _worker_lost.clear()
+            try:
+                return super().run_pipeline(pipeline, options)
+            except RuntimeError as error:
+                # A closed channel may be noticed before the end of the process.
+                if not _worker_lost.wait(_WATCH_SECONDS):
+                    raise
+                if not left:
+                    raise WorkerLostError(
+                        f"a Beam worker process was lost, {restarts + 1} times in a "
+                        "row; was it killed for its memory? beam.workers sets how "
+                        "many there are, beam.restarts how often the job is run again"
+                    ) from error
+            _LOGGER.warning("a Beam worker was lost: the job is run again")
+        raise AssertionError("unreachable")
+
+
+@worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
+    """A worker process whose end is told to all who wait for it."""
+
+    def start_worker(self) -> None:
+        self._is_closed = threading.Event()
+        super().start_worker()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def close(self) -> None:
+        self._is_closed.set()
+        super().close()
+
+    def _watch(self) -> None:
+        self.worker_thread.join()
+        if self._is_closed.is_set():
+            return
+        _worker_lost.set()
+        lost = WorkerLostError(f"{self.worker_id} ended before its work was done")
+        self.data_conn.close()
+        # Not once: an instruction may be sent to it yet.
+        while not self._is_closed.wait(_WATCH_SECONDS):
+            self.control_conn.abort(lost)
