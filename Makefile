@@ -89,6 +89,15 @@ push-image: .image-settings  ## push it: IMAGE=registry/name:tag
 check-image: $(INSTALLED)  ## check the image without a container engine; ARGS="--accelerator gpu"
 	@$(PY) -m tools.check_image $(ARGS)
 
+# A part of Beam for tests alone: a job service that needs no cluster. It wants Go.
+PRISM := .venv/bin/prism
+.PHONY: prism
+prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on; wants Go
+	@command -v go >/dev/null || { echo "prism: there is no \`go\` on the PATH: install" \
+	  "Go 1.26 or later; without it, the tests that need Prism skip" >&2; exit 2; }
+	@go build -C tools/prism -mod=readonly -o "$(CURDIR)/$(PRISM)" \
+	  github.com/apache/beam/sdks/v2/go/cmd/prism
+
 clean:  ## remove .venv, caches and builds; keeps output/
 	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

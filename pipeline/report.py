@@ -58,10 +58,13 @@ class MetadataReader:
         connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READONLY
         self._store = MetadataStore(connection)
 
+    def latest_run_id(self) -> str:
+        """Returns what TFX calls the latest run."""
+        return self._latest_context().name
+
     def latest_run(self) -> list[tuple[ComponentRun, mlmd.Execution]]:
         """Returns the component executions of the latest run, in order."""
-        runs = self._store.get_contexts_by_type("pipeline_run")
-        latest = max(runs, key=lambda context: context.id)
+        latest = self._latest_context()
         executions = self._store.get_executions_by_context(latest.id)
         return [
             (self._component_run(execution), execution)
@@ -78,6 +81,10 @@ class MetadataReader:
         artifacts = self._store.get_artifacts_by_id([e.artifact_id for e in events])
         by_id = {artifact.id: artifact for artifact in artifacts}
         return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
+
+    def _latest_context(self) -> mlmd.Context:
+        runs = self._store.get_contexts_by_type("pipeline_run")
+        return max(runs, key=lambda context: context.id)
 
     def _node_name(self, execution: mlmd.Execution) -> str:
         (node,) = (

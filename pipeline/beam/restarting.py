@@ -75,6 +75,8 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
 
     def close(self) -> None:
         self._is_closed.set()
+        # One that has yet to connect is told so too, for its end is waited for.
+        self.control_conn.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)
         super().close()
 
     def _watch(self) -> None:

@@ -1,0 +1,160 @@
+"""What Beam is told, and what it must not be told."""
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from apache_beam.options import pipeline_options
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipeline.beam import BeamConfig, beam_arguments
+from pipeline.config import load_config
+from pipeline.errors import UsageError
+from tests import tiny
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    return tmp_path
+
+
+def write_jar(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"PK")
+    return str(path)
+
+
+def standard(arguments):
+    return PipelineOptions(list(arguments)).view_as(pipeline_options.StandardOptions)
+
+
+def test_default_is_the_components_own_process():
+    (argument,) = beam_arguments(BeamConfig())
+    assert argument.startswith("--runner=")
+    assert argument.endswith(".FnApiRunner")
+
+
+def test_multi_processing_takes_a_process_a_core_unless_told():
+    direct = pipeline_options.DirectOptions
+    arguments = beam_arguments(BeamConfig(runner="multi_processing"))
+    options = PipelineOptions(list(arguments)).view_as(direct)
+    assert options.direct_running_mode == "multi_processing"
+    assert options.direct_num_workers == 0
+    arguments = beam_arguments(BeamConfig(runner="multi_processing", workers=3))
+    assert PipelineOptions(list(arguments)).view_as(direct).direct_num_workers == 3
+
+
+def test_flink_on_this_machine_with_two_slots_and_the_jar_that_maven_has(home):
+    version = metadata.version("apache-beam")
+    name = "beam-runners-flink-1.20-job-server"
+    folder = home / ".m2/repository/org/apache/beam" / name / version
+    jar = write_jar(folder / f"{name}-{version}.jar")
+    arguments = beam_arguments(BeamConfig(runner="flink", workers=2))
+    options = PipelineOptions(list(arguments))
+    flink = options.view_as(pipeline_options.FlinkRunnerOptions)
+    assert standard(arguments).runner == "FlinkRunner"
+    assert (flink.flink_master, flink.parallelism) == ("[local]", 2)
+    assert flink.flink_job_server_jar == jar
+    portable = options.view_as(pipeline_options.PortableOptions)
+    assert portable.environment_type == "LOOPBACK"
+    assert "--number_of_execution_retries=2" in arguments
+
+
+def test_flink_cluster_with_workers_in_a_container(tmp_path):
+    config = BeamConfig(
+        runner="flink",
+        master="flink:8081",
+        job_server_jar=write_jar(tmp_path / "server.jar"),
+        environment="docker",
+        environment_config="registry/bert:1",
+        options=["--max_bundle_size=500"],
+    )
+    arguments = beam_arguments(config)
+    assert "--flink_master=flink:8081" in arguments
+    assert "--max_bundle_size=500" in arguments
+    options = PipelineOptions(list(arguments))
+    portable = options.view_as(pipeline_options.PortableOptions)
+    assert portable.environment_type == "DOCKER"
+    assert portable.environment_config == "registry/bert:1"
+
+
+def test_spark_takes_the_jar_that_beam_downloaded(home):
+    version = metadata.version("apache-beam")
+    name = f"beam-runners-spark-3-job-server-{version}.jar"
+    jar = write_jar(home / ".apache_beam/cache/jars" / name)
+    arguments = beam_arguments(BeamConfig(runner="spark", workers=2))
+    options = PipelineOptions(list(arguments))
+    spark = options.view_as(pipeline_options.SparkRunnerOptions)
+    assert spark.spark_master_url == "local[2]"
+    assert spark.spark_job_server_jar == jar
+
+
+@pytest.mark.parametrize("runner", ["flink", "spark"])
+def test_missing_job_server_is_one_line_that_tells_how_to_get_it(home, runner):
+    version = metadata.version("apache-beam")
+    with pytest.raises(UsageError) as refused:
+        beam_arguments(BeamConfig(runner=runner))
+    message = str(refused.value)
+    assert "\n" not in message
+    assert f"beam.runner is {runner}" in message
+    assert "mvn dependency:get -Dtransitive=false -Dartifact=" in message
+    assert f"job-server:{version}`" in message
+
+
+def test_missing_java_is_told_before_the_job_server(home, monkeypatch):
+    monkeypatch.setenv("PATH", str(home))
+    with pytest.raises(UsageError, match="no `java` on the PATH"):
+        beam_arguments(BeamConfig(runner="flink"))
+
+
+def test_job_server_that_is_named_must_be_there(home):
+    config = BeamConfig(runner="flink", job_server_jar=str(home / "none.jar"))
+    with pytest.raises(UsageError, match=r"job_server_jar .*none\.jar is not a file"):
+        beam_arguments(config)
+
+
+def test_container_is_not_searched_for_a_job_server_of_this_machine():
+    with pytest.raises(UsageError, match=r"job_server_jar: required .* in a container"):
+        beam_arguments(BeamConfig(runner="flink"), is_here=False)
+    config = BeamConfig(runner="flink", job_server_jar="/opt/beam/server.jar")
+    arguments = beam_arguments(config, is_here=False)
+    assert "--flink_job_server_jar=/opt/beam/server.jar" in arguments
+
+
+def test_portable_workers_are_processes_of_the_command_that_is_set():
+    config = BeamConfig(
+        runner="portable",
+        job_endpoint="localhost:8099",
+        environment="process",
+        environment_config="/opt/apache/beam/boot",
+    )
+    options = PipelineOptions(list(beam_arguments(config)))
+    portable = options.view_as(pipeline_options.PortableOptions)
+    assert portable.job_endpoint == "localhost:8099"
+    assert portable.environment_type == "PROCESS"
+    command = portable.lookup_environment_option("process_command")
+    assert command == "/opt/apache/beam/boot"
+
+
+def test_dataflow_without_a_project_is_refused():
+    with pytest.raises(UsageError, match=r"beam\.dataflow\.project: required"):
+        beam_arguments(BeamConfig(runner="dataflow"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam.runner": "storm"}, "'in_process', 'multi_processing', 'flink'"),
+        ({"beam.runner": "portable"}, "job_endpoint: required by the runner portable"),
+        ({"beam.workers": 0}, "beam.workers"),
+        ({"beam.environment": "docker"}, "environment_config: required"),
+        ({"beam.options": ["fast"]}, "options has 'fast'"),
+    ],
+)
+def test_impossible_setting_is_refused_with_what_is_allowed(
+    tmp_path, settings, message
+):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, settings)

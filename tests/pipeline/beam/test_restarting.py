@@ -1,0 +1,107 @@
+"""What becomes of a job whose worker process is killed."""
+
+import threading
+import time
+
+import apache_beam as beam
+import psutil
+import pytest
+
+from pipeline.beam import BeamConfig, beam_arguments
+from pipeline.beam.restarting import WorkerLostError
+
+# The thread that waits for a worker says so by raising.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)
+ROWS = 60
+_SECONDS = 60
+
+
+class Record(beam.DoFn):
+    """Leaves a trace of each row that is worked on, slowly."""
+
+    def __init__(self, directory):
+        self._trace = str(directory / "trace")
+
+    def process(self, row):
+        with open(self._trace, "a") as file:
+            file.write(f"{row}\n")
+        time.sleep(0.03)
+        yield str(row)
+
+
+def fail(row):
+    raise ValueError(f"row {row} is bad")
+
+
+def workers():
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "python" in process.name() and "sdk_worker_main" in str(process.cmdline())
+    ]
+
+
+def kill_when(is_time):
+    """Kills one worker at the time that is given; the processes that it killed."""
+    killed = []
+
+    def wait():
+        end = time.monotonic() + _SECONDS
+        while time.monotonic() < end:
+            found = workers()
+            if found and is_time():
+                found[0].kill()
+                killed.append(found[0].pid)
+                return
+            time.sleep(0.05)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return killed
+
+
+def run(directory, work, **settings):
+    config = BeamConfig(runner="multi_processing", workers=2, **settings)
+    with beam.Pipeline(argv=list(beam_arguments(config))) as pipeline:
+        (
+            pipeline
+            | beam.Create(range(ROWS))
+            | beam.Reshuffle()
+            | work
+            | beam.io.WriteToText(str(directory / "rows"))
+        )
+    found = [line for path in directory.glob("rows*") for line in path.open()]
+    return sorted(int(line) for line in found)
+
+
+def test_worker_killed_at_work_loses_no_row(tmp_path):
+    trace = tmp_path / "trace"
+    killed = kill_when(lambda: trace.exists() and len(trace.read_text()) > 20)
+    rows = run(tmp_path, beam.ParDo(Record(tmp_path)))
+    assert killed
+    assert rows == list(range(ROWS))
+    assert len(trace.read_text().split()) > ROWS  # some were worked on again
+
+
+def test_worker_killed_before_its_work_loses_no_row_and_nobody_waits(tmp_path):
+    killed = kill_when(lambda: True)
+    assert run(tmp_path, beam.Map(str)) == list(range(ROWS))
+    assert killed
+
+
+def test_worker_lost_too_often_is_an_error_and_nothing_is_written(tmp_path):
+    killed = kill_when(lambda: True)
+    with pytest.raises(WorkerLostError, match=r"lost, 1 times .* beam\.restarts"):
+        run(tmp_path, beam.Map(str), restarts=0)
+    assert killed
+    assert not list(tmp_path.glob("rows*"))
+
+
+def test_error_of_a_rows_own_is_not_tried_again(tmp_path):
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match="is bad") as failed:
+        run(tmp_path, beam.Map(fail))
+    assert not isinstance(failed.value, WorkerLostError)
+    assert time.monotonic() - started < _SECONDS
+    assert workers() == []
