@@ -20,7 +20,7 @@ FILES = (
     *("Dockerfile", ".dockerignore", "LICENSE", "pyproject.toml", "setup.py"),
     *("requirements.in", "requirements.lock", "requirements-gpu.lock"),
 )
-FOLDERS = ("components", "modules", "pipeline", "sample_data")
+FOLDERS = ("components", "modules", "pipeline", "sample_data", "serving")
 
 
 @pytest.fixture
