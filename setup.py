@@ -18,7 +18,13 @@ setup(
     packages=find_packages(
         include=[
             f"{package}{below}"
-            for package in ("components", "modules", "pipeline", "sample_data", "serving")
+            for package in (
+                "components",
+                "modules",
+                "pipeline",
+                "sample_data",
+                "serving",
+            )
             for below in ("", ".*")
         ]
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from collections import deque
@@ -137,10 +138,9 @@ class Batcher:
             waited = time.monotonic() - queue.requests[0].arrived
             remaining = self._settings.timeout_seconds - waited
             if remaining > 0 and not queue.is_full.is_set():
-                try:
+                # Those that came by then are enough.
+                with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(queue.is_full.wait(), remaining)
-                except asyncio.TimeoutError:
-                    pass  # then with those that came
             await self._free_threads.acquire()
             batch = self._take(queue)
             self._start(self._run_batch(model, signature, batch))

@@ -41,7 +41,7 @@ def classification_signature(model: Model, name: str) -> Signature:
     signature = _find(model, name)
     if len(signature.outputs) not in (1, 2):
         raise invalid(
-            "Expected one or two output Tensors, found " f"{len(signature.outputs)}"
+            f"Expected one or two output Tensors, found {len(signature.outputs)}"
         )
     if INPUTS not in signature.inputs:
         raise invalid(
@@ -192,7 +192,8 @@ def read_values(outputs: Tensors, rows: int) -> regression_pb2.RegressionResult:
         )
     if len(values) != rows:
         raise invalid(
-            f"Input batch size did not match output batch size: {rows} vs. {len(values)}"
+            f"Input batch size did not match output batch size: {rows} vs. "
+            f"{len(values)}"
         )
     if values.dtype != np.float32:
         raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {values.dtype}")

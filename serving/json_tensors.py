@@ -142,7 +142,9 @@ def _read_rows(rows: list[Any], specs: Specs) -> Tensors:
     columns: dict[str, list[np.ndarray]] = {name: [] for name in specs}
     for index, row in enumerate(rows):
         if not _is_object(row):
-            raise invalid(f"Expecting object but got list at item {index} of input list")
+            raise invalid(
+                f"Expecting object but got list at item {index} of input list"
+            )
         for name, value in row.items():
             where = f"element: {index} key: {name}"
             if name not in specs:

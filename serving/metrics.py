@@ -68,7 +68,10 @@ class Metrics:
             "serving_loaded_versions", "Versions in memory.", registry=registry
         )
         self.loads = Counter(
-            "serving_loads", "Versions loaded, by result.", ("result",), registry=registry
+            "serving_loads",
+            "Versions loaded, by result.",
+            ("result",),
+            registry=registry,
         )
         self.load_seconds = Gauge(
             "serving_load_seconds",
@@ -89,9 +92,7 @@ class Metrics:
     def count(self, call: Call, seconds: float) -> None:
         """Counts a request that was answered."""
         self._seconds.labels(call.transport, call.api).observe(seconds)
-        self._requests.labels(
-            call.transport, call.api, call.signature, call.code
-        ).inc()
+        self._requests.labels(call.transport, call.api, call.signature, call.code).inc()
 
     def text(self) -> bytes:
         """Returns everything in Prometheus' text format."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 import numpy as np
@@ -34,12 +34,16 @@ _SIGNATURE_DEF = "signature_def"
 # read `outputs["scores"].float_val`.
 _FIELDS = {
     **dict.fromkeys(("int8", "uint8", "int16", "uint16", "int32"), "int_val"),
-    **{"int64": "int64_val", "uint32": "uint32_val", "uint64": "uint64_val"},
-    **{"float": "float_val", "double": "double_val", "bool": "bool_val"},
+    "int64": "int64_val",
+    "uint32": "uint32_val",
+    "uint64": "uint64_val",
+    "float": "float_val",
+    "double": "double_val",
+    "bool": "bool_val",
     "string": "string_val",
 }
 
-Context = grpc.aio.ServicerContext
+Context: TypeAlias = grpc.aio.ServicerContext
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -213,9 +217,7 @@ def _target(request: Any) -> tuple[str, int | None, str | None]:
 
 
 def _spec(request: Any, model: Model, signature: str) -> model_pb2.ModelSpec:
-    spec = model_pb2.ModelSpec(
-        name=request.model_spec.name, signature_name=signature
-    )
+    spec = model_pb2.ModelSpec(name=request.model_spec.name, signature_name=signature)
     spec.version.value = model.version
     return spec
 

@@ -105,9 +105,7 @@ class RestApi:
                 "signature def"
             )
         if not signature.inputs:
-            raise invalid(
-                f"Failed to get input map for signature: {name or 'DEFAULT'}"
-            )
+            raise invalid(f"Failed to get input map for signature: {name or 'DEFAULT'}")
         inputs = json_tensors.read_inputs(document, signature.inputs)
         outputs = await self._batcher.run(model, signature, inputs)
         if json_tensors.INSTANCES in document:

@@ -134,7 +134,9 @@ class Versions:
         available = self._available()
         number = max(available, default=None) if version is None else version
         if name != self.name or number not in available:
-            asked = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            asked = (
+                f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            )
             raise _not_found(f"Servable not found for request: {asked}")
         used = available[number]
         assert used.model is not None
