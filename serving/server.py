@@ -86,11 +86,18 @@ def serve(settings: ServerSettings) -> None:
         if settings.grpc_port:
             # gRPC opens its own, and does not say clearly why it could not.
             _listen(settings.host, settings.grpc_port, "--grpc-port").close()
-        is_drained = uvloop.run(_Server(settings, source, http).run())
+        is_drained = uvloop.run(_serve(Server(settings, source, http)))
     if not is_drained:
         # A thread that TensorFlow keeps cannot be ended, but would be waited for.
         logging.shutdown()
         os._exit(EXIT_NOT_DRAINED)
+
+
+async def _serve(server: Server) -> bool:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return await server.run(stop)
 
 
 class _HttpServer(uvicorn.Server):
@@ -100,10 +107,19 @@ class _HttpServer(uvicorn.Server):
         yield
 
 
-class _Server:
+class Server:
+    """A model behind HTTP and gRPC."""
+
     def __init__(
         self, settings: ServerSettings, source: discovery.Source, http: socket.socket
     ) -> None:
+        """Starts nothing yet.
+
+        Args:
+          settings: What is served, and how.
+          source: Where the model's versions come from.
+          http: What HTTP is listened for on.
+        """
         self._settings = settings
         self._socket = http
         self._metrics = Metrics()
@@ -117,11 +133,15 @@ class _Server:
         self._batcher = Batcher(settings.batching, self._metrics)
         self._health = Health(self._versions)
 
-    async def run(self) -> bool:
-        """Serves until a signal; tells whether everything in flight was answered."""
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async def run(self, stop: asyncio.Event) -> bool:
+        """Serves until it is told to stop.
+
+        Args:
+          stop: Set to drain.
+
+        Returns:
+          Whether everything in flight was answered.
+        """
         rpc, rpc_port = self._open_grpc()
         http = self._build_http()
         serving = asyncio.create_task(http.serve(sockets=[self._socket]))
@@ -130,7 +150,7 @@ class _Server:
         self._tell_addresses(rpc_port)
         watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(stop.wait())
-        # Whichever ends first: a signal comes, or one of the others fails.
+        # Whichever ends first: it is stopped, or one of the others fails.
         await asyncio.wait(
             (serving, watching, stopping), return_when=asyncio.FIRST_COMPLETED
         )
