@@ -53,7 +53,7 @@ from pipeline.errors import UsageError
     type=click.FloatRange(0),
     default=2.0,
     show_default=True,
-    help="How long a request waits for others.",
+    help="How long a request waits for others while some are being answered.",
 )
 @click.option(
     "--max-queued-rows",

@@ -35,7 +35,8 @@ class BatchingSettings:
     Attributes:
       max_batch_rows: Rows that are run at once, at most. A request of more rows is run
         alone; 1 joins none.
-      timeout_seconds: How long a request waits for others, at most.
+      timeout_seconds: How long a request waits for others, at most, while a batch is
+        running; not at all while none is.
       max_queued_rows: Rows that wait, at most; more are refused.
       threads: Batches that are run at once.
     """
@@ -66,8 +67,9 @@ class _Queue:
 class Batcher:
     """Joins requests of a signature on axis 0, runs them once, and splits the answer.
 
-    A batch is run when it is full or its first request has waited long enough, and a
-    thread is free; until then it grows. Lives on one event loop.
+    A batch is run when a thread is free, and either nothing else is running, or it is
+    full, or its first request has waited long enough; until then it grows. So a single
+    client never waits for others. Lives on one event loop.
     """
 
     def __init__(self, settings: BatchingSettings, metrics: Metrics) -> None:
@@ -77,6 +79,7 @@ class Batcher:
         self._queued_rows = 0
         self._threads = ThreadPoolExecutor(settings.threads, "inference")
         self._free_threads = asyncio.Semaphore(settings.threads)
+        self._running = 0
         # An event loop holds its tasks weakly.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -137,11 +140,12 @@ class Batcher:
         while queue.requests:
             waited = time.monotonic() - queue.requests[0].arrived
             remaining = self._settings.timeout_seconds - waited
-            if remaining > 0 and not queue.is_full.is_set():
+            if self._running and remaining > 0 and not queue.is_full.is_set():
                 # Those that came by then are enough.
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(queue.is_full.wait(), remaining)
             await self._free_threads.acquire()
+            self._running += 1
             batch = self._take(queue)
             self._start(self._run_batch(model, signature, batch))
         del self._queues[key]
@@ -176,6 +180,7 @@ class Batcher:
                     self._threads, _answer, model, signature, batch
                 )
         finally:
+            self._running -= 1
             self._free_threads.release()
         for request, answer in zip(batch, answers, strict=True):
             if request.answer.done():
