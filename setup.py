@@ -8,6 +8,8 @@ wheel without its dependencies, on an image that was built from the lock.
 
 from setuptools import find_packages, setup
 
+PACKAGES = ("components", "modules", "pipeline", "sample_data", "serving")
+
 setup(
     name="bert-fine-tuning-pipeline",
     version="1.0.0",
@@ -18,13 +20,7 @@ setup(
     packages=find_packages(
         include=[
             f"{package}{below}"
-            for package in (
-                "components",
-                "modules",
-                "pipeline",
-                "sample_data",
-                "serving",
-            )
+            for package in PACKAGES
             for below in ("", ".*")
         ]
     ),
