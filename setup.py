@@ -18,11 +18,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.10,<3.12",
     packages=find_packages(
-        include=[
-            f"{package}{below}"
-            for package in PACKAGES
-            for below in ("", ".*")
-        ]
+        include=[f"{package}{below}" for package in PACKAGES for below in ("", ".*")]
     ),
     package_data={
         "components.serving_check": ["text_ops.json"],

@@ -82,10 +82,10 @@ def serve(settings: ServerSettings) -> None:
     source = discovery.find_model(settings.model, settings.name)
     with contextlib.ExitStack() as sockets:
         # Before TensorFlow is loaded, which takes long.
-        http = sockets.enter_context(_listen(settings.host, settings.port, "--port"))
+        http = sockets.enter_context(listen(settings.host, settings.port, "--port"))
         if settings.grpc_port:
             # gRPC opens its own, and does not say clearly why it could not.
-            _listen(settings.host, settings.grpc_port, "--grpc-port").close()
+            listen(settings.host, settings.grpc_port, "--grpc-port").close()
         is_drained = uvloop.run(_serve(Server(settings, source, http)))
     if not is_drained:
         # A thread that TensorFlow keeps cannot be ended, but would be waited for.
@@ -108,7 +108,12 @@ class _HttpServer(uvicorn.Server):
 
 
 class Server:
-    """A model behind HTTP and gRPC."""
+    """A model behind HTTP and gRPC.
+
+    Attributes:
+      metrics: What Prometheus is told.
+      grpc_port: Where gRPC is; None while it is not, or if it is off.
+    """
 
     def __init__(
         self, settings: ServerSettings, source: discovery.Source, http: socket.socket
@@ -122,15 +127,16 @@ class Server:
         """
         self._settings = settings
         self._socket = http
-        self._metrics = Metrics()
+        self.metrics = Metrics()
+        self.grpc_port: int | None = None
         self._versions = Versions(
             source,
             _load,
-            self._metrics,
+            self.metrics,
             keep=settings.keep_versions,
             labels=settings.labels,
         )
-        self._batcher = Batcher(settings.batching, self._metrics)
+        self._batcher = Batcher(settings.batching, self.metrics)
         self._health = Health(self._versions)
 
     async def run(self, stop: asyncio.Event) -> bool:
@@ -142,12 +148,12 @@ class Server:
         Returns:
           Whether everything in flight was answered.
         """
-        rpc, rpc_port = self._open_grpc()
+        rpc = self._open_grpc()
         http = self._build_http()
         serving = asyncio.create_task(http.serve(sockets=[self._socket]))
         if rpc is not None:
             await self._start_grpc(rpc)
-        self._tell_addresses(rpc_port)
+        self._tell_addresses()
         watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(stop.wait())
         # Whichever ends first: it is stopped, or one of the others fails.
@@ -160,16 +166,16 @@ class Server:
             await watching
         return is_drained
 
-    def _tell_addresses(self, rpc_port: int | None) -> None:
+    def _tell_addresses(self) -> None:
         host, name = self._settings.host, self._versions.name
         address = _address(host, self._socket.getsockname()[1])
-        rpc = "off" if rpc_port is None else _address(host, rpc_port)
+        rpc = "off" if self.grpc_port is None else _address(host, self.grpc_port)
         logger.info("serving %s at http://%s, gRPC %s", name, address, rpc)
 
     def _build_http(self) -> _HttpServer:
         from serving.rest import RestApi
 
-        api = RestApi(self._versions, self._batcher, self._metrics, self._health)
+        api = RestApi(self._versions, self._batcher, self.metrics, self._health)
         return _HttpServer(
             uvicorn.Config(
                 api.application(),
@@ -181,10 +187,10 @@ class Server:
             )
         )
 
-    def _open_grpc(self) -> tuple[grpc.aio.Server | None, int | None]:
+    def _open_grpc(self) -> grpc.aio.Server | None:
         settings = self._settings
         if settings.grpc_port is None:
-            return None, None
+            return None
         server = grpc.aio.server(
             options=(
                 ("grpc.so_reuseport", 0),
@@ -193,7 +199,8 @@ class Server:
             )
         )
         address = _address(settings.host, settings.grpc_port)
-        return server, server.add_insecure_port(address)
+        self.grpc_port = server.add_insecure_port(address)
+        return server
 
     async def _start_grpc(self, server: grpc.aio.Server) -> None:
         from grpc_health.v1 import health_pb2_grpc
@@ -205,10 +212,10 @@ class Server:
         from serving.prediction_service import ModelService, PredictionService
 
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(self._versions, self._batcher, self._metrics), server
+            PredictionService(self._versions, self._batcher, self.metrics), server
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-            ModelService(self._versions, self._metrics), server
+            ModelService(self._versions, self.metrics), server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
         await server.start()
@@ -230,7 +237,7 @@ class Server:
         self, http: _HttpServer, serving: asyncio.Task, rpc: grpc.aio.Server | None
     ) -> bool:
         """Takes nothing new, and tells whether everything in flight was answered."""
-        logger.info("draining: %d requests in flight", self._metrics.in_flight)
+        logger.info("draining: %d requests in flight", self.metrics.in_flight)
         self._health.is_draining = True
         await self._health.publish()
         http.should_exit = True
@@ -248,11 +255,11 @@ class Server:
 
     async def _wait_until_idle(self) -> bool:
         deadline = time.monotonic() + self._settings.drain_seconds
-        while self._metrics.in_flight:
+        while self.metrics.in_flight:
             if time.monotonic() > deadline:
                 logger.error(
                     "%d requests were not answered in %g s (--drain-seconds)",
-                    self._metrics.in_flight,
+                    self.metrics.in_flight,
                     self._settings.drain_seconds,
                 )
                 return False
@@ -269,7 +276,17 @@ def _load(directory: Path, version: int) -> Model:
     return model
 
 
-def _listen(host: str, port: int, option: str) -> socket.socket:
+def listen(host: str, port: int, option: str) -> socket.socket:
+    """Opens a port.
+
+    Args:
+      host: An address of this machine.
+      port: 0 takes a free one.
+      option: What the user chose the port with.
+
+    Raises:
+      UsageError: It cannot be listened on.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)

@@ -48,10 +48,9 @@ def running(directory, **settings):
     )
     source = discovery.find_model(settings.model, settings.name)
     with contextlib.ExitStack() as stack:
-        listening = stack.enter_context(server._listen("127.0.0.1", 0, "--port"))
+        listening = stack.enter_context(server.listen("127.0.0.1", 0, "--port"))
         made = server.Server(settings, source, listening)
-        loop, stop, ports = asyncio.new_event_loop(), asyncio.Event(), []
-        made._tell_addresses = ports.append
+        loop, stop = asyncio.new_event_loop(), asyncio.Event()
         thread = threading.Thread(
             target=loop.run_until_complete, args=(made.run(stop),)
         )
@@ -63,8 +62,8 @@ def running(directory, **settings):
             httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS)
         )
         wait_until(lambda: http.get("/readyz").status_code == 200)
-        channel = grpc.insecure_channel(f"127.0.0.1:{ports[0]}")
-        yield Running(http, stack.enter_context(channel), made._metrics)
+        channel = grpc.insecure_channel(f"127.0.0.1:{made.grpc_port}")
+        yield Running(http, stack.enter_context(channel), made.metrics)
 
 
 @pytest.fixture(scope="package")

@@ -157,15 +157,26 @@ def test_full_queue_refuses_until_it_has_room():
 def test_request_of_a_client_that_left_is_not_run():
     async def ask():
         model = Doubler()
-        batcher = Batcher(BatchingSettings(threads=1, timeout_seconds=0.1), Metrics())
+        model.go_on.clear()
+        batcher = Batcher(BatchingSettings(threads=1), Metrics())
+        running = asyncio.create_task(batcher.run(model, DOUBLE, numbers(0)))
+        await asyncio.sleep(0.05)  # taken out of the queue, held in the thread
         left = asyncio.create_task(batcher.run(model, DOUBLE, numbers(1)))
         stayed = asyncio.create_task(batcher.run(model, DOUBLE, numbers(2)))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
         left.cancel()
+        model.go_on.set()
+        await running
         assert (await stayed)["y"].tolist() == [[4]]
         return model.batches
 
-    assert asyncio.run(ask()) == [1]
+    assert asyncio.run(ask()) == [1, 1]
+
+
+def test_request_that_finds_the_server_idle_does_not_wait():
+    # For no others: the test would take longer than it may.
+    found = run(Doubler(), [numbers(1)], timeout_seconds=10_000)
+    assert found[0]["y"].tolist() == [[2]]
 
 
 def test_exported_model_answers_in_a_batch_as_alone(pairs, exported):

@@ -170,12 +170,13 @@ def test_requests_that_take_too_long_do_not_keep_the_server(counter, steps):
     arguments = ("--no-grpc", "--no-batching", "--drain-seconds", "0.2")
     with started(counter, *arguments) as server, ThreadPoolExecutor(1) as clients:
         assert server.rpc == "off"
-        endless = clients.submit(server.ask, steps * 1000)
+        path, content = "/v1/models/counter:predict", {"instances": [steps * 1000]}
+        endless = clients.submit(server.http.post, path, json=content)
         wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
         assert server.stop() == 1
         assert "1 requests were not answered in 0.2 s" in server.read()
         with contextlib.suppress(httpx.TransportError):
-            assert endless.result()[0] == 500
+            assert endless.result().status_code == 500
 
 
 @pytest.mark.parametrize("option", ["--port", "--grpc-port"])
