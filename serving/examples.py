@@ -139,39 +139,41 @@ def read_classes(
       RequestError: They have another type or shape.
     """
     labels, scores = outputs.get(_CLASSES), outputs.get(_SCORES)
-    for name, tensor, kind in (
-        (_CLASSES, labels, "string"),
-        (_SCORES, scores, "float"),
-    ):
-        if tensor is None:
-            continue
-        if tensor.ndim != 2:
-            raise invalid(
-                "Expected Tensor shape: [batch_size num_classes] but got "
-                f"{list(tensor.shape)}"
-            )
-        if tensor.dtype != (object if kind == "string" else np.float32):
-            raise invalid(f"Expected {name} Tensor of DT_{kind.upper()}.")
-        if len(tensor) != rows:
-            raise invalid(
-                f"Expected {name} output batch size of {rows}. Got: {len(tensor)}"
-            )
+    for name, dtype, kind in ((_CLASSES, object, "STRING"), (_SCORES, "f4", "FLOAT")):
+        if name in outputs:
+            _check_classes(name, outputs[name], rows, np.dtype(dtype), kind)
     if labels is not None and scores is not None and labels.shape != scores.shape:
         raise invalid(
             "Tensors class and score should match in dim_size(1). Got "
             f"{labels.shape[1]} vs. {scores.shape[1]}"
         )
     result = classification_pb2.ClassificationResult()
-    shape = (labels if labels is not None else scores).shape  # type: ignore[union-attr]
+    columns = next(outputs[name] for name in (_CLASSES, _SCORES) if name in outputs)
     for row in range(rows):
         classes = result.classifications.add().classes
-        for column in range(shape[1]):
+        for column in range(columns.shape[1]):
             found = classes.add()
             if labels is not None:
                 found.label = labels[row, column]
             if scores is not None:
                 found.score = scores[row, column]
     return result
+
+
+def _check_classes(
+    name: str, tensor: np.ndarray, rows: int, dtype: np.dtype, kind: str
+) -> None:
+    if tensor.ndim != 2:
+        raise invalid(
+            "Expected Tensor shape: [batch_size num_classes] but got "
+            f"{list(tensor.shape)}"
+        )
+    if tensor.dtype != dtype:
+        raise invalid(f"Expected {name} Tensor of DT_{kind}. Got: {tensor.dtype}")
+    if len(tensor) != rows:
+        raise invalid(
+            f"Expected {name} output batch size of {rows}. Got: {len(tensor)}"
+        )
 
 
 def read_values(outputs: Tensors, rows: int) -> regression_pb2.RegressionResult:
