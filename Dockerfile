@@ -31,6 +31,7 @@ COPY components components/
 COPY modules modules/
 COPY pipeline pipeline/
 COPY sample_data sample_data/
+COPY serving serving/
 RUN --mount=type=cache,target=/root/.cache \
     bash tools/install_image.sh project /opt/project
 

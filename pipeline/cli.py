@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from modules import environment
-from pipeline import cluster_commands, options
+from pipeline import cluster_commands, options, serve_command
 from pipeline import config as config_lib
 from pipeline.errors import UsageError
 
@@ -52,6 +52,7 @@ def main() -> None:
 
 main.add_command(cluster_commands.compile_command)
 main.add_command(cluster_commands.submit_command)
+main.add_command(serve_command.serve_command)
 
 
 @main.command()

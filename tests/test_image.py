@@ -20,7 +20,7 @@ FILES = (
     *("Dockerfile", ".dockerignore", "LICENSE", "pyproject.toml", "setup.py"),
     *("requirements.in", "requirements.lock", "requirements-gpu.lock"),
 )
-FOLDERS = ("components", "modules", "pipeline", "sample_data")
+FOLDERS = ("components", "modules", "pipeline", "sample_data", "serving")
 
 
 @pytest.fixture
@@ -99,11 +99,11 @@ def test_a_fault_of_the_dockerignore_is_told(project, old, new, complaint):
 
 
 def test_a_new_package_that_no_build_would_get_is_told(project):
-    (project / "serving").mkdir()
-    (project / "serving/__init__.py").touch()
-    edit(project / "setup.py", '"sample_data")', '"sample_data", "serving")')
+    (project / "plugins").mkdir()
+    (project / "plugins/__init__.py").touch()
+    edit(project / "setup.py", '"serving")', '"serving", "plugins")')
     (complaint,) = complaints(project)
-    assert "serving/__init__.py is in setup.py's packages" in complaint
+    assert "plugins/__init__.py is in setup.py's packages" in complaint
 
 
 def test_only_the_gpu_image_has_nvidias_libraries():

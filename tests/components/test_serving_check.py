@@ -18,7 +18,7 @@ from components.serving_check import (
     text_ops,
 )
 from tests import exported as exported_lib
-from tests import records, serving, tiny
+from tests import records, served, tiny
 
 MIB = 2**20
 TEXTS = [("a", "bbb"), ("ccc", "d"), ("ee", "ff"), ("ggggg", "hhh"), ("i", "j")]
@@ -38,7 +38,7 @@ def check(tmp_path):
     """Runs the component on a model; the blessing and the report in it."""
 
     def check(model, predictions=None, examples=None, **changes):
-        inputs = serving.artifacts(
+        inputs = served.artifacts(
             tmp_path,
             model,
             examples or toy_rows(),
@@ -46,7 +46,7 @@ def check(tmp_path):
         )
         parameters = {
             "split": "eval",
-            "request": json.dumps(serving.REQUEST),
+            "request": json.dumps(served.REQUEST),
             "tf_serving_version": "2.16",
             "max_memory_bytes": 4096 * MIB,
             "timeout_seconds": 60,
@@ -102,10 +102,10 @@ def test_exported_model_is_blessed_and_measured(check, tmp_path, kind):
         )
     ]
     blessing, report = check(
-        serving.place(exported, tmp_path / "trained"),
-        serving.write_predictions(exported, tmp_path / "run"),
+        served.place(exported, tmp_path / "trained"),
+        served.write_predictions(exported, tmp_path / "run"),
         examples,
-        request=json.dumps(serving.request_of(task)),
+        request=json.dumps(served.request_of(task)),
     )
     assert report["reasons"] == []
     assert report["blessed"] is True
@@ -125,7 +125,7 @@ def test_exported_model_is_blessed_and_measured(check, tmp_path, kind):
 
 
 def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
-    model = serving.save_toy(tmp_path / "trained")
+    model = served.save_toy(tmp_path / "trained")
     blessing, report = check(model, rows=3)
     assert report["reasons"] == []
     kept = Path(blessing.uri, "request.json").read_text()
@@ -150,16 +150,16 @@ def test_missing_asset_is_refused(check, tmp_path):
 
     def answer(left, right):
         known = tf.cast(table.lookup(left), tf.float32)
-        return serving.share(left, right) + tf.expand_dims(known, 1)
+        return served.share(left, right) + tf.expand_dims(known, 1)
 
-    model = serving.save_toy(tmp_path / "trained", answer, resource=table)
+    model = served.save_toy(tmp_path / "trained", answer, resource=table)
     (asset,) = (model / "Format-Serving" / "assets").iterdir()
     asset.unlink()
     assert_refused(check(model), "loading the model failed", "words.txt")
 
 
 def test_op_that_tensorflow_serving_does_not_have_is_refused(check, tmp_path):
-    model = serving.save_toy(tmp_path / "trained", serving.trim_by_turns)
+    model = served.save_toy(tmp_path / "trained", served.trim_by_turns)
     found = check(model)
     assert_refused(
         found, "TFText>RoundRobinTrim", "Serving 2.16", "is 2.12.1", "without it, or"
@@ -177,14 +177,14 @@ def test_unknown_tensorflow_serving_is_an_error_with_the_known_ones(check, tmp_p
 
 
 def test_missing_signature_is_refused(check, tmp_path):
-    model = serving.save_toy(tmp_path / "trained", names=("serving_default",))
+    model = served.save_toy(tmp_path / "trained", names=("serving_default",))
     assert_refused(
         check(model), "'serve_examples' is missing", "the model has 'serving_default'"
     )
 
 
 def test_other_inputs_and_outputs_are_refused(check, tmp_path):
-    model = serving.save_toy(
+    model = served.save_toy(
         tmp_path / "trained", columns=("sentence1", "other"), output="scores"
     )
     found = check(model)
@@ -194,36 +194,36 @@ def test_other_inputs_and_outputs_are_refused(check, tmp_path):
 
 def test_output_that_loses_its_rows_is_refused(check, tmp_path):
     def answer(left, right):
-        return tf.squeeze(serving.share(left, right))
+        return tf.squeeze(served.share(left, right))
 
-    model = serving.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", answer)
     assert_refused(check(model), "row by row", "has shape (2,) for 1 rows, not (1, 2)")
 
 
 def test_not_a_number_is_refused(check, tmp_path):
     def answer(left, right):
         fits = tf.cast(tf.strings.length(left) != 3, tf.float32)
-        return serving.share(left, right) / tf.expand_dims(fits, 1)
+        return served.share(left, right) / tf.expand_dims(fits, 1)
 
-    model = serving.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", answer)
     assert_refused(check(model), "is not finite in 1 of 4 rows")
 
 
 def test_crash_is_refused(check, tmp_path):
     def answer(left, right):
         with tf.control_dependencies([tf.raw_ops.Abort(error_msg="no more")]):
-            return serving.share(left, right)
+            return served.share(left, right)
 
-    model = serving.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", answer)
     assert_refused(check(model), "died of SIGABRT", "answering serving_default")
 
 
 def test_hang_is_refused(check, tmp_path):
     def answer(left, right):
         forever = tf.while_loop(lambda i: i >= 0, lambda i: [i * 0], [tf.constant(0)])
-        return serving.share(left, right) + tf.cast(forever[0], tf.float32)
+        return served.share(left, right) + tf.cast(forever[0], tf.float32)
 
-    model = serving.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", answer)
     assert_refused(
         check(model, timeout_seconds=5), "answering serving_default", "the 5 s of"
     )
@@ -232,9 +232,9 @@ def test_hang_is_refused(check, tmp_path):
 def test_too_much_memory_is_refused(check, tmp_path):
     def answer(left, right):
         values = tf.random.uniform([1024 * MIB + tf.size(left)])  # 4 GiB
-        return serving.share(left, right) + tf.reduce_min(values) * 1e-9
+        return served.share(left, right) + tf.reduce_min(values) * 1e-9
 
-    model = serving.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", answer)
     found = check(model, max_memory_bytes=1536 * MIB)
     assert_refused(found, "answering serving_default took", "allows 1,536 MiB")
     assert found[1]["peak_memory_bytes"] > 1536 * MIB
@@ -243,9 +243,9 @@ def test_too_much_memory_is_refused(check, tmp_path):
 def test_other_predictions_than_evaluated_are_refused(check, tmp_path):
     def answer(left, right):
         third = tf.cast(tf.expand_dims(tf.strings.length(left) == 2, 1), tf.float32)
-        return serving.share(left, right) + third * [[2e-5, -2e-5]]
+        return served.share(left, right) + third * [[2e-5, -2e-5]]
 
-    found = check(serving.save_toy(tmp_path / "trained", answer))
+    found = check(served.save_toy(tmp_path / "trained", answer))
     assert_refused(found, "'serve_examples'", "in 1 of 4 rows", "in row 2", "1e-05")
     assert found[1]["max_skew"]["serve_examples"] == pytest.approx(2e-5, rel=0.05)
 
@@ -263,7 +263,7 @@ def test_predictions_of_another_split_are_an_error(check, tmp_path):
 def test_rows_without_ids_of_their_own_are_sent_and_compared_with_nothing(tmp_path):
     nameless = [records.example(sentence1=[b"a"], sentence2=[b"b"]) for _ in range(3)]
     pattern = records.write(tmp_path / "data.gz", nameless)
-    interface = rows.Interface.from_json(json.dumps(serving.REQUEST))
+    interface = rows.Interface.from_json(json.dumps(served.REQUEST))
     ids, requests = rows.build_signatures(pattern, {}, interface, 2)
     assert ids == []
     assert [request.expected for request in requests] == [None, None]
@@ -271,14 +271,14 @@ def test_rows_without_ids_of_their_own_are_sent_and_compared_with_nothing(tmp_pa
 
 
 def test_column_that_nobody_predicted_is_an_error(check, tmp_path):
-    predictions = {**serving.REQUEST["predictions"], "columns": ["probability_c"]}
-    request = json.dumps({**serving.REQUEST, "predictions": predictions})
+    predictions = {**served.REQUEST["predictions"], "columns": ["probability_c"]}
+    request = json.dumps({**served.REQUEST, "predictions": predictions})
     with pytest.raises(ValueError, match=r"not \['probability_c'\]"):
         check(tmp_path, request=request)
 
 
 def test_misspelt_request_is_an_error(check, tmp_path):
-    request = json.dumps({**serving.REQUEST, "has_texts": True})
+    request = json.dumps({**served.REQUEST, "has_texts": True})
     with pytest.raises(ValueError, match=r"has_texts.*must have"):
         check(tmp_path, request=request)
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from components.serving_check import ServingRequest, rows
 from pipeline.paths import REPOSITORY
 from tests import exported as exported_lib
-from tests import records, serving
+from tests import records, served
 
 MEMORY_BYTES = 4 << 30
 
@@ -43,7 +43,7 @@ def write_request(directory, examples, predictions, content):
 @pytest.mark.e2e
 def test_exported_model_gives_the_same_predictions_there(tmp_path):
     exported = exported_lib.export_tiny(tmp_path, "pairs")
-    predictions = serving.write_predictions(exported, tmp_path)
+    predictions = served.write_predictions(exported, tmp_path)
     examples = [
         tf.train.Example.FromString(exported_lib.serialize(row))
         for row in exported_lib.rows_of(
@@ -51,7 +51,7 @@ def test_exported_model_gives_the_same_predictions_there(tmp_path):
         )
     ]
     request = write_request(
-        tmp_path, examples, predictions, serving.request_of(exported.task)
+        tmp_path, examples, predictions, served.request_of(exported.task)
     )
     done = replay(exported.directory, request)
     assert done.returncode == 0, done.stdout
@@ -62,12 +62,12 @@ def test_exported_model_gives_the_same_predictions_there(tmp_path):
 
 @pytest.mark.e2e
 def test_op_that_it_does_not_have_keeps_a_model_from_loading(tmp_path):
-    model = serving.save_toy(tmp_path / "trained", serving.trim_by_turns)
+    model = served.save_toy(tmp_path / "trained", served.trim_by_turns)
     example = records.example(sentence1=[b"a b"], sentence2=[b"c"], idx=[0])
     (tmp_path / "eval.tsv").write_text(
         "idx\tprobability_a\tprobability_b\n0\t0.25\t0.125\n"
     )
-    request = write_request(tmp_path, [example], tmp_path / "eval.tsv", serving.REQUEST)
+    request = write_request(tmp_path, [example], tmp_path / "eval.tsv", served.REQUEST)
     done = replay(model / "Format-Serving", request)
     assert done.returncode == 1, done.stdout
     foreseen, failure = json.loads(done.stdout)["reasons"]

@@ -1,0 +1,42 @@
+"""What a request can be refused with, over HTTP and gRPC alike."""
+
+from __future__ import annotations
+
+import grpc
+
+# As TensorFlow Serving's `http_server.cc`; what is not named is a 500. A full queue
+# answers 503, by which load balancers know that another server may do better.
+_HTTP_STATUS = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.FAILED_PRECONDITION: 400,
+    grpc.StatusCode.OUT_OF_RANGE: 400,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 503,
+    grpc.StatusCode.UNAVAILABLE: 503,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+}
+
+
+class RequestError(Exception):
+    """A request that is not answered, with the reason its sender is told.
+
+    Attributes:
+      code: The status of gRPC.
+      message: In TensorFlow Serving's words where it has some.
+    """
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    @property
+    def http_status(self) -> int:
+        """The status of HTTP."""
+        return _HTTP_STATUS.get(self.code, 500)
+
+
+def invalid(message: str) -> RequestError:
+    """Returns the error of a request that is itself at fault."""
+    return RequestError(grpc.StatusCode.INVALID_ARGUMENT, message)

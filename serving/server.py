@@ -1,0 +1,301 @@
+"""Starts the server, watches for versions, and drains it when told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import uvicorn
+import uvloop
+
+from pipeline.errors import UsageError
+from serving import discovery
+from serving.batching import Batcher, BatchingSettings
+from serving.health import Health
+from serving.metrics import Metrics
+from serving.versions import Versions
+
+if TYPE_CHECKING:
+    from serving.models import Model
+
+logger = logging.getLogger(__name__)
+
+EXIT_NOT_DRAINED = 1
+_BACKLOG = 2048
+_MAX_MESSAGE_BYTES = 64 << 20
+_POLL_SECONDS = 0.05
+# For answers that are written, but not yet sent.
+_FLUSH_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerSettings:
+    """How a model is served.
+
+    Attributes:
+      model: A directory of versions, or a SavedModel.
+      name: The model's name in requests; None is the directory's.
+      host: Address to listen on.
+      port: Of HTTP; 0 takes a free one.
+      grpc_port: Of gRPC; 0 takes a free one, None turns gRPC off.
+      batching: How requests are joined.
+      poll_seconds: How often the directory is looked at.
+      keep_versions: How many of the newest versions stay in memory.
+      labels: Names of versions, which stay in memory too.
+      drain_seconds: How long requests in flight are waited for.
+    """
+
+    model: Path
+    name: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8501
+    grpc_port: int | None = 8500
+    batching: BatchingSettings = dataclasses.field(default_factory=BatchingSettings)
+    poll_seconds: float = 1.0
+    keep_versions: int = 1
+    labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    drain_seconds: float = 30.0
+
+
+def serve(settings: ServerSettings) -> None:
+    """Serves a model until SIGTERM or SIGINT.
+
+    Ends the process with exit status 1 if the time to answer the requests in flight
+    runs out.
+
+    Args:
+      settings: What and how.
+
+    Raises:
+      UsageError: There is no SavedModel, or a port cannot be listened on.
+    """
+    source = discovery.find_model(settings.model, settings.name)
+    with contextlib.ExitStack() as sockets:
+        # Before TensorFlow is loaded, which takes long.
+        http = sockets.enter_context(listen(settings.host, settings.port, "--port"))
+        if settings.grpc_port:
+            # gRPC opens its own, and does not say clearly why it could not.
+            listen(settings.host, settings.grpc_port, "--grpc-port").close()
+        is_drained = uvloop.run(_serve(Server(settings, source, http)))
+    if not is_drained:
+        # A thread that TensorFlow keeps cannot be ended, but would be waited for.
+        logging.shutdown()
+        os._exit(EXIT_NOT_DRAINED)
+
+
+async def _serve(server: Server) -> bool:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return await server.run(stop)
+
+
+class _HttpServer(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        """Leaves signals to us: uvicorn raises them again after it has drained."""
+        yield
+
+
+class Server:
+    """A model behind HTTP and gRPC.
+
+    Attributes:
+      metrics: What Prometheus is told.
+      grpc_port: Where gRPC is; None while it is not, or if it is off.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, source: discovery.Source, http: socket.socket
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+          settings: What is served, and how.
+          source: Where the model's versions come from.
+          http: What HTTP is listened for on.
+        """
+        self._settings = settings
+        self._socket = http
+        self.metrics = Metrics()
+        self.grpc_port: int | None = None
+        self._versions = Versions(
+            source,
+            _load,
+            self.metrics,
+            keep=settings.keep_versions,
+            labels=settings.labels,
+        )
+        self._batcher = Batcher(settings.batching, self.metrics)
+        self._health = Health(self._versions)
+
+    async def run(self, stop: asyncio.Event) -> bool:
+        """Serves until it is told to stop.
+
+        Args:
+          stop: Set to drain.
+
+        Returns:
+          Whether everything in flight was answered.
+        """
+        rpc = self._open_grpc()
+        http = self._build_http()
+        serving = asyncio.create_task(http.serve(sockets=[self._socket]))
+        if rpc is not None:
+            await self._start_grpc(rpc)
+        self._tell_addresses()
+        watching = asyncio.create_task(self._watch())
+        stopping = asyncio.create_task(stop.wait())
+        # Whichever ends first: it is stopped, or one of the others fails.
+        await asyncio.wait(
+            (serving, watching, stopping), return_when=asyncio.FIRST_COMPLETED
+        )
+        watching.cancel()
+        is_drained = await self._drain(http, serving, rpc)
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        return is_drained
+
+    def _tell_addresses(self) -> None:
+        host, name = self._settings.host, self._versions.name
+        address = _address(host, self._socket.getsockname()[1])
+        rpc = "off" if self.grpc_port is None else _address(host, self.grpc_port)
+        logger.info("serving %s at http://%s, gRPC %s", name, address, rpc)
+
+    def _build_http(self) -> _HttpServer:
+        from serving.rest import RestApi
+
+        api = RestApi(self._versions, self._batcher, self.metrics, self._health)
+        return _HttpServer(
+            uvicorn.Config(
+                api.application(),
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                timeout_keep_alive=60,
+                timeout_graceful_shutdown=self._settings.drain_seconds,  # type: ignore[arg-type]
+            )
+        )
+
+    def _open_grpc(self) -> grpc.aio.Server | None:
+        settings = self._settings
+        if settings.grpc_port is None:
+            return None
+        server = grpc.aio.server(
+            options=(
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", -1),
+            )
+        )
+        address = _address(settings.host, settings.grpc_port)
+        self.grpc_port = server.add_insecure_port(address)
+        return server
+
+    async def _start_grpc(self, server: grpc.aio.Server) -> None:
+        from grpc_health.v1 import health_pb2_grpc
+        from tensorflow_serving.apis import (
+            model_service_pb2_grpc,
+            prediction_service_pb2_grpc,
+        )
+
+        from serving.prediction_service import ModelService, PredictionService
+
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            PredictionService(self._versions, self._batcher, self.metrics), server
+        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            ModelService(self._versions, self.metrics), server
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
+        await server.start()
+
+    async def _watch(self) -> None:
+        is_told = False
+        while True:
+            try:
+                await self._versions.refresh()
+            except OSError as error:  # of a file that goes while it is looked at
+                logger.warning("cannot read %s: %s", self._settings.model, error)
+            await self._health.publish()
+            if not is_told and self._health.is_ready:
+                logger.info("ready")
+                is_told = True
+            await asyncio.sleep(self._settings.poll_seconds)
+
+    async def _drain(
+        self, http: _HttpServer, serving: asyncio.Task, rpc: grpc.aio.Server | None
+    ) -> bool:
+        """Takes nothing new, and tells whether everything in flight was answered."""
+        logger.info("draining: %d requests in flight", self.metrics.in_flight)
+        self._health.is_draining = True
+        await self._health.publish()
+        http.should_exit = True
+        closing = None
+        if rpc is not None:
+            closing = asyncio.create_task(rpc.stop(self._settings.drain_seconds))
+        is_drained = await self._wait_until_idle()
+        await serving
+        if rpc is not None and closing is not None:
+            # Watchers of the health protocol would stay as long as they may.
+            await rpc.stop(_FLUSH_SECONDS)
+            await closing
+        logger.info("stopped")
+        return is_drained
+
+    async def _wait_until_idle(self) -> bool:
+        deadline = time.monotonic() + self._settings.drain_seconds
+        while self.metrics.in_flight:
+            if time.monotonic() > deadline:
+                logger.error(
+                    "%d requests were not answered in %g s (--drain-seconds)",
+                    self.metrics.in_flight,
+                    self._settings.drain_seconds,
+                )
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        return True
+
+
+def _load(directory: Path, version: int) -> Model:
+    from serving.models import Model
+
+    model = Model(directory, version)
+    for problem in model.warm_up():
+        logger.info("version %d is not warmed up: %s", version, problem)
+    return model
+
+
+def listen(host: str, port: int, option: str) -> socket.socket:
+    """Opens a port.
+
+    Args:
+      host: An address of this machine.
+      port: 0 takes a free one.
+      option: What the user chose the port with.
+
+    Raises:
+      UsageError: It cannot be listened on.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {_address(host, port)}: {error.strerror or error}; "
+            f"give another address with --host and {option}"
+        ) from error
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,206 @@
+"""Which requests run together, and what each of them gets."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from serving.batching import Batcher, BatchingSettings
+from serving.errors import RequestError, invalid
+from serving.metrics import Metrics
+from serving.signatures import Signature, TensorSpec
+from tests.exported import PAIRS
+
+NUMBERS = TensorSpec("int64", np.dtype(np.int64), (None, None))
+DOUBLE = Signature("double", {"x": NUMBERS}, {"y": NUMBERS})
+
+
+class Doubler:
+    """Doubles numbers, refuses negative ones, and keeps the sizes of its batches."""
+
+    def __init__(self, total=False):
+        self.batches = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.total = total
+
+    def run(self, signature, inputs):
+        self.go_on.wait()
+        self.batches.append(len(inputs["x"]))
+        if (inputs["x"] < 0).any():
+            raise invalid("negative")
+        return {"y": inputs["x"].sum(0) if self.total else 2 * inputs["x"]}
+
+
+def numbers(*rows, width=1):
+    return {"x": np.array(rows, np.int64).reshape(len(rows), 1).repeat(width, 1)}
+
+
+def run(model, requests, signature=DOUBLE, **settings):
+    """Asks everything at once; returns answers and errors in order."""
+
+    async def ask():
+        batcher = Batcher(BatchingSettings(**{"threads": 1, **settings}), Metrics())
+        calls = [batcher.run(model, signature, inputs) for inputs in requests]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(ask())
+
+
+def test_concurrent_requests_are_run_at_once_and_split_again():
+    model = Doubler()
+    found = run(model, [numbers(1), numbers(2, 3), numbers(4)])
+    assert model.batches == [4]
+    assert [answer["y"].ravel().tolist() for answer in found] == [[2], [4, 6], [8]]
+
+
+def test_batch_has_no_more_rows_than_allowed():
+    model = Doubler()
+    run(model, [numbers(1, 2), numbers(3), numbers(4, 5)], max_batch_rows=3)
+    assert model.batches == [3, 2]
+
+
+def test_request_of_more_rows_is_run_alone():
+    model = Doubler()
+    found = run(model, [numbers(1), numbers(2, 3, 4), numbers(5)], max_batch_rows=2)
+    assert model.batches == [1, 3, 1]
+    assert found[1]["y"].ravel().tolist() == [4, 6, 8]
+
+
+def test_without_batching_each_is_run_alone():
+    model = Doubler()
+    run(model, [numbers(1), numbers(2)], max_batch_rows=1, timeout_seconds=0)
+    assert model.batches == [1, 1]
+
+
+def test_rows_of_another_shape_are_not_joined():
+    model = Doubler()
+    found = run(model, [numbers(1), numbers(2, width=2), numbers(3)])
+    assert model.batches == [2, 1]
+    assert found[1]["y"].tolist() == [[4, 4]]
+
+
+def test_bad_request_does_not_fail_its_neighbours():
+    model = Doubler()
+    found = run(model, [numbers(1), numbers(-1), numbers(2)])
+    assert found[0]["y"].tolist() == [[2]]
+    assert found[2]["y"].tolist() == [[4]]
+    assert found[1].message == "negative"
+
+
+def test_request_that_does_not_fit_never_joins_a_batch():
+    model = Doubler()
+    bad = [
+        ({"x": np.zeros((1, 1))}, "to be int64 but double is provided"),
+        ({"x": np.zeros(1, np.int64)}, "to have shape [?,?] but shape [1] is provided"),
+        ({"z": np.zeros((1, 1), np.int64)}, "alias not found in signature: z."),
+        ({}, "0!=1 len({}) != len({x}). Sent extra: {}. Missing but required: {x}."),
+    ]
+    *errors, answer = run(model, [*(inputs for inputs, _ in bad), numbers(1)])
+    for error, (_, message) in zip(errors, bad, strict=True):
+        assert error.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert message in error.message
+    assert answer["y"].tolist() == [[2]]
+    assert model.batches == [1]
+
+
+def test_output_that_is_not_by_row_is_computed_for_each_request():
+    total = Signature(
+        "total", {"x": NUMBERS}, {"y": TensorSpec("int64", np.dtype(np.int64), None)}
+    )
+    found = run(Doubler(total=True), [numbers(1, 2), numbers(3, 4)], total)
+    assert [answer["y"].tolist() for answer in found] == [[3], [7]]
+
+
+def test_inputs_without_rows_in_common_are_not_joined():
+    fixed = TensorSpec("int64", np.dtype(np.int64), (1, 1))
+    model = Doubler()
+    signature = Signature("fixed", {"x": fixed}, {"y": fixed})
+    found = run(model, [numbers(1), numbers(2)], signature)
+    assert model.batches == [1, 1]
+    assert [answer["y"].tolist() for answer in found] == [[[2]], [[4]]]
+
+
+def test_full_queue_refuses_until_it_has_room():
+    async def ask():
+        model = Doubler()
+        model.go_on.clear()
+        settings = BatchingSettings(threads=1, timeout_seconds=0, max_queued_rows=2)
+        batcher = Batcher(settings, Metrics())
+
+        def start(inputs):
+            return asyncio.create_task(batcher.run(model, DOUBLE, inputs))
+
+        running = start(numbers(1))
+        await asyncio.sleep(0.05)  # taken out of the queue, held in the thread
+        waiting = start(numbers(2, 3))
+        await asyncio.sleep(0.05)
+        with pytest.raises(RequestError, match="is full: 2 of 2 rows") as refused:
+            await batcher.run(model, DOUBLE, numbers(4))
+        with pytest.raises(RequestError, match="has 3 rows; at most 2 are allowed"):
+            await batcher.run(model, DOUBLE, numbers(1, 2, 3))
+        model.go_on.set()
+        await asyncio.gather(running, waiting)
+        answer = await batcher.run(model, DOUBLE, numbers(5))
+        return refused.value, answer["y"].tolist()
+
+    error, answer = asyncio.run(ask())
+    assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.http_status == 503
+    assert answer == [[10]]
+
+
+def test_request_of_a_client_that_left_is_not_run():
+    async def ask():
+        model = Doubler()
+        model.go_on.clear()
+        batcher = Batcher(BatchingSettings(threads=1), Metrics())
+        running = asyncio.create_task(batcher.run(model, DOUBLE, numbers(0)))
+        await asyncio.sleep(0.05)  # taken out of the queue, held in the thread
+        left = asyncio.create_task(batcher.run(model, DOUBLE, numbers(1)))
+        stayed = asyncio.create_task(batcher.run(model, DOUBLE, numbers(2)))
+        await asyncio.sleep(0.05)
+        left.cancel()
+        model.go_on.set()
+        await running
+        assert (await stayed)["y"].tolist() == [[4]]
+        return model.batches
+
+    assert asyncio.run(ask()) == [1, 1]
+
+
+def test_request_that_finds_the_server_idle_does_not_wait():
+    # For no others: the test would take longer than it may.
+    found = run(Doubler(), [numbers(1)], timeout_seconds=10_000)
+    assert found[0]["y"].tolist() == [[2]]
+
+
+def test_exported_model_answers_in_a_batch_as_alone(pairs, exported):
+    bare = tf.saved_model.load(str(exported.directory)).signatures["serving_default"]
+
+    def ask(pair):
+        row = dict(zip(("question", "answer"), pair, strict=True))
+        (answer,) = pairs.post("pairs:predict", instances=[row]).json()["predictions"]
+        return answer["probabilities"]
+
+    before = batches(pairs)
+    rows = PAIRS * 4
+    with ThreadPoolExecutor(len(rows)) as clients:
+        found = np.float32(list(clients.map(ask, rows)))
+    # The longest of a batch decides what the others are padded to.
+    assert batches(pairs) - before < len(rows) / 2
+    for pair, answer in zip(rows, found, strict=True):
+        wanted = bare(question=tf.constant([pair[0]]), answer=tf.constant([pair[1]]))
+        np.testing.assert_allclose(
+            answer, wanted["probabilities"].numpy()[0], rtol=1e-5, atol=1e-6
+        )
+
+
+def batches(server):
+    """Returns the number of batches that a server has run."""
+    registry = server.metrics.registry
+    return registry.get_sample_value("serving_batch_rows_count")

@@ -1,0 +1,221 @@
+"""The server as a process: its start, a change of versions under load, its end."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import httpx
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from pipeline.paths import REPOSITORY
+from tests.serving import models
+from tests.serving.conftest import PATIENCE_SECONDS, wait_until
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class Process:
+    """`python -m pipeline serve`, and a client of it."""
+
+    def __init__(self, directory, *arguments):
+        self.log = directory.parent / "log"
+        command = [sys.executable, "-m", "pipeline", "serve", "--model", directory]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*command, "--port", "0", "--poll-seconds", "0.1", *arguments],
+                cwd=REPOSITORY,
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(lambda: "ready" in self.read() or self.process.poll() is not None)
+        address, self.rpc = re.search(r"at (\S+), gRPC (\S+)", self.read()).groups()
+        self.http = httpx.Client(base_url=address, timeout=PATIENCE_SECONDS)
+
+    def read(self):
+        return self.log.read_text()
+
+    def ask(self, steps=0, path="counter"):
+        """Returns a status and what the server says; a version, where it answers."""
+        answer = self.http.post(
+            f"/v1/models/{path}:predict", json={"instances": [steps]}
+        )
+        if answer.status_code == 200:
+            return 200, answer.json()["predictions"][0]
+        return answer.status_code, answer.json()["error"]
+
+    def states(self):
+        content = self.http.get("/v1/models/counter").json()["model_version_status"]
+        return {int(each["version"]): each["state"] for each in content}
+
+    def metric(self, name):
+        text = self.http.get("/metrics").text
+        return float(re.search(rf"^{name} (.*)$", text, re.M)[1])
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_SECONDS)
+
+
+@contextlib.contextmanager
+def started(directory, *arguments):
+    """Starts a server, which does not outlive the context."""
+    server = Process(directory, *arguments)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory):
+    """A number of steps that keep the slow model busy for about three seconds."""
+    import time
+
+    import tensorflow as tf
+
+    directory = tmp_path_factory.mktemp("slow") / "1"
+    models.save_counter(directory, 1)
+    serve = tf.saved_model.load(str(directory)).signatures["serving_default"]
+    serve(steps=tf.constant([0], tf.int64))
+    start = time.perf_counter()
+    serve(steps=tf.constant([20_000], tf.int64))
+    return int(20_000 * 3 / (time.perf_counter() - start))
+
+
+@pytest.fixture
+def counter(tmp_path):
+    """A directory with version 1 of the model that tells its version."""
+    root = tmp_path / "counter"
+    models.save_counter(root / "1", 1)
+    return root
+
+
+def test_versions_change_under_load_and_sigterm_drains(counter, steps):
+    hidden = models.save_counter(counter / ".2.incomplete", 2)
+    with started(counter, "--grpc-port", "0") as server:
+        answers, over = [], threading.Event()
+
+        def hammer():
+            while not over.is_set():
+                answers.append(server.ask())
+
+        with ThreadPoolExecutor(8) as clients:
+            hammering = [clients.submit(hammer) for _ in range(4)]
+            # One that version 1 answers, however long it takes.
+            slow = clients.submit(server.ask, 2 * steps)
+            wait_until(lambda: len(answers) > 50)
+            hidden.rename(counter / "2")
+            wait_until(lambda: server.states().get(2) == "AVAILABLE")
+            assert server.states()[1] == "UNLOADING"
+            wait_until(lambda: (200, 2) in answers)
+            assert slow.result() == (200, 1)
+            wait_until(lambda: server.states()[1] == "END")
+
+            (counter / "3").mkdir()
+            (counter / "3" / "saved_model.pb").write_text("broken")
+            wait_until(lambda: server.states().get(3) == "END")
+            assert "cannot load" in server.read()
+            seen = len(answers)
+            wait_until(lambda: len(answers) > seen + 50)
+            over.set()
+            for each in hammering:
+                each.result()
+        versions = [version for _, version in answers]
+        assert {status for status, _ in answers} == {200}
+        assert set(versions) == {1, 2}
+        assert versions[-1] == 2
+        error = server.http.get("/v1/models/counter/versions/3").json()
+        assert error["model_version_status"][0]["status"]["error_code"] == "INTERNAL"
+        assert server.ask(path="counter/versions/2") == (200, 2)
+        assert server.ask(path="counter/versions/1")[0] == 404
+        assert server.metric("serving_loaded_versions") == 1
+        drain(server, steps)
+
+
+def drain(server, steps):
+    """Stops a server that has requests in flight, of both transports."""
+    with ThreadPoolExecutor(4) as clients, grpc.insecure_channel(server.rpc) as channel:
+        watched = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest()
+        )
+        assert next(watched).status == SERVING
+        slow = [clients.submit(server.ask, steps) for _ in range(4)]
+        wait_until(lambda: server.metric("serving_requests_in_flight") == 4)
+        server.process.send_signal(signal.SIGTERM)
+        assert next(watched).status == NOT_SERVING
+        wait_until(lambda: is_refused(server.http.base_url.port))
+        assert server.process.poll() is None  # since it still computes
+        assert [each.result() for each in slow] == [(200, 2)] * 4
+        assert server.process.wait(PATIENCE_SECONDS) == 0
+        assert "draining: 4 requests in flight" in server.read()
+
+
+def is_refused(port):
+    """Tells whether a new connection is."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_requests_that_take_too_long_do_not_keep_the_server(counter, steps):
+    arguments = ("--no-grpc", "--no-batching", "--drain-seconds", "0.2")
+    with started(counter, *arguments) as server, ThreadPoolExecutor(1) as clients:
+        assert server.rpc == "off"
+        path, content = "/v1/models/counter:predict", {"instances": [steps * 1000]}
+        endless = clients.submit(server.http.post, path, json=content)
+        wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
+        assert server.stop() == 1
+        assert "1 requests were not answered in 0.2 s" in server.read()
+        with contextlib.suppress(httpx.TransportError):
+            assert endless.result().status_code == 500
+
+
+@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+def test_port_in_use_is_one_line_without_tensorflow(counter, option):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        finished = run("--model", counter, "--port", "0", option, port)
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in line
+    assert option in line
+    assert "tensorflow" not in finished.stdout
+
+
+def test_directory_without_a_model_is_one_line(tmp_path):
+    finished = run("--model", tmp_path)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith(f"error: --model {tmp_path} holds no SavedModel")
+    assert len(finished.stderr.splitlines()) == 1
+    assert "tensorflow" not in finished.stdout
+
+
+def test_label_without_a_version_is_refused(counter):
+    finished = run("--model", counter, "--label", "stable")
+    assert finished.returncode == 2
+    assert "--label stable: write it as LABEL=VERSION" in finished.stderr
+
+
+def run(*arguments):
+    """Runs the command to its end; its output tells if TensorFlow was loaded."""
+    told = (
+        "import atexit, sys; from pipeline.cli import main; "
+        "atexit.register(lambda: print(*{'tensorflow'} & sys.modules.keys())); main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", told, "serve", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

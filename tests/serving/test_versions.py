@@ -1,0 +1,235 @@
+"""Which versions are in memory as a directory changes."""
+
+import asyncio
+import contextlib
+import dataclasses
+import shutil
+import threading
+
+import grpc
+import pytest
+
+from pipeline.errors import UsageError
+from serving import discovery
+from serving.errors import RequestError
+from serving.metrics import Metrics
+from serving.versions import State, Versions
+
+
+@dataclasses.dataclass(eq=False)
+class Loaded:
+    """What stands for a model."""
+
+    version: int
+
+
+@dataclasses.dataclass
+class Pushed:
+    """A directory of versions, and what serves it."""
+
+    root: object
+    loads: list = dataclasses.field(default_factory=list)
+    go_on: object = dataclasses.field(default_factory=threading.Event)
+
+    def push(self, version, content="whole"):
+        hidden = self.root / f".{version}.incomplete"
+        hidden.mkdir()
+        (hidden / "saved_model.pb").write_text(content)
+        hidden.rename(self.root / str(version))
+
+    def load(self, path, version):
+        self.loads.append(version)
+        self.go_on.wait()
+        if (path / "saved_model.pb").read_text() != "whole":
+            raise ValueError("no model")
+        return Loaded(version)
+
+    def serve(self, **settings):
+        source = discovery.find_model(self.root)
+        return Versions(source, self.load, Metrics(), **settings)
+
+
+@pytest.fixture
+def pushed(tmp_path):
+    """A directory with the versions 9 and 10, and what is no version."""
+    (tmp_path / "sample").mkdir()
+    pushed = Pushed(tmp_path / "sample")
+    pushed.go_on.set()
+    for version in (9, 10):
+        pushed.push(version)
+    (pushed.root / ".99.incomplete").mkdir()
+    (pushed.root / "12").mkdir()  # nothing in it yet
+    (pushed.root / "latest").mkdir()
+    return pushed
+
+
+def states(versions):
+    return {v.number: v.state for v in versions.describe("sample")}
+
+
+def test_newest_whole_version_alone_is_loaded(pushed):
+    versions = pushed.serve()
+    assert not versions.is_available
+    asyncio.run(versions.refresh())
+    assert pushed.loads == [10]
+    assert states(versions) == {10: State.AVAILABLE}
+
+
+def test_old_version_answers_until_the_new_one_is_loaded(pushed):
+    async def swap():
+        versions = pushed.serve()
+        await versions.refresh()
+        pushed.push(11)
+        pushed.go_on.clear()
+        loading = asyncio.create_task(versions.refresh())
+        while pushed.loads != [10, 11]:
+            await asyncio.sleep(0.01)
+        during = states(versions)
+        with versions.use("sample") as model:
+            assert model.version == 10
+        pushed.go_on.set()
+        await loading
+        with versions.use("sample") as model:
+            assert model.version == 11
+        return during, states(versions)
+
+    during, after = asyncio.run(swap())
+    assert during == {10: State.AVAILABLE, 11: State.LOADING}
+    assert after == {10: State.END, 11: State.AVAILABLE}
+
+
+def test_old_version_is_let_go_after_its_last_request(pushed):
+    async def swap():
+        versions = pushed.serve()
+        await versions.refresh()
+        with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+            used = first.enter_context(versions.use("sample"))
+            second.enter_context(versions.use("sample"))
+            pushed.push(11)
+            await versions.refresh()
+            assert used.version == 10
+            assert states(versions)[10] is State.UNLOADING
+            with pytest.raises(RequestError, match=r"Specific\(sample, 10\)"):
+                first.enter_context(versions.use("sample", 10))
+            second.close()
+            assert states(versions)[10] is State.UNLOADING
+        return states(versions)[10]
+
+    assert asyncio.run(swap()) is State.END
+
+
+def test_version_that_cannot_be_loaded_leaves_the_old_one(pushed, caplog):
+    async def swap():
+        versions = pushed.serve()
+        await versions.refresh()
+        pushed.push(11, "broken")
+        for _ in range(3):
+            await versions.refresh()
+        return versions
+
+    versions = asyncio.run(swap())
+    assert pushed.loads == [10, 11]  # and is not tried again and again
+    broken, serving = versions.describe("sample")
+    assert (broken.state, broken.error) == (State.END, "ValueError: no model")
+    assert serving.state is State.AVAILABLE
+    assert "cannot load" in caplog.text
+
+
+def test_version_that_was_mended_is_loaded(pushed):
+    async def mend():
+        pushed.push(11, "broken")
+        versions = pushed.serve()
+        await versions.refresh()
+        assert states(versions) == {11: State.END, 10: State.AVAILABLE}
+        (pushed.root / "11" / "saved_model.pb").write_text("whole")
+        await versions.refresh()
+        return states(versions)
+
+    assert asyncio.run(mend()) == {11: State.AVAILABLE, 10: State.END}
+
+
+def test_newest_version_that_is_deleted_gives_way_to_the_one_before(pushed):
+    async def roll_back():
+        versions = pushed.serve()
+        await versions.refresh()
+        shutil.rmtree(pushed.root / "10")
+        await versions.refresh()
+        return states(versions)
+
+    assert asyncio.run(roll_back()) == {9: State.AVAILABLE, 10: State.END}
+
+
+def test_only_version_stays_when_its_directory_goes(pushed, caplog):
+    async def lose():
+        versions = pushed.serve()
+        await versions.refresh()
+        shutil.rmtree(pushed.root)
+        for _ in range(3):
+            await versions.refresh()
+        return states(versions)
+
+    assert asyncio.run(lose()) == {10: State.AVAILABLE}
+    assert caplog.text.count("version 10 stays in memory") == 1
+
+
+def test_as_many_versions_as_wanted_stay(pushed):
+    async def push():
+        versions = pushed.serve(keep=2)
+        await versions.refresh()
+        with versions.use("sample", 9) as model:
+            assert model.version == 9
+        pushed.push(11)
+        await versions.refresh()
+        return states(versions)
+
+    found = asyncio.run(push())
+    assert found == {9: State.END, 10: State.AVAILABLE, 11: State.AVAILABLE}
+
+
+def test_version_with_a_label_stays_and_is_found_by_it(pushed):
+    async def push():
+        versions = pushed.serve(labels={"stable": 9})
+        await versions.refresh()
+        pushed.push(11)
+        await versions.refresh()
+        with versions.use("sample", label="stable") as model:
+            assert model.version == 9
+        with versions.use("sample") as model:
+            assert model.version == 11
+        return [v.number for v in versions.describe("sample", label="stable")]
+
+    assert asyncio.run(push()) == [9]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "message"),
+    [
+        (("other",), "NOT_FOUND", "Latest(other)"),
+        (("sample", 9), "NOT_FOUND", "Specific(sample, 9)"),
+        (("sample", None, "x"), "INVALID_ARGUMENT", "servable version label: x"),
+    ],
+)
+def test_what_is_not_loaded_is_told(pushed, asked, code, message):
+    versions = pushed.serve()
+    asyncio.run(versions.refresh())
+    with pytest.raises(RequestError) as error, versions.use(*asked):
+        pass
+    assert error.value.code is grpc.StatusCode[code]
+    assert message in error.value.message
+
+
+def test_model_is_named_after_its_directory(pushed):
+    single = pushed.root.parent / "single"
+    shutil.copytree(pushed.root / "9", single)
+    named = [
+        discovery.find_model(path) for path in (pushed.root, pushed.root / "9", single)
+    ]
+    assert [source.name for source in named] == ["sample", "sample", "single"]
+    assert [source.only_version for source in named] == [None, 9, 1]
+    assert discovery.find_model(single, "mine").name == "mine"
+
+
+def test_directory_without_a_model_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UsageError, match="holds no SavedModel"):
+            discovery.find_model(path)
