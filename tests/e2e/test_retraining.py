@@ -1,0 +1,133 @@
+"""New data arrive as spans; training goes on from what is in production."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.config import load_config
+from pipeline.errors import UsageError
+from pipeline.local import run_locally
+from pipeline.paths import OutputPaths
+from pipeline.report import MetadataReader
+from tests import tiny
+
+pytestmark = pytest.mark.e2e
+
+CHAMPION = {"trainer.warm_start": "champion"}
+RELEASE = ["Champion", "Evaluator", "ServingCheck", "AtomicPusher"]
+ON_NEW_DATA = {
+    *("ImportExampleGen", "StatisticsGen", "SchemaGen", "ExampleValidator"),
+    *("DataGate", "WarmStart", "Transform", "Trainer", *RELEASE),
+}
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    source = f"{tmp_path}/spans/{{SPAN}}"
+    tiny.write_tables(tmp_path / "spans" / "01")
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", data={"source": source})
+    return recipe
+
+
+@pytest.fixture
+def run(recipe, console):
+    """Runs the recipe; the report, and the components that ran."""
+
+    def run(**overrides):
+        settings = {key.replace("__", "."): each for key, each in overrides.items()}
+        report = run_locally(load_config(recipe, {**CHAMPION, **settings}), console)
+        return report, {c.name for c in report.components if not c.is_cached}
+
+    return run
+
+
+@pytest.fixture
+def paths(recipe):
+    return OutputPaths.of(load_config(recipe))
+
+
+def spans_in_metadata(paths):
+    """The span of the Examples of the latest run, as ML Metadata has it."""
+    reader = MetadataReader(paths.metadata)
+    executions = {each.name: execution for each, execution in reader.latest_run()}
+    examples = reader.outputs(executions["ImportExampleGen"])["examples"]
+    return examples.custom_properties["span"].int_value
+
+
+def start_of_latest_run(paths):
+    reader = MetadataReader(paths.metadata)
+    executions = {each.name: execution for each, execution in reader.latest_run()}
+    directory = Path(reader.outputs(executions["Trainer"])["model_run"].uri)
+    return json.loads((directory / "metrics.json").read_text())["started_from"]
+
+
+def recorded_config(paths):
+    newest = max(paths.run("any").parent.iterdir())
+    return yaml.safe_load((newest / "config.yaml").read_text())
+
+
+def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
+    run, recipe, paths, tmp_path, console
+):
+    first, ran = run()
+    assert "WarmStart" in ran
+    assert first.pushed is not None
+    assert start_of_latest_run(paths) == "the pre-trained encoder"
+    assert spans_in_metadata(paths) == 1
+    assert recorded_config(paths)["data"]["span"] == 1
+
+    again, ran = run()
+    assert ran == set()  # though what was pushed since is the champion now
+    assert again.pushed == first.pushed
+
+    for seed, split in enumerate(("train", "eval", "test")):
+        new = tiny.write_tables(tmp_path / f"new-{seed}", rows=40 + seed)
+        (tmp_path / "spans" / "2").mkdir(exist_ok=True)
+        (new / f"{split}.tsv").rename(tmp_path / "spans" / "2" / f"{split}.tsv")
+    second, ran = run()
+    assert ran == ON_NEW_DATA
+    assert f"span 2 of {tmp_path}/spans/{{SPAN}}: newest of 2" in " ".join(
+        console.file.getvalue().split("\n")
+    )
+    assert start_of_latest_run(paths) == f"the champion {first.pushed}"
+    assert second.verdict.champion == first.pushed
+    assert second.pushed != first.pushed
+    assert spans_in_metadata(paths) == 2
+    assert recorded_config(paths)["data"]["span"] == 2
+
+    again, ran = run()
+    assert ran == set()
+    assert again.pushed == second.pushed
+
+    # Another learning rate starts from where this data's first training did.
+    _, ran = run(trainer__learning_rate=0.002)
+    assert "WarmStart" not in ran
+    assert start_of_latest_run(paths) == f"the champion {first.pushed}"
+
+    # The older span's model is compared with what serves now, and nothing is trained.
+    older, ran = run(data__span=1)
+    assert ran <= {"Champion", "Evaluator", "AtomicPusher"}
+    assert spans_in_metadata(paths) == 1
+    assert older.verdict.champion != first.pushed
+
+    with pytest.raises(UsageError, match="hidden_size is 16, not 32") as caught:
+        run(encoder__source=str(wider_encoder(tmp_path)))
+    assert "trainer.warm_start=encoder" in str(caught.value)
+    assert latest_run_lacks(paths, "Trainer")
+
+
+def wider_encoder(tmp_path):
+    """A tiny encoder of twice the hidden size."""
+    before = tiny.HIDDEN, tiny.CONFIG["hidden_size"]
+    tiny.HIDDEN = tiny.CONFIG["hidden_size"] = 32
+    try:
+        return tiny.write_encoder(tmp_path / "wider")
+    finally:
+        tiny.HIDDEN, tiny.CONFIG["hidden_size"] = before
+
+
+def latest_run_lacks(paths, name):
+    run = MetadataReader(paths.metadata).latest_run()
+    return name not in [component.name for component, _ in run]
