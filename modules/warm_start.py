@@ -20,10 +20,6 @@ _DESCRIPTION = "assets.extra/architecture.json"
 _VARIABLES = "variables/variables"
 
 
-class WarmStartError(ValueError):
-    """A model whose weights the one to train cannot take."""
-
-
 def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
     """Returns what two models must have alike for one to take the other's weights.
 
@@ -36,7 +32,7 @@ def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_description(model: str, description: dict[str, Any]) -> None:
-    """Puts a description into an exported model, for `check` to read.
+    """Puts a description into an exported model, for `find_misfit` to read.
 
     Args:
       model: Directory of a SavedModel.
@@ -45,15 +41,12 @@ def write_description(model: str, description: dict[str, Any]) -> None:
     checkpoints.write_json(os.path.join(model, _DESCRIPTION), description)
 
 
-def check(model: str, expected: dict[str, Any]) -> None:
-    """Refuses a model whose weights do not fit.
+def find_misfit(model: str, expected: dict[str, Any]) -> str:
+    """Returns why training cannot start from a model; empty where it can.
 
     Args:
       model: Directory of a SavedModel.
       expected: What `describe` says of the one to train.
-
-    Raises:
-      WarmStartError: It names what differs.
     """
     found = checkpoints.read_json(os.path.join(model, _DESCRIPTION))
     if found is None:
@@ -64,11 +57,12 @@ def check(model: str, expected: dict[str, Any]) -> None:
             for key, value in expected.items()
             if found.get(key) != value
         )
-    if problem:
-        raise WarmStartError(
-            f"training cannot start from the champion {model}: {problem}. Start from "
-            "the pre-trained encoder with --set trainer.warm_start=encoder"
-        )
+    if not problem:
+        return ""
+    return (
+        f"training cannot start from the champion {model}: {problem}. Start from the "
+        "pre-trained encoder with --set trainer.warm_start=encoder"
+    )
 
 
 def find_base(path: str | None) -> str:

@@ -78,7 +78,7 @@ def _run(
     from tfx import v1 as tfx
 
     from components.data_gate import DataAnomaliesError
-    from modules.warm_start import WarmStartError
+    from components.warm_start import WarmStartError
     from pipeline.pipeline import create_pipeline
     from pipeline.platforms import local_platform
     from pipeline.report import read_report

@@ -24,7 +24,7 @@ from pipeline.resolve import ResolvedInputs
 
 PREPROCESSING_FN = "modules.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn"
-CHECK_BASE_MODEL = "modules.warm_start.check"
+FIND_MISFIT = "modules.warm_start.find_misfit"
 VALIDATE_TRAINER = "pipeline.config.validate_trainer"
 
 
@@ -97,7 +97,7 @@ def _start_components(
         WarmStart(
             examples=data["example_gen"].outputs["examples"],
             directory=platform.pushed,
-            check=CHECK_BASE_MODEL,
+            find_misfit=FIND_MISFIT,
             expected=json.dumps(expected),
             record=warm_start.CHAMPION_FILE,
         )

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 from tfx import v1 as tfx
 
+from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
 
 RECORD = "where.json"
 
 
-def check(model, expected):
-    """What `modules.warm_start.check` is to the pipeline."""
-    if Path(model, "kind").read_text() != expected["kind"]:
-        raise ValueError(f"{model} is no {expected['kind']}")
+def find_misfit(model, expected):
+    """What `modules.warm_start.find_misfit` is to the pipeline."""
+    if Path(model, "kind").read_text() == expected["kind"]:
+        return ""
+    return f"{model} is no {expected['kind']}"
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def find(tmp_path):
             {"base_model": [model]},
             {
                 "directory": str(directory),
-                "check": f"{__name__}.check",
+                "find_misfit": f"{__name__}.find_misfit",
                 "expected": json.dumps({"kind": kind}),
                 "record": RECORD,
             },
@@ -61,5 +63,5 @@ def test_nothing_pushed_yet_leaves_nothing(find, tmp_path):
 
 
 def test_version_that_does_not_fit_is_refused_by_its_own_directory(find, served):
-    with pytest.raises(ValueError, match="serving/100 is no old"):
+    with pytest.raises(WarmStartError, match="serving/100 is no old"):
         find(served, "old")
