@@ -49,6 +49,7 @@ def build_experiment(
     max_seq_length: int,
     splits: dict[str, list[str]],
     strategy: tf.distribute.Strategy,
+    base_model: str = "",
 ) -> ExperimentConfig:
     """Builds the configuration of one training.
 
@@ -59,6 +60,8 @@ def build_experiment(
       max_seq_length: Longest sequence in tokens.
       splits: File patterns of each split's transformed Examples.
       strategy: Where it runs.
+      base_model: Directory of the exported model to start from; empty starts from the
+        encoder.
 
     Raises:
       ValueError: The training split is empty, or a setting does not go with another.
@@ -81,6 +84,7 @@ def build_experiment(
         task=FineTuningConfig(
             name=task.name,
             init_checkpoint=encoder,
+            base_model=base_model,
             dropout=config.dropout,
             frozen_layers=config.frozen_layers,
             gradient_clip_norm=config.gradient_clip_norm,

@@ -79,6 +79,7 @@ def write_records(
     task: TaskConfig,
     results: list[Result],
     best: Result,
+    started_from: str,
     directories: list[str],
     predictions: dict[str, metrics.Predictions],
     model: tf_keras.Model,
@@ -90,6 +91,7 @@ def write_records(
       task: The task definition.
       results: Of all restarts.
       best: The one that is exported.
+      started_from: What all of them started from.
       directories: Where each of them kept its records.
       predictions: The exported model's, of each split.
       model: The exported model.
@@ -98,6 +100,7 @@ def write_records(
         _copy_records(source, os.path.join(directory, os.path.basename(source)))
     content = {
         "metric": task.metric,
+        "started_from": started_from,
         "best": dataclasses.asdict(best),
         "restarts": [dataclasses.asdict(result) for result in results],
         "splits": {

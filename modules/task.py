@@ -13,7 +13,7 @@ from official.core import base_task, config_definitions
 from official.nlp.modeling import models
 
 from modules import encoder as encoder_lib
-from modules import inputs, metrics
+from modules import inputs, metrics, warm_start
 from pipeline.task import TaskConfig
 
 GRADIENT_NORM = "gradient_norm"
@@ -30,6 +30,8 @@ class FineTuningConfig(config_definitions.TaskConfig):
 
     Attributes:
       init_checkpoint: The pre-trained encoder's directory.
+      base_model: Directory of an exported model, whose weights are taken in the place
+        of the pre-trained; empty for none.
       dropout: Rate in the encoder and before the head.
       frozen_layers: Lowest layers that are not trained.
       gradient_clip_norm: Largest global norm of the gradients.
@@ -37,6 +39,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
       validation_data: The evaluation split.
     """
 
+    base_model: str = ""
     dropout: float = 0.1
     frozen_layers: int = 0
     gradient_clip_norm: float = 1.0
@@ -85,7 +88,10 @@ class FineTuningTask(base_task.Task):
         )
 
     def initialize(self, model: models.BertClassifier) -> None:
-        """Restores the pre-trained encoder; called where no checkpoint is found."""
+        """Restores what training starts from; called where no checkpoint is found."""
+        if self.task_config.base_model:
+            warm_start.restore(model, self.task_config.base_model)
+            return
         encoder_lib.restore_encoder(model.checkpoint_items["encoder"], self._encoder)
 
     def build_inputs(

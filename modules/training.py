@@ -21,6 +21,7 @@ from modules import (
     metrics,
     records,
     strategies,
+    warm_start,
 )
 from modules import encoder as encoder_lib
 from modules.loop import run_loop
@@ -77,8 +78,10 @@ def run_fn(fn_args: Any) -> None:
     strategy = strategies.choose_strategy(config)
     logger.info("strategy %s", type(strategy).__name__)
     splits = split_patterns(fn_args)
+    base_model = warm_start.find_base(fn_args.base_model)
+    logger.info("training starts from %s", warm_start.origin(base_model))
     directory = os.path.join(
-        settings["checkpoints"], training_key(settings, config, splits)
+        settings["checkpoints"], training_key(settings, config, splits, base_model)
     )
     params = experiment.build_experiment(
         task,
@@ -87,6 +90,7 @@ def run_fn(fn_args: Any) -> None:
         max_seq_length=settings["max_seq_length"],
         splits=splits,
         strategy=strategy,
+        base_model=base_model,
     )
     seeds = range(config.seed, config.seed + config.restarts)
     results = [
@@ -128,6 +132,7 @@ def _write_outputs(
         task=task,
         results=results,
         best=best,
+        started_from=warm_start.origin(params.task.base_model),
         directories=[seed_directory(directory, r.seed) for r in results],
         predictions=predictions,
         model=model,
@@ -136,13 +141,18 @@ def _write_outputs(
 
 def _export(fn_args: Any, task: TaskConfig, model: tf_keras.Model) -> None:
     settings = fn_args.custom_config
+    encoder = encoder_lib.open_encoder(settings["encoder"])
     export.export_model(
         model,
         tft.TFTransformOutput(fn_args.transform_output),
         task,
         fn_args.serving_model_dir,
-        vocab_file=encoder_lib.open_encoder(settings["encoder"]).vocab_file,
+        vocab_file=encoder.vocab_file,
         max_seq_length=settings["max_seq_length"],
+    )
+    warm_start.write_description(
+        fn_args.serving_model_dir,
+        warm_start.describe(task, encoder_lib.describe_architecture(encoder)),
     )
 
 
@@ -159,14 +169,18 @@ def split_patterns(fn_args: Any) -> dict[str, list[str]]:
 
 
 def training_key(
-    settings: dict[str, Any], config: TrainerConfig, splits: dict[str, list[str]]
+    settings: dict[str, Any],
+    config: TrainerConfig,
+    splits: dict[str, list[str]],
+    base_model: str = "",
 ) -> str:
-    """Returns the name that what is trained goes by: data, code, config, encoder.
+    """Returns the name that what is trained goes by: data, code, config, start.
 
     Args:
       settings: The Trainer's `custom_config`. Neither paths nor machines count.
       config: How it is trained.
       splits: File patterns of each split.
+      base_model: The exported model that it starts from; empty for the encoder.
     """
     files = {
         split: fingerprint.of_files(
@@ -175,6 +189,8 @@ def training_key(
         for split, patterns in splits.items()
     }
     counted = {key: settings[key] for key in _KEY_SETTINGS}
+    if base_model:
+        counted["base_model"] = warm_start.fingerprint_of(base_model)
     return fingerprint.of_json(
         {"files": files, "settings": counted, "trainer": config.model_dump()}
     )[:16]

@@ -35,12 +35,24 @@ class DataConfig(Settings):
 
     Attributes:
       source: A directory of TSV or TFRecord splits, or `tfds:NAME`. None takes a
-        GLUE task from TFDS.
+        GLUE task from TFDS. In a directory's name `{SPAN}` stands for a number: new
+        data arrive as a new one.
+      span: The number to take; None takes the largest that is there.
       schema_file: A curated schema (`.pbtxt`); None derives one from the task.
     """
 
     source: str | None = None
+    span: int | None = Field(default=None, ge=0)
     schema_file: str | None = None
+
+    @model_validator(mode="after")
+    def _check_span(self) -> DataConfig:
+        if self.span is not None and "{SPAN}" not in (self.source or ""):
+            raise ValueError(
+                f"span is {self.span}, but source is {self.source}, without {{SPAN}} "
+                "in it; leave data.span out"
+            )
+        return self
 
 
 class EncoderConfig(Settings):
@@ -101,6 +113,9 @@ class TrainerConfig(Settings):
       recovery_max_trials: How often it may; the next time training fails.
       strategy: Which `tf.distribute` strategy; `auto` takes what the machine has.
       tpu: Name or address of the TPU; `local` for one of this machine.
+      warm_start: What training starts from: the pre-trained `encoder` and a new head,
+        or both of the `champion`, the model that was pushed last. Where nothing is
+        pushed yet, it is the encoder.
       mixed_precision: Type of the computation; weights stay float32. `auto` takes
         bfloat16 on TPU and float32 elsewhere.
     """
@@ -133,6 +148,7 @@ class TrainerConfig(Settings):
         "tpu",
     ] = "auto"
     tpu: str = "local"
+    warm_start: Literal["encoder", "champion"] = "encoder"
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
 
 
@@ -237,6 +253,11 @@ class Config(Settings):
                         f"{', '.join(self.task.metrics)}"
                     )
         return self
+
+    def with_span(self, span: int) -> Config:
+        """Returns the same settings with the span that `data.span` left open."""
+        data = self.data.model_copy(update={"span": span})
+        return self.model_copy(update={"data": data})
 
     def to_yaml(self) -> str:
         """Returns the settings as YAML that `load_config` reads back equal."""

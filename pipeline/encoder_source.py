@@ -9,7 +9,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modules import environment
 from pipeline import fingerprint
@@ -38,12 +38,14 @@ class ResolvedEncoder:
       vocab_file: Its vocabulary.
       fingerprint: Of configuration, vocabulary and weights.
       vocab_fingerprint: Of the vocabulary alone, all that Transform depends on.
+      architecture: What its weights have their shapes and their meaning by.
     """
 
     directory: str
     vocab_file: str
     fingerprint: str
     vocab_fingerprint: str
+    architecture: dict[str, Any]
 
 
 def resolve_encoder(
@@ -87,6 +89,7 @@ def resolve_encoder(
             vocab_file=encoder.vocab_file,
             fingerprint=fingerprint.of_files(files),
             vocab_fingerprint=fingerprint.of_files([encoder.vocab_file]),
+            architecture=encoder_lib.describe_architecture(encoder),
         )
     _check_length(config.preprocessing.max_seq_length, encoder)
     return resolved

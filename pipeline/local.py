@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from absl import logging as absl_logging
 from rich.console import Console
 
+from pipeline import run_lock
 from pipeline.config import Config
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
@@ -40,29 +41,44 @@ def run_locally(config: Config, console: Console) -> RunReport:
       What the run did.
 
     Raises:
-      UsageError: A source or the data does not fit; nothing after it was run.
+      UsageError: A source or the data does not fit, and nothing after it was run; or
+        another run writes to the output directory.
     """
     paths = OutputPaths.of(config)
     started = datetime.datetime.now()
     record = paths.run(started.strftime("%Y%m%d-%H%M%S-%f"))
-    record.mkdir(parents=True)
-    (record / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+    with run_lock.hold(paths.lock, f"run {record}"):
+        record.mkdir(parents=True)
+        return _run_recorded(config, paths, record, console)
+
+
+def _run_recorded(
+    config: Config, paths: OutputPaths, record: Path, console: Console
+) -> RunReport:
+    _write_config(config, record)
     log = record / "run.log"
     console.print(f"run record {record}", style="dim", soft_wrap=True)
     with redirect_output(log), console.status("starting TensorFlow and TFX") as status:
         progress = ProgressHandler(console, status)
         try:
             with progress.attached():
-                return _run(config, paths, console)
+                return _run(config, paths, record, console)
         except Exception:
             logging.getLogger(__name__).exception("the run stopped")
             raise
 
 
-def _run(config: Config, paths: OutputPaths, console: Console) -> RunReport:
+def _write_config(config: Config, record: Path) -> None:
+    (record / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+
+
+def _run(
+    config: Config, paths: OutputPaths, record: Path, console: Console
+) -> RunReport:
     from tfx import v1 as tfx
 
     from components.data_gate import DataAnomaliesError
+    from components.warm_start import WarmStartError
     from pipeline.pipeline import create_pipeline
     from pipeline.platforms import local_platform
     from pipeline.report import read_report
@@ -70,10 +86,13 @@ def _run(config: Config, paths: OutputPaths, console: Console) -> RunReport:
 
     platform = local_platform(paths, config.beam)
     inputs = resolve_inputs(config, paths, console.print)
+    if inputs.examples.span is not None:
+        # With the span that was taken, so that the record alone repeats the run.
+        _write_config(config.with_span(inputs.examples.span.number), record)
     dag = create_pipeline(config, inputs, platform)
     try:
         tfx.orchestration.LocalDagRunner().run(dag)
-    except DataAnomaliesError as error:
+    except (DataAnomaliesError, WarmStartError) as error:
         raise UsageError(str(error)) from error
     return read_report(paths)
 

@@ -62,6 +62,11 @@ class OutputPaths:
         """Checkpoints of trainings, a directory for each thing that is trained."""
         return self.root / "training"
 
+    @property
+    def lock(self) -> Path:
+        """Held by the run that writes here."""
+        return self.root / "run.lock"
+
     def run(self, run_id: str) -> Path:
         """The record of one run: its configuration and its log."""
         return self.root / "runs" / run_id

@@ -13,15 +13,18 @@ from components.data_gate import DataGate
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
-from modules import evaluation, export, records
+from components.warm_start import WarmStart
+from modules import evaluation, export, records, warm_start
 from pipeline import fingerprint
 from pipeline.config import Config
+from pipeline.data import ExamplesDirectory
 from pipeline.parameters import RunParameters
 from pipeline.platforms import Platform
 from pipeline.resolve import ResolvedInputs
 
 PREPROCESSING_FN = "modules.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn"
+FIND_MISFIT = "modules.warm_start.find_misfit"
 VALIDATE_TRAINER = "pipeline.config.validate_trainer"
 
 
@@ -35,15 +38,26 @@ def create_pipeline(
       inputs: What their sources turned out to be.
       platform: Where it runs.
     """
-    parameters = RunParameters.of(config, inputs.examples.directory, platform.parameter)
+    parameters = RunParameters.of(
+        config, inputs.examples.input_base, platform.parameter
+    )
     data = _data_components(config, inputs, parameters)
     transform = _transform(config, inputs, data)
-    training = _training_components(config, inputs, platform, parameters, transform)
+    start = _start_components(config, inputs, platform, data)
+    training = _training_components(
+        config, inputs, platform, parameters, transform, start
+    )
     release = _release_components(config, platform, parameters, data, training)
     return tfx.dsl.Pipeline(
         pipeline_name=config.name,
         pipeline_root=platform.pipeline_root,
-        components=[*data.values(), transform, *training.values(), *release],
+        components=[
+            *data.values(),
+            *start,
+            transform,
+            *training.values(),
+            *release,
+        ],
         enable_cache=platform.enable_cache,
         metadata_connection_config=platform.metadata,
         beam_pipeline_args=list(platform.beam_args),
@@ -70,12 +84,33 @@ def _transform(
     return transform
 
 
+def _start_components(
+    config: Config,
+    inputs: ResolvedInputs,
+    platform: Platform,
+    data: dict[str, BaseComponent],
+) -> list[BaseComponent]:
+    if config.trainer.warm_start == "encoder":
+        return []
+    expected = warm_start.describe(config.task, inputs.encoder.architecture)
+    return [
+        WarmStart(
+            examples=data["example_gen"].outputs["examples"],
+            directory=platform.pushed,
+            find_misfit=FIND_MISFIT,
+            expected=json.dumps(expected),
+            record=warm_start.CHAMPION_FILE,
+        )
+    ]
+
+
 def _training_components(
     config: Config,
     inputs: ResolvedInputs,
     platform: Platform,
     parameters: RunParameters,
     transform: BaseComponent,
+    start: list[BaseComponent],
 ) -> dict[str, BaseComponent]:
     hyperparameters = Hyperparameters(
         settings=config.trainer.model_dump_json(),
@@ -90,6 +125,7 @@ def _training_components(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         hyperparameters=hyperparameters.outputs["hyperparameters"],
+        base_model=start[0].outputs["base_model"] if start else None,
         train_args=tfx.proto.TrainArgs(splits=["train"]),
         # All that can be predicted on; models are chosen on `eval` alone.
         eval_args=tfx.proto.EvalArgs(
@@ -111,14 +147,7 @@ def _training_components(
 def _data_components(
     config: Config, inputs: ResolvedInputs, parameters: RunParameters
 ) -> dict[str, BaseComponent]:
-    splits = [
-        tfx.proto.Input.Split(name=split, pattern=pattern)
-        for split, pattern in inputs.examples.patterns.items()
-    ]
-    example_gen = tfx.components.ImportExampleGen(
-        input_base=parameters.data,
-        input_config=tfx.proto.Input(splits=splits),
-    )
+    example_gen = _example_gen(inputs.examples, parameters)
     statistics_gen = tfx.components.StatisticsGen(
         examples=example_gen.outputs["examples"]
     )
@@ -146,6 +175,29 @@ def _data_components(
         "validator": validator,
         "gate": gate,
     }
+
+
+def _example_gen(
+    examples: ExamplesDirectory, parameters: RunParameters
+) -> BaseComponent:
+    splits = [
+        tfx.proto.Input.Split(name=split, pattern=pattern)
+        for split, pattern in examples.input_patterns.items()
+    ]
+    range_config = None
+    if examples.span is not None:
+        # Settled already; told again, ExampleGen shows it on the Examples.
+        number = examples.span.number
+        range_config = tfx.proto.RangeConfig(
+            static_range=tfx.proto.StaticRange(
+                start_span_number=number, end_span_number=number
+            )
+        )
+    return tfx.components.ImportExampleGen(
+        input_base=parameters.data,
+        input_config=tfx.proto.Input(splits=splits),
+        range_config=range_config,
+    )
 
 
 def _release_components(

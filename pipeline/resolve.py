@@ -44,7 +44,9 @@ def resolve_inputs(
     encoder = encoder_source.resolve_encoder(config, paths, report)
     _check_trainer(config, encoder.directory)
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
-    examples = data.resolve_examples(config.data_source, config.task, paths, report)
+    examples = data.resolve_examples(
+        config.data_source, config.task, paths, report, span=config.data.span
+    )
     if config.evaluator.split not in examples.patterns:
         raise UsageError(
             f"evaluator.split is {config.evaluator.split!r}; the data has "

@@ -84,11 +84,13 @@ def _plan_examples(
     examples: ExamplesDirectory, paths: ClusterPaths
 ) -> tuple[ExamplesDirectory, list[tuple[str, str]]]:
     if "://" in examples.directory:
-        return examples, []
+        # The run's parameter `data` may name another directory than a span's.
+        return dataclasses.replace(examples, span=None), []
     files = {split: data.list_examples(examples, split) for split in examples.patterns}
     contents = [f"{split} {fingerprint.of_files(files[split])}" for split in files]
     key = fingerprint.of_text(*contents)[:_KEY_LENGTH]
-    destination = paths.staged("examples", key)
+    kind = f"examples/span-{examples.span.number}" if examples.span else "examples"
+    destination = paths.staged(kind, key)
     copies = [
         (path, f"{destination}/{split}/{os.path.basename(path)}")
         for split in files

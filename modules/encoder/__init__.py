@@ -4,7 +4,12 @@ What turns other sources into such a directory is `modules.encoder.conversion`. 
 not imported here, so that an edit in it does not train a model anew.
 """
 
-from modules.encoder.directory import EncoderDirectory, EncoderError, open_encoder
+from modules.encoder.directory import (
+    EncoderDirectory,
+    EncoderError,
+    describe_architecture,
+    open_encoder,
+)
 from modules.encoder.model import build_encoder
 from modules.encoder.restoring import check_tensor_names, restore_encoder
 
@@ -13,6 +18,7 @@ __all__ = [
     "EncoderError",
     "build_encoder",
     "check_tensor_names",
+    "describe_architecture",
     "open_encoder",
     "restore_encoder",
 ]

@@ -14,6 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from pipeline import fingerprint
+
 VOCAB_FILE = "vocab.txt"
 MODEL_GARDEN_CONFIG = "bert_config.json"
 MODEL_GARDEN_WEIGHTS = "bert_model.ckpt"
@@ -141,6 +143,22 @@ def open_encoder(directory: str) -> EncoderDirectory:
         words = sum(1 for _ in lines)
     check_vocab_size(encoder.vocab_file, words, encoder.config)
     return encoder
+
+
+def describe_architecture(encoder: EncoderDirectory) -> dict[str, Any]:
+    """Returns what an encoder's weights have their shapes and their meaning by.
+
+    Returns:
+      The sizes, the name of the activation, and the vocabulary's SHA-256.
+    """
+    activation = encoder.config.get("hidden_act", "gelu")
+    if activation.startswith("gelu"):
+        activation = "approximate gelu" if encoder.is_gelu_approximate else "gelu"
+    return {
+        **{key: encoder.config[key] for key in SIZE_KEYS},
+        "activation": activation,
+        "vocabulary": fingerprint.of_file(encoder.vocab_file),
+    }
 
 
 def open_without_vocabulary(directory: str) -> EncoderDirectory:

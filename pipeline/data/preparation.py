@@ -2,50 +2,83 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
 from pipeline import fingerprint
-from pipeline.data import tables, tfds_source
+from pipeline.data import spans, tables, tfds_source
 from pipeline.data.records import ExamplesDirectory, find_examples, write_records
-from pipeline.data.splits import Report
+from pipeline.data.spans import Span
+from pipeline.data.splits import MissingSplitError, Report
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
 from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 
 
 def resolve_examples(
-    source: str, task: TaskConfig, paths: OutputPaths, report: Report = lambda _: None
+    source: str,
+    task: TaskConfig,
+    paths: OutputPaths,
+    report: Report = lambda _: None,
+    *,
+    span: int | None = None,
 ) -> ExamplesDirectory:
     """Settles where a run's Examples are; text and TFDS become TFRecords first.
 
     Args:
       source: A directory of TFRecord or TSV splits, or `tfds:NAME`. Of tokenized
-        input, TFRecords.
+        input, TFRecords. Of a directory with `{SPAN}` in it, one span is taken.
       task: Names the columns and classes.
       paths: Where TFRecords are written. What was made of the same text before is
         used again.
       report: Called with what a person would want to know.
+      span: The span to take; None takes the newest.
 
     Raises:
       UsageError: The source cannot be found or read.
     """
+    if not spans.has_span(source):
+        return _resolve(source, task, paths, report)
+    directory, found = spans.find_span(source, span, report)
+    try:
+        return _resolve(directory, task, paths, report, found)
+    except MissingSplitError as error:
+        raise UsageError(
+            f"{error}. It is span {found.number} of {source}: complete it, or take "
+            "another one with --set data.span=N"
+        ) from error
+
+
+def _resolve(
+    source: str,
+    task: TaskConfig,
+    paths: OutputPaths,
+    report: Report,
+    span: Span | None = None,
+) -> ExamplesDirectory:
     if source.startswith(tfds_source.PREFIX):
         key = source
     elif "://" in source:
-        return _find_remote(source)
+        return dataclasses.replace(_find_remote(source), span=span)
     else:
         files = tables.find_tables(source)
         if task.is_tokenized or not files:
-            return _find_as_they_are(source, task, has_text=bool(files))
+            found = _find_as_they_are(source, task, has_text=bool(files))
+            return dataclasses.replace(found, span=span)
         key = fingerprint.of_files(files.values())
     _refuse_tokenized(source, task)
     code = fingerprint.of_code(__name__)
-    key = fingerprint.of_text(key, task.model_dump_json(), code)
+    # The span counts, for a text that comes again in another one is another one's.
+    number = "" if span is None else str(span.number)
+    key = fingerprint.of_text(key, task.model_dump_json(), code, number)
     destination = paths.examples(key[:16])
+    if span is not None:
+        span = Span(span.number, str(destination), spans.SPAN)
+        destination /= number
     if not destination.exists():
         prepare(source, str(destination), task, report)
-    return find_examples(str(destination))
+    return dataclasses.replace(find_examples(str(destination)), span=span)
 
 
 def prepare(

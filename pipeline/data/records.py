@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline import fingerprint
 from pipeline.data import splits
+from pipeline.data.spans import Span
 from pipeline.data.splits import Rows
 from pipeline.errors import UsageError
 from pipeline.task import TaskConfig
@@ -25,10 +26,27 @@ class ExamplesDirectory:
     Attributes:
       directory: Where they are.
       patterns: File pattern of each split, relative to the directory.
+      span: Which of the source's spans they are; None where it has none.
     """
 
     directory: str
     patterns: dict[str, str]
+    span: Span | None = None
+
+    @property
+    def input_base(self) -> str:
+        """The directory that `input_patterns` are relative to."""
+        return self.span.base if self.span else self.directory
+
+    @property
+    def input_patterns(self) -> dict[str, str]:
+        """File pattern of each split as ExampleGen takes it, with `{SPAN}` in it."""
+        if self.span is None:
+            return self.patterns
+        return {
+            split: f"{self.span.pattern}/{pattern}"
+            for split, pattern in self.patterns.items()
+        }
 
 
 def find_examples(source: str) -> ExamplesDirectory:

@@ -28,6 +28,10 @@ Rows = Iterator[tuple[str, Row]]
 Report = Callable[[str], None]
 
 
+class MissingSplitError(UsageError):
+    """A source lacks a split that every run needs."""
+
+
 def require_splits(source: str, found: Iterable[str], pattern: str) -> None:
     """Refuses a source without the splits that every run needs.
 
@@ -37,12 +41,12 @@ def require_splits(source: str, found: Iterable[str], pattern: str) -> None:
       pattern: What their files are called.
 
     Raises:
-      UsageError: One is missing.
+      MissingSplitError: One is missing.
     """
     missing = [split for split in REQUIRED_SPLITS if split not in set(found)]
     if missing:
         names = sorted(os.listdir(source)) if os.path.isdir(source) else []
-        raise UsageError(
+        raise MissingSplitError(
             f"data {source} has no split {', '.join(missing)} ({pattern}); "
             f"it holds {', '.join(names[:8]) or 'nothing'}"
         )

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from modules import optimization, records, training
+from modules import encoder as encoder_lib
+from modules import optimization, records, training, warm_start
 from tests import exported, tiny
 from tests.modules.summaries import scalars
 
@@ -39,7 +40,7 @@ def transformed(tmp_path_factory):
     return root
 
 
-def arguments(transformed, directory, **trainer):
+def arguments(transformed, directory, base_model=None, **trainer):
     patterns = {
         split: str(transformed / "transformed" / f"Split-{split}" / "*")
         for split in SPLITS
@@ -57,6 +58,7 @@ def arguments(transformed, directory, **trainer):
         transform_output=str(transformed / "graph"),
         serving_model_dir=str(directory / "serving"),
         model_run_dir=str(directory / "model_run"),
+        base_model=base_model and str(base_model),
         hyperparameters=settings,
         custom_config={
             "task": TASK.model_dump(),
@@ -163,6 +165,57 @@ def test_changed_setting_does_not_resume_from_anothers_checkpoints(
     training.run_fn(arguments(transformed, tmp_path, epochs=1, learning_rate=1e-3))
     assert len(list((tmp_path / "training").iterdir())) == 2
     assert read_metrics(tmp_path)["best"]["steps"] == 6
+
+
+def predictions_of(directory):
+    path = directory / "model_run" / records.PREDICTIONS / "eval.tsv"
+    with open(path, newline="") as file:
+        return {
+            row["idx"]: [float(row[f"probability_{c}"]) for c in TASK.classes]
+            for row in csv.DictReader(file, delimiter="\t")
+        }
+
+
+def test_champion_is_what_training_starts_from_and_both_are_recorded(
+    transformed, finished, tmp_path
+):
+    first = arguments(
+        transformed, tmp_path, finished / "serving", epochs=1, learning_rate=1e-12
+    )
+    training.run_fn(first)
+    assert read_metrics(finished)["started_from"] == "the pre-trained encoder"
+    champion = f"the champion {finished / 'serving'}"
+    assert read_metrics(tmp_path)["started_from"] == champion
+    params = (tmp_path / "model_run" / "seed-0" / "params.yaml").read_text()
+    assert f"base_model: {finished / 'serving'}" in params
+    expected, found = predictions_of(finished), predictions_of(tmp_path)
+    for row, probabilities in expected.items():
+        assert found[row] == pytest.approx(probabilities, abs=2e-6)
+
+
+def test_exported_model_can_be_started_from(finished, transformed):
+    encoder = encoder_lib.open_encoder(str(transformed / "encoder"))
+    architecture = encoder_lib.describe_architecture(encoder)
+    expected = warm_start.describe(TASK, architecture)
+    assert warm_start.find_misfit(str(finished / "serving"), expected) == ""
+
+
+def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_path):
+    given = arguments(transformed, tmp_path)
+    config = training.TrainerConfig.model_validate(given.hyperparameters)
+    splits = training.split_patterns(given)
+    other = tmp_path / "other"
+    shutil.copytree(finished / "serving", other)
+    (data,) = other.glob("variables/variables.data-*")
+    data.write_bytes(data.read_bytes() + b"0")
+    keys = [
+        training.training_key(given.custom_config, config, splits, str(base))
+        for base in ("", finished / "serving", other)
+    ]
+    assert len(set(keys)) == 3
+    shutil.copytree(finished / "serving", tmp_path / "copy")
+    copied = str(tmp_path / "copy")
+    assert training.training_key(given.custom_config, config, splits, copied) == keys[1]
 
 
 def test_splits_are_told_apart_by_their_folders(transformed, tmp_path):

@@ -52,6 +52,7 @@ def main(arguments):
         max_seq_length=32,
         splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
         strategy=strategy,
+        base_model=arguments.get("base_model", ""),
     )
     if "exit_at" in arguments:
         exit_at(trainer_lib.FineTuningTrainer, arguments["exit_at"])

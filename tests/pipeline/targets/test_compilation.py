@@ -147,6 +147,34 @@ def test_all_but_the_champion_are_cached(kubeflow, vertex):
         assert set(tasks(job)) - cached == {"Champion"}
 
 
+def test_champion_to_start_from_is_looked_up_once_for_each_data(
+    recipe, kubeflow, vertex
+):
+    settings = {"trainer.warm_start": "champion"}
+    for target, other in (("kubeflow", kubeflow), ("vertex", vertex)):
+        job = targets.compile_job(load_config(recipe, settings), target)
+        assert set(tasks(job)) - set(tasks(other)) == {"WarmStart"}
+        task = tasks(job)["WarmStart"]
+        assert task["cachingOptions"] == {"enableCache": True}
+        assert task["dependentTasks"] == ["ImportExampleGen"]
+        assert constants(job, "WarmStart")["directory"] == f"{ROOT}/serving/tiny"
+        assert "WarmStart" in tasks(job)["Trainer"]["dependentTasks"]
+
+
+def test_newest_span_is_settled_when_the_job_is_compiled(tmp_path):
+    source = f"{tmp_path}/spans/{{SPAN}}"
+    tiny.write_tables(tmp_path / "spans" / "03")
+    recipe = tiny.write_config(
+        tmp_path / "recipe.yaml", data={"source": source}, vertex=VERTEX
+    )
+    said = []
+    job = targets.compile_job(load_config(recipe), "vertex", said.append)
+    assert f"span 3 of {source}: newest of 1" in said
+    data = job.spec["root"]["inputDefinitions"]["parameters"]["data"]
+    assert data["defaultValue"].startswith(f"{ROOT}/inputs/examples/span-3/")
+    assert "{SPAN" not in json.dumps(job.spec)
+
+
 def test_without_cache_and_retries_no_task_has_either(recipe):
     settings = {"kubeflow.cache": False, "kubeflow.retries": 0}
     job = targets.compile_job(load_config(recipe, settings), "kubeflow")

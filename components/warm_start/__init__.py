@@ -1,0 +1,5 @@
+"""Settles which model a training starts from."""
+
+from components.warm_start.component import WarmStart, WarmStartError
+
+__all__ = ["WarmStart", "WarmStartError"]
