@@ -1,14 +1,13 @@
 """What becomes of a job whose worker process is killed."""
 
-import threading
 import time
 
 import apache_beam as beam
-import psutil
 import pytest
 
 from pipeline.beam import BeamConfig, beam_arguments
 from pipeline.beam.restarting import WorkerLostError
+from tests import worker_processes
 
 # The thread that waits for a worker says so by raising.
 pytestmark = pytest.mark.filterwarnings(
@@ -35,32 +34,6 @@ def fail(row):
     raise ValueError(f"row {row} is bad")
 
 
-def workers():
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "python" in process.name() and "sdk_worker_main" in str(process.cmdline())
-    ]
-
-
-def kill_when(is_time):
-    """Kills one worker at the time that is given; the processes that it killed."""
-    killed = []
-
-    def wait():
-        end = time.monotonic() + _SECONDS
-        while time.monotonic() < end:
-            found = workers()
-            if found and is_time():
-                found[0].kill()
-                killed.append(found[0].pid)
-                return
-            time.sleep(0.05)
-
-    threading.Thread(target=wait, daemon=True).start()
-    return killed
-
-
 def run(directory, work, **settings):
     config = BeamConfig(runner="multi_processing", workers=2, **settings)
     with beam.Pipeline(argv=list(beam_arguments(config))) as pipeline:
@@ -77,7 +50,9 @@ def run(directory, work, **settings):
 
 def test_worker_killed_at_work_loses_no_row(tmp_path):
     trace = tmp_path / "trace"
-    killed = kill_when(lambda: trace.exists() and len(trace.read_text()) > 20)
+    killed = worker_processes.kill_when(
+        lambda: trace.exists() and len(trace.read_text()) > 20
+    )
     rows = run(tmp_path, beam.ParDo(Record(tmp_path)))
     assert killed
     assert rows == list(range(ROWS))
@@ -85,13 +60,13 @@ def test_worker_killed_at_work_loses_no_row(tmp_path):
 
 
 def test_worker_killed_before_its_work_loses_no_row_and_nobody_waits(tmp_path):
-    killed = kill_when(lambda: True)
+    killed = worker_processes.kill_when(lambda: True)
     assert run(tmp_path, beam.Map(str)) == list(range(ROWS))
     assert killed
 
 
 def test_worker_lost_too_often_is_an_error_and_nothing_is_written(tmp_path):
-    killed = kill_when(lambda: True)
+    killed = worker_processes.kill_when(lambda: True)
     with pytest.raises(WorkerLostError, match=r"lost, 1 times .* beam\.restarts"):
         run(tmp_path, beam.Map(str), restarts=0)
     assert killed
@@ -104,4 +79,4 @@ def test_error_of_a_rows_own_is_not_tried_again(tmp_path):
         run(tmp_path, beam.Map(fail))
     assert not isinstance(failed.value, WorkerLostError)
     assert time.monotonic() - started < _SECONDS
-    assert workers() == []
+    assert worker_processes.find() == []

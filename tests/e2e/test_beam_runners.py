@@ -1,0 +1,123 @@
+"""The pipeline's own work on each runner of Beam, compared with the one by default."""
+
+import io
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from rich.console import Console
+
+from benchmarks import beam_runners
+from pipeline.beam import BeamConfig, beam_arguments
+from pipeline.config import load_config
+from pipeline.errors import UsageError
+from pipeline.local import run_locally
+from pipeline.paths import REPOSITORY
+from tests import tiny, worker_processes
+
+pytestmark = [
+    pytest.mark.e2e,
+    # The thread that waits for a worker says so by raising.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+WORKS = (*beam_runners.COMPONENTS, beam_runners.PREDICTION)
+_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A pipeline that has run, and what each piece of work gave in its own process."""
+    recipe = tiny.write_config(tmp_path_factory.mktemp("runners") / "recipe.yaml")
+    config = load_config(recipe)
+    run_locally(config, Console(file=io.StringIO()))
+    return config
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port):
+    end = time.monotonic() + _SECONDS
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("localhost", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"nothing listens at {port}")
+
+
+@pytest.fixture(scope="module")
+def portable():
+    """A job service and a pool of workers, each a process of its own."""
+    program = shutil.which("prism", path=REPOSITORY / ".venv" / "bin")
+    if program is None:
+        pytest.skip("Prism is not in .venv/bin: `make prism` builds it, which wants Go")
+    jobs, pool = free_port(), free_port()
+    commands = [
+        [program, f"--job_port={jobs}", "--serve_http=false"],
+        [
+            *(sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"),
+            f"--service_port={pool}",
+        ],
+    ]
+    # The pool starts its workers as `python`.
+    environment = {"PATH": f"{REPOSITORY / '.venv' / 'bin'}:/usr/bin:/bin"}
+    processes = [
+        subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        for command in commands
+    ]
+    wait_for(jobs)
+    wait_for(pool)
+    yield BeamConfig(
+        runner="portable",
+        job_endpoint=f"localhost:{jobs}",
+        environment="external",
+        environment_config=f"localhost:{pool}",
+    )
+    for process in processes:
+        process.terminate()
+        process.wait(_SECONDS)
+
+
+def cluster(runner):
+    """Settings of a cluster of two slots on this machine; skips where it is not."""
+    beam = BeamConfig(runner=runner, workers=2)
+    try:
+        beam_arguments(beam)
+    except UsageError as error:
+        pytest.skip(str(error))
+    return beam
+
+
+def check(config, beam, works=WORKS):
+    measured = beam_runners.measure(config, [beam], works)
+    assert [m.work for m in measured if m.runner == beam.runner] == [*works]
+    assert [(m.work, m.differences) for m in measured if m.differences] == []
+
+
+def test_processes_of_this_machine_give_the_same(config):
+    beam = BeamConfig(runner="multi_processing", workers=2)
+    check(config, beam, ("StatisticsGen", "Evaluator"))
+
+
+@pytest.mark.parametrize("work", ["Transform", beam_runners.PREDICTION])
+def test_process_that_is_killed_in_mid_run_loses_no_row(config, work):
+    beam = BeamConfig(runner="multi_processing", workers=2)
+    killed = worker_processes.kill_when(lambda: True, after=8)
+    check(config, beam, (work,))
+    assert killed
+
+
+def test_job_service_with_workers_of_its_own_gives_the_same(config, portable):
+    check(config, portable)
+
+
+@pytest.mark.parametrize("runner", ["flink", "spark"])
+def test_cluster_of_two_slots_on_this_machine_gives_the_same(config, runner):
+    check(config, cluster(runner))
