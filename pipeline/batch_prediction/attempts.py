@@ -5,15 +5,19 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import apache_beam as beam
 import psutil
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.runners.runner import PipelineState
+from apache_beam.utils import shared
 
+from pipeline import local
 from pipeline.batch_prediction import job as job_lib
 
 # Called with the number of rows so far, as often as the runner tells it.
@@ -35,8 +39,8 @@ def run(
 ) -> None:
     """Runs a job.
 
-    Runners of a cluster replace a worker that dies. Beam's runner of worker processes on
-    this machine does not: it fails, or waits forever for a worker that died before
+    Runners of a cluster replace a worker that dies. Beam's runner of worker processes
+    on this machine does not: it fails, or waits forever for a worker that died before
     its first work. So it gets a process of its own here, which ends with the first
     worker that dies, and the job is run anew.
 
@@ -55,16 +59,19 @@ def run(
         clean()
         _run_here(job, beam_args, progress)
         return
+    descriptor, log = tempfile.mkstemp(prefix="predict-", suffix=".log")
+    os.close(descriptor)
     for _ in range(_ATTEMPTS):
         clean()
-        status = _run_apart(job, beam_args)
+        status = _run_apart(job, beam_args, log)
         if status == 0:
+            os.remove(log)
             return
         if status not in (_WORKER_DIED, -signal.SIGKILL):
-            raise RuntimeError("the prediction failed; what Beam said is above")
+            raise RuntimeError(f"the prediction failed; what Beam said is in {log}")
     raise RuntimeError(
-        f"a worker process died in each of {_ATTEMPTS} attempts; where memory is short, "
-        "take fewer workers or smaller --batch-rows"
+        f"a worker process died in each of {_ATTEMPTS} attempts (log: {log}); where "
+        "memory is short, take fewer workers or a smaller --batch-rows"
     )
 
 
@@ -80,11 +87,18 @@ def _run_here(job: job_lib.Job, beam_args: Sequence[str], progress: Progress) ->
     state = result.wait_until_finish()
     if state != PipelineState.DONE:
         raise RuntimeError(f"the Beam job ended as {state}; its runner has the log")
+    # Beam keeps the last shared object, the model, until the interpreter's end, at
+    # which TensorFlow fails to free it. Another takes its place.
+    shared.Shared().acquire(_Nothing)
 
 
-def _run_apart(job: job_lib.Job, beam_args: Sequence[str]) -> int | None:
+class _Nothing:
+    pass
+
+
+def _run_apart(job: job_lib.Job, beam_args: Sequence[str], log: str) -> int | None:
     process = multiprocessing.get_context("spawn").Process(
-        target=_run_in_child, args=(job, beam_args)
+        target=_run_in_child, args=(job, beam_args, log)
     )
     process.start()
     try:
@@ -94,7 +108,7 @@ def _run_apart(job: job_lib.Job, beam_args: Sequence[str]) -> int | None:
     return process.exitcode
 
 
-def _run_in_child(job: job_lib.Job, beam_args: Sequence[str]) -> None:
+def _run_in_child(job: job_lib.Job, beam_args: Sequence[str], log: str) -> None:
     def end(status: int) -> None:
         for worker in psutil.Process().children(recursive=True):
             worker.kill()
@@ -113,7 +127,8 @@ def _run_in_child(job: job_lib.Job, beam_args: Sequence[str]) -> None:
 
     threading.excepthook = end_with_worker
     threading.Thread(target=end_with_parent, daemon=True).start()
-    _run_here(job, beam_args, progress=lambda rows: None)
+    with local.redirect_output(Path(log)):  # workers say a lot
+        _run_here(job, beam_args, progress=lambda rows: None)
 
 
 def _kill_family(pid: int | None) -> None:

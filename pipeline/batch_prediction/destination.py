@@ -14,6 +14,7 @@ SUMMARY = "summary.json"
 
 _OWN = tuple(f"{name}-" for name in (job.PREDICTIONS, job.REFUSED, job.TALLY))
 _BEAMS = "beam-temp-"
+_SHOWN = 3
 
 
 class Destination:
@@ -34,7 +35,7 @@ class Destination:
         if self._is_local:
             directory = os.path.abspath(directory)
         self.directory = directory.rstrip("/")
-        self.working = f"{self.directory}.incomplete" if self._is_local else directory
+        self.working = self.directory + (".incomplete" if self._is_local else "")
         self._refuse_existing()
 
     def begin(self) -> None:
@@ -45,10 +46,11 @@ class Destination:
 
     def abandon(self) -> None:
         """Deletes what was written."""
-        if self._is_local:
-            shutil.rmtree(self.working, ignore_errors=True)
-            return
-        FileSystems.delete(self._list_remote())
+        if not self._is_local:
+            own = [path for path in self._list_remote() if self._is_own(path)]
+            FileSystems.delete(own)
+        elif os.path.exists(self.working):
+            shutil.rmtree(self.working)
 
     def finish(self) -> None:
         """Makes the directory appear."""
@@ -63,13 +65,19 @@ class Destination:
                 found = os.listdir(self.directory)
         else:
             # Shards without a summary are of a run that was killed.
-            names = [os.path.basename(path) for path in self._list_remote()]
-            found = [n for n in names if n == SUMMARY or not _is_own(n)]
+            paths = self._list_remote()
+            is_whole = FileSystems.join(self.directory, SUMMARY) in paths
+            found = [p for p in paths if is_whole or not self._is_own(p)]
         if found:
             raise UsageError(
-                f"--output {self.directory} has {', '.join(sorted(found)[:3])} already; "
-                "name a new directory, or a .tsv or .jsonl file"
+                f"--output {self.directory} is not new: it has "
+                f"{', '.join(sorted(found)[:_SHOWN])}. Name a new directory, or a "
+                ".tsv or .jsonl file"
             )
+
+    def _is_own(self, path: str) -> bool:
+        name = path.removeprefix(f"{self.directory}/")
+        return name.startswith((*_OWN, _BEAMS)) or name == SUMMARY
 
     def _list_remote(self) -> list[str]:
         pattern = FileSystems.join(self.directory, "**")

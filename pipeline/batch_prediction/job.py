@@ -94,7 +94,8 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
         # A file is read by few workers, its rows are predicted by all.
         | "Spread" >> beam.Reshuffle()
         | "Predict" >> RunInference(KeyedModelHandler(handler))
-        | "Encode" >> beam.ParDo(_Encode(job)).with_outputs(REFUSED, TALLY, main=_VALUES)
+        | "Encode"
+        >> beam.ParDo(_Encode(job)).with_outputs(REFUSED, TALLY, main=_VALUES)
     )
     predicted[_VALUES] | "Write" >> job.sink.write(job.path(PREDICTIONS))
     refused = (requests[REFUSED], predicted[REFUSED]) | "Refused" >> beam.Flatten()

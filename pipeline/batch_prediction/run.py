@@ -65,7 +65,8 @@ def predict_files(
       source: A file, a directory or a glob.
       destination: A new directory. It appears when it is whole.
       beam_args: Beam's pipeline arguments.
-      input_format: `tsv`, `jsonl`, `parquet` or `tfrecord`; None goes by the files' names.
+      input_format: `tsv`, `jsonl`, `parquet` or `tfrecord`; None goes by the names of
+        the files.
       output_format: One of the same; None is that of the input.
       batch_rows: Rows that the model is asked at a time.
       is_strict: Whether a row that cannot be predicted stops the run.
@@ -101,7 +102,9 @@ def predict_files(
             seconds=round(time.monotonic() - started, 1),
         )
         with FileSystems.create(job.path(SUMMARY)) as file:
-            content = json.dumps(dataclasses.asdict(summary), ensure_ascii=False, indent=2)
+            content = json.dumps(
+                dataclasses.asdict(summary), ensure_ascii=False, indent=2
+            )
             file.write(content.encode() + b"\n")
         target.finish()
     except BaseException:

@@ -166,7 +166,7 @@ def create(
     if file_format == TFRECORD:
         return Examples(suffix)
     if file_format == TSV:
-        return Table(suffix, dict.fromkeys([*columns, *predicted]))
+        return Table(suffix, [*dict.fromkeys([*columns, *predicted])])
     assert file_format == PARQUET
     fields = {field.name: field for field in schema or _infer_schema(rows, columns)}
     fields |= {field.name: field for field in _infer_schema([predicted], [*predicted])}
@@ -190,5 +190,7 @@ def _infer_schema(rows: list[dict[str, Any]], columns: list[str]) -> pa.Schema:
                 f"({error}), which Parquet cannot hold; take --output-format jsonl"
             ) from error
         # Of a column that is empty so far, text is the best guess.
-        fields.append(pa.field(column, pa.string() if pa.types.is_null(dtype) else dtype))
+        fields.append(
+            pa.field(column, pa.string() if pa.types.is_null(dtype) else dtype)
+        )
     return pa.schema(fields)

@@ -13,7 +13,13 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io import filebasedsource, parquetio, range_trackers, textio, tfrecordio
+from apache_beam.io import (
+    filebasedsource,
+    parquetio,
+    range_trackers,
+    textio,
+    tfrecordio,
+)
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
@@ -137,11 +143,10 @@ class _Tables(_Located, parquetio._ParquetSource):
             if isinstance(table, RowError):
                 yield offset, None, table
                 continue
-            number = 0
-            for batch in table.to_batches(max_chunksize=_ROWS_AT_A_TIME):
-                for number, row in enumerate(batch.to_pylist(), start=number):
-                    yield offset, number, row
-                number += 1
+            batches = table.to_batches(max_chunksize=_ROWS_AT_A_TIME)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, row in enumerate(rows):
+                yield offset, number, row
 
 
 _SOURCES: dict[str, Any] = {
@@ -198,7 +203,9 @@ class Parser:
         self._format = file_format
         self._headers: dict[str, list[str]] = {}
 
-    def parse(self, path: str, record: tuple[int, int | None, Any]) -> tuple[Place, Any]:
+    def parse(
+        self, path: str, record: tuple[int, int | None, Any]
+    ) -> tuple[Place, Any]:
         """Returns where a record stands, and its row.
 
         Args:
