@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from modules import environment
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
+
+_FORMATS = click.Choice(["tsv", "jsonl", "parquet", "tfrecord"])
 
 
 class _Commands(click.Group):
@@ -146,18 +149,47 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 @click.option(
     "--pair", nargs=2, multiple=True, metavar="A B", help="Two texts. May be repeated."
 )
-@click.option("--input", "source", metavar="FILE", help="Texts, .tsv or .jsonl.")
-@click.option("--output", "destination", metavar="FILE", help=".tsv or .jsonl.")
+@click.option(
+    "--input",
+    "source",
+    metavar="FILES",
+    help="Texts: a .tsv or .jsonl file; for a directory also .parquet and .tfrecord, "
+    "a directory or a glob of either.",
+)
+@click.option(
+    "--output",
+    "destination",
+    metavar="FILE_OR_DIR",
+    help="A .tsv or .jsonl file, or a new directory, which Beam writes.",
+)
+@click.option(
+    "--format",
+    "input_format",
+    type=_FORMATS,
+    help="Of --input, where the names of its files do not say it.",
+)
+@click.option("--output-format", type=_FORMATS, help="That of --input by default.")
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1),
+    help="Rows that the model is asked at a time.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Write nothing where a row cannot be predicted."
+)
 def predict(
     model: str,
     text: tuple[str, ...],
     pair: tuple[tuple[str, str], ...],
     source: str | None,
     destination: str | None,
+    **batch: Any,
 ) -> None:
     """Predict the class or the score of texts with a pushed model.
 
-    A model of single sentences takes --text, one of pairs --pair.
+    A model of single sentences takes --text, one of pairs --pair. --input and --output
+    take files: one in order, into a .tsv or .jsonl file, or any number with Beam, into
+    a directory (docs/batch.md). The last options are of that alone.
     """
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
@@ -166,15 +198,59 @@ def predict(
         )
     if bool(source) != bool(destination):
         raise UsageError("--input FILE and --output FILE go together: give both")
+    is_batch = bool(destination) and not str(destination).endswith((".tsv", ".jsonl"))
+    if not is_batch and any(batch.values()):
+        raise UsageError(
+            "--format, --output-format, --batch-rows and --strict are of a directory: "
+            "name one with --output"
+        )
     environment.silence_start_up()
     from pipeline import prediction
 
+    if source and destination and is_batch:
+        _predict_files(model, source, destination, **batch)
+        return
     if source and destination:
         count = prediction.predict_file(model, source, destination)
         click.echo(f"{count} predictions written to {destination}")
         return
     rows = [*pair, *((each,) for each in text)]
     Console().print(_table(list(prediction.predict_texts(model, rows))))
+
+
+def _predict_files(
+    model: str, source: str, destination: str, batch_rows: int | None, **batch: Any
+) -> None:
+    from pipeline import batch_prediction
+
+    rows = batch_rows or batch_prediction.BATCH_ROWS
+    terminal = Console(stderr=True)
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=terminal,
+        transient=True,
+        disable=not terminal.is_terminal,
+    ) as shown:
+        task = shown.add_task("predicting")
+        done = batch_prediction.predict_files(
+            model,
+            source,
+            destination,
+            input_format=batch["input_format"],
+            output_format=batch["output_format"],
+            batch_rows=rows,
+            is_strict=batch["strict"],
+            progress=lambda count: shown.update(
+                task, description=f"predicting: {count:,} rows"
+            ),
+        )
+    refused = f", {done.refused} refused" if done.refused else ""
+    click.echo(
+        f"{done.predicted} rows predicted{refused}, in {destination}, "
+        f"{done.seconds:.1f} s"
+    )
 
 
 def _table(predictions: list[Prediction]) -> Table:

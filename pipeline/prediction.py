@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline import data
 from pipeline.errors import UsageError
@@ -16,6 +18,8 @@ from pipeline.errors import UsageError
 _ROWS_AT_A_TIME = 256
 _DECIMALS = 6  # of what a file is given
 _SAVED_MODEL = "saved_model.pb"
+
+_Row = TypeVar("_Row")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +47,19 @@ class Prediction:
 def find_model(directory: str) -> str:
     """Returns the directory of a SavedModel, the newest version if there are several.
 
+    Args:
+      directory: Local, or remote (`gs://`).
+
     Raises:
       UsageError: There is no SavedModel.
     """
-    path = Path(directory)
-    if (path / _SAVED_MODEL).is_file():
+    if _has_model(directory):
         return directory
-    versions = [p for p in path.glob("*") if p.name.isdigit()]
-    for version in sorted(versions, key=lambda p: int(p.name), reverse=True):
-        if (version / _SAVED_MODEL).is_file():
-            return str(version)
+    versions = [name for name in _list_names(directory) if name.isdigit()]
+    for version in sorted(versions, key=int, reverse=True):
+        path = os.path.join(directory, version)
+        if _has_model(path):
+            return path
     raise UsageError(
         f"--model {directory} holds no SavedModel; give the directory after `pushed` "
         "in the last line of a run"
@@ -71,7 +78,7 @@ def predict_texts(
     Raises:
       UsageError: There is no SavedModel, or it takes another number of texts.
     """
-    return _Predictor(find_model(directory)).predict(rows)
+    return Predictor(find_model(directory)).predict(rows)
 
 
 def predict_file(directory: str, source: str, destination: str) -> int:
@@ -91,7 +98,7 @@ def predict_file(directory: str, source: str, destination: str) -> int:
     """
     rows = _read_rows(source)
     write = _writer(destination)
-    predictor = _Predictor(find_model(directory))
+    predictor = Predictor(find_model(directory))
     incomplete = Path(f"{destination}.incomplete")
     count = 0
     try:
@@ -104,63 +111,114 @@ def predict_file(directory: str, source: str, destination: str) -> int:
     return count
 
 
-class _Predictor:
+class Predictor:
+    """A loaded model, asked by its signatures."""
+
     def __init__(self, directory: str) -> None:
+        """Loads a SavedModel, as `find_model` gives it."""
         import tensorflow as tf
         import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
         self._tf = tf
         self._model = tf.saved_model.load(directory)
-        self._signature = self._model.signatures["serving_default"]
+        self._signatures = self._model.signatures
         # A signature sorts its arguments by name; the model keeps their order.
-        self._columns = [name.decode() for name in self._model.text_columns().numpy()]
+        self.columns = [name.decode() for name in self._model.text_columns().numpy()]
 
     def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
+        """Predicts texts in the order of the task's columns.
+
+        Raises:
+          UsageError: The model takes another number of texts.
+        """
         for chunk in _chunks(rows):
             for texts in chunk:
                 self._check_number(texts)
-            columns = zip(self._columns, zip(*chunk, strict=True), strict=True)
-            outputs = self._signature(
-                **{column: self._tf.constant(texts) for column, texts in columns}
+            yield from self.predict_batch(chunk)
+
+    def predict_batch(self, batch: Sequence[tuple[str, ...]]) -> list[Prediction]:
+        """Predicts texts by one call of the signature `serving_default`."""
+
+        def ask(rows: list[tuple[str, ...]]) -> Iterator[Prediction]:
+            columns = zip(self.columns, zip(*rows, strict=True), strict=True)
+            inputs = {name: self._tf.constant(texts) for name, texts in columns}
+            return _read_outputs(rows, self._signatures["serving_default"](**inputs))
+
+        return _ask_by_length(batch, lambda texts: sum(map(len, texts)), ask)
+
+    def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
+        """Predicts serialized `tf.Example`s by the signature `serve_examples`.
+
+        Args:
+          batch: Examples as the model was trained on, of text or of tokens.
+
+        Returns:
+          Their predictions, without texts.
+        """
+
+        def ask(rows: list[bytes]) -> Iterator[Prediction]:
+            outputs = self._signatures["serve_examples"](
+                examples=self._tf.constant(rows)
             )
-            yield from _read_outputs(chunk, outputs)
+            return _read_outputs([()] * len(rows), outputs)
+
+        return _ask_by_length(batch, len, ask)
 
     def predict_rows(
         self, rows: Iterable[tuple[str, dict[str, Any]]]
     ) -> Iterator[dict[str, Any]]:
+        """Predicts rows of a file, and gives each with its prediction's columns.
+
+        Args:
+          rows: Where each stands, and its values by column.
+
+        Raises:
+          UsageError: A row lacks a column, or it is no text.
+        """
         kept, read = itertools.tee(rows)
         texts = (self._texts(where, row) for where, row in read)
         for (_, row), prediction in zip(kept, self.predict(texts), strict=True):
-            yield {**row, **_as_columns(prediction)}
+            yield {**row, **as_columns(prediction)}
 
     def _check_number(self, texts: tuple[str, ...]) -> None:
-        if len(texts) == len(self._columns):
+        if len(texts) == len(self.columns):
             return
-        if len(self._columns) == 1:
+        if len(self.columns) == 1:
             raise UsageError(
-                f"the model takes single texts ({self._columns[0]}), not pairs; give "
+                f"the model takes single texts ({self.columns[0]}), not pairs; give "
                 "them with --text TEXT"
             )
         raise UsageError(
-            f"the model takes pairs ({' and '.join(self._columns)}), not single texts; "
+            f"the model takes pairs ({' and '.join(self.columns)}), not single texts; "
             "give them with --pair A B"
         )
 
     def _texts(self, where: str, row: dict[str, Any]) -> tuple[str, ...]:
         texts = []
-        for column in self._columns:
+        for column in self.columns:
             text = row.get(column)
             if not isinstance(text, str):
                 raise UsageError(
                     f"{where}: column {column} is {text!r}; the model wants text in "
-                    f"{' and '.join(self._columns)}"
+                    f"{' and '.join(self.columns)}"
                 )
             texts.append(text)
         return tuple(texts)
 
 
+def _ask_by_length(
+    batch: Sequence[_Row],
+    length: Callable[[_Row], int],
+    ask: Callable[[list[_Row]], Iterator[Prediction]],
+) -> list[Prediction]:
+    # The model pads some rows at a time to the longest of them.
+    order = sorted(range(len(batch)), key=lambda index: length(batch[index]))
+    found = dict(zip(order, ask([batch[index] for index in order]), strict=True))
+    return [found[index] for index in range(len(batch))]
+
+
 def _read_outputs(
-    rows: list[tuple[str, ...]], outputs: dict[str, Any]
+    rows: Sequence[tuple[str, ...]], outputs: dict[str, Any]
 ) -> Iterator[Prediction]:
     if "score" in outputs:
         for texts, score in zip(rows, outputs["score"].numpy(), strict=True):
@@ -172,7 +230,8 @@ def _read_outputs(
         yield Prediction(texts, name.decode(), float(row.max()), row.tolist())
 
 
-def _as_columns(prediction: Prediction) -> dict[str, Any]:
+def as_columns(prediction: Prediction) -> dict[str, Any]:
+    """Returns what a file gets of a prediction, by column."""
     if isinstance(prediction.value, float):
         return {"prediction": round(prediction.value, _DECIMALS)}
     assert prediction.probability is not None
@@ -221,23 +280,55 @@ def _writer(destination: str):  # type: ignore[no-untyped-def]
 
 
 def _write_json_line(file: Any, row: dict[str, Any], *, is_first: bool) -> None:
-    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    file.write(as_json(row) + "\n")
 
 
 def _write_tsv(file: Any, row: dict[str, Any], *, is_first: bool) -> None:
-    writer = csv.writer(
-        file,
-        delimiter="\t",
-        quoting=csv.QUOTE_NONE,
-        quotechar=None,
-        lineterminator="\n",
-    )
     try:
         if is_first:
-            writer.writerow(row)
-        writer.writerow(row.values())
+            file.write(as_tsv(row) + "\n")
+        file.write(as_tsv(row.values()) + "\n")
     except csv.Error as error:
         raise UsageError(
             f"{file.name}: a value has a tab or a line break ({error}), which TSV "
             "cannot hold; write .jsonl"
         ) from error
+
+
+def as_json(row: dict[str, Any]) -> str:
+    """Returns a row as a line of JSON, without its end."""
+    return json.dumps(row, ensure_ascii=False)
+
+
+def as_tsv(values: Iterable[Any]) -> str:
+    """Returns values as a line of TSV, unquoted and without its end.
+
+    Raises:
+      csv.Error: One has a tab or a line break.
+    """
+    line = io.StringIO()
+    csv.writer(
+        line,
+        delimiter="\t",
+        quoting=csv.QUOTE_NONE,
+        quotechar=None,
+        lineterminator="\n",
+    ).writerow(values)
+    return line.getvalue()[:-1]
+
+
+def _has_model(directory: str) -> bool:
+    path = os.path.join(directory, _SAVED_MODEL)
+    if "://" not in directory:
+        return os.path.isfile(path)
+    from tensorflow.io import gfile
+
+    return gfile.exists(path)
+
+
+def _list_names(directory: str) -> list[str]:
+    if "://" not in directory:
+        return os.listdir(directory) if os.path.isdir(directory) else []
+    from tensorflow.io import gfile
+
+    return [name.rstrip("/") for name in gfile.listdir(directory)]

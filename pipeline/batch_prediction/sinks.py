@@ -1,0 +1,196 @@
+"""Where rows go: shards of four formats."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+from pyarrow import parquet
+
+from pipeline import prediction
+from pipeline.batch_prediction import examples
+from pipeline.batch_prediction.rows import RowError
+from pipeline.batch_prediction.sources import JSONL, PARQUET, TFRECORD, TSV
+from pipeline.errors import UsageError
+
+
+class Sink:
+    """Encodes rows of one format, and writes them as shards.
+
+    What `encode` lets pass, the writer does not fail at.
+    """
+
+    def __init__(self, suffix: str):
+        """Keeps how the names of the shards end."""
+        self._suffix = suffix
+
+    def encode(self, row: dict[str, Any]) -> Any:
+        """Returns a row as the writer takes it.
+
+        Raises:
+          RowError: The format cannot hold it.
+        """
+        raise NotImplementedError
+
+    def write(self, prefix: str) -> beam.PTransform:
+        """Returns what writes encoded rows to `PREFIX-00000-of-00001` and so on."""
+        return beam.io.WriteToText(
+            prefix, file_name_suffix=self._suffix, coder=beam.coders.BytesCoder()
+        )
+
+
+class JsonLines(Sink):
+    """A JSON object a line."""
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """Returns the line in UTF-8."""
+        try:
+            return prediction.as_json(row).encode()
+        except (TypeError, ValueError) as error:
+            raise RowError(
+                f"JSON cannot hold it ({error}); take another --output-format"
+            ) from error
+
+
+class Table(Sink):
+    """TSV with a header in each shard."""
+
+    def __init__(self, suffix: str, columns: Sequence[str]):
+        """Keeps suffix and columns."""
+        super().__init__(suffix)
+        self._columns = list(columns)
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """Returns the line in UTF-8."""
+        if set(row) != set(self._columns):
+            raise RowError(
+                f"its columns are {', '.join(row)}, those of the table "
+                f"{', '.join(self._columns)}; take --output-format jsonl"
+            )
+        return self._line(row[column] for column in self._columns)
+
+    def write(self, prefix: str) -> beam.PTransform:
+        """Returns what writes the shards."""
+        return beam.io.WriteToText(
+            prefix,
+            file_name_suffix=self._suffix,
+            coder=beam.coders.BytesCoder(),
+            header=self._line(self._columns),
+        )
+
+    @staticmethod
+    def _line(values: Iterable[Any]) -> bytes:
+        try:
+            line = prediction.as_tsv(values)
+            if "\r" in line:
+                raise csv.Error("a carriage return")
+            return line.encode()
+        except (csv.Error, UnicodeEncodeError) as error:
+            raise RowError(
+                f"TSV cannot hold a value ({error}); take --output-format jsonl"
+            ) from error
+
+
+class Parquet(Sink):
+    """Parquet of the first file's schema, or of what the first rows hold."""
+
+    def __init__(self, suffix: str, schema: pa.Schema):
+        """Keeps suffix and schema."""
+        super().__init__(suffix)
+        self._schema = schema
+
+    def encode(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Returns the row, whose values fit the schema."""
+        surplus = [name for name in row if name not in self._schema.names]
+        if surplus:
+            raise RowError(
+                f"column {surplus[0]} is not in the schema that the first rows gave; "
+                "take --output-format jsonl"
+            )
+        try:
+            pa.RecordBatch.from_pylist([row], schema=self._schema)
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+            raise RowError(
+                f"a value does not fit the schema that the first rows gave: {error}"
+            ) from error
+        return row
+
+    def write(self, prefix: str) -> beam.PTransform:
+        """Returns what writes the shards."""
+        return beam.io.WriteToParquet(
+            prefix, self._schema, file_name_suffix=self._suffix, codec="snappy"
+        )
+
+
+class Examples(Sink):
+    """TFRecords of `tf.Example`s. The feature of a prediction is bytes or float."""
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """Returns the serialized Example."""
+        return examples.from_row(row)
+
+    def write(self, prefix: str) -> beam.PTransform:
+        """Returns what writes the shards."""
+        return beam.io.WriteToTFRecord(prefix, file_name_suffix=self._suffix)
+
+
+def create(
+    file_format: str,
+    *,
+    is_gzip: bool,
+    rows: list[dict[str, Any]],
+    columns: list[str],
+    predicted: dict[str, Any],
+    schema: pa.Schema | None = None,
+) -> Sink:
+    """Makes the sink of a format.
+
+    Args:
+      file_format: One of `sources.FORMATS`.
+      is_gzip: Whether to gzip; Parquet packs by itself.
+      rows: The first rows, for what a table or a schema must know beforehand.
+      columns: Of the rows, if there were any.
+      predicted: What a prediction adds, with any value of its type.
+      schema: That of the input, where it is Parquet.
+
+    Raises:
+      UsageError: The first rows have no common schema.
+    """
+    suffix = f".{file_format}{'.gz' if is_gzip else ''}"
+    if file_format == JSONL:
+        return JsonLines(suffix)
+    if file_format == TFRECORD:
+        return Examples(suffix)
+    if file_format == TSV:
+        return Table(suffix, [*dict.fromkeys([*columns, *predicted])])
+    assert file_format == PARQUET
+    fields = {field.name: field for field in schema or _infer_schema(rows, columns)}
+    fields |= {field.name: field for field in _infer_schema([predicted], [*predicted])}
+    return Parquet(f".{file_format}", pa.schema(list(fields.values())))
+
+
+def read_schema(path: str) -> pa.Schema:
+    """Returns the schema of a Parquet file, without what pandas adds to it."""
+    with FileSystems.open(path) as file:
+        return parquet.read_schema(file).remove_metadata()
+
+
+def _infer_schema(rows: list[dict[str, Any]], columns: list[str]) -> pa.Schema:
+    fields = []
+    for column in columns:
+        try:
+            dtype = pa.array([row.get(column) for row in rows]).type
+        except pa.ArrowException as error:
+            raise UsageError(
+                f"column {column} of the first {len(rows)} rows is of several types "
+                f"({error}), which Parquet cannot hold; take --output-format jsonl"
+            ) from error
+        # Of a column that is empty so far, text is the best guess.
+        fields.append(
+            pa.field(column, pa.string() if pa.types.is_null(dtype) else dtype)
+        )
+    return pa.schema(fields)

@@ -1,0 +1,279 @@
+"""Where rows come from: files of four formats, read by Beam in splits."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io import (
+    filebasedsource,
+    parquetio,
+    range_trackers,
+    textio,
+    tfrecordio,
+)
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.batch_prediction.rows import Place, RowError
+from pipeline.data import glue_files
+from pipeline.errors import UsageError
+
+TSV, JSONL, PARQUET, TFRECORD = FORMATS = ("tsv", "jsonl", "parquet", "tfrecord")
+
+_SUFFIXES = {
+    TSV: re.compile(r"\.tsv(\.gz)?$"),
+    JSONL: re.compile(r"\.jsonl(\.gz)?$"),
+    PARQUET: re.compile(r"\.parquet$"),
+    # TFX's own are called `data_tfrecord-00000-of-00001.gz`.
+    TFRECORD: re.compile(r"[._]tf_?record"),
+}
+_SPLIT_BYTES = 64 * 1024 * 1024
+_ROWS_AT_A_TIME = 1024
+# What is said of a file that is not what it is called, or breaks off.
+_DAMAGE = (ValueError, EOFError, zlib.error, pa.ArrowInvalid)
+_MAGIC_OF_PATTERNS = re.compile(r"[*?\[\]]")
+
+
+def find_files(source: str, file_format: str | None = None) -> tuple[str, list[str]]:
+    """Returns the format and the paths of what is to be read.
+
+    Args:
+      source: A file, a directory or a glob, local or remote.
+      file_format: One of `FORMATS`; None goes by the names of the files.
+
+    Raises:
+      UsageError: There is no file, or the files are of several formats or of none.
+    """
+    paths, is_directory = _match(source)
+    if is_directory:
+        known = [path for path in paths if file_format or _format_of(path)]
+        paths = [p for p in known if not os.path.basename(p).startswith((".", "_"))]
+    if not paths:
+        raise UsageError(
+            f"--input {source} matches no file; give a file, a directory or a glob of "
+            ".tsv, .jsonl, .parquet or .tfrecord files"
+        )
+    found = {file_format or _format_of(path) for path in paths}
+    if len(found) > 1 or None in found:
+        names = ", ".join(sorted(str(name or "unknown") for name in found))
+        raise UsageError(
+            f"--input {source} has files of the formats {names}; give a glob of one, "
+            f"or say it with --format {'|'.join(FORMATS)}"
+        )
+    (name,) = found
+    assert name is not None
+    return name, paths
+
+
+def _match(source: str) -> tuple[list[str], bool]:
+    is_local = "://" not in source
+    if is_local:
+        source = os.path.abspath(source)
+    if is_local and os.path.exists(source) and _MAGIC_OF_PATTERNS.search(source):
+        raise UsageError(
+            f"--input {source}: Beam takes *, ?, [ and ] in a path for a pattern; "
+            "rename what has them"
+        )
+    if not (is_local and os.path.isdir(source)):
+        files = FileSystems.match([source.rstrip("/")])[0].metadata_list
+        if files or is_local:
+            return sorted(file.path for file in files), False
+    files = FileSystems.match([FileSystems.join(source, "*")])[0].metadata_list
+    return sorted(file.path for file in files), True
+
+
+def _format_of(path: str) -> str | None:
+    name = os.path.basename(path)
+    found = [each for each in FORMATS if _SUFFIXES[each].search(name)]
+    return found[0] if found else None
+
+
+class _Located:
+    """Makes a source of Beam give (offset, row, record) in the place of a record.
+
+    Beam's public transforms do not tell offsets, and end where a file is damaged.
+    There the record is a `RowError`, and the last of its file.
+    """
+
+    def read_records(self, file_name: str, range_tracker: Any) -> Iterator[Any]:
+        records = super().read_records(file_name, range_tracker)  # type: ignore[misc]
+        try:
+            for record in records:
+                yield range_tracker.last_record_start, None, record
+        except _DAMAGE as error:
+            offset = max(range_tracker.last_record_start, 0)
+            yield offset, None, RowError(f"the file cannot be read from here: {error}")
+
+
+class _Lines(_Located, textio._TextSource):
+    def __init__(self, file_pattern: str, *, header_lines: int = 0):
+        super().__init__(
+            file_pattern=file_pattern,
+            min_bundle_size=0,
+            compression_type=CompressionTypes.AUTO,
+            strip_trailing_newlines=True,
+            coder=beam.coders.BytesCoder(),
+            validate=False,
+            skip_header_lines=header_lines,
+        )
+
+
+class _Examples(_Located, tfrecordio._TFRecordSource):
+    def __init__(self, file_pattern: str):
+        super().__init__(
+            file_pattern=file_pattern,
+            coder=beam.coders.BytesCoder(),
+            compression_type=CompressionTypes.AUTO,
+            validate=False,
+        )
+
+
+class _Tables(_Located, parquetio._ParquetSource):
+    def read_records(self, file_name: str, range_tracker: Any) -> Iterator[Any]:
+        for offset, _, table in super().read_records(file_name, range_tracker):
+            if isinstance(table, RowError):
+                yield offset, None, table
+                continue
+            batches = table.to_batches(max_chunksize=_ROWS_AT_A_TIME)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, row in enumerate(rows):
+                yield offset, number, row
+
+
+_SOURCES: dict[str, Any] = {
+    TSV: functools.partial(_Lines, header_lines=1),
+    JSONL: _Lines,
+    PARQUET: _Tables,
+    TFRECORD: _Examples,
+}
+
+
+class ReadRecords(beam.PTransform):
+    """Reads files in splits, each record as (file, (offset, row, record))."""
+
+    def __init__(self, file_format: str, paths: list[str]):
+        """Keeps what is read.
+
+        Args:
+          file_format: One of `FORMATS`.
+          paths: Of the files.
+        """
+        super().__init__()
+        self._format = file_format
+        self._paths = paths
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        """Lists the files, and reads each by its ranges."""
+        read = filebasedsource.ReadAllFiles(
+            splittable=self._format != TFRECORD,
+            compression_type=CompressionTypes.AUTO,
+            desired_bundle_size=_SPLIT_BYTES,
+            min_bundle_size=0,
+            source_from_file=_SOURCES[self._format],
+            with_filename=True,
+        )
+        return pipeline | beam.Create(self._paths) | read
+
+
+def read_first(file_format: str, paths: list[str]) -> Iterator[tuple[str, Any]]:
+    """Reads records as `ReadRecords` gives them, in this process and in order."""
+    for path in paths:
+        if FileSystems.match([path])[0].metadata_list[0].size_in_bytes:
+            source = _SOURCES[file_format](path)
+            end = range_trackers.OffsetRangeTracker.OFFSET_INFINITY
+            tracker = range_trackers.OffsetRangeTracker(0, end)
+            for record in source.read_records(path, tracker):
+                yield path, record
+
+
+class Parser:
+    """Makes rows of records. One of it is kept for as long as a worker reads."""
+
+    def __init__(self, file_format: str):
+        """Keeps the format, one of `FORMATS`."""
+        self._format = file_format
+        self._headers: dict[str, list[str]] = {}
+
+    def parse(
+        self, path: str, record: tuple[int, int | None, Any]
+    ) -> tuple[Place, Any]:
+        """Returns where a record stands, and its row.
+
+        Args:
+          path: The file.
+          record: What `ReadRecords` gave of it.
+
+        Returns:
+          The place, and values by column, a serialized `tf.Example`, or a `RowError`.
+        """
+        offset, number, content = record
+        place = Place(path, offset, number)
+        try:
+            if isinstance(content, RowError):
+                return place, content
+            if self._format == TSV:
+                return place, self._parse_fields(path, content)
+            if self._format == JSONL:
+                return place, _parse_object(content, is_first=offset == 0)
+        except RowError as error:
+            return place, error
+        return place, content
+
+    def _parse_fields(self, path: str, line: bytes) -> dict[str, str]:
+        if path not in self._headers:
+            self._headers[path] = read_header(path)
+        header = self._headers[path]
+        fields = _split(line)
+        if len(fields) != len(header):
+            raise RowError(f"{len(fields)} fields, the header has {len(header)}")
+        return dict(zip(header, fields, strict=True))
+
+
+def read_header(path: str) -> list[str]:
+    """Returns the columns of a TSV file; those of MRPC's own archive as TFDS has them.
+
+    Raises:
+      RowError: Its first line is no text.
+    """
+    with FileSystems.open(path) as file:
+        first, second = file.readline(), file.readline()
+    header = _split(first.rstrip(b"\r\n"), encoding="utf-8-sig")
+    layout = glue_files.find_layout(header)
+    if layout is None:
+        return header
+    return glue_files.name_columns(header, _split(second.rstrip(b"\r\n")), layout)
+
+
+def _split(line: bytes, encoding: str = "utf-8") -> list[str]:
+    text = _decode(line, encoding)
+    try:
+        return next(csv.reader([text], delimiter="\t", quoting=csv.QUOTE_NONE), [])
+    except csv.Error as error:
+        raise RowError(f"not a line of TSV: {error}") from error
+
+
+def _parse_object(line: bytes, *, is_first: bool) -> dict[str, Any]:
+    text = _decode(line, "utf-8-sig" if is_first else "utf-8")
+    try:
+        row = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise RowError(f"not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise RowError("not a JSON object")
+    return row
+
+
+def _decode(line: bytes, encoding: str) -> str:
+    try:
+        return line.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise RowError(f"not UTF-8: {error}") from error
