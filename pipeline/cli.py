@@ -16,6 +16,7 @@ from rich.table import Table
 from modules import environment
 from pipeline import cluster_commands, options, serve_command
 from pipeline import config as config_lib
+from pipeline.beam import beam_arguments
 from pipeline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -177,19 +178,24 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 @click.option(
     "--strict", is_flag=True, help="Write nothing where a row cannot be predicted."
 )
+@options.CONFIG
+@options.SET
 def predict(
     model: str,
     text: tuple[str, ...],
     pair: tuple[tuple[str, str], ...],
     source: str | None,
     destination: str | None,
+    config_file: Path,
+    settings: tuple[str, ...],
     **batch: Any,
 ) -> None:
     """Predict the class or the score of texts with a pushed model.
 
     A model of single sentences takes --text, one of pairs --pair. --input and --output
     take files: one in order, into a .tsv or .jsonl file, or any number with Beam, into
-    a directory (docs/batch.md). The last options are of that alone.
+    a directory (docs/batch.md). The last options are of that alone; of the recipe, the
+    section `beam` says where Beam runs.
     """
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
@@ -199,16 +205,18 @@ def predict(
     if bool(source) != bool(destination):
         raise UsageError("--input FILE and --output FILE go together: give both")
     is_batch = bool(destination) and not str(destination).endswith((".tsv", ".jsonl"))
-    if not is_batch and any(batch.values()):
+    if not is_batch and (settings or any(batch.values())):
         raise UsageError(
-            "--format, --output-format, --batch-rows and --strict are of a directory: "
-            "name one with --output"
+            "--format, --output-format, --batch-rows, --strict and --set are of a "
+            "directory: name one with --output"
         )
     environment.silence_start_up()
     from pipeline import prediction
 
     if source and destination and is_batch:
-        _predict_files(model, source, destination, **batch)
+        overrides = dict(config_lib.parse_override(text) for text in settings)
+        beam_args = beam_arguments(config_lib.load_beam(config_file, overrides))
+        _predict_files(model, source, destination, beam_args=beam_args, **batch)
         return
     if source and destination:
         count = prediction.predict_file(model, source, destination)
@@ -219,7 +227,12 @@ def predict(
 
 
 def _predict_files(
-    model: str, source: str, destination: str, batch_rows: int | None, **batch: Any
+    model: str,
+    source: str,
+    destination: str,
+    beam_args: tuple[str, ...],
+    batch_rows: int | None,
+    **batch: Any,
 ) -> None:
     from pipeline import batch_prediction
 
@@ -238,6 +251,7 @@ def _predict_files(
             model,
             source,
             destination,
+            beam_args=beam_args,
             input_format=batch["input_format"],
             output_format=batch["output_format"],
             batch_rows=rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -28,6 +28,7 @@ _LOCATION_KEYS = (
     "output",
 )
 _REMOTE_PREFIXES = ("package:", "tfds:")
+_Section = TypeVar("_Section", bound=Settings)
 
 
 class DataConfig(Settings):
@@ -296,11 +297,22 @@ def validate_trainer(settings: dict[str, Any]) -> dict[str, Any]:
 
 def load_task(path: str | Path, overrides: dict[str, Any] | None = None) -> TaskConfig:
     """Reads a recipe's task definition alone; see `load_config`."""
-    settings = _read(Path(path), overrides or {}).get("task", {})
+    return _load_section(Path(path), overrides or {}, "task", TaskConfig)
+
+
+def load_beam(path: str | Path, overrides: dict[str, Any] | None = None) -> BeamConfig:
+    """Reads a recipe's `beam` section alone; see `load_config`."""
+    return _load_section(Path(path), overrides or {}, "beam", BeamConfig)
+
+
+def _load_section(
+    path: Path, overrides: dict[str, Any], name: str, model: type[_Section]
+) -> _Section:
+    settings = _read(path, overrides).get(name, {})
     try:
-        return TaskConfig.model_validate(settings)
+        return model.model_validate(settings)
     except ValidationError as error:
-        raise UsageError(_describe(error, Path(path), TaskConfig)) from error
+        raise UsageError(_describe(error, path, model)) from error
 
 
 def _read(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:

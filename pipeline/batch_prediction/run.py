@@ -14,14 +14,14 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipeline import prediction
-from pipeline.batch_prediction import attempts, examples, sinks, sources
+from pipeline.batch_prediction import examples, execution, sinks, sources
 from pipeline.batch_prediction import job as job_lib
 from pipeline.batch_prediction.destination import SUMMARY, Destination
 from pipeline.batch_prediction.inference import Description, describe
 from pipeline.batch_prediction.job import Job, Tally
 from pipeline.batch_prediction.rows import RowError
+from pipeline.beam import IN_PROCESS
 from pipeline.errors import UsageError
-from pipeline.platforms import IN_PROCESS_BEAM_ARGS
 
 BATCH_ROWS = 256
 
@@ -51,12 +51,12 @@ def predict_files(
     source: str,
     destination: str,
     *,
-    beam_args: Sequence[str] = IN_PROCESS_BEAM_ARGS,
+    beam_args: Sequence[str] = IN_PROCESS,
     input_format: str | None = None,
     output_format: str | None = None,
     batch_rows: int = BATCH_ROWS,
     is_strict: bool = False,
-    progress: attempts.Progress = lambda rows: None,
+    progress: execution.Progress = lambda rows: None,
 ) -> Summary:
     """Predicts the rows of files with Beam, each row keeping its columns.
 
@@ -86,7 +86,8 @@ def predict_files(
         description, file_format, paths, output_format, target.working, batch_rows
     )
     try:
-        attempts.run(job, beam_args, clean=target.begin, progress=progress)
+        target.begin()
+        execution.run(job, beam_args, progress)
         tally = _read_tally(job)
         if is_strict and tally.refused:
             raise UsageError(
