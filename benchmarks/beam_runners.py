@@ -1,10 +1,11 @@
 """Runs what Beam does for the pipeline on several runners, and compares the results.
 
-StatisticsGen, Transform, Evaluator and batch prediction run on the same rows, with each
-runner after `in_process`, which the others are compared with: the same statistics, the
-same transformed rows in any order, the same metrics, the same predictions in any order.
+The whole pipeline runs once `in_process`; then StatisticsGen, Transform, Evaluator and
+batch prediction run again with each other runner, and are compared with it: the same
+statistics, the same transformed rows in any order, the same metrics, the same
+predictions in any order.
 
-    python -m benchmarks.beam_runners OUTPUT --rows 500000 --runner multi_processing
+    python -m benchmarks.beam_runners OUTPUT --rows 500000 --runner "{runner: multi_processing}"
     python -m benchmarks.beam_runners OUTPUT --config configs/mrpc_minilm.yaml --set ...
 
 `--rows` makes that many pairs of the sample's sentences, and an encoder of 2 layers and
@@ -149,23 +150,38 @@ def run_component(
 
     from pipeline.pipeline import create_pipeline
     from pipeline.platforms import local_platform
-    from pipeline.report import MetadataReader
     from pipeline.resolve import resolve_inputs
 
     paths = OutputPaths.of(config)
     platform = dataclasses.replace(local_platform(paths, beam), enable_cache=False)
     dag = create_pipeline(config, resolve_inputs(config, paths), platform)
-    started = time.monotonic()
     tfx.orchestration.LocalDagRunner().run(
         dag,
         run_options=RunOptions(
             from_nodes=[component], to_nodes=[component], base_pipeline_run_id=run_id
         ),
     )
-    seconds = time.monotonic() - started
-    reader = MetadataReader(paths.metadata)
-    execution = [e for run, e in reader.latest_run() if run.name == component][-1]
+    return read_component(config, component)
+
+
+def read_component(
+    config: config_lib.Config, component: str
+) -> tuple[float, dict[str, str]]:
+    """Returns what a component of the pipeline's last run took and made.
+
+    Args:
+      config: The settings of that run.
+      component: Its name.
+
+    Returns:
+      Seconds, and the URI of each output by key.
+    """
+    from pipeline.report import MetadataReader
+
+    reader = MetadataReader(OutputPaths.of(config).metadata)
+    (execution,) = (e for run, e in reader.latest_run() if run.name == component)
     outputs = reader.outputs(execution)
+    seconds = reader.producer(next(iter(outputs.values()))).seconds
     return seconds, {key: artifact.uri for key, artifact in outputs.items()}
 
 
@@ -324,16 +340,22 @@ def measure(
     from pipeline.report import MetadataReader
 
     run_id = MetadataReader(OutputPaths.of(config).metadata).latest_run_id()
+    references = {
+        work: _predict(config, BeamConfig())
+        if work == PREDICTION
+        else read_component(config, work)
+        for work in works
+    }
     found = []
     for work in works:
-        reference: Any = None
-        for beam in (BeamConfig(), *runners):
+        seconds, reference = references[work]
+        found.append(Measured(work, REFERENCE, seconds, []))
+        for beam in runners:
             result: Any
             if work == PREDICTION:
                 seconds, result = _predict(config, beam)
             else:
                 seconds, result = run_component(config, work, beam, run_id)
-            reference = reference or result
             differences = _COMPARE[work](reference, result)
             found.append(Measured(work, beam.runner, seconds, differences))
     return found

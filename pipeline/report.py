@@ -82,6 +82,16 @@ class MetadataReader:
         by_id = {artifact.id: artifact for artifact in artifacts}
         return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
 
+    def producer(self, artifact: mlmd.Artifact) -> ComponentRun:
+        """Returns the execution that made an artifact, which others took from cache."""
+        made = [
+            event.execution_id
+            for event in self._store.get_events_by_artifact_ids([artifact.id])
+            if event.type == mlmd.Event.OUTPUT
+        ]
+        (execution,) = self._store.get_executions_by_id([min(made)])
+        return self._component_run(execution)
+
     def _latest_context(self) -> mlmd.Context:
         runs = self._store.get_contexts_by_type("pipeline_run")
         return max(runs, key=lambda context: context.id)

@@ -6,7 +6,11 @@ import logging
 import threading
 
 from apache_beam import Pipeline
+from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.iobase import Write
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.runner import PipelineResult
@@ -33,8 +37,8 @@ class RestartingRunner(fn_runner.FnApiRunner):
     """Runs a job again whose worker process was lost, killed for its memory maybe.
 
     FnApiRunner fails at once where a busy worker is lost, and waits forever for one
-    that was idle or starting. As on Flink, the whole batch job is run again: what it
-    writes appears when it is whole.
+    that was idle or starting. The whole batch job is run again: what it writes appears
+    when it is whole.
     """
 
     def run_pipeline(
@@ -61,7 +65,36 @@ class RestartingRunner(fn_runner.FnApiRunner):
                         "many there are, beam.restarts how often the job is run again"
                     ) from error
             _LOGGER.warning("a Beam worker was lost: the job is run again")
+            _delete_unfinished(pipeline)
         raise AssertionError("unreachable")
+
+
+def _delete_unfinished(pipeline: Pipeline) -> None:
+    """Deletes the shards that a lost job had begun, which lie beside its outputs.
+
+    Who reads the outputs takes all that is in their directory. Source of the names:
+    `FileBasedSink._create_temp_dir`.
+    """
+    from tensorflow.io import gfile  # Beam's own file systems see no empty folder
+
+    visitor = _SinkVisitor()
+    pipeline.visit(visitor)
+    for sink in visitor.sinks:
+        directory, name = FileSystems.split(sink.file_path_prefix.get())
+        found = gfile.listdir(directory) if gfile.isdir(directory) else []
+        for folder in found:
+            if folder.startswith(f"beam-temp-{name}-"):
+                gfile.rmtree(FileSystems.join(directory, folder))
+
+
+class _SinkVisitor(PipelineVisitor):
+    def __init__(self) -> None:
+        self.sinks: list[FileBasedSink] = []
+
+    def enter_composite_transform(self, node: AppliedPTransform) -> None:
+        sink = getattr(node.transform, "sink", None)
+        if isinstance(node.transform, Write) and isinstance(sink, FileBasedSink):
+            self.sinks.append(sink)
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
