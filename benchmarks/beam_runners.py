@@ -5,8 +5,8 @@ batch prediction run again with each other runner, and are compared with it: the
 statistics, the same transformed rows in any order, the same metrics, the same
 predictions in any order.
 
-    python -m benchmarks.beam_runners OUTPUT --rows 500000 --runner "{runner: multi_processing}"
-    python -m benchmarks.beam_runners OUTPUT --config configs/mrpc_minilm.yaml --set ...
+    python -m benchmarks.beam_runners OUTPUT --rows 500000
+    python -m benchmarks.beam_runners OUTPUT --config configs/mrpc_minilm.yaml
 
 `--rows` makes that many pairs of the sample's sentences, and an encoder of 2 layers and
 hidden 16 with the real vocabulary: Beam's work, and little of TensorFlow's.
@@ -161,17 +161,25 @@ def run_component(
             from_nodes=[component], to_nodes=[component], base_pipeline_run_id=run_id
         ),
     )
-    return read_component(config, component)
+    return read_component(config, component, latest_run_id(config))
+
+
+def latest_run_id(config: config_lib.Config) -> str:
+    """Returns what TFX calls the latest run of a pipeline."""
+    from pipeline.report import MetadataReader
+
+    return MetadataReader(OutputPaths.of(config).metadata).latest_run_id()
 
 
 def read_component(
-    config: config_lib.Config, component: str
+    config: config_lib.Config, component: str, run_id: str
 ) -> tuple[float, dict[str, str]]:
-    """Returns what a component of the pipeline's last run took and made.
+    """Returns what a component took and made in a run of the pipeline.
 
     Args:
       config: The settings of that run.
       component: Its name.
+      run_id: What TFX calls that run.
 
     Returns:
       Seconds, and the URI of each output by key.
@@ -179,7 +187,7 @@ def read_component(
     from pipeline.report import MetadataReader
 
     reader = MetadataReader(OutputPaths.of(config).metadata)
-    (execution,) = (e for run, e in reader.latest_run() if run.name == component)
+    (execution,) = (e for run, e in reader.executions(run_id) if run.name == component)
     outputs = reader.outputs(execution)
     seconds = reader.producer(next(iter(outputs.values()))).seconds
     return seconds, {key: artifact.uri for key, artifact in outputs.items()}
@@ -328,22 +336,23 @@ _COMPARE: dict[str, Callable[[Any, Any], list[str]]] = {
 
 
 def measure(
-    config: config_lib.Config, runners: list[BeamConfig], works: tuple[str, ...]
+    config: config_lib.Config,
+    run_id: str,
+    runners: list[BeamConfig],
+    works: tuple[str, ...],
 ) -> list[Measured]:
     """Runs each piece of work on each runner, and compares it with `in_process`.
 
     Args:
       config: The settings of a run that is done.
+      run_id: What TFX calls that run.
       runners: Where Beam runs.
       works: Components, and `predict`.
     """
-    from pipeline.report import MetadataReader
-
-    run_id = MetadataReader(OutputPaths.of(config).metadata).latest_run_id()
     references = {
         work: _predict(config, BeamConfig())
         if work == PREDICTION
-        else read_component(config, work)
+        else read_component(config, work, run_id)
         for work in works
     }
     found = []
@@ -432,7 +441,7 @@ def main(
     local.run_locally(config, console)
     logging.getLogger().setLevel(logging.ERROR)
     with local.redirect_output(output / "measured.log"):
-        found = measure(config, beams, works)
+        found = measure(config, latest_run_id(config), beams, works)
     console.print(to_markdown(found), markup=False, soft_wrap=True)
 
 

@@ -48,8 +48,11 @@ class RunReport:
     pushed: str | None
 
 
+_RUN_TYPE = "pipeline_run"
+
+
 class MetadataReader:
-    """Reads the latest pipeline run of an ML Metadata store."""
+    """Reads pipeline runs of an ML Metadata store."""
 
     def __init__(self, database: Path) -> None:
         """Connects to a SQLite database of ML Metadata."""
@@ -60,12 +63,17 @@ class MetadataReader:
 
     def latest_run_id(self) -> str:
         """Returns what TFX calls the latest run."""
-        return self._latest_context().name
+        runs = self._store.get_contexts_by_type(_RUN_TYPE)
+        return max(runs, key=lambda context: context.id).name
 
     def latest_run(self) -> list[tuple[ComponentRun, mlmd.Execution]]:
         """Returns the component executions of the latest run, in order."""
-        latest = self._latest_context()
-        executions = self._store.get_executions_by_context(latest.id)
+        return self.executions(self.latest_run_id())
+
+    def executions(self, run_id: str) -> list[tuple[ComponentRun, mlmd.Execution]]:
+        """Returns the component executions of a run, in order."""
+        run = self._store.get_context_by_type_and_name(_RUN_TYPE, run_id)
+        executions = self._store.get_executions_by_context(run.id)
         return [
             (self._component_run(execution), execution)
             for execution in sorted(executions, key=lambda e: e.id)
@@ -91,10 +99,6 @@ class MetadataReader:
         ]
         (execution,) = self._store.get_executions_by_id([min(made)])
         return self._component_run(execution)
-
-    def _latest_context(self) -> mlmd.Context:
-        runs = self._store.get_contexts_by_type("pipeline_run")
-        return max(runs, key=lambda context: context.id)
 
     def _node_name(self, execution: mlmd.Execution) -> str:
         (node,) = (

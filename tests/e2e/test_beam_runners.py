@@ -28,12 +28,12 @@ _SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory):
-    """A pipeline that has run, and what each piece of work gave in its own process."""
+def pipeline(tmp_path_factory):
+    """The settings of a pipeline that has run in its own process, and that run."""
     recipe = tiny.write_config(tmp_path_factory.mktemp("runners") / "recipe.yaml")
     config = load_config(recipe)
     run_locally(config, Console(file=io.StringIO()))
-    return config
+    return config, beam_runners.latest_run_id(config)
 
 
 def free_port():
@@ -95,29 +95,29 @@ def cluster(runner):
     return beam
 
 
-def check(config, beam, works=WORKS):
-    measured = beam_runners.measure(config, [beam], works)
+def check(pipeline, beam, works=WORKS):
+    measured = beam_runners.measure(*pipeline, [beam], works)
     assert [m.work for m in measured if m.runner == beam.runner] == [*works]
     assert [(m.work, m.differences) for m in measured if m.differences] == []
 
 
-def test_processes_of_this_machine_give_the_same(config):
+def test_processes_of_this_machine_give_the_same(pipeline):
     beam = BeamConfig(runner="multi_processing", workers=2)
-    check(config, beam, ("StatisticsGen", "Evaluator"))
+    check(pipeline, beam, ("StatisticsGen", "Evaluator"))
 
 
 @pytest.mark.parametrize("work", ["Transform", beam_runners.PREDICTION])
-def test_process_that_is_killed_in_mid_run_loses_no_row(config, work):
+def test_process_that_is_killed_in_mid_run_loses_no_row(pipeline, work):
     beam = BeamConfig(runner="multi_processing", workers=2)
     killed = worker_processes.kill_when(lambda: True, after=8)
-    check(config, beam, (work,))
+    check(pipeline, beam, (work,))
     assert killed
 
 
-def test_job_service_with_workers_of_its_own_gives_the_same(config, portable):
-    check(config, portable)
+def test_job_service_with_workers_of_its_own_gives_the_same(pipeline, portable):
+    check(pipeline, portable)
 
 
 @pytest.mark.parametrize("runner", ["flink", "spark"])
-def test_cluster_of_two_slots_on_this_machine_gives_the_same(config, runner):
-    check(config, cluster(runner))
+def test_cluster_of_two_slots_on_this_machine_gives_the_same(pipeline, runner):
+    check(pipeline, cluster(runner))
