@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import pytest
 
@@ -146,10 +147,15 @@ def test_damaged_gzip_and_parquet_are_refused_by_name(longer, tmp_path, read_ref
     line = json.dumps(GOOD) + "\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line.encode()))
     (tmp_path / "b.jsonl.gz").write_text(line)
+    rows = [{"left": os.urandom(40).hex(), "right": ""} for _ in range(2000)]
+    packed = gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    (tmp_path / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "lines"))
-    (refused,) = read_refused(tmp_path / "lines")
-    assert refused["file"].endswith("b.jsonl.gz")
-    assert summary.predicted == 1
+    found = {row["file"]: row["reason"] for row in read_refused(tmp_path / "lines")}
+    assert [*map(os.path.basename, found)] == ["b.jsonl.gz", "c.jsonl.gz"]
+    for reason in found.values():
+        assert "the file cannot be read from here" in reason
+    assert 800 < summary.predicted < 1001
 
 
 def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refused):
