@@ -257,7 +257,7 @@ def _predict_files(
             batch_rows=rows,
             is_strict=batch["strict"],
             progress=lambda count: shown.update(
-                task, description=f"predicting: {count:,} rows"
+                task, description=f"predicting, {count:,} rows so far"
             ),
         )
     refused = f", {done.refused} refused" if done.refused else ""

@@ -66,12 +66,8 @@ class Table(Sink):
 
     def encode(self, row: dict[str, Any]) -> bytes:
         """Returns the line in UTF-8."""
-        if set(row) != set(self._columns):
-            raise RowError(
-                f"its columns are {', '.join(row)}, those of the table "
-                f"{', '.join(self._columns)}; take --output-format jsonl"
-            )
-        return self._line(row[column] for column in self._columns)
+        _refuse_surplus(row, self._columns)
+        return self._line(row.get(column) for column in self._columns)
 
     def write(self, prefix: str) -> beam.PTransform:
         """Returns what writes the shards."""
@@ -105,12 +101,7 @@ class Parquet(Sink):
 
     def encode(self, row: dict[str, Any]) -> dict[str, Any]:
         """Returns the row, whose values fit the schema."""
-        surplus = [name for name in row if name not in self._schema.names]
-        if surplus:
-            raise RowError(
-                f"column {surplus[0]} is not in the schema that the first rows gave; "
-                "take --output-format jsonl"
-            )
+        _refuse_surplus(row, self._schema.names)
         try:
             pa.RecordBatch.from_pylist([row], schema=self._schema)
         except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
@@ -136,6 +127,15 @@ class Examples(Sink):
     def write(self, prefix: str) -> beam.PTransform:
         """Returns what writes the shards."""
         return beam.io.WriteToTFRecord(prefix, file_name_suffix=self._suffix)
+
+
+def _refuse_surplus(row: dict[str, Any], columns: list[str]) -> None:
+    surplus = [name for name in row if name not in columns]
+    if surplus:
+        raise RowError(
+            f"column {surplus[0]} is none of the first rows' ({', '.join(columns)}); "
+            "take --output-format jsonl"
+        )
 
 
 def create(

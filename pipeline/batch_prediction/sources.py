@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import gzip
 import json
 import os
 import re
@@ -39,7 +40,7 @@ _SUFFIXES = {
 _SPLIT_BYTES = 64 * 1024 * 1024
 _ROWS_AT_A_TIME = 1024
 # What is said of a file that is not what it is called, or breaks off.
-_DAMAGE = (ValueError, EOFError, zlib.error, pa.ArrowInvalid)
+_DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile, pa.ArrowInvalid)
 _MAGIC_OF_PATTERNS = re.compile(r"[*?\[\]]")
 
 
@@ -103,6 +104,15 @@ class _Located:
     Beam's public transforms do not tell offsets, and end where a file is damaged.
     There the record is a `RowError`, and the last of its file.
     """
+
+    def open_file(self, file_name: str) -> Any:
+        if not file_name.endswith(".gz"):
+            return super().open_file(file_name)  # type: ignore[misc]
+        # Beam takes a gzip file that breaks off for one that ends.
+        packed = FileSystems.open(
+            file_name, compression_type=CompressionTypes.UNCOMPRESSED
+        )
+        return gzip.GzipFile(fileobj=packed)
 
     def read_records(self, file_name: str, range_tracker: Any) -> Iterator[Any]:
         records = super().read_records(file_name, range_tracker)  # type: ignore[misc]

@@ -17,6 +17,9 @@ def invoke():
     return invoke
 
 
+_TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -33,6 +36,14 @@ def invoke():
         (
             ["predict", "--model", "absent", "--input", "a.tsv"],
             "--input FILE and --output FILE go together",
+        ),
+        (
+            ["predict", "--model", "absent", "--strict", *_TO_FILE],
+            "--strict are of a directory",
+        ),
+        (
+            ["predict", "--model", "absent", "--input", "no.tsv", "--output", "no"],
+            "no.tsv matches no file",
         ),
         (["prepare-data", "absent", "records"], "absent is not a directory"),
         (["import-encoder", "absent", "new"], "SOURCE absent is not a directory"),
@@ -72,6 +83,25 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     result = invoke("predict", "--model", model, "--pair", "a", "b")
     assert result.exit_code == 2
     assert "the model takes single texts (sentence)" in result.output
+
+
+def test_predict_writes_a_directory_and_tells_what_was_refused(invoke, tmp_path):
+    model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
+    (tmp_path / "in.tsv").write_text("left\tright\na\t\nb\n")
+    arguments = ("predict", "--model", model, "--input", tmp_path / "in.tsv")
+    result = invoke(*arguments, "--output", tmp_path / "strict", "--strict")
+    assert result.exit_code == 2
+    assert "1 of 2 rows cannot be predicted" in result.output
+    assert not (tmp_path / "strict").exists()
+    result = invoke(
+        *arguments, "--output", tmp_path / "out", "--output-format", "jsonl"
+    )
+    assert result.exit_code == 0, result.output
+    assert f"1 rows predicted, 1 refused, in {tmp_path / 'out'}," in result.output
+    assert (tmp_path / "out" / "predictions-00000-of-00001.jsonl").is_file()
+    result = invoke(*arguments, "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "is not new" in result.output
 
 
 def test_import_encoder_writes_a_checkpoint_and_says_what_it_is(invoke, tmp_path):

@@ -1,0 +1,90 @@
+"""Worker processes: the same rows, also where one of them dies."""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from pipeline.batch_prediction import predict_files
+from pipeline.paths import REPOSITORY
+from pipeline.platforms import IN_PROCESS_BEAM_ARGS
+from tests.pipeline.batch_prediction.conftest import read_shards, write_rows
+
+WORKERS = (
+    *IN_PROCESS_BEAM_ARGS,
+    "--direct_running_mode=multi_processing",
+    "--direct_num_workers=2",
+)
+ROWS = 3000
+
+
+@pytest.fixture
+def source(tmp_path):
+    rows = [{"n": str(i), "left": "a" * (i % 9), "right": "aaaa"} for i in range(ROWS)]
+    return str(write_rows(tmp_path / "in.tsv", rows))
+
+
+def workers_of(process):
+    return [
+        child
+        for child in process.children(recursive=True)
+        if "apache_beam.runners.worker.sdk_worker_main" in child.cmdline()
+    ]
+
+
+def wait_for(find):
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        if found := find():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
+
+
+def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
+    target, incomplete = tmp_path / "out", tmp_path / "out.incomplete"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        running = pool.submit(
+            predict_files,
+            *(longer, source, str(target)),
+            beam_args=WORKERS,
+            batch_rows=1,
+        )
+        # A writer is open where the first row was predicted.
+        wait_for(lambda: list(incomplete.glob("beam-temp-predictions*/*predictions*")))
+        killed = workers_of(psutil.Process())[0]
+        killed.kill()
+        summary = running.result(timeout=300)
+    assert summary.predicted == ROWS
+    found = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
+    here = tmp_path / "here"
+    predict_files(longer, source, str(here))
+    assert found == sorted(read_shards(here, "tsv"), key=lambda row: int(row["n"]))
+    assert not incomplete.exists()
+
+
+def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_path):
+    code = (
+        "from pipeline.batch_prediction import predict_files\n"
+        "if __name__ == '__main__':\n"
+        f"    predict_files({longer!r}, {source!r}, {str(tmp_path / 'out')!r},"
+        f" beam_args={WORKERS!r}, batch_rows=1)"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = subprocess.Popen([sys.executable, str(script)], env=environment)
+    process = psutil.Process(command.pid)
+    wait_for(lambda: len(workers_of(process)) >= 2)
+    family = process.children(recursive=True)
+    command.kill()
+    command.wait()
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not alive
+    assert not (tmp_path / "out").exists()
+    assert predict_files(longer, source, str(tmp_path / "out")).predicted == ROWS
+    assert not (tmp_path / "out.incomplete").exists()
