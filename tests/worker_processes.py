@@ -8,12 +8,12 @@ import psutil
 _SECONDS = 120
 
 
-def find():
-    """Returns the worker processes that this process has, their shells aside."""
+def find(parent=None):
+    """Returns the worker processes of a process, this one by default."""
     return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "python" in process.name() and "sdk_worker_main" in str(process.cmdline())
+        child
+        for child in (parent or psutil.Process()).children(recursive=True)
+        if "pipeline.beam.worker" in child.cmdline()
     ]
 
 

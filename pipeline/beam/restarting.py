@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import shlex
+import sys
 import threading
 
 from apache_beam import Pipeline
@@ -17,6 +20,7 @@ from apache_beam.runners.runner import PipelineResult
 
 _LOGGER = logging.getLogger(__name__)
 _WATCH_SECONDS = 1.0
+_WORKER = "pipeline.beam.worker"
 # Beam makes the workers of a job out of the runner's sight.
 _worker_lost = threading.Event()
 
@@ -103,6 +107,9 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
 
     def start_worker(self) -> None:
         self._is_closed = threading.Event()
+        # Without the shell that Beam puts between, it is a child of this process.
+        command = f"exec {shlex.quote(sys.executable)} -m {_WORKER} {os.getpid()}"
+        self._worker_command_line = command.encode()
         super().start_worker()
         threading.Thread(target=self._watch, daemon=True).start()
 

@@ -39,7 +39,7 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
         ),
         (
             ["predict", "--model", "absent", "--strict", *_TO_FILE],
-            "--strict are of a directory",
+            "--set are of a directory",
         ),
         (
             ["predict", "--model", "absent", "--input", "no.tsv", "--output", "no"],

@@ -10,15 +10,16 @@ import psutil
 import pytest
 
 from pipeline.batch_prediction import predict_files
+from pipeline.beam import BeamConfig, beam_arguments
 from pipeline.paths import REPOSITORY
-from pipeline.platforms import IN_PROCESS_BEAM_ARGS
+from tests import worker_processes
 from tests.pipeline.batch_prediction.conftest import read_shards, write_rows
 
-WORKERS = (
-    *IN_PROCESS_BEAM_ARGS,
-    "--direct_running_mode=multi_processing",
-    "--direct_num_workers=2",
+# The thread that waits for a worker says so by raising.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
+WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
 ROWS = 3000
 
 
@@ -26,14 +27,6 @@ ROWS = 3000
 def source(tmp_path):
     rows = [{"n": str(i), "left": "a" * (i % 9), "right": "aaaa"} for i in range(ROWS)]
     return str(write_rows(tmp_path / "in.tsv", rows))
-
-
-def workers_of(process):
-    return [
-        child
-        for child in process.children(recursive=True)
-        if "apache_beam.runners.worker.sdk_worker_main" in child.cmdline()
-    ]
 
 
 def wait_for(find):
@@ -56,7 +49,7 @@ def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
         )
         # A writer is open where the first row was predicted.
         wait_for(lambda: list(incomplete.glob("beam-temp-predictions*/*predictions*")))
-        killed = workers_of(psutil.Process())[0]
+        killed = worker_processes.find()[0]
         killed.kill()
         summary = running.result(timeout=300)
     assert summary.predicted == ROWS
@@ -79,7 +72,7 @@ def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_p
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     command = subprocess.Popen([sys.executable, str(script)], env=environment)
     process = psutil.Process(command.pid)
-    wait_for(lambda: len(workers_of(process)) >= 2)
+    wait_for(lambda: len(worker_processes.find(process)) >= 2)
     family = process.children(recursive=True)
     command.kill()
     command.wait()
