@@ -23,7 +23,7 @@ from pipeline.batch_prediction.rows import RowError
 from pipeline.errors import UsageError
 from pipeline.platforms import IN_PROCESS_BEAM_ARGS
 
-BATCH_ROWS = 256
+BATCH_ROWS = 512
 
 _FIRST_ROWS = 100
 _SHOWN = 3
