@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from pipeline.batch_prediction import predict_files
+from pipeline.batch_prediction import attempts, predict_files
 from pipeline.paths import REPOSITORY
 from pipeline.platforms import IN_PROCESS_BEAM_ARGS
 from tests.pipeline.batch_prediction.conftest import read_shards, write_rows
@@ -19,7 +19,7 @@ WORKERS = (
     "--direct_running_mode=multi_processing",
     "--direct_num_workers=2",
 )
-ROWS = 3000
+ROWS = 2000
 
 
 @pytest.fixture
@@ -45,8 +45,14 @@ def wait_for(find):
     raise AssertionError("it did not come")
 
 
-def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
+def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path, monkeypatch):
     target, incomplete = tmp_path / "out", tmp_path / "out.incomplete"
+    run_apart, statuses = attempts._run_apart, []
+    monkeypatch.setattr(
+        attempts,
+        "_run_apart",
+        lambda *a: statuses.append(run_apart(*a)) or statuses[-1],
+    )
     with concurrent.futures.ThreadPoolExecutor() as pool:
         running = pool.submit(
             predict_files,
@@ -59,6 +65,7 @@ def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
         killed = workers_of(psutil.Process())[0]
         killed.kill()
         summary = running.result(timeout=300)
+    assert statuses == [attempts._WORKER_DIED, 0]
     assert summary.predicted == ROWS
     found = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
     here = tmp_path / "here"
