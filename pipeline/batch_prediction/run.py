@@ -23,7 +23,7 @@ from pipeline.batch_prediction.rows import RowError
 from pipeline.beam import IN_PROCESS
 from pipeline.errors import UsageError
 
-BATCH_ROWS = 256
+BATCH_ROWS = 512
 
 _FIRST_ROWS = 100
 _SHOWN = 3

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
 WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
-ROWS = 3000
+ROWS = 2000
 
 
 @pytest.fixture
