@@ -15,8 +15,8 @@ INSTALLED := .venv/.installed
 ARGS ?=
 
 # Two, not one for each core: a whole pipeline takes 3 GB. A file stays with one worker,
-# which its fixtures are shared in.
-WORKERS := --numprocesses 2 --dist loadfile
+# which its fixtures are shared in; the files' order is that of tests/conftest.py.
+WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
   --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -8,6 +8,11 @@ from rich.console import Console
 from pipeline.paths import REPOSITORY
 
 
+def pytest_collection_modifyitems(items):
+    """Puts whole pipelines first: started last, they would leave one worker idle."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+
+
 @pytest.fixture
 def console():
     """A console that keeps what it is told."""
