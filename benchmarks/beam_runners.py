@@ -372,6 +372,7 @@ def measure(
 
 def _predict(config: config_lib.Config, beam: BeamConfig) -> tuple[float, str]:
     from pipeline.batch_prediction import predict_files
+    from pipeline.data import tables
 
     paths = OutputPaths.of(config)
     destination = paths.root / "predictions" / f"{beam.runner}-{time.time_ns()}"
@@ -379,7 +380,7 @@ def _predict(config: config_lib.Config, beam: BeamConfig) -> tuple[float, str]:
     started = time.monotonic()
     predict_files(
         str(paths.pushed),
-        str(Path(config.data_source) / "eval.tsv"),
+        str(tables.find_tables(config.data_source)["eval"]),
         str(destination),
         beam_args=beam_arguments(beam),
     )

@@ -1,6 +1,7 @@
 """Which versions are in memory as a directory changes."""
 
 import asyncio
+import logging
 import contextlib
 import dataclasses
 import shutil
@@ -119,6 +120,8 @@ def test_old_version_is_let_go_after_its_last_request(pushed):
 
 
 def test_version_that_cannot_be_loaded_leaves_the_old_one(pushed, caplog):
+    caplog.set_level(logging.WARNING, "serving")
+
     async def swap():
         versions = pushed.serve()
         await versions.refresh()
@@ -160,6 +163,9 @@ def test_newest_version_that_is_deleted_gives_way_to_the_one_before(pushed):
 
 
 def test_only_version_stays_when_its_directory_goes(pushed, caplog):
+    # The root's level may be another test's.
+    caplog.set_level(logging.WARNING, "serving")
+
     async def lose():
         versions = pushed.serve()
         await versions.refresh()
