@@ -1,9 +1,9 @@
 """Which versions are in memory as a directory changes."""
 
 import asyncio
-import logging
 import contextlib
 import dataclasses
+import logging
 import shutil
 import threading
 
