@@ -14,7 +14,6 @@ hidden 16 with the real vocabulary: Beam's work, and little of TensorFlow's.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import glob
 import itertools
@@ -33,7 +32,7 @@ import yaml
 
 from modules import environment
 from pipeline import config as config_lib
-from pipeline import local, options
+from pipeline import data, local, options
 from pipeline.beam import BeamConfig, beam_arguments
 from pipeline.paths import REPOSITORY, OutputPaths
 
@@ -76,16 +75,13 @@ def write_large(directory: Path, rows: int, seed: int = 0) -> Path:
     """
     from tests import tiny
 
-    sources = REPOSITORY / "sample_data"
-    with open(sources / "train.tsv", encoding="utf-8") as file:
-        known = list(
-            csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
-        )
+    sample = REPOSITORY / "sample_data" / "train.tsv"
+    known = [row for _, row in data.read_table(sample)]
     chance = random.Random(seed)
-    data = directory / "data"
-    data.mkdir(parents=True)
+    tables = directory / "data"
+    tables.mkdir(parents=True)
     for split, count in (("train", 1000), ("eval", rows)):
-        with open(data / f"{split}.tsv", "w", encoding="utf-8") as file:
+        with open(tables / f"{split}.tsv", "w", encoding="utf-8") as file:
             file.write("idx\tlabel\tsentence1\tsentence2\n")
             for index in range(count):
                 first, second = chance.choice(known), chance.choice(known)
@@ -315,15 +311,9 @@ def compare_predictions(one: str, other: str) -> list[str]:
 def _read_predictions(directory: str) -> dict[str, tuple[Any, float]]:
     rows = {}
     for path in glob.glob(f"{directory}/predictions-*"):
-        with open(path, encoding="utf-8", newline="\n") as file:
-            table = csv.DictReader(
-                (line.rstrip("\n") for line in file),
-                delimiter="\t",
-                quoting=csv.QUOTE_NONE,
-            )
-            for row in table:
-                probability = float(row.pop("probability", 0) or 0)
-                rows[row["idx"]] = (row["prediction"], probability)
+        for _, row in data.read_table(Path(path)):
+            probability = float(row.get("probability", 0))
+            rows[row["idx"]] = (row["prediction"], probability)
     return rows
 
 

@@ -11,7 +11,8 @@ from pipeline.errors import UsageError
 
 # In the component's own process. Beam's default runner looks for a server program
 # first, which it would download.
-IN_PROCESS = ("--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",)
+_IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+IN_PROCESS = (f"--runner={_IN_PROCESS_RUNNER}",)
 _RESTARTING_RUNNER = "pipeline.beam.restarting.RestartingRunner"
 _LOCAL_FLINK = "[local]"
 
@@ -34,8 +35,7 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
 
 def _in_process(config: BeamConfig, is_here: bool) -> dict[str, Any]:
     del config, is_here
-    name, value = IN_PROCESS[0].removeprefix("--").split("=")
-    return {name: value}
+    return {"runner": _IN_PROCESS_RUNNER}
 
 
 def _multi_processing(config: BeamConfig, is_here: bool) -> dict[str, Any]:
