@@ -2,9 +2,10 @@
 
 import json
 import os
+import pkgutil
 
 from tfx import v1 as tfx
-from tfx.utils import import_utils, io_utils
+from tfx.utils import io_utils
 
 HYPERPARAMETERS_FILE = "hyperparameters.json"
 
@@ -37,8 +38,8 @@ def Hyperparameters(
       fingerprint: Of this code, so that the cache sees an edit.
     """
     del fingerprint
-    module, _, name = validate.rpartition(".")
-    checked = import_utils.import_func_from_module(module, name)(
+    # TFX's own import function reloads the module: its classes would be made twice.
+    checked = pkgutil.resolve_name(validate)(
         {
             **json.loads(settings),
             "epochs": epochs,

@@ -2,9 +2,10 @@
 
 import json
 import os
+import pkgutil
 
 from tfx import v1 as tfx
-from tfx.utils import import_utils, io_utils, path_utils
+from tfx.utils import io_utils, path_utils
 
 from components import versions
 
@@ -48,9 +49,7 @@ def WarmStart(
     if version is None:
         return
     champion = os.path.join(directory, str(version))
-    module, _, name = find_misfit.rpartition(".")
-    find = import_utils.import_func_from_module(module, name)
-    misfit = find(champion, json.loads(expected))
+    misfit = pkgutil.resolve_name(find_misfit)(champion, json.loads(expected))
     if misfit:
         raise WarmStartError(misfit)
     io_utils.copy_dir(champion, path_utils.serving_model_dir(base_model.uri))

@@ -55,3 +55,11 @@ def test_what_no_training_can_have_is_refused_before_any_work(
 ):
     with pytest.raises(ValueError, match=r"learning_rate|epoch"):
         write(settings, **parameters)
+
+
+def test_checking_leaves_the_settings_classes_as_they_were(write):
+    """What the process has read before must still be of the class it has now."""
+    write({})
+    from pipeline import config
+
+    assert config.TrainerConfig is TrainerConfig
