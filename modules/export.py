@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -111,15 +112,14 @@ class ServingModel(tf.Module):
         ]
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
         traced = {
-            name: tf.function(function).get_concrete_function(examples)
+            name: _traced(function, examples)
             for name, function in (
                 (SERVE_EXAMPLES, self._serve_examples),
                 (TRANSFORM_FEATURES, self._transform_features),
                 (SLICE_FEATURES, self._slice_features),
             )
         }
-        serve = tf.function(self._serve_text).get_concrete_function(*columns)
-        return {SERVING_DEFAULT: serve, **traced}
+        return {SERVING_DEFAULT: _traced(self._serve_text, *columns), **traced}
 
     def _serve_text(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._answer(*self._pack_text(*texts))
@@ -139,6 +139,9 @@ class ServingModel(tf.Module):
             return slicing.slice_sentences(*texts)
         return slicing.slice_pairs(*texts)
 
+    # A function of its own, as the two below: the signatures share it, so that the
+    # encoder and the tokenizer's tables are traced, and are in the graph, once.
+    @tf.function(autograph=False)
     def _answer(
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
     ) -> dict[str, tf.Tensor]:
@@ -153,6 +156,7 @@ class ServingModel(tf.Module):
             "class": tf.gather(tf.constant(self._task.classes), class_id),
         }
 
+    @tf.function(autograph=False)
     def _pack_text(self, *texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         if self._task.is_tokenized:
             # Transform's graph begins after the tokenizer.
@@ -175,6 +179,7 @@ class ServingModel(tf.Module):
             return tf.sparse.from_dense(column)
         return column
 
+    @tf.function(autograph=False)
     def _pack_examples(
         self, examples: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
@@ -224,3 +229,10 @@ class ServingModel(tf.Module):
             lambda index, _: index < chunks, predict_rows, (tf.constant(0), logits)
         )
         return logits.concat()
+
+
+def _traced(
+    function: Callable[..., dict[str, tf.Tensor]], *specs: tf.TensorSpec
+) -> tf.types.experimental.ConcreteFunction:
+    # Nothing here is written for AutoGraph, whose conversion takes seconds.
+    return tf.function(function, autograph=False).get_concrete_function(*specs)

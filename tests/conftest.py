@@ -1,6 +1,7 @@
 """Fixtures that several tests share."""
 
 import io
+import os
 
 import pytest
 from rich.console import Console
@@ -17,6 +18,17 @@ def pytest_collection_modifyitems(items):
 def console():
     """A console that keeps what it is told."""
     return Console(file=io.StringIO(), width=120)
+
+
+@pytest.fixture(scope="session")
+def export(tmp_path_factory):
+    """Exports a model of a kind of task; once for all processes, as it takes long."""
+    from tests.exported import export_once
+
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # which the processes share
+    return lambda kind: export_once(base / "exported", kind)
 
 
 @pytest.fixture(scope="session")

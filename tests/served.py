@@ -59,9 +59,8 @@ def write_predictions(exported, directory):
 
 
 def place(exported, root):
-    """Moves an exported model to where Trainer writes one; returns its artifact's."""
-    root.mkdir()
-    shutil.move(exported.directory, root / "Format-Serving")
+    """Copies an exported model to where Trainer writes one; returns its artifact's."""
+    shutil.copytree(exported.directory, root / "Format-Serving")
     return root
 
 

@@ -88,8 +88,8 @@ def assert_refused(found, *words):
 
 
 @pytest.mark.parametrize("kind", ["pairs", "tokens of sentences"])
-def test_exported_model_is_blessed_and_measured(check, tmp_path, kind):
-    exported = exported_lib.export_tiny(tmp_path / "exported", kind)
+def test_exported_model_is_blessed_and_measured(check, export, tmp_path, kind):
+    exported = export(kind)
     task = exported.task
     vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
     examples = [

@@ -28,9 +28,11 @@ def recipe(tmp_path_factory):
     return tiny.write_config(tmp_path_factory.mktemp("resume") / "recipe.yaml")
 
 
-def start(recipe, output):
-    settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
-    return commands.start("run", "--config", recipe, "--output", output, *settings)
+def start(recipe, **changes):
+    settings = [
+        f"--set={key}={value}" for key, value in {**SETTINGS, **changes}.items()
+    ]
+    return commands.start("run", "--config", recipe, *settings)
 
 
 def newest_step(output):
@@ -50,9 +52,13 @@ def interrupt(process, output, step, number):
     return text
 
 
-def metrics_of(output):
-    (path,) = output.glob("artifacts/Trainer/model_run/*/metrics.json")
-    return json.loads(path.read_text())
+def metrics_of_all(output):
+    """What each training that ended recorded, the oldest first."""
+    paths = output.glob("artifacts/Trainer/model_run/*/metrics.json")
+    return [
+        json.loads(path.read_text())
+        for path in sorted(paths, key=lambda path: int(path.parent.name))
+    ]
 
 
 def resumed_step(text):
@@ -63,33 +69,35 @@ def resumed_step(text):
 def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alone(
     recipe,
 ):
-    whole, killed = recipe.parent / "whole", recipe.parent / "killed"
-    process = start(recipe, whole)
-    text, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, text
-
-    process = start(recipe, killed)
-    interrupt(process, killed, 100, signal.SIGKILL)
+    output = recipe.parent / "output"
+    process = start(recipe)
+    interrupt(process, output, 100, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    left = newest_step(killed)
+    left = newest_step(output)
     assert left < STEPS
 
-    process = start(recipe, killed)
-    text = interrupt(process, killed, left + CHECKPOINTS, signal.SIGTERM)
+    process = start(recipe)
+    text = interrupt(process, output, left + CHECKPOINTS, signal.SIGTERM)
     assert process.returncode == 128 + signal.SIGTERM, text
     assert resumed_step(text) == left
     assert "SIGTERM: saved" in text
-    saved = newest_step(killed)
+    saved = newest_step(output)
     assert left < saved < STEPS
 
-    process = start(recipe, killed)
+    process = start(recipe)
     text, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, text
     assert resumed_step(text) == saved
     assert f"step {STEPS}/{STEPS}" in text
     assert "pushed " in text.splitlines()[-1]
 
-    expected, found = metrics_of(whole), metrics_of(killed)
+    # Another training, for it saves at other steps, of the same data and seed.
+    process = start(recipe, **{"trainer.checkpoint_interval": STEPS})
+    text, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, text
+    assert "resumed from step" not in text
+
+    found, expected = metrics_of_all(output)
     assert found["best"]["steps"] == expected["best"]["steps"] == STEPS
     assert found["best"]["best_step"] == expected["best"]["best_step"]
     assert found["best"]["metrics"] == pytest.approx(

@@ -2,22 +2,7 @@
 
 import pytest
 
-from tests import exported as exported_lib
 from tests import tiny
-
-
-@pytest.fixture(scope="session")
-def export(tmp_path_factory):
-    """Exports a model of a kind of task, once in a session: it takes seconds."""
-    made = {}
-
-    def export(kind):
-        if kind not in made:
-            root = tmp_path_factory.mktemp("exported")
-            made[kind] = exported_lib.export_tiny(root, kind)
-        return made[kind]
-
-    return export
 
 
 @pytest.fixture(scope="session")

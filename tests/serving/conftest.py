@@ -14,7 +14,6 @@ import pytest
 from serving import discovery, server
 from serving.batching import BatchingSettings
 from serving.metrics import Metrics
-from tests import exported as exported_lib
 from tests.serving import models
 
 PATIENCE_SECONDS = 60
@@ -84,9 +83,9 @@ def kinds(tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def exported(tmp_path_factory):
+def exported(export):
     """A tiny model of pairs, as the pipeline exports it."""
-    return exported_lib.export_tiny(tmp_path_factory.mktemp("exported"), "pairs")
+    return export("pairs")
 
 
 @pytest.fixture(scope="package")

@@ -41,8 +41,8 @@ def write_request(directory, examples, predictions, content):
 
 
 @pytest.mark.e2e
-def test_exported_model_gives_the_same_predictions_there(tmp_path):
-    exported = exported_lib.export_tiny(tmp_path, "pairs")
+def test_exported_model_gives_the_same_predictions_there(export, tmp_path):
+    exported = export("pairs")
     predictions = served.write_predictions(exported, tmp_path)
     examples = [
         tf.train.Example.FromString(exported_lib.serialize(row))

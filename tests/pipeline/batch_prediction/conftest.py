@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from pipeline import prediction
 from pipeline.batch_prediction import examples
-from tests import exported, tiny, toy_models
+from tests import tiny, toy_models
 
 # Quotes, other alphabets, a character beyond 16 bits, a space at the end.
 ROWS = [
@@ -52,17 +52,15 @@ def length(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def pairs(tmp_path_factory):
+def pairs(export):
     """An exported classifier of pairs."""
-    made = exported.export_tiny(tmp_path_factory.mktemp("pairs"), "pairs")
-    return str(made.directory)
+    return str(export("pairs").directory)
 
 
 @pytest.fixture(scope="session")
-def token_scores(tmp_path_factory):
+def token_scores(export):
     """An exported regression that was trained on tokens of fixed length."""
-    root = tmp_path_factory.mktemp("tokens")
-    return str(exported.export_tiny(root, "tokens of sentences").directory)
+    return str(export("tokens of sentences").directory)
 
 
 @pytest.fixture(scope="session")
