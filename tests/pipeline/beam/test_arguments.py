@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
+from tfx.utils import dependency_utils
 
 from pipeline.beam import BeamConfig, beam_arguments
 from pipeline.config import load_config
@@ -30,9 +31,16 @@ def standard(arguments):
 
 
 def test_default_is_the_components_own_process():
-    (argument,) = beam_arguments(BeamConfig())
-    assert argument.startswith("--runner=")
-    assert argument.endswith(".FnApiRunner")
+    runner = standard(beam_arguments(BeamConfig())).runner
+    assert runner.endswith(".FnApiRunner")
+
+
+@pytest.mark.parametrize("runner", ["in_process", "multi_processing", "portable"])
+def test_tfx_packs_no_copy_of_itself_for_workers_that_have_it(runner, monkeypatch):
+    config = BeamConfig(runner=runner, job_endpoint="localhost:1")
+    arguments = list(beam_arguments(config))
+    monkeypatch.setattr(dependency_utils, "build_ephemeral_package", None)
+    assert dependency_utils.make_beam_dependency_flags(arguments) == arguments
 
 
 def test_multi_processing_takes_a_process_a_core_unless_told():
