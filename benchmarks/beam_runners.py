@@ -192,8 +192,7 @@ def read_component(
 def compare_statistics(one: dict[str, str], other: dict[str, str]) -> list[str]:
     """Returns what differs between two outputs of StatisticsGen.
 
-    Quantiles, and the median with them, are left out: their sketches are merged in
-    another order.
+    Quantiles are left out: their sketches are merged in another order.
     """
     import tensorflow_data_validation as tfdv
 
@@ -223,7 +222,7 @@ def _compare_feature(a: Any, b: Any, split: str) -> list[str]:
         values = [getattr(each.common_stats, name) for each in (left, right)]
         if values[0] != values[1]:
             found.append(f"{where}: {name} {values[0]} and {values[1]}")
-    names: tuple[str, ...] = ("mean", "std_dev", "min", "max", "num_zeros")
+    names: tuple[str, ...] = ("mean", "std_dev", "min", "max", "median", "num_zeros")
     if kind == "string_stats":
         names = ("unique", "avg_length")
         tops = [

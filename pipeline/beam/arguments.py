@@ -108,11 +108,14 @@ def _dataflow(config: BeamConfig, is_here: bool) -> dict[str, Any]:
 
 
 def _environment(config: BeamConfig) -> dict[str, Any]:
-    arguments = {"environment_type": config.environment.upper(), **_INSTALLED}
+    arguments: dict[str, Any] = {
+        "environment_type": config.environment.upper(),
+        **_INSTALLED,
+    }
     if config.environment == "process":
         arguments["environment_option"] = f"process_command={config.environment_config}"
     else:
-        arguments["environment_config"] = config.environment_config or ""
+        arguments["environment_config"] = config.environment_config
     return arguments
 
 
