@@ -1,0 +1,32 @@
+"""A peer's side of `benchmarks.rounds`; it imports nothing but the standard library.
+
+A peer is a process of its own, with packages of its own. It gets ready once, and then
+does a round whenever it is told to; between rounds it waits and takes no time from the
+others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+Settings = dict[str, Any]
+Figures = dict[str, float]
+
+
+def serve(prepare: Callable[[Settings], Callable[[int], Figures]]) -> None:
+    """Answers the process that started this one, until it hangs up.
+
+    Args:
+      prepare: Takes the settings (the command's last argument, as JSON) and returns
+        what does a round: it is given the round's number, from 0, and returns figures.
+    """
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print is no answer
+    run_round = prepare(json.loads(sys.argv[-1]))
+    print(json.dumps("ready"), file=answers)
+    for line in sys.stdin:
+        print(json.dumps(run_round(int(line))), file=answers)

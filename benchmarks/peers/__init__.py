@@ -1,0 +1,1 @@
+"""What is measured: a script each, run by `benchmarks.rounds`."""
