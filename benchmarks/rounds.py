@@ -53,7 +53,7 @@ class Peer:
 class _Process:
     def __init__(self, peer: Peer, environment: Mapping[str, str]) -> None:
         self.peer = peer
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (`end` closes it)
         self._process = subprocess.Popen(
             [peer.python, str(PEERS / peer.script), json.dumps(peer.settings)],
             stdin=subprocess.PIPE,
@@ -174,7 +174,10 @@ class Spread:
         Args:
           digits: After the decimal point.
         """
-        return f"{self.median:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
+        low, median, high = (
+            f"{value:.{digits}f}" for value in (self.low, self.median, self.high)
+        )
+        return f"{median} ({low} to {high})"
 
 
 def spread(results: Sequence[Figures], figure: str) -> Spread:

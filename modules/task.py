@@ -20,6 +20,7 @@ GRADIENT_NORM = "gradient_norm"
 EXAMPLES = "examples"
 _EMBEDDING_LAYERS = ("word_embeddings", "position_embedding", "type_embeddings")
 _EMBEDDING_NORM = "embeddings/layer_norm"
+_CLASSIFIED_POSITIONS = 1  # the first, which is [CLS]
 
 Gradients = Sequence[tuple[tf.Tensor, tf.Variable]]
 
@@ -78,7 +79,9 @@ class FineTuningTask(base_task.Task):
           float32[batch, classes], or a score float32[batch, 1].
         """
         dropout = self.task_config.dropout
-        network = encoder_lib.build_encoder(self._encoder, dropout=dropout)
+        network = encoder_lib.build_encoder(
+            self._encoder, dropout=dropout, output_range=_CLASSIFIED_POSITIONS
+        )
         _freeze(network, self.task_config.frozen_layers)
         return models.BertClassifier(
             network=network,
@@ -159,7 +162,10 @@ class FineTuningTask(base_task.Task):
     def transform_gradients(self, gradients: Gradients) -> Gradients:
         """Clips to the global norm, after the replicas' gradients were summed.
 
-        Clipping a replica's own would make training depend on their number.
+        Clipping a replica's own would make training depend on their number. The word
+        embeddings' come as rows and leave as a whole tensor: Adam and its kin move
+        every row at every step, which they do in one pass over a whole tensor, and in
+        ten over rows.
         """
         tensors, variables = zip(*gradients, strict=True)
         norm = tf.linalg.global_norm(tensors)
@@ -168,7 +174,8 @@ class FineTuningTask(base_task.Task):
         clipped, _ = tf.clip_by_global_norm(
             tensors, self.task_config.gradient_clip_norm, use_norm=norm
         )
-        return list(zip(clipped, variables, strict=True))
+        whole = [tf.convert_to_tensor(gradient) for gradient in clipped]
+        return list(zip(whole, variables, strict=True))
 
     def validation_step(
         self,
