@@ -113,7 +113,7 @@ def build_batches(
     else:
         batches = examples.cache().ragged_batch(size)
     batches = batches.map(
-        lambda *columns: _pad(columns, config.lengths),
+        lambda *columns: pad_batch(columns, config.lengths),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     if input_context and input_context.num_replicas_in_sync > 1:
@@ -169,7 +169,13 @@ def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     )
 
 
-def _pad(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
+def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
+    """Pads a batch, and puts each column where the training looks for it.
+
+    Args:
+      columns: What `read_examples` gives, ragged: of a batch.
+      lengths: Lengths in tokens, the first that fits; empty pads to the longest row.
+    """
     word_ids, type_ids, labels, ids = columns
     inputs = preprocessing.pad_inputs(word_ids, type_ids)
     if lengths:

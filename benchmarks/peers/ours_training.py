@@ -1,0 +1,107 @@
+"""Our training: this project's task, trainer and input, and the machine's own rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from benchmarks import peer
+from modules import environment
+
+environment.keep_autograph_out_of_keras()
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+import tf_keras  # noqa: E402
+
+from benchmarks.flops import matrix_multiply_rate, training_flops  # noqa: E402
+from modules import experiment, inputs, preprocessing  # noqa: E402
+from modules.task import FineTuningTask  # noqa: E402
+from modules.trainer import FineTuningTrainer, build_trainer  # noqa: E402
+from pipeline.config import load_config  # noqa: E402
+
+
+def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
+    """Gets ready; see `benchmarks.training` for the settings."""
+    trainer = _build(settings)
+    steps, warmup = settings["steps"], settings["warmup"]
+    sizes = _sizes(trainer, warmup + steps * settings["rounds"])
+    trainer.train(tf.constant(warmup))
+
+    def run_round(number: int) -> peer.Figures:
+        first = warmup + number * steps
+        lengths = sizes[first : first + steps]
+        rates = [matrix_multiply_rate()]
+        started = time.perf_counter()
+        trainer.train(tf.constant(steps))
+        seconds = time.perf_counter() - started
+        rates.append(matrix_multiply_rate())
+        flops = training_flops(trainer.model, np.concatenate(lengths))
+        return {
+            "rows_per_second": sum(map(len, lengths)) / seconds,
+            "tokens_per_second": float(np.concatenate(lengths).sum()) / seconds,
+            "share": flops / seconds / float(np.mean(rates)),
+            "gflops": float(np.mean(rates)) / 1e9,
+            "input_share": _input_share(trainer, batches=5),
+        }
+
+    return run_round
+
+
+def _build(settings: peer.Settings) -> FineTuningTrainer:
+    config = load_config(settings["config"])
+    splits = {
+        split: [settings["records"]]
+        for split in (experiment.TRAIN_SPLIT, experiment.EVAL_SPLIT)
+    }
+    params = experiment.build_experiment(
+        config.task,
+        config.trainer,
+        encoder=settings["encoder"],
+        max_seq_length=config.preprocessing.max_seq_length,
+        splits=splits,
+        strategy=tf.distribute.get_strategy(),
+    )
+    tf_keras.utils.set_random_seed(params.trainer.seed)
+    trainer = build_trainer(FineTuningTask(params.task, config.task), params)
+    trainer.initialize()
+    return trainer
+
+
+def _sizes(trainer: FineTuningTrainer, count: int) -> list[np.ndarray]:
+    """Returns the rows' lengths of the batches to come; the seed gives their order."""
+    batches = inputs.build_batches(trainer.config.task.train_data).take(count)
+    mask = preprocessing.INPUT_MASK
+    return [features[mask].numpy().sum(axis=1) for features, _ in batches]
+
+
+def _input_share(trainer: FineTuningTrainer, batches: int) -> float:
+    """Returns the part of some steps' time that they wait for their batch."""
+    waiting = 0.0
+    iterator = iter(inputs.build_batches(trainer.config.task.train_data))
+    next(iterator)  # a training waits for its first batch once
+    step = _step_function(trainer)
+    step(next(iterator))
+    started = time.perf_counter()
+    for _ in range(batches):
+        asked = time.perf_counter()
+        batch = next(iterator)
+        waiting += time.perf_counter() - asked
+        step(batch)
+    return waiting / (time.perf_counter() - started)
+
+
+def _step_function(trainer: FineTuningTrainer) -> Callable[[inputs.Batch], object]:
+    if not hasattr(trainer, "benchmark_step"):
+        trainer.benchmark_step = tf.function(
+            lambda batch: trainer.task.train_step(
+                batch, trainer.model, trainer.optimizer
+            ),
+            reduce_retracing=True,
+            autograph=False,
+        )
+    return trainer.benchmark_step
+
+
+if __name__ == "__main__":
+    peer.serve(prepare)

@@ -1,0 +1,86 @@
+"""Hugging Face Transformers on PyTorch: a plain loop, padded in one of three ways."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from transformers import AutoModelForSequenceClassification
+from transformers.trainer_pt_utils import LengthGroupedSampler
+
+from benchmarks import peer
+
+LENGTH = 128
+
+
+def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
+    """Gets ready; see `benchmarks.training` for the settings."""
+    torch.set_num_threads(settings["threads"])
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        settings["encoder"], num_labels=2
+    )
+    model.train()
+    # What Transformers' Trainer takes by default.
+    optimizer = torch.optim.AdamW(
+        model.parameters(), settings["learning_rate"], weight_decay=0.01, fused=True
+    )
+    batches = _batches(settings)
+
+    def take_steps(count: int) -> int:
+        rows = 0
+        for _ in range(count):
+            batch = next(batches)
+            loss = model(**batch).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            rows += len(batch["labels"])
+        return rows
+
+    take_steps(settings["warmup"])
+
+    def run_round(_: int) -> peer.Figures:
+        started = time.perf_counter()
+        rows = take_steps(settings["steps"])
+        return {"rows_per_second": rows / (time.perf_counter() - started)}
+
+    return run_round
+
+
+def _batches(settings: peer.Settings) -> Iterator[dict[str, torch.Tensor]]:
+    arrays = np.load(settings["arrays"])
+    lengths, labels = arrays["lengths"], arrays["labels"]
+    ends = np.cumsum(lengths)[:-1]
+    word_ids, type_ids = (
+        np.split(arrays[name], ends) for name in ("word_ids", "type_ids")
+    )
+    size = settings["batch_size"]
+    while True:
+        if settings["padding"] == "group":
+            order = list(LengthGroupedSampler(size, lengths=lengths.tolist()))
+        else:
+            order = torch.randperm(len(lengths)).tolist()
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            longest = int(lengths[rows].max())
+            width = LENGTH if settings["padding"] == "128" else longest
+            padded = np.zeros([3, len(rows), width], np.int64)
+            for place, row in enumerate(rows):
+                padded[0, place, : lengths[row]] = word_ids[row]
+                padded[1, place, : lengths[row]] = type_ids[row]
+                padded[2, place, : lengths[row]] = 1
+            tensors = torch.from_numpy(padded)
+            yield {
+                "input_ids": tensors[0],
+                "token_type_ids": tensors[1],
+                "attention_mask": tensors[2],
+                "labels": torch.from_numpy(labels[rows]),
+            }
+
+
+if __name__ == "__main__":
+    peer.serve(prepare)

@@ -1,0 +1,119 @@
+"""What tutorials do: every pair padded to 128, in Orbit's loop or in Keras's `fit`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks import peer
+from modules import environment
+
+environment.keep_autograph_out_of_keras()
+
+import orbit  # noqa: E402
+import tensorflow as tf  # noqa: E402
+import tf_keras  # noqa: E402
+from official.modeling.optimization import legacy_adamw  # noqa: E402
+from official.nlp.modeling import models, networks  # noqa: E402
+
+from modules import encoder as encoder_lib  # noqa: E402
+from modules import inputs  # noqa: E402
+
+LENGTH = 128
+
+
+class Trainer(orbit.StandardTrainer):
+    """The tutorial's loop."""
+
+    def __init__(
+        self,
+        model: tf_keras.Model,
+        optimizer: tf_keras.optimizers.Optimizer,
+        batches: tf.data.Dataset,
+    ) -> None:
+        """Keeps what is trained, and on what."""
+        super().__init__(batches)
+        self._model = model
+        self._optimizer = optimizer
+
+    def train_step(self, iterator: Any) -> None:
+        """Takes one step."""
+        features, labels = next(iterator)
+        with tf.GradientTape() as tape:
+            logits = self._model(features, training=True)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_mean(losses)
+        variables = self._model.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
+
+
+def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
+    """Gets ready; see `benchmarks.training` for the settings."""
+    model = _build_model(settings["encoder"])
+    # As the tutorial has it: it clips to 1.0 itself.
+    optimizer = legacy_adamw.AdamWeightDecay(
+        settings["learning_rate"],
+        weight_decay_rate=0.01,
+        epsilon=1e-6,
+        exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
+    )
+    batches = _batches(settings).cache()
+    if settings["loop"] == "orbit":
+        trainer = Trainer(model, optimizer, batches.repeat())
+        train = lambda _, steps: trainer.train(tf.constant(steps))  # noqa: E731
+    else:
+        loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer, loss)
+        train = lambda first, steps: model.fit(  # noqa: E731
+            batches.repeat().skip(first).take(steps), verbose=0
+        )
+    steps, warmup = settings["steps"], settings["warmup"]
+    train(0, warmup)
+
+    def run_round(number: int) -> peer.Figures:
+        started = time.perf_counter()
+        train(warmup + number * steps, steps)
+        seconds = time.perf_counter() - started
+        return {"rows_per_second": steps * settings["batch_size"] / seconds}
+
+    return run_round
+
+
+def _build_model(directory: str) -> models.BertClassifier:
+    encoder = encoder_lib.open_encoder(directory)
+    config = encoder.config
+    network = networks.BertEncoder(
+        vocab_size=config["vocab_size"],
+        hidden_size=config["hidden_size"],
+        num_layers=config["num_hidden_layers"],
+        num_attention_heads=config["num_attention_heads"],
+        max_sequence_length=config["max_position_embeddings"],
+        type_vocab_size=config["type_vocab_size"],
+        inner_dim=config["intermediate_size"],
+        inner_activation=tf_keras.activations.gelu,
+        dict_outputs=True,
+    )
+    encoder_lib.restore_encoder(network, encoder)
+    return models.BertClassifier(network, num_classes=2)
+
+
+def _batches(settings: peer.Settings) -> tf.data.Dataset:
+    config = inputs.ExamplesConfig(
+        input_path=[settings["records"]],
+        global_batch_size=settings["batch_size"],
+        lengths=[LENGTH],
+    )
+    shuffled = inputs.read_examples(config).cache().shuffle(10_000, seed=0)
+    batches = shuffled.ragged_batch(config.global_batch_size, drop_remainder=True)
+    return batches.map(
+        lambda *columns: (
+            inputs.pad_batch(columns, config.lengths)[0],
+            columns[2],
+        )
+    )
+
+
+if __name__ == "__main__":
+    peer.serve(prepare)

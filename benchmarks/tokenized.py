@@ -1,0 +1,89 @@
+"""The rows that peers train on: MRPC's, tokenized as Transform does.
+
+As TFRecords for what reads TFRecords, and as NumPy arrays for what has no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from modules import preprocessing
+from pipeline.config import Config
+from pipeline.data import preparation
+
+RECORDS = "train.tfrecord.gz"
+ARRAYS = "train.npz"
+
+
+def write_train_split(config: Config, encoder: str, directory: Path) -> int:
+    """Writes the training split of a configuration, tokenized and unpadded.
+
+    Args:
+      config: Its `data.source` is a directory of TSV splits.
+      encoder: The encoder's directory, for its vocabulary.
+      directory: A new directory, which gets `RECORDS` and `ARRAYS`: `word_ids` and
+        `type_ids`, int64[tokens] of all rows together, `lengths` int64[rows] and
+        `labels` int64[rows].
+
+    Returns:
+      The number of rows.
+    """
+    examples = directory / "examples"
+    preparation.prepare(config.data.source or "", str(examples), config.task)
+    rows = _tokenize(config, encoder, examples / "train")
+    np.savez(
+        directory / ARRAYS,
+        word_ids=np.concatenate([word_ids for word_ids, _, _ in rows]),
+        type_ids=np.concatenate([type_ids for _, type_ids, _ in rows]),
+        lengths=np.array([len(word_ids) for word_ids, _, _ in rows]),
+        labels=np.array([label for _, _, label in rows]),
+    )
+    with tf.io.TFRecordWriter(str(directory / RECORDS), options="GZIP") as writer:
+        for index, (word_ids, type_ids, label) in enumerate(rows):
+            features: dict[str, list[int] | np.ndarray] = {
+                preprocessing.INPUT_WORD_IDS: word_ids,
+                preprocessing.INPUT_TYPE_IDS: type_ids,
+                config.task.label_column: [label],
+                config.task.id_column: [index],
+            }
+            writer.write(_example(features).SerializeToString())
+    return len(rows)
+
+
+def _tokenize(
+    config: Config, encoder: str, directory: Path
+) -> list[tuple[np.ndarray, np.ndarray, int]]:
+    task = config.task
+    features = {
+        **{name: tf.io.FixedLenFeature([], tf.string) for name in task.text_columns},
+        task.label_column: tf.io.FixedLenFeature([], tf.int64),
+    }
+    files = tf.data.Dataset.list_files(f"{directory}/*", shuffle=False)
+    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
+
+    def tokenize(serialized: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
+        columns = tf.io.parse_example(serialized, features)
+        packed = preprocessing.text_to_inputs(
+            [columns[name] for name in task.text_columns],
+            f"{encoder}/vocab.txt",
+            config.preprocessing.max_seq_length,
+        )
+        names = (preprocessing.INPUT_WORD_IDS, preprocessing.INPUT_TYPE_IDS)
+        return (*(packed[name] for name in names), columns[task.label_column])
+
+    rows = records.batch(512).map(tokenize).unbatch()
+    return [(ids.numpy(), types.numpy(), int(label)) for ids, types, label in rows]
+
+
+def _example(features: dict[str, list[int] | np.ndarray]) -> tf.train.Example:
+    return tf.train.Example(
+        features=tf.train.Features(
+            feature={
+                name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+                for name, values in features.items()
+            }
+        )
+    )
