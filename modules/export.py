@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
-import tf_keras
+from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from modules import preprocessing, slicing
+from modules.inference import TracedModel
 from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 
 SERVING_DEFAULT = "serving_default"
@@ -26,7 +28,7 @@ _ROWS_AT_A_TIME = 64
 
 
 def export_model(
-    model: tf_keras.Model,
+    model: TracedModel,
     transform: tft.TFTransformOutput,
     task: TaskConfig,
     directory: str,
@@ -48,7 +50,11 @@ def export_model(
     serving = ServingModel(
         model, transform, task, vocab_file=vocab_file, max_seq_length=max_seq_length
     )
-    tf.saved_model.save(serving, directory, signatures=serving.signatures())
+    # Neither Keras's functions of every layer nor gradients: nobody calls them, and
+    # tracing them took longer than all that is asked for.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    with keras_saving.keras_option_scope(save_traces=False):
+        tf.saved_model.save(serving, directory, serving.signatures(), options)
 
 
 def describe_requests(task: TaskConfig) -> dict[str, Any]:
@@ -72,7 +78,7 @@ class ServingModel(tf.Module):
 
     def __init__(
         self,
-        model: tf_keras.Model,
+        model: TracedModel,
         transform: tft.TFTransformOutput,
         task: TaskConfig,
         *,
@@ -81,12 +87,21 @@ class ServingModel(tf.Module):
     ) -> None:
         """Keeps what is exported; the arguments are those of `export_model`."""
         super().__init__()
-        self._model = model
+        self._model = model.model  # its variables become a part of what is written
+        self._forward = model
         self._raw_spec = transform.raw_feature_spec()
         self._transform_layer = transform.transform_features_layer()
         self._task = task
         self._vocab_file = vocab_file
         self._max_seq_length = max_seq_length
+        # Functions of their own, so that the signatures share them: the encoder and
+        # the tokenizer's tables are traced, and are in the graph, once. What a module
+        # has as an attribute would be traced once more.
+        self._shared = types.SimpleNamespace(
+            answer=tf.function(self._answer, autograph=False),
+            pack_text=tf.function(self._pack_text, autograph=False),
+            pack_examples=tf.function(self._pack_examples, autograph=False),
+        )
 
     @tf.function(input_signature=[])
     def text_columns(self) -> tf.Tensor:
@@ -122,26 +137,23 @@ class ServingModel(tf.Module):
         return {SERVING_DEFAULT: _traced(self._serve_text, *columns), **traced}
 
     def _serve_text(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._answer(*self._pack_text(*texts))
+        return self._shared.answer(*self._shared.pack_text(*texts))
 
     def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._answer(*self._pack_examples(examples))
+        return self._shared.answer(*self._shared.pack_examples(examples))
 
     def _transform_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return preprocessing.pad_inputs(*self._pack_examples(examples))
+        return preprocessing.pad_inputs(*self._shared.pack_examples(examples))
 
     def _slice_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         if self._task.is_tokenized:
-            word_ids, _ = self._pack_examples(examples)
+            word_ids, _ = self._shared.pack_examples(examples)
             return slicing.slice_tokens(word_ids)
         texts = self._parse_text(examples)
         if len(texts) == 1:
             return slicing.slice_sentences(*texts)
         return slicing.slice_pairs(*texts)
 
-    # A function of its own, as the two below: the signatures share it, so that the
-    # encoder and the tokenizer's tables are traced, and are in the graph, once.
-    @tf.function(autograph=False)
     def _answer(
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
     ) -> dict[str, tf.Tensor]:
@@ -156,7 +168,6 @@ class ServingModel(tf.Module):
             "class": tf.gather(tf.constant(self._task.classes), class_id),
         }
 
-    @tf.function(autograph=False)
     def _pack_text(self, *texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         if self._task.is_tokenized:
             # Transform's graph begins after the tokenizer.
@@ -179,12 +190,11 @@ class ServingModel(tf.Module):
             return tf.sparse.from_dense(column)
         return column
 
-    @tf.function(autograph=False)
     def _pack_examples(
         self, examples: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         if not self._task.is_tokenized:
-            return self._pack_text(*self._parse_text(examples))
+            return self._shared.pack_text(*self._parse_text(examples))
         # As the schema has them: a curated one may fix their length.
         spec = {name: self._raw_spec[name] for name in TOKENIZED_FEATURES}
         return self._run_transform(tf.io.parse_example(examples, spec))
@@ -223,7 +233,7 @@ class ServingModel(tf.Module):
             start = index * _ROWS_AT_A_TIME
             end = start + _ROWS_AT_A_TIME
             inputs = preprocessing.pad_inputs(word_ids[start:end], type_ids[start:end])
-            return index + 1, logits.write(index, self._model(inputs, training=False))
+            return index + 1, logits.write(index, self._forward(inputs))
 
         _, logits = tf.while_loop(
             lambda index, _: index < chunks, predict_rows, (tf.constant(0), logits)

@@ -18,6 +18,7 @@ from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 INPUT_WORD_IDS = "input_word_ids"
 INPUT_MASK = "input_mask"
 INPUT_TYPE_IDS = "input_type_ids"
+ENCODER_INPUTS = (INPUT_WORD_IDS, INPUT_MASK, INPUT_TYPE_IDS)
 NO_ID = -1
 
 
@@ -185,14 +186,8 @@ def pad_inputs(
     """
     shape = [None, length]
     mask = tf.ones_like(word_ids)
-    return {
-        name: tf.cast(ids.to_tensor(shape=shape), tf.int32)
-        for name, ids in (
-            (INPUT_WORD_IDS, word_ids),
-            (INPUT_MASK, mask),
-            (INPUT_TYPE_IDS, type_ids),
-        )
-    }
+    rows = zip(ENCODER_INPUTS, (word_ids, mask, type_ids), strict=True)
+    return {name: tf.cast(ids.to_tensor(shape=shape), tf.int32) for name, ids in rows}
 
 
 def is_cased(vocab_file: str) -> bool:

@@ -12,6 +12,7 @@ import tf_keras
 from official.core import base_trainer, config_definitions
 
 from modules import inputs, optimization, strategies
+from modules.inference import TracedModel
 from modules.task import FineTuningTask
 
 
@@ -63,7 +64,9 @@ class CoordinatorEvaluator(orbit.AbstractEvaluator):
 
 
 def predict(
-    task: FineTuningTask, model: tf_keras.Model, data: inputs.ExamplesConfig
+    task: FineTuningTask,
+    model: tf_keras.Model | TracedModel,
+    data: inputs.ExamplesConfig,
 ) -> list[dict[str, np.ndarray]]:
     """Predicts a split on one device.
 
@@ -76,7 +79,9 @@ def predict(
       A batch each, as `FineTuningTask.aggregate_logs` gathers them.
     """
     step = tf.function(
-        lambda batch: task.validation_step(batch, model), reduce_retracing=True
+        lambda batch: task.validation_step(batch, model),
+        reduce_retracing=True,
+        autograph=False,
     )
     batches: list[dict[str, np.ndarray]] = []
     for batch in task.build_inputs(data):

@@ -24,6 +24,7 @@ from modules import (
     warm_start,
 )
 from modules import encoder as encoder_lib
+from modules.inference import TracedModel
 from modules.loop import run_loop
 from modules.task import FineTuningTask, collect
 from modules.trainer import build_trainer, predict
@@ -118,7 +119,7 @@ def _write_outputs(
     own_task = FineTuningTask(params.task, task)
     # A GPU's TensorFloat-32 has three digits: what is recorded is what is served.
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    model = restore_best(own_task, seed_directory(directory, best.seed))
+    model = TracedModel(restore_best(own_task, seed_directory(directory, best.seed)))
     _export(fn_args, task, model)
     predictions = {
         split: collect(
@@ -135,11 +136,11 @@ def _write_outputs(
         started_from=warm_start.origin(params.task.base_model),
         directories=[seed_directory(directory, r.seed) for r in results],
         predictions=predictions,
-        model=model,
+        model=model.model,
     )
 
 
-def _export(fn_args: Any, task: TaskConfig, model: tf_keras.Model) -> None:
+def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
     settings = fn_args.custom_config
     encoder = encoder_lib.open_encoder(settings["encoder"])
     export.export_model(

@@ -15,7 +15,7 @@ from official.nlp.modeling import models
 from tensorflow_transform.tf_metadata import schema_utils
 
 from modules import encoder as encoder_lib
-from modules import environment, export, inputs, preprocessing
+from modules import environment, export, inference, inputs, preprocessing
 from pipeline.schema import build_schema
 from pipeline.task import TOKENIZED_FEATURES, TaskConfig
 from tests import tiny
@@ -201,7 +201,7 @@ def export_tiny(root, kind):
     transform = run_transform(training, kind, rows, encoder.vocab_file)
     model = build_model(encoder, task.outputs)
     export.export_model(
-        model,
+        inference.TracedModel(model),
         transform,
         task,
         str(training / "saved_model"),
