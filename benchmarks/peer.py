@@ -7,7 +7,9 @@ others.
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable
@@ -30,3 +32,17 @@ def serve(prepare: Callable[[Settings], Callable[[int], Figures]]) -> None:
     print(json.dumps("ready"), file=answers)
     for line in sys.stdin:
         print(json.dumps(run_round(int(line))), file=answers)
+
+
+def in_new_process(
+    measure: Callable[[Settings], Figures], settings: Settings
+) -> Figures:
+    """Measures in a process of its own, for what happens once in a process.
+
+    Args:
+      measure: A function of a module, which the new process imports.
+      settings: What it is given.
+    """
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(measure, settings).result()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from official.modeling.optimization import legacy_adamw
 
 from modules import environment, inputs
 from modules import trainer as trainer_lib
@@ -88,6 +89,26 @@ def test_gradients_are_clipped_to_the_global_norm(build):
     weights = tf.Variable([1.0, 1.0])
     ((clipped, _),) = task.transform_gradients([(tf.constant([30.0, 40.0]), weights)])
     np.testing.assert_allclose(clipped.numpy(), [0.3, 0.4], rtol=1e-5)
+
+
+def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(build):
+    task = build(gradient_clip_norm=100.0).task
+    rows = tf.IndexedSlices(
+        tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        tf.constant([3, 0, 3]),  # a word that comes twice counts twice
+        tf.constant([5, 2]),
+    )
+    weights = [tf.Variable(tf.ones([5, 2])) for _ in range(2)]
+    for variable, transform in zip(
+        weights, (task.transform_gradients, list), strict=True
+    ):
+        optimizer = legacy_adamw.AdamWeightDecay(0.1, weight_decay_rate=0.01)
+        for _ in range(3):
+            # Upstream's own way with rows, and ours with the whole.
+            pairs = transform([(rows, variable)])
+            optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+    assert isinstance(task.transform_gradients([(rows, weights[0])])[0][0], tf.Tensor)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6)
 
 
 def test_evaluation_does_not_drop_out(build):

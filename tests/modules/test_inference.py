@@ -1,0 +1,50 @@
+"""The trained model's answer is traced once, for the export and for predictions."""
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from modules import preprocessing
+from modules.inference import TracedModel
+from modules.task import FineTuningTask
+from modules.trainer import predict
+from tests import tiny
+
+
+class Counted(tf_keras.Model):
+    """Counts how often it is traced."""
+
+    traces = 0
+
+    def call(self, inputs, training=None):
+        Counted.traces += 1
+        ids = tf.cast(inputs[preprocessing.INPUT_WORD_IDS], tf.float32)
+        total = tf.reduce_sum(ids, axis=1)
+        return tf.stack([total, -total], axis=1)
+
+
+def features(length):
+    ids = tf.ones([2, length], tf.int32)
+    return dict.fromkeys(preprocessing.ENCODER_INPUTS, ids)
+
+
+def test_one_trace_serves_batches_of_any_length_and_other_functions():
+    model = TracedModel(Counted())
+    asks = tf.function(lambda length: model(features(length)))
+    answers = [model(features(3)), model(features(5)), asks(tf.constant(7))]
+    np.testing.assert_array_equal([answer[0, 0] for answer in answers], [3, 5, 7])
+    assert Counted.traces == 1
+
+
+def test_predictions_are_those_of_the_model_itself(tmp_path):
+    task, _, params = tiny.build_experiment(tmp_path)
+    own_task = FineTuningTask(params.task, task)
+    model = own_task.build_model()
+    data = params.task.validation_data
+    for mine, theirs in zip(
+        predict(own_task, TracedModel(model), data),
+        predict(own_task, model, data),
+        strict=True,
+    ):
+        for name, values in mine.items():
+            np.testing.assert_allclose(values, theirs[name], rtol=1e-6)
