@@ -22,7 +22,7 @@ COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
   --generate-hashes --no-emit-index-url --no-emit-find-links \
   --custom-compile-command "make lock"
 
-.PHONY: help install run tensorboard test test-fast lint types format lock \
+.PHONY: help install run tensorboard test test-fast bench lint types format lock \
   image push-image check-image clean
 
 help:  ## this list
@@ -45,6 +45,11 @@ test: $(INSTALLED)  ## the whole test suite
 test-fast: $(INSTALLED)  ## the test suite without whole pipelines
 	@$(PY) -m pytest -m "not e2e" $(WORKERS) $(ARGS)
 
+# What they compare with has an environment of its own, of 5 GB, which the first makes.
+bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
+	@$(PY) -m benchmarks.training --short
+	@$(PY) -m benchmarks.first_step output/sample --config configs/sample.yaml --short
+
 lint: $(INSTALLED)  ## style: ruff check and ruff format --check
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -57,10 +62,12 @@ format: $(INSTALLED)  ## put the code in shape
 	@$(PY) -m ruff format .
 
 # Keeps the versions that still fit; ARGS=--upgrade renews them all.
-lock: $(INSTALLED)  ## requirements.lock and requirements-gpu.lock from their .in files
+PEERS := benchmarks/peers
+lock: $(INSTALLED)  ## all .lock files from their .in files
 	@$(COMPILE) --overrides overrides.txt $(ARGS) \
 	  requirements.in --output-file requirements.lock
 	@$(COMPILE) $(ARGS) requirements-gpu.in --output-file requirements-gpu.lock
+	@$(COMPILE) $(ARGS) $(PEERS)/requirements.in --output-file $(PEERS)/requirements.lock
 
 # The commit that the image says it was built from.
 REVISION = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
@@ -99,5 +106,5 @@ prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on;
 	  github.com/apache/beam/sdks/v2/go/cmd/prism
 
 clean:  ## remove .venv, caches and builds; keeps output/
-	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

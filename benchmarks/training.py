@@ -2,7 +2,7 @@
 
     python -m benchmarks.training --data DIR
 
-MRPC's training split, MiniLM's weights, batches of 32, two threads. All get ready and
+The training split, MiniLM's weights, batches of 32, two threads. All get ready and
 take 5 steps first; then each takes a part of an epoch in every round, which together
 make one epoch. Prints a table in Markdown.
 """
@@ -18,7 +18,7 @@ import click
 from benchmarks import peer_environment, rounds
 from benchmarks.rounds import Peer
 from modules import environment
-from pipeline.paths import REPOSITORY
+from pipeline.paths import DEFAULT_CONFIG, REPOSITORY
 
 CONFIG = REPOSITORY / "configs" / "mrpc_minilm.yaml"
 WARMUP_STEPS = 5
@@ -27,16 +27,19 @@ OURS = "ours"
 
 
 @click.command(help=__doc__)
-@click.option("--data", required=True, help="MRPC: a directory of TSV splits.")
+@click.option(
+    "--data", help="MRPC: a directory of TSV splits.  [default: the sample's pairs]"
+)
 @click.option("--rounds", "count", default=5, show_default=True)
 @click.option("--short", is_flag=True, help="A few steps a round, not an epoch in all.")
-def main(data: str, count: int, short: bool) -> None:
+def main(data: str | None, count: int, short: bool) -> None:
     """Measures, and prints the table."""
     environment.silence_start_up()
     from benchmarks import tokenized
     from pipeline.config import load_config
     from pipeline.encoder_source import resolve_encoder
 
+    data = data or load_config(DEFAULT_CONFIG).data.source
     config = load_config(CONFIG, {"data.source": data})
     encoder = resolve_encoder(config)
     batch_size = config.trainer.batch_size

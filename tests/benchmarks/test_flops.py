@@ -1,0 +1,24 @@
+"""What counts as work is what the formula says, and no padding."""
+
+import numpy as np
+import pytest
+
+from benchmarks import flops
+from modules.task import FineTuningTask
+from tests import tiny
+
+
+def test_flops_are_six_a_parameter_and_token_and_attention(tmp_path):
+    task, _, params = tiny.build_experiment(tmp_path)
+    model = FineTuningTask(params.task, task).build_model()
+    hidden, inner = tiny.HIDDEN, tiny.CONFIG["intermediate_size"]
+    # Four projections, two of the feed-forward network, two normalizations.
+    layer = 4 * (hidden * hidden + hidden) + 2 * 2 * hidden
+    layer += hidden * inner + inner + inner * hidden + hidden
+    expected = 6 * tiny.LAYERS * layer * (5 + 3)
+    expected += 12 * tiny.LAYERS * hidden * (5**2 + 3**2)
+    assert flops.training_flops(model, np.array([5, 3])) == pytest.approx(expected)
+
+
+def test_machine_has_a_rate():
+    assert flops.matrix_multiply_rate() > 1e9

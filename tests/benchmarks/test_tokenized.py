@@ -1,0 +1,27 @@
+"""Peers with TensorFlow and without it get the same rows."""
+
+import numpy as np
+
+from benchmarks import tokenized
+from modules import inputs
+from pipeline.config import load_config
+from tests import tiny
+
+
+def test_records_and_arrays_hold_the_same_rows(tmp_path):
+    recipe = tiny.write_config(tmp_path / "tiny.yaml")
+    config = load_config(recipe)
+    directory = tmp_path / "rows"
+    directory.mkdir()
+    encoder = str(tmp_path / "encoder")
+    assert tokenized.write_train_split(config, encoder, directory) == 48
+    records = inputs.ExamplesConfig(input_path=[str(directory / tokenized.RECORDS)])
+    rows = list(inputs.read_examples(records).as_numpy_iterator())
+    arrays = np.load(directory / tokenized.ARRAYS)
+    ends = np.cumsum(arrays["lengths"])[:-1]
+    for column, name in enumerate(("word_ids", "type_ids")):
+        for row, ids in zip(rows, np.split(arrays[name], ends), strict=True):
+            np.testing.assert_array_equal(row[column], ids)
+    np.testing.assert_array_equal([row[2] for row in rows], arrays["labels"])
+    labels = {label for label, *_ in tiny.pairs(48)}
+    assert set(arrays["labels"]) == labels
