@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from benchmarks import rounds
+from benchmarks.finished_run import newest_artifact
 from benchmarks.rounds import Peer
 from modules import environment
 
@@ -41,8 +42,8 @@ def main(output: Path, recipe: str, count: int, short: bool) -> None:
     settings = {
         "config": str(Path(recipe).absolute()),
         "encoder": resolve_encoder(load_config(recipe)).directory,
-        "examples": _newest(output, "transformed_examples"),
-        "transform_graph": _newest(output, "transform_graph"),
+        "examples": newest_artifact(output, "Transform", "transformed_examples"),
+        "transform_graph": newest_artifact(output, "Transform", "transform_graph"),
     }
     peers = [
         Peer(name, "first_step.py", settings | {"autograph_is_kept_out": kept_out})
@@ -64,11 +65,6 @@ def table(results: dict[str, list[rounds.Figures]]) -> str:
         for figure, shown in _SHOWN.items()
     ]
     return rounds.table(["seconds", *results], lines)
-
-
-def _newest(output: Path, kind: str) -> str:
-    found = list((output / "artifacts" / "Transform" / kind).iterdir())
-    return str(max(found, key=lambda path: int(path.name)).absolute())
 
 
 if __name__ == "__main__":

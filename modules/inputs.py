@@ -15,9 +15,7 @@ LABELS = "labels"
 WEIGHTS = "weights"
 IDS = "ids"
 
-# Pairs of like length meet within so many batches drawn at random: padding falls to
-# a few percent and the order stays close to random.
-_WINDOW_BATCHES = 16
+_SHUFFLED_BATCHES = 64
 _ENDLESS = 1 << 40  # epochs
 _FIXED_LENGTHS = 4
 
@@ -34,6 +32,9 @@ class ExamplesConfig(config_definitions.DataConfig):
       is_regression: Whether the label is a float32 score instead of an int64 class.
       lengths: Lengths in tokens that batches are padded to, the first that fits; empty
         pads to the batch's longest.
+      window_batches: Pairs of like length meet within so many batches drawn at random:
+        padding falls to a few percent, and the order stays close to random. 1 leaves
+        each batch as it was drawn.
       start_step: Batches of the training that are behind us already.
     """
 
@@ -41,6 +42,7 @@ class ExamplesConfig(config_definitions.DataConfig):
     id_column: str = "idx"
     is_regression: bool = False
     lengths: list[int] = dataclasses.field(default_factory=list)
+    window_batches: int = 16
     start_step: int = 0
 
 
@@ -131,7 +133,7 @@ def _train_batches(
     the rows that it has not seen.
     """
     size = config.global_batch_size
-    window = size * _WINDOW_BATCHES
+    window = size * config.window_batches
     examples = examples.cache()
 
     def epoch(index: tf.Tensor) -> tf.data.Dataset:
@@ -139,7 +141,7 @@ def _train_batches(
         tf.compat.v1.set_random_seed(1)
         seed = _fold(tf.constant(config.seed or 0, tf.int64), index)
         shuffled = examples.shuffle(
-            4 * window, seed=seed, reshuffle_each_iteration=False
+            _SHUFFLED_BATCHES * size, seed=seed, reshuffle_each_iteration=False
         )
 
         def batches(number: tf.Tensor, *columns: Any) -> tf.data.Dataset:
@@ -147,7 +149,7 @@ def _train_batches(
             rows = tuple(tf.gather(column, order) for column in columns)
             in_order = tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
             return in_order.shuffle(
-                _WINDOW_BATCHES,
+                config.window_batches,
                 seed=_fold(seed, number),
                 reshuffle_each_iteration=False,
             )

@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +76,27 @@ def test_padding_is_a_few_percent_of_the_tokens(config):
     masks = [batch["input_mask"].numpy() for batch, _ in batches(config, STEPS)]
     padding = 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
     assert padding < 0.06
+
+
+def test_window_of_one_batch_leaves_lengths_as_they_were_drawn(config):
+    def spread(found):
+        lengths = [batch["input_mask"].numpy().sum(axis=1) for batch, _ in found]
+        return np.mean([rows.max() - rows.min() for rows in lengths])
+
+    alike, random = (
+        batches(config, STEPS, window_batches=window) for window in (16, 1)
+    )
+    assert sorted(rows_of(random)) == list(range(ROWS))
+    assert spread(alike) < 0.3 * spread(random)
+
+
+def test_file_is_read_once_for_all_epochs(config, tmp_path):
+    copy = shutil.copy(config.input_path[0], tmp_path)
+    steps = iter(inputs.build_batches(dataclasses.replace(config, input_path=[copy])))
+    first = list(itertools.islice(steps, STEPS + 1))
+    Path(copy).unlink()
+    later = list(itertools.islice(steps, 2 * STEPS - 1))
+    assert sorted(rows_of([*first, *later])) == sorted([*range(ROWS)] * 3)
 
 
 def test_batches_do_not_come_sorted_by_length(config):
