@@ -30,3 +30,13 @@ def serve(prepare: Callable[[Settings], Callable[[int], Figures]]) -> None:
     print(json.dumps("ready"), file=answers)
     for line in sys.stdin:
         print(json.dumps(run_round(int(line))), file=answers)
+
+
+def peak_memory() -> float:
+    """Returns the most memory that this process had, in MiB.
+
+    Unlike `getrusage`'s, the kernel's figure here starts anew with the program.
+    """
+    with open("/proc/self/status", encoding="utf-8") as lines:
+        (line,) = (line for line in lines if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
