@@ -14,6 +14,7 @@ from modules import preprocessing
 LABELS = "labels"
 WEIGHTS = "weights"
 IDS = "ids"
+POSITIONS = "positions"
 
 # Pairs of like length meet within so many batches drawn at random: padding falls to
 # a few percent and the order stays close to random.
@@ -104,14 +105,15 @@ def build_batches(
     Returns:
       A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
       `labels` int64[batch] or float32[batch], `weights` float32[batch] and `ids`
-      int64[batch].
+      int64[batch]; of an evaluation also `positions` int64[batch], where each row
+      stands among all: rows of like length come together.
     """
     examples = read_examples(config)
     size = config.global_batch_size
     if config.is_training:
         batches = _train_batches(examples, config)
     else:
-        batches = examples.cache().ragged_batch(size)
+        batches = _evaluation_batches(examples, size)
     batches = batches.map(
         lambda *columns: _pad(columns, config.lengths),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -143,10 +145,7 @@ def _train_batches(
         )
 
         def batches(number: tf.Tensor, *columns: Any) -> tf.data.Dataset:
-            order = tf.argsort(columns[0].row_lengths())
-            rows = tuple(tf.gather(column, order) for column in columns)
-            in_order = tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
-            return in_order.shuffle(
+            return _batch_by_length(columns, size).shuffle(
                 _WINDOW_BATCHES,
                 seed=_fold(seed, number),
                 reshuffle_each_iteration=False,
@@ -162,6 +161,21 @@ def _train_batches(
     return tf.data.Dataset.range(first, _ENDLESS).flat_map(epoch).skip(offset)
 
 
+def _evaluation_batches(examples: tf.data.Dataset, size: int) -> tf.data.Dataset:
+    """Batches pairs of like length, in one pass, with the position of each."""
+    numbered = examples.cache().enumerate()
+    windows = numbered.map(lambda position, columns: (*columns, position)).ragged_batch(
+        size * _WINDOW_BATCHES
+    )
+    return windows.flat_map(lambda *columns: _batch_by_length(columns, size))
+
+
+def _batch_by_length(columns: tuple[Any, ...], size: int) -> tf.data.Dataset:
+    order = tf.argsort(columns[0].row_lengths())
+    rows = tuple(tf.gather(column, order) for column in columns)
+    return tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
+
+
 def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """Returns the seed int64[] of one of several random things."""
     return tf.random.stateless_uniform(
@@ -170,7 +184,7 @@ def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
 
 
 def _pad(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
-    word_ids, type_ids, labels, ids = columns
+    word_ids, type_ids, labels, ids, *positions = columns
     inputs = preprocessing.pad_inputs(word_ids, type_ids)
     if lengths:
         longest = tf.shape(inputs[preprocessing.INPUT_WORD_IDS])[1]
@@ -178,7 +192,8 @@ def _pad(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
         paddings = [[0, 0], [0, fitting - longest]]
         inputs = {name: tf.pad(ids, paddings) for name, ids in inputs.items()}
     weights = tf.ones_like(ids, tf.float32)
-    return inputs, {LABELS: labels, WEIGHTS: weights, IDS: ids}
+    targets = {LABELS: labels, WEIGHTS: weights, IDS: ids}
+    return inputs, targets | ({POSITIONS: positions[0]} if positions else {})
 
 
 def _share_out(
