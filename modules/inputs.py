@@ -21,6 +21,7 @@ POSITIONS = "positions"
 _WINDOW_BATCHES = 16
 _ENDLESS = 1 << 40  # epochs
 _FIXED_LENGTHS = 4
+_PREFETCHED = 2  # batches; to make one takes far less than a step
 
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
@@ -120,7 +121,11 @@ def build_batches(
     )
     if input_context and input_context.num_replicas_in_sync > 1:
         batches = _share_out(batches, size, input_context)
-    return batches.prefetch(tf.data.AUTOTUNE)
+    # A pipeline that tunes itself holds up whoever drops it, by up to a minute: its
+    # thread can miss the word to stop (TensorFlow's `Model::OptimizeLoop`).
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.prefetch(_PREFETCHED).with_options(options)
 
 
 def _train_batches(
