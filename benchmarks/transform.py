@@ -95,8 +95,11 @@ def hash_records(directory: Path, count: int) -> np.ndarray:
     """Returns a hash of the token ids of each row, by its number, uint64[count].
 
     Args:
-      directory: With TFRecords of `idx` and `input_word_ids`, in any order.
+      directory: With splits of TFRecords of `idx` and `input_word_ids`, in any order.
       count: How many rows there are.
+
+    Raises:
+      ValueError: There are more rows, or fewer.
     """
     import tensorflow as tf
 
@@ -105,13 +108,17 @@ def hash_records(directory: Path, count: int) -> np.ndarray:
         "input_word_ids": tf.io.RaggedFeature(tf.int64),
     }
     hashes = np.zeros(count, np.uint64)
+    found = 0
     paths = sorted(str(path) for path in directory.glob("Split-*/*"))
     examples = tf.data.TFRecordDataset(paths, "GZIP").batch(1000)
     for batch in examples.map(lambda rows: tf.io.parse_example(rows, features)):
         ids = batch["input_word_ids"]
+        found += len(batch["idx"])
         hashes[batch["idx"].numpy()] = _hash_rows(
             ids.values.numpy(), ids.row_lengths().numpy()
         )
+    if found != count:
+        raise ValueError(f"{directory} has {found} rows, and not {count}")
     return hashes
 
 
@@ -194,7 +201,7 @@ def _run_in_new_processes(
 
 
 def _compare(rows: Path, count: int) -> dict[str, int]:
-    ours = hash_records(rows / TRANSFORM, count)
+    ours = hash_records(rows / TRANSFORM / "transformed_examples", count)
     theirs = {
         TF_DATA: hash_records(rows / TF_DATA, count),
         TOKENIZERS: hash_flat(rows / TOKENIZERS),

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from benchmarks import transform
@@ -51,6 +52,8 @@ def test_ids_are_the_same_in_any_order_and_form(tmp_path):
     flat = transform.hash_flat(tmp_path)
     assert flat[0] != flat[1]
     np.testing.assert_array_equal(transform.hash_records(tmp_path, 2), flat)
+    with pytest.raises(ValueError, match="has 2 rows, and not 3"):
+        transform.hash_records(tmp_path, 3)
 
 
 def test_further_rows_cost_what_lies_between_two_numbers_of_rows():
