@@ -46,3 +46,13 @@ def in_new_process(
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(measure, settings).result()
+
+
+def peak_memory() -> float:
+    """Returns the most memory that this process had, in MiB.
+
+    Unlike `getrusage`'s, the kernel's figure here starts anew with the program.
+    """
+    with open("/proc/self/status", encoding="utf-8") as lines:
+        (line,) = (line for line in lines if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024

@@ -14,10 +14,12 @@ from modules import preprocessing
 LABELS = "labels"
 WEIGHTS = "weights"
 IDS = "ids"
+POSITIONS = "positions"
 
 _SHUFFLED_BATCHES = 64
 _ENDLESS = 1 << 40  # epochs
 _FIXED_LENGTHS = 4
+_PREFETCHED = 2  # batches; to make one takes far less than a step
 
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
@@ -106,21 +108,26 @@ def build_batches(
     Returns:
       A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
       `labels` int64[batch] or float32[batch], `weights` float32[batch] and `ids`
-      int64[batch].
+      int64[batch]; of an evaluation also `positions` int64[batch], where each row
+      stands among all: rows of like length come together.
     """
     examples = read_examples(config)
     size = config.global_batch_size
     if config.is_training:
         batches = _train_batches(examples, config)
     else:
-        batches = examples.cache().ragged_batch(size)
+        batches = _evaluation_batches(examples, config)
     batches = batches.map(
         lambda *columns: pad_batch(columns, config.lengths),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     if input_context and input_context.num_replicas_in_sync > 1:
         batches = _share_out(batches, size, input_context)
-    return batches.prefetch(tf.data.AUTOTUNE)
+    # A pipeline that tunes itself holds up whoever drops it, by up to a minute: its
+    # thread can miss the word to stop (TensorFlow's `Model::OptimizeLoop`).
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.prefetch(_PREFETCHED).with_options(options)
 
 
 def _train_batches(
@@ -145,10 +152,7 @@ def _train_batches(
         )
 
         def batches(number: tf.Tensor, *columns: Any) -> tf.data.Dataset:
-            order = tf.argsort(columns[0].row_lengths())
-            rows = tuple(tf.gather(column, order) for column in columns)
-            in_order = tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
-            return in_order.shuffle(
+            return _batch_by_length(columns, size).shuffle(
                 config.window_batches,
                 seed=_fold(seed, number),
                 reshuffle_each_iteration=False,
@@ -164,6 +168,23 @@ def _train_batches(
     return tf.data.Dataset.range(first, _ENDLESS).flat_map(epoch).skip(offset)
 
 
+def _evaluation_batches(
+    examples: tf.data.Dataset, config: ExamplesConfig
+) -> tf.data.Dataset:
+    """Batches pairs of like length, in one pass, with the position of each."""
+    size = config.global_batch_size
+    numbered = examples.cache().enumerate()
+    rows = numbered.map(lambda position, columns: (*columns, position))
+    windows = rows.ragged_batch(size * config.window_batches)
+    return windows.flat_map(lambda *columns: _batch_by_length(columns, size))
+
+
+def _batch_by_length(columns: tuple[Any, ...], size: int) -> tf.data.Dataset:
+    order = tf.argsort(columns[0].row_lengths())
+    rows = tuple(tf.gather(column, order) for column in columns)
+    return tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
+
+
 def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """Returns the seed int64[] of one of several random things."""
     return tf.random.stateless_uniform(
@@ -175,10 +196,11 @@ def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
     """Pads a batch, and puts each column where the training looks for it.
 
     Args:
-      columns: What `read_examples` gives, ragged: of a batch.
+      columns: What `read_examples` gives, of a batch, its ids ragged; and in an
+        evaluation the rows' positions in the split, int64[batch].
       lengths: Lengths in tokens, the first that fits; empty pads to the longest row.
     """
-    word_ids, type_ids, labels, ids = columns
+    word_ids, type_ids, labels, ids, *positions = columns
     inputs = preprocessing.pad_inputs(word_ids, type_ids)
     if lengths:
         longest = tf.shape(inputs[preprocessing.INPUT_WORD_IDS])[1]
@@ -186,7 +208,8 @@ def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
         paddings = [[0, 0], [0, fitting - longest]]
         inputs = {name: tf.pad(ids, paddings) for name, ids in inputs.items()}
     weights = tf.ones_like(ids, tf.float32)
-    return inputs, {LABELS: labels, WEIGHTS: weights, IDS: ids}
+    targets = {LABELS: labels, WEIGHTS: weights, IDS: ids}
+    return inputs, targets | ({POSITIONS: positions[0]} if positions else {})
 
 
 def _share_out(

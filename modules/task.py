@@ -186,8 +186,8 @@ class FineTuningTask(base_task.Task):
         """Predicts a batch.
 
         Returns:
-          `ids`, `labels`, `weights`, `outputs` and `losses` of the global batch, each
-          with the rows of all replicas.
+          `ids`, `labels`, `weights`, `positions`, `outputs` and `losses` of the global
+          batch, each with the rows of all replicas.
         """
         features, targets = inputs
         logits = self.inference_step(features, model)
@@ -231,11 +231,14 @@ class FineTuningTask(base_task.Task):
 
 
 def collect(batches: list[dict[str, np.ndarray]]) -> metrics.Predictions:
-    """Joins the rows that `FineTuningTask.aggregate_logs` gathered."""
+    """Joins the rows that `FineTuningTask.aggregate_logs` gathered, in their order."""
+
+    def join(name: str) -> np.ndarray:
+        return np.concatenate([batch[name] for batch in batches])
+
+    order = np.argsort(join(inputs.POSITIONS))
     names = [field.name for field in dataclasses.fields(metrics.Predictions)]
-    return metrics.Predictions(
-        **{name: np.concatenate([batch[name] for batch in batches]) for name in names}
-    )
+    return metrics.Predictions(**{name: join(name)[order] for name in names})
 
 
 def _gather(rows: tf.Tensor) -> tf.Tensor:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from absl import logging as absl_logging
 from rich.console import Console
 
+from modules import environment
 from pipeline import run_lock
 from pipeline.config import Config
 from pipeline.errors import UsageError
@@ -75,14 +76,15 @@ def _write_config(config: Config, record: Path) -> None:
 def _run(
     config: Config, paths: OutputPaths, record: Path, console: Console
 ) -> RunReport:
-    from tfx import v1 as tfx
+    with environment.importing():
+        from tfx import v1 as tfx
 
-    from components.data_gate import DataAnomaliesError
-    from components.warm_start import WarmStartError
-    from pipeline.pipeline import create_pipeline
-    from pipeline.platforms import local_platform
-    from pipeline.report import read_report
-    from pipeline.resolve import resolve_inputs
+        from components.data_gate import DataAnomaliesError
+        from components.warm_start import WarmStartError
+        from pipeline.pipeline import create_pipeline
+        from pipeline.platforms import local_platform
+        from pipeline.report import read_report
+        from pipeline.resolve import resolve_inputs
 
     platform = local_platform(paths, config.beam)
     inputs = resolve_inputs(config, paths, console.print)

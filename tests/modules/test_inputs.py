@@ -117,9 +117,17 @@ def test_a_few_fixed_lengths_where_every_shape_is_compiled(config):
 
 def test_evaluation_reads_each_row_once_the_last_small_batch_included(config):
     found = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
-    assert rows_of(found) == list(range(ROWS))
+    assert sorted(rows_of(found)) == list(range(ROWS))
     assert found[-1][1]["weights"].shape == [ROWS % BATCH]
     assert inputs.count_examples(config) == ROWS
+
+
+def test_evaluation_pads_a_few_percent_and_knows_where_its_rows_stand(config):
+    found = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
+    mask = np.concatenate([batch["input_mask"].numpy().ravel() for batch, _ in found])
+    assert mask.mean() > 0.9
+    positions = [int(row) for _, targets in found for row in targets["positions"]]
+    assert positions == rows_of(found) != sorted(positions)
 
 
 @pytest.mark.parametrize(("pipelines", "replicas"), [(1, 2), (2, 2), (2, 4)])

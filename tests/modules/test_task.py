@@ -8,7 +8,7 @@ from official.modeling.optimization import legacy_adamw
 
 from modules import environment, inputs
 from modules import trainer as trainer_lib
-from modules.task import FineTuningTask
+from modules.task import FineTuningTask, collect
 from pipeline.task import TaskConfig
 from tests import tiny
 
@@ -117,12 +117,12 @@ def test_evaluation_does_not_drop_out(build):
     assert losses[0] == losses[1]
 
 
-def test_evaluation_counts_every_row_once(build):
+def test_evaluation_counts_every_row_once_and_tells_them_in_their_order(build):
     trainer = build()
     batches = trainer_lib.predict(
         trainer.task, trainer.model, trainer.config.task.validation_data
     )
-    assert np.concatenate([b["ids"] for b in batches]).tolist() == list(range(44))
+    assert collect(batches).ids.tolist() == list(range(44))
 
 
 @pytest.mark.parametrize("frozen", [1, tiny.LAYERS])
