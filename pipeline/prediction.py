@@ -8,9 +8,9 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pipeline import data
 from pipeline.errors import UsageError
@@ -18,8 +18,6 @@ from pipeline.errors import UsageError
 _ROWS_AT_A_TIME = 256
 _DECIMALS = 6  # of what a file is given
 _SAVED_MODEL = "saved_model.pb"
-
-_Row = TypeVar("_Row")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,13 +136,10 @@ class Predictor:
 
     def predict_batch(self, batch: Sequence[tuple[str, ...]]) -> list[Prediction]:
         """Predicts texts by one call of the signature `serving_default`."""
-
-        def ask(rows: list[tuple[str, ...]]) -> Iterator[Prediction]:
-            columns = zip(self.columns, zip(*rows, strict=True), strict=True)
-            inputs = {name: self._tf.constant(texts) for name, texts in columns}
-            return _read_outputs(rows, self._signatures["serving_default"](**inputs))
-
-        return _ask_by_length(batch, lambda texts: sum(map(len, texts)), ask)
+        columns = zip(self.columns, zip(*batch, strict=True), strict=True)
+        inputs = {name: self._tf.constant(texts) for name, texts in columns}
+        outputs = self._signatures["serving_default"](**inputs)
+        return list(_read_outputs(batch, outputs))
 
     def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
         """Predicts serialized `tf.Example`s by the signature `serve_examples`.
@@ -155,14 +150,9 @@ class Predictor:
         Returns:
           Their predictions, without texts.
         """
-
-        def ask(rows: list[bytes]) -> Iterator[Prediction]:
-            outputs = self._signatures["serve_examples"](
-                examples=self._tf.constant(rows)
-            )
-            return _read_outputs([()] * len(rows), outputs)
-
-        return _ask_by_length(batch, len, ask)
+        examples = self._tf.constant(batch)
+        outputs = self._signatures["serve_examples"](examples=examples)
+        return list(_read_outputs([()] * len(batch), outputs))
 
     def predict_rows(
         self, rows: Iterable[tuple[str, dict[str, Any]]]
@@ -204,17 +194,6 @@ class Predictor:
                 )
             texts.append(text)
         return tuple(texts)
-
-
-def _ask_by_length(
-    batch: Sequence[_Row],
-    length: Callable[[_Row], int],
-    ask: Callable[[list[_Row]], Iterator[Prediction]],
-) -> list[Prediction]:
-    # The model pads some rows at a time to the longest of them.
-    order = sorted(range(len(batch)), key=lambda index: length(batch[index]))
-    found = dict(zip(order, ask([batch[index] for index in order]), strict=True))
-    return [found[index] for index in range(len(batch))]
 
 
 def _read_outputs(

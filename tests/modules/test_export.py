@@ -139,7 +139,7 @@ def test_single_sentence_is_cut_at_its_end(load, kind):
     assert tokens == ["[CLS]", *["the"] * 22, "[SEP]"]
 
 
-@pytest.mark.parametrize("rows", [1, 63, 64, 65, 200])
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 200])
 def test_any_batch_size_gives_each_row_its_own_answer(pair_model, rows):
     pairs = [PAIRS[i % len(PAIRS)] for i in range(rows)]
     found = pair_model.serve(pairs)["logits"].numpy()

@@ -1,0 +1,187 @@
+"""A model of ours as others would serve it: the same weights, their own code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from official.nlp.modeling import layers, models, networks
+from safetensors.numpy import save_file
+
+from modules import encoder as encoder_lib
+from modules import preprocessing, warm_start
+from modules.encoder import hugging_face
+from modules.encoder.directory import SIZE_KEYS, VOCAB_FILE, EncoderDirectory
+from modules.task import FineTuningConfig, FineTuningTask
+from pipeline.task import TaskConfig
+
+_HEAD = "sentence_prediction/logits"
+
+
+def restore(
+    exported: Path, encoder: EncoderDirectory, task: TaskConfig
+) -> models.BertClassifier:
+    """Builds our model with the weights of an exported one.
+
+    Args:
+      exported: The SavedModel.
+      encoder: What its training started from, or one of the same architecture.
+      task: What it was trained for.
+
+    Raises:
+      ValueError: Its architecture or its classes are others.
+    """
+    expected = warm_start.describe(task, encoder_lib.describe_architecture(encoder))
+    if misfit := warm_start.find_misfit(str(exported), expected):
+        raise ValueError(misfit)
+    params = FineTuningConfig(init_checkpoint=encoder.directory)
+    model = FineTuningTask(params, task).build_model()
+    warm_start.restore(model, str(exported))
+    return model
+
+
+class InputProcessor(tf_keras.layers.Layer):
+    """The tutorial's preprocessor: tokens, packed to a fixed length."""
+
+    def __init__(self, columns: list[str], vocab_file: str, length: int) -> None:
+        """Reads the vocabulary."""
+        super().__init__()
+        self._columns = columns
+        self._tokenizer = layers.FastWordpieceBertTokenizer(
+            vocab_file=vocab_file, lower_case=not preprocessing.is_cased(vocab_file)
+        )
+        self._packer = layers.BertPackInputs(
+            seq_length=length,
+            special_tokens_dict=self._tokenizer.get_special_tokens_dict(),
+        )
+
+    def call(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the encoder's inputs, each int32[batch, length]."""
+        return self._packer([self._tokenizer(inputs[name]) for name in self._columns])
+
+
+class TutorialModel(tf.Module):
+    """What the Model Garden's "Fine-tuning a BERT model" exports.
+
+    Its `tf.argmax` over the batch, which is a mistake, is over the classes here.
+    """
+
+    def __init__(
+        self, processor: InputProcessor, classifier: tf_keras.Model, classes: list[str]
+    ) -> None:
+        """Keeps what is exported."""
+        super().__init__()
+        self._processor = processor
+        self._classifier = classifier
+        self._classes = classes
+
+    def serve(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Answers texts, each string[batch]."""
+        logits = self._classifier(self._processor(inputs), training=False)
+        class_id = tf.argmax(logits, axis=-1)
+        names = tf.gather(tf.constant(self._classes), class_id)
+        return {"logits": logits, "class_id": class_id, "class": names}
+
+
+def write_tutorial(
+    model: tf_keras.Model,
+    encoder: EncoderDirectory,
+    task: TaskConfig,
+    directory: Path,
+    *,
+    max_seq_length: int,
+) -> None:
+    """Writes the tutorial's SavedModel, on the Model Garden's own encoder.
+
+    Args:
+      model: Has the weights.
+      encoder: Its architecture and its vocabulary.
+      task: Names the columns and the classes.
+      directory: A new directory.
+      max_seq_length: What every pair is padded to, in tokens.
+    """
+    classifier = _build_stock(encoder, task)
+    weights = {variable.name: variable for variable in model.variables}
+    for variable in classifier.variables:
+        variable.assign(tf.reshape(weights[variable.name], variable.shape))
+    processor = InputProcessor(task.text_columns, encoder.vocab_file, max_seq_length)
+    serving = TutorialModel(processor, classifier, list(task.classes or []))
+    columns = {
+        name: tf.TensorSpec([None], tf.string, name=name) for name in task.text_columns
+    }
+    signature = tf.function(serving.serve).get_concrete_function(columns)
+    tf.saved_model.save(serving, str(directory), {"serving_default": signature})
+
+
+def _build_stock(encoder: EncoderDirectory, task: TaskConfig) -> models.BertClassifier:
+    size = {key: encoder.config[key] for key in SIZE_KEYS}
+    approximate = encoder.is_gelu_approximate
+    network = networks.BertEncoder(
+        vocab_size=size["vocab_size"],
+        hidden_size=size["hidden_size"],
+        num_layers=size["num_hidden_layers"],
+        num_attention_heads=size["num_attention_heads"],
+        max_sequence_length=size["max_position_embeddings"],
+        type_vocab_size=size["type_vocab_size"],
+        inner_dim=size["intermediate_size"],
+        # The tutorial's is approximate; these weights may be trained with the exact.
+        inner_activation=lambda x: tf_keras.activations.gelu(x, approximate),
+        dict_outputs=True,
+    )
+    return models.BertClassifier(network=network, num_classes=task.outputs)
+
+
+def write_hugging_face(
+    model: tf_keras.Model, encoder: EncoderDirectory, task: TaskConfig, directory: Path
+) -> None:
+    """Writes a folder that Transformers takes for sequence classification.
+
+    Args:
+      model: Has the weights.
+      encoder: Its architecture and its vocabulary.
+      task: Names the classes.
+      directory: A new directory.
+    """
+    directory.mkdir(parents=True)
+    variables = {v.name.removesuffix(":0"): v.numpy() for v in model.variables}
+    shapes = hugging_face.expected_shapes(encoder.config)
+    names = hugging_face._variable_names(encoder.config["num_hidden_layers"])
+    tensors = {
+        f"bert.{name}": _as_stored(variables[names[name]], names[name], shape)
+        for name, shape in shapes.items()
+    }
+    tensors["classifier.weight"] = _transposed(variables[f"{_HEAD}/kernel"])
+    tensors["classifier.bias"] = variables[f"{_HEAD}/bias"]
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    activation = "gelu_new" if encoder.is_gelu_approximate else "gelu"
+    config = {
+        **{key: encoder.config[key] for key in SIZE_KEYS},
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification"],
+        "hidden_act": activation,
+        "layer_norm_eps": encoder.config.get("layer_norm_eps", 1e-12),
+        "id2label": dict(enumerate(task.classes or [])),
+        "label2id": {name: index for index, name in enumerate(task.classes or [])},
+    }
+    (directory / "config.json").write_text(json.dumps(config))
+    shutil.copy(encoder.vocab_file, directory / VOCAB_FILE)
+    lower = not preprocessing.is_cased(encoder.vocab_file)
+    tokenizer = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower}
+    (directory / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+
+
+def _as_stored(
+    value: np.ndarray, variable: str, shape: hugging_face.Shape
+) -> np.ndarray:
+    if not variable.endswith("/kernel"):
+        return value.reshape(shape)
+    return _transposed(value.reshape(shape[::-1]))
+
+
+def _transposed(kernel: np.ndarray) -> np.ndarray:
+    # safetensors writes memory as it lies, whatever its strides.
+    return np.ascontiguousarray(kernel.T)

@@ -1,0 +1,76 @@
+"""The peers' models of a tiny one of ours: the same tensors, the same answers."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file
+
+from benchmarks import same_weights
+from modules import encoder as encoder_lib
+from modules import environment, preprocessing, warm_start
+from modules.task import FineTuningConfig, FineTuningTask
+from pipeline.task import TaskConfig
+from tests import tiny
+
+TASK = TaskConfig()
+LENGTH = 16
+TEXTS = [("The cat sees the tree.", "A dog likes a road!"), ("the", "a cat " * 20)]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    path = tiny.write_encoder(tmp_path_factory.mktemp("same") / "encoder")
+    return encoder_lib.open_encoder(str(path))
+
+
+@pytest.fixture(scope="module")
+def model(encoder):
+    environment.keep_autograph_out_of_keras()
+    params = FineTuningConfig(init_checkpoint=encoder.directory)
+    model = FineTuningTask(params, TASK).build_model()
+    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
+    return model
+
+
+def test_folder_for_transformers_has_the_tensors_that_the_encoder_came_with(
+    model, encoder, tmp_path
+):
+    same_weights.write_hugging_face(model, encoder, TASK, tmp_path / "folder")
+    found = load_file(tmp_path / "folder" / "model.safetensors")
+    expected = tiny.hugging_face_tensors()
+    head = {"classifier.weight": (2, tiny.HIDDEN), "classifier.bias": (2,)}
+    assert set(found) == {f"bert.{name}" for name in expected} | set(head)
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(found[f"bert.{name}"], tensor, err_msg=name)
+    assert {name: found[name].shape for name in head} == head
+    config = json.loads((tmp_path / "folder" / "config.json").read_text())
+    assert config["id2label"] == {"0": "not_equivalent", "1": "equivalent"}
+
+
+def test_tutorial_pads_to_its_length_and_answers_as_ours(model, encoder, tmp_path):
+    same_weights.write_tutorial(
+        model, encoder, TASK, tmp_path / "tutorial", max_seq_length=LENGTH
+    )
+    served = tf.saved_model.load(str(tmp_path / "tutorial"))
+    columns = [tf.constant(column) for column in zip(*TEXTS, strict=True)]
+    found = served.signatures["serving_default"](
+        **dict(zip(TASK.text_columns, columns, strict=True))
+    )
+    packed = preprocessing.text_to_inputs(columns, encoder.vocab_file, LENGTH)
+    inputs = preprocessing.pad_inputs(
+        packed["input_word_ids"], packed["input_type_ids"]
+    )
+    expected = model(inputs, training=False)
+    np.testing.assert_allclose(found["logits"], expected, atol=1e-5)
+    ids = np.argmax(expected, axis=-1)
+    assert found["class_id"].numpy().tolist() == ids.tolist()
+
+
+def test_model_of_another_architecture_is_refused(encoder, tmp_path):
+    description = warm_start.describe(TASK, encoder_lib.describe_architecture(encoder))
+    other = {**description, "num_hidden_layers": 12}
+    warm_start.write_description(str(tmp_path), other)
+    with pytest.raises(ValueError, match="num_hidden_layers is 12, not 2"):
+        same_weights.restore(tmp_path, encoder, TASK)

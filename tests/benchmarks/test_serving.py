@@ -1,0 +1,66 @@
+"""What the serving benchmark reads, refuses and prints; the models run elsewhere."""
+
+import numpy as np
+import pytest
+
+from benchmarks import serving
+from benchmarks.serving import OURS, TRANSFORMERS, TUTORIAL
+from pipeline.config import load_config
+from pipeline.errors import UsageError
+from pipeline.task import TaskConfig
+from tests import tiny
+
+ANSWERS = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
+
+
+def figures(rows, latency):
+    return {
+        "rows/s at 32": rows,
+        "p50 ms at 1": latency,
+        "p99 ms at 1": 2 * latency,
+    }
+
+
+def test_rows_are_those_of_the_evaluation_split_in_its_order(tmp_path):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    texts, labels = serving.read_rows(config, 3)
+    expected = tiny.pairs(48, seed=1)[:3]
+    assert texts == [list(pair) for _, *pair in expected]
+    assert labels == [label for label, *_ in expected]
+
+
+def test_data_without_tables_are_told_with_the_option(tmp_path):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    (tmp_path / "data" / "eval.tsv").unlink()
+    with pytest.raises(UsageError, match="--data DIR"):
+        serving.read_rows(config, None)
+
+
+def test_peer_with_another_model_is_refused():
+    answers = {OURS: ANSWERS, TUTORIAL: ANSWERS + 1e-6, TRANSFORMERS: ANSWERS + 1e-3}
+    with pytest.raises(ValueError, match=r"Transformers' pipeline .* 0\.001 from ours"):
+        serving.find_differences(answers)
+
+
+def test_peer_that_answers_nan_is_refused():
+    with pytest.raises(ValueError, match="is nan from ours"):
+        serving.find_differences({OURS: ANSWERS, TUTORIAL: ANSWERS * np.nan})
+
+
+def test_quality_is_shown_of_each_peer():
+    answers = {OURS: ANSWERS, TUTORIAL: ANSWERS + 1e-6}
+    *_, ours, tutorial = serving.quality_table(
+        TaskConfig(), [0, 1, 0], answers
+    ).splitlines()
+    assert ours == f"| {OURS} | 0.6667 | 0.6667 | 0.0e+00 |"
+    assert tutorial == f"| {TUTORIAL} | 0.6667 | 0.6667 | 1.0e-06 |"
+
+
+def test_ratios_are_of_the_same_round():
+    results = {
+        OURS: [figures(100, 10), figures(50, 20)],
+        TUTORIAL: [figures(50, 20), figures(25, 40)],
+    }
+    *_, tutorial = serving.speed_table(results).splitlines()
+    assert tutorial.count("2.00 (2.00 to 2.00)") == 1
+    assert tutorial.count("0.50 (0.50 to 0.50)") == 2
