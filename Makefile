@@ -49,6 +49,11 @@ test-fast: $(INSTALLED)  ## the test suite without whole pipelines
 bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
 	@$(PY) -m benchmarks.training --short
 	@$(PY) -m benchmarks.first_step output/sample --config configs/sample.yaml --short
+	@$(PY) -m benchmarks.transform --short
+	@$(PY) -m benchmarks.pipeline_cost --short
+	@$(PY) -m benchmarks.serving --model output/sample/serving/sample --short
+	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
+	@$(PY) -m benchmarks.evaluation_memory --data sample_data --short
 
 lint: $(INSTALLED)  ## style: ruff check and ruff format --check
 	@$(PY) -m ruff check .
