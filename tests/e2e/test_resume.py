@@ -1,6 +1,7 @@
 """A training that is killed goes on in the next run of the pipeline."""
 
 import json
+import re
 import signal
 import time
 
@@ -36,8 +37,12 @@ def start(recipe, **changes):
 
 
 def newest_step(output):
-    found = output.glob("training/*/seed-0/ckpt-*.index")
-    return max((int(path.stem.removeprefix("ckpt-")) for path in found), default=0)
+    # The file that names it is written last: what it does not name is not whole yet.
+    for path in output.glob("training/*/seed-0/checkpoint"):
+        named = re.search(r'^model_checkpoint_path: ".*ckpt-(\d+)"', path.read_text())
+        assert named, path.read_text()
+        return int(named[1])
+    return 0
 
 
 def interrupt(process, output, step, number):
