@@ -66,8 +66,8 @@ format: $(INSTALLED)  ## put the code in shape
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-# Keeps the versions that still fit; ARGS=--upgrade renews them all.
 PEERS := benchmarks/peers
+# Keeps the versions that still fit; ARGS=--upgrade renews them all.
 lock: $(INSTALLED)  ## all .lock files from their .in files
 	@$(COMPILE) --overrides overrides.txt $(ARGS) \
 	  requirements.in --output-file requirements.lock

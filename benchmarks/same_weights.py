@@ -104,7 +104,7 @@ def write_tutorial(
       directory: A new directory.
       max_seq_length: What every pair is padded to, in tokens.
     """
-    classifier = _build_stock(encoder, task)
+    classifier = build_stock(encoder, task.outputs)
     weights = {variable.name: variable for variable in model.variables}
     for variable in classifier.variables:
         variable.assign(tf.reshape(weights[variable.name], variable.shape))
@@ -117,7 +117,13 @@ def write_tutorial(
     tf.saved_model.save(serving, str(directory), {"serving_default": signature})
 
 
-def _build_stock(encoder: EncoderDirectory, task: TaskConfig) -> models.BertClassifier:
+def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifier:
+    """Builds the Model Garden's own classifier, weights untrained, as tutorials do.
+
+    Args:
+      encoder: Its architecture.
+      outputs: Its number of classes.
+    """
     size = {key: encoder.config[key] for key in SIZE_KEYS}
     approximate = encoder.is_gelu_approximate
     network = networks.BertEncoder(
@@ -132,7 +138,7 @@ def _build_stock(encoder: EncoderDirectory, task: TaskConfig) -> models.BertClas
         inner_activation=lambda x: tf_keras.activations.gelu(x, approximate),
         dict_outputs=True,
     )
-    return models.BertClassifier(network=network, num_classes=task.outputs)
+    return models.BertClassifier(network=network, num_classes=outputs)
 
 
 def write_hugging_face(

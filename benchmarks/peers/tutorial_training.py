@@ -15,8 +15,9 @@ import orbit  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import tf_keras  # noqa: E402
 from official.modeling.optimization import legacy_adamw  # noqa: E402
-from official.nlp.modeling import models, networks  # noqa: E402
+from official.nlp.modeling import models  # noqa: E402
 
+from benchmarks.same_weights import build_stock  # noqa: E402
 from modules import encoder as encoder_lib  # noqa: E402
 from modules import inputs  # noqa: E402
 
@@ -83,20 +84,9 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
 
 def _build_model(directory: str) -> models.BertClassifier:
     encoder = encoder_lib.open_encoder(directory)
-    config = encoder.config
-    network = networks.BertEncoder(
-        vocab_size=config["vocab_size"],
-        hidden_size=config["hidden_size"],
-        num_layers=config["num_hidden_layers"],
-        num_attention_heads=config["num_attention_heads"],
-        max_sequence_length=config["max_position_embeddings"],
-        type_vocab_size=config["type_vocab_size"],
-        inner_dim=config["intermediate_size"],
-        inner_activation=tf_keras.activations.gelu,
-        dict_outputs=True,
-    )
-    encoder_lib.restore_encoder(network, encoder)
-    return models.BertClassifier(network, num_classes=2)
+    model = build_stock(encoder, outputs=2)
+    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
+    return model
 
 
 def _batches(settings: peer.Settings) -> tf.data.Dataset:

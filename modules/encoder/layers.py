@@ -141,7 +141,7 @@ class LayerNormalization(tf_keras.layers.LayerNormalization):
 class Dropout(tf_keras.layers.Dropout):
     """Dropout whose mask takes 16 random bits an element.
 
-    Upstream draws a float of each: four times the random numbers.
+    Upstream draws a float of 32 bits for each: twice the random numbers.
     """
 
     def call(self, inputs: tf.Tensor, training: Any = None) -> tf.Tensor:
