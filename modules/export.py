@@ -22,12 +22,6 @@ EXAMPLES = "examples"
 PROBABILITIES = "probabilities"
 SCORE = "score"
 
-# The encoder sees so many rows at a time, in some chunks side by side: rows of like
-# length are padded little, cores that one chunk leaves idle work on another, and memory
-# is bounded on any batch, as TFMA sends up to 1,000 rows and has no setting for it.
-_ROWS_AT_A_TIME = 8
-_CHUNKS_AT_ONCE = 4
-
 
 def export_model(
     model: TracedModel,
@@ -159,7 +153,7 @@ class ServingModel(tf.Module):
     def _answer(
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
     ) -> dict[str, tf.Tensor]:
-        logits = self._logits(word_ids, type_ids)
+        logits = self._forward(preprocessing.pad_inputs(word_ids, type_ids))
         if self._task.is_regression:
             return {SCORE: tf.squeeze(logits, -1)}
         class_id = tf.argmax(logits, axis=-1)
@@ -216,37 +210,6 @@ class ServingModel(tf.Module):
             for name in (preprocessing.INPUT_WORD_IDS, preprocessing.INPUT_TYPE_IDS)
         )
         return word_ids, type_ids
-
-    def _logits(
-        self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
-    ) -> tf.Tensor:
-        # Rows of like length go together, and are padded to the longest of few.
-        order = tf.argsort(word_ids.row_lengths())
-        word_ids, type_ids = tf.gather(word_ids, order), tf.gather(type_ids, order)
-        rows = word_ids.nrows(out_type=tf.int32)
-        chunks = -(-rows // _ROWS_AT_A_TIME)
-        # A TensorArray, because an empty batch must give empty logits; of a fixed size,
-        # because TensorFlow 2.12 fails at those that grow.
-        logits = tf.TensorArray(
-            tf.float32,
-            size=chunks,
-            infer_shape=False,
-            element_shape=[None, self._task.outputs],
-        )
-
-        def predict_rows(index: tf.Tensor, logits: tf.TensorArray) -> tuple:
-            start = index * _ROWS_AT_A_TIME
-            end = start + _ROWS_AT_A_TIME
-            inputs = preprocessing.pad_inputs(word_ids[start:end], type_ids[start:end])
-            return index + 1, logits.write(index, self._forward(inputs))
-
-        _, logits = tf.while_loop(
-            lambda index, _: index < chunks,
-            predict_rows,
-            (tf.constant(0), logits),
-            parallel_iterations=_CHUNKS_AT_ONCE,
-        )
-        return tf.gather(logits.concat(), tf.math.invert_permutation(order))
 
 
 def _traced(

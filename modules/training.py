@@ -24,7 +24,7 @@ from modules import (
     warm_start,
 )
 from modules import encoder as encoder_lib
-from modules.inference import TracedModel
+from modules.inference import TracedModel, in_large_batches
 from modules.loop import run_loop
 from modules.task import FineTuningTask, collect
 from modules.trainer import build_trainer, predict
@@ -121,12 +121,14 @@ def _write_outputs(
     tf.config.experimental.enable_tensor_float_32_execution(False)
     model = TracedModel(restore_best(own_task, seed_directory(directory, best.seed)))
     _export(fn_args, task, model)
-    predictions = {
-        split: collect(
-            predict(own_task, model, experiment.examples_config(task, patterns, config))
-        )
+    splits = {
+        split: experiment.examples_config(task, patterns, config)
         for split, patterns in split_patterns(fn_args).items()
         if split != experiment.TRAIN_SPLIT
+    }
+    predictions = {
+        split: collect(predict(own_task, model, in_large_batches(data)))
+        for split, data in splits.items()
     }
     records.write_records(
         fn_args.model_run_dir,

@@ -42,8 +42,7 @@ def use_fast_layers(network: tf_keras.Model) -> None:
 class EncoderBlock(layers.TransformerEncoderBlock):
     """A Transformer layer whose projections are plain matrix multiplications.
 
-    One multiplication projects to queries, keys and values, heads are transposed once,
-    and a bias is a part of its multiplication. Of upstream's forms it has the one that
+    A bias is a part of its multiplication. Of upstream's forms it has the one that
     `BertEncoder` uses.
     """
 
@@ -79,43 +78,15 @@ class EncoderBlock(layers.TransformerEncoderBlock):
         self, hidden: tf.Tensor, target: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         attention = self._attention_layer
-        dense = (attention._query_dense, attention._key_dense, attention._value_dense)
-        # The scale of the scores, on what is smallest.
-        scales = (1 / math.sqrt(attention._key_dim), 1, 1)
-        if target is hidden:
-            query, key, value = self._split(hidden, dense, scales)
-        else:
-            (query,) = self._split(target, dense[:1], scales[:1])
-            key, value = self._split(hidden, dense[1:], scales[1:])
+        scale = 1 / math.sqrt(attention._key_dim)
+        query = _by_head(target, attention._query_dense, scale)
+        key = _by_head(hidden, attention._key_dense)
+        value = _by_head(hidden, attention._value_dense)
         scores = tf.matmul(query, key, transpose_b=True)
         probabilities = attention._masked_softmax(scores, mask)
         probabilities = attention._dropout_layer(probabilities)
         context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
         return tf.reshape(context, [-1, attention._num_heads * attention._key_dim])
-
-    def _split(
-        self,
-        hidden: tf.Tensor,
-        dense: tuple[tf_keras.layers.Layer, ...],
-        scales: tuple[float, ...],
-    ) -> list[tf.Tensor]:
-        """Projects in one multiplication; each [batch, heads, seq_len, key_dim]."""
-        heads, size = self._attention_layer._num_heads, self._attention_layer._key_dim
-        width = hidden.shape[-1]
-        kernels = [
-            tf.reshape(layer.kernel, [width, heads * size]) * scale
-            for layer, scale in zip(dense, scales, strict=True)
-        ]
-        biases = [
-            tf.reshape(layer.bias, [heads * size]) * scale
-            for layer, scale in zip(dense, scales, strict=True)
-        ]
-        projected = tf.nn.bias_add(
-            tf.matmul(_rows(hidden), tf.concat(kernels, axis=1)), tf.concat(biases, 0)
-        )
-        shape = tf.shape(hidden)
-        by_head = tf.reshape(projected, [shape[0], shape[1], len(dense), heads, size])
-        return tf.unstack(tf.transpose(by_head, [2, 0, 3, 1, 4]))
 
 
 class LayerNormalization(tf_keras.layers.LayerNormalization):
@@ -255,6 +226,19 @@ def approximate_gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
         return upstream * slope
 
     return inputs * weight, gradient
+
+
+def _by_head(
+    hidden: tf.Tensor, dense: tf_keras.layers.EinsumDense, scale: float | None = None
+) -> tf.Tensor:
+    """Projects hidden states to [batch, heads, seq_len, key_dim]."""
+    projected = _project(_rows(hidden), dense)
+    if scale is not None:
+        projected *= scale
+    shape, (_, heads, size) = tf.shape(hidden), dense.kernel.shape
+    return tf.transpose(
+        tf.reshape(projected, [shape[0], shape[1], heads, size]), [0, 2, 1, 3]
+    )
 
 
 def _project(rows: tf.Tensor, dense: tf_keras.layers.Layer) -> tf.Tensor:
