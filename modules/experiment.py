@@ -79,7 +79,9 @@ def build_experiment(
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
     train_data.is_training = True
-    steps_per_epoch = config.steps_per_epoch or _count_steps(train_data)
+    train_data.examples = _count_examples(train_data)
+    all_steps = math.ceil(train_data.examples / config.batch_size)
+    steps_per_epoch = config.steps_per_epoch or all_steps
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
@@ -186,6 +188,7 @@ def examples_config(
         is_training=False,
         drop_remainder=False,
         seed=config.seed,
+        shuffle_buffer_size=config.shuffle_buffer_size,
         label_column=task.label_column,
         id_column=task.id_column,
         is_regression=task.is_regression,
@@ -193,11 +196,11 @@ def examples_config(
     )
 
 
-def _count_steps(train_data: inputs.ExamplesConfig) -> int:
+def _count_examples(train_data: inputs.ExamplesConfig) -> int:
     examples = inputs.count_examples(train_data)
     if not examples:
         raise ValueError(
             f"the training split {train_data.input_path} has no examples; look at what "
             "Transform wrote there"
         )
-    return math.ceil(examples / train_data.global_batch_size)
+    return examples

@@ -16,8 +16,8 @@ WEIGHTS = "weights"
 IDS = "ids"
 POSITIONS = "positions"
 
-_SHUFFLED_BATCHES = 64
 _ENDLESS = 1 << 40  # epochs
+_FILES_AT_ONCE = 16
 _FIXED_LENGTHS = 4
 _PREFETCHED = 2  # batches; to make one takes far less than a step
 
@@ -37,6 +37,10 @@ class ExamplesConfig(config_definitions.DataConfig):
       window_batches: Pairs of like length meet within so many batches drawn at random:
         padding falls to a few percent, and the order stays close to random. 1 leaves
         each batch as it was drawn.
+      shuffle_buffer_size: Examples that training draws from. A split of no more is read
+        once, stays in memory and is shuffled as a whole; a larger one is read anew each
+        epoch, its files in an order drawn at random.
+      examples: In the split; None counts them.
       start_step: Batches of the training that are behind us already.
     """
 
@@ -45,6 +49,8 @@ class ExamplesConfig(config_definitions.DataConfig):
     is_regression: bool = False
     lengths: list[int] = dataclasses.field(default_factory=list)
     window_batches: int = 16
+    shuffle_buffer_size: int = 1_000_000
+    examples: int | None = None
     start_step: int = 0
 
 
@@ -58,17 +64,33 @@ def fixed_lengths(max_seq_length: int) -> list[int]:
     return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
 
 
-def read_examples(config: ExamplesConfig) -> tf.data.Dataset:
-    """Reads transformed Examples, unpadded.
+def read_records(config: ExamplesConfig) -> tf.data.Dataset:
+    """Reads serialized transformed Examples, string[], of a few files by turns.
 
     Args:
       config: `input_path` holds file patterns of gzipped TFRecords.
+    """
+    return _read(_files(config))
+
+
+def count_examples(config: ExamplesConfig) -> int:
+    """Counts the examples by reading them once."""
+    one = tf.constant(1, tf.int64)
+    return int(read_records(config).reduce(one - 1, lambda count, _: count + one))
+
+
+def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...]:
+    """Parses a batch of transformed Examples, unpadded.
+
+    Args:
+      records: Serialized, string[batch].
+      config: Names the columns.
 
     Returns:
-      A dataset of `(word_ids int64[tokens], type_ids int64[tokens], label, id
-      int64[])`, the label int64[] or float32[].
+      Word ids and type ids int64[batch, (tokens)]; labels int64[batch] or
+      float32[batch]; ids int64[batch].
     """
-    ids = tf.io.RaggedFeature(tf.int64)
+    ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     label_type = tf.float32 if config.is_regression else tf.int64
     features = {
         preprocessing.INPUT_WORD_IDS: ids,
@@ -76,21 +98,8 @@ def read_examples(config: ExamplesConfig) -> tf.data.Dataset:
         config.label_column: tf.io.FixedLenFeature([], label_type),
         config.id_column: tf.io.FixedLenFeature([], tf.int64),
     }
-
-    def parse(record: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        example = tf.io.parse_single_example(record, features)
-        return tuple(example[name] for name in features)
-
-    files = tf.data.Dataset.list_files(list(config.input_path), shuffle=False)
-    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
-    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def count_examples(config: ExamplesConfig) -> int:
-    """Counts the examples by reading them once."""
-    files = tf.data.Dataset.list_files(list(config.input_path), shuffle=False)
-    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
-    return int(records.reduce(tf.constant(0, tf.int64), lambda n, _: n + 1))
+    examples = tf.io.parse_example(records, features)
+    return tuple(examples[name] for name in features)
 
 
 def build_batches(
@@ -111,13 +120,9 @@ def build_batches(
       int64[batch]; of an evaluation also `positions` int64[batch], where each row
       stands among all: rows of like length come together.
     """
-    examples = read_examples(config)
     size = config.global_batch_size
-    if config.is_training:
-        batches = _train_batches(examples, config)
-    else:
-        batches = _evaluation_batches(examples, config)
-    batches = batches.map(
+    build = _train_batches if config.is_training else _evaluation_batches
+    batches = build(config).map(
         lambda *columns: pad_batch(columns, config.lengths),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
@@ -130,53 +135,66 @@ def build_batches(
     return batches.prefetch(_PREFETCHED).with_options(options)
 
 
-def _train_batches(
-    examples: tf.data.Dataset, config: ExamplesConfig
-) -> tf.data.Dataset:
+def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
     """Batches pairs of like length, forever, each epoch in an order of its own.
 
     An epoch holds each example once; its last batch may be smaller. The order follows
     from seed and epoch alone, so that a training that was interrupted goes on with
     the rows that it has not seen.
     """
-    size = config.global_batch_size
-    window = size * config.window_batches
-    examples = examples.cache()
+    size, buffer = config.global_batch_size, config.shuffle_buffer_size
+    examples = config.examples or count_examples(config)
+    kept = read_records(config).cache() if examples <= buffer else None
 
     def epoch(index: tf.Tensor) -> tf.data.Dataset:
         # Of this function's graph: the order is not to hang on the process's seed.
         tf.compat.v1.set_random_seed(1)
         seed = _fold(tf.constant(config.seed or 0, tf.int64), index)
-        shuffled = examples.shuffle(
-            _SHUFFLED_BATCHES * size, seed=seed, reshuffle_each_iteration=False
-        )
+        in_order = {"seed": seed, "reshuffle_each_iteration": False}
+        # All of the files fit into a buffer of that size as well: they are fewer.
+        records = kept or _read(_files(config).shuffle(buffer, **in_order))
 
-        def batches(number: tf.Tensor, *columns: Any) -> tf.data.Dataset:
-            return _batch_by_length(columns, size).shuffle(
+        def batches(number: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
+            return _batch_by_length(parse_examples(window, config), size).shuffle(
                 config.window_batches,
                 seed=_fold(seed, number),
                 reshuffle_each_iteration=False,
             )
 
-        windows = shuffled.ragged_batch(window).enumerate()
-        return windows.flat_map(lambda number, columns: batches(number, *columns))
+        windows = records.shuffle(buffer, **in_order).batch(
+            size * config.window_batches
+        )
+        return windows.enumerate().flat_map(batches)
 
     if not config.start_step:
         return tf.data.Dataset.range(_ENDLESS).flat_map(epoch)
-    steps = math.ceil(count_examples(config) / size)
+    steps = math.ceil(examples / size)
     first, offset = divmod(config.start_step, steps)
     return tf.data.Dataset.range(first, _ENDLESS).flat_map(epoch).skip(offset)
 
 
-def _evaluation_batches(
-    examples: tf.data.Dataset, config: ExamplesConfig
-) -> tf.data.Dataset:
+def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
     """Batches pairs of like length, in one pass, with the position of each."""
     size = config.global_batch_size
-    numbered = examples.cache().enumerate()
-    rows = numbered.map(lambda position, columns: (*columns, position))
-    windows = rows.ragged_batch(size * config.window_batches)
-    return windows.flat_map(lambda *columns: _batch_by_length(columns, size))
+    windows = read_records(config).enumerate().batch(size * config.window_batches)
+    return windows.flat_map(
+        lambda positions, records: _batch_by_length(
+            (*parse_examples(records, config), positions), size
+        )
+    )
+
+
+def _files(config: ExamplesConfig) -> tf.data.Dataset:
+    return tf.data.Dataset.list_files(list(config.input_path), shuffle=False)
+
+
+def _read(files: tf.data.Dataset) -> tf.data.Dataset:
+    return files.interleave(
+        lambda file: tf.data.TFRecordDataset(file, compression_type="GZIP"),
+        cycle_length=_FILES_AT_ONCE,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
 
 
 def _batch_by_length(columns: tuple[Any, ...], size: int) -> tf.data.Dataset:
@@ -196,8 +214,8 @@ def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
     """Pads a batch, and puts each column where the training looks for it.
 
     Args:
-      columns: What `read_examples` gives, of a batch, its ids ragged; and in an
-        evaluation the rows' positions in the split, int64[batch].
+      columns: What `parse_examples` gives; and in an evaluation the rows' positions
+        in the split, int64[batch].
       lengths: Lengths in tokens, the first that fits; empty pads to the longest row.
     """
     word_ids, type_ids, labels, ids, *positions = columns

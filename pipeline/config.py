@@ -99,6 +99,9 @@ class TrainerConfig(Settings):
       frozen_layers: Lowest layers that stay as pre-trained, with the embeddings; 0
         trains all.
       dropout: Dropout rate of the encoder and of the classification head.
+      shuffle_buffer_size: Rows that training draws from. A split of no more is read
+        once, stays in memory and is shuffled as a whole; a larger one is read anew each
+        epoch, its files in an order drawn at random.
       seed: Seed of initialization, dropout and shuffling.
       restarts: Trainings from one seed after another, of which the best is kept:
         BERT on small data is unstable (Devlin et al. 2018, section 4.1).
@@ -132,6 +135,7 @@ class TrainerConfig(Settings):
     layer_decay: float = Field(default=1.0, gt=0, le=1)
     frozen_layers: int = Field(default=0, ge=0)
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    shuffle_buffer_size: PositiveInt = 1_000_000
     seed: int = Field(default=0, ge=0)
     restarts: PositiveInt = 1
     evaluation_interval: PositiveInt | None = None

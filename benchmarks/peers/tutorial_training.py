@@ -95,14 +95,14 @@ def _batches(settings: peer.Settings) -> tf.data.Dataset:
         global_batch_size=settings["batch_size"],
         lengths=[LENGTH],
     )
-    shuffled = inputs.read_examples(config).cache().shuffle(10_000, seed=0)
-    batches = shuffled.ragged_batch(config.global_batch_size, drop_remainder=True)
-    return batches.map(
-        lambda *columns: (
-            inputs.pad_batch(columns, config.lengths)[0],
-            columns[2],
-        )
-    )
+    records = inputs.read_records(config).cache().shuffle(10_000, seed=0)
+    batches = records.batch(config.global_batch_size, drop_remainder=True)
+
+    def pad(batch: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        columns = inputs.parse_examples(batch, config)
+        return inputs.pad_batch(columns, config.lengths)[0], columns[2]
+
+    return batches.map(pad)
 
 
 if __name__ == "__main__":

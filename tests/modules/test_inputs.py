@@ -99,6 +99,43 @@ def test_file_is_read_once_for_all_epochs(config, tmp_path):
     assert sorted(rows_of([*first, *later])) == sorted([*range(ROWS)] * 3)
 
 
+def test_rows_that_come_sorted_are_drawn_from_the_whole_split(config):
+    first = rows_of(batches(config, 8, window_batches=1))
+    assert len(first) == 8 * BATCH
+    assert min(first) < 0.1 * ROWS
+    assert max(first) > 0.9 * ROWS
+
+
+@pytest.fixture
+def many_files(config, tmp_path):
+    """The same rows in 11 files, of which no more than 100 rows are shuffled."""
+    records = list(inputs.read_records(config).as_numpy_iterator())
+    for start in range(0, ROWS, 100):
+        path = str(tmp_path / f"{start:04}.gz")
+        with tf.io.TFRecordWriter(path, options="GZIP") as writer:
+            for record in records[start : start + 100]:
+                writer.write(record)
+    return dataclasses.replace(
+        config, input_path=[f"{tmp_path}/*.gz"], shuffle_buffer_size=100
+    )
+
+
+def test_split_beyond_the_buffer_comes_whole_each_epoch_its_files_mixed(many_files):
+    steps = batches(many_files, 2 * STEPS, window_batches=1)
+    first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second
+    files = {row // 100 for row in first[: 2 * BATCH]}
+    assert len(files) > 5
+
+
+@pytest.mark.parametrize("step", [40, STEPS + 3])
+def test_split_beyond_the_buffer_goes_on_with_rows_not_seen(many_files, step):
+    uninterrupted = batches(many_files, step + 20)
+    resumed = batches(many_files, 20, start_step=step)
+    assert rows_of(resumed) == rows_of(uninterrupted[step:])
+
+
 def test_batches_do_not_come_sorted_by_length(config):
     lengths = [batch["input_mask"].shape[1] for batch, _ in batches(config, STEPS)]
     correlation = np.corrcoef(lengths, np.arange(len(lengths)))[0, 1]
