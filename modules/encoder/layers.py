@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers
+from tf_keras.src.engine import base_layer_utils
 
 _DROPOUT_BITS = 16
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -85,8 +86,7 @@ class EncoderBlock(layers.TransformerEncoderBlock):
         scores = tf.matmul(query, key, transpose_b=True)
         probabilities = attention._masked_softmax(scores, mask)
         probabilities = attention._dropout_layer(probabilities)
-        context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
-        return tf.reshape(context, [-1, attention._num_heads * attention._key_dim])
+        return _join_heads(tf.matmul(probabilities, value))
 
 
 class LayerNormalization(tf_keras.layers.LayerNormalization):
@@ -236,9 +236,27 @@ def _by_head(
     if scale is not None:
         projected *= scale
     shape, (_, heads, size) = tf.shape(hidden), dense.kernel.shape
-    return tf.transpose(
-        tf.reshape(projected, [shape[0], shape[1], heads, size]), [0, 2, 1, 3]
-    )
+    if _is_training():
+        by_head = tf.reshape(projected, [shape[0], shape[1], heads, size])
+        return tf.transpose(by_head, [0, 2, 1, 3])
+    # oneDNN sets a transposition up anew each time, which a single row would feel.
+    joined = tf.reshape(projected, [shape[0], shape[1], heads * size])
+    return tf.stack(tf.split(joined, heads, axis=2), axis=1)
+
+
+def _join_heads(context: tf.Tensor) -> tf.Tensor:
+    """Turns [batch, heads, seq_len, key_dim] into rows of tokens."""
+    _, heads, _, size = context.shape
+    if _is_training():
+        joined = tf.transpose(context, [0, 2, 1, 3])
+    else:
+        joined = tf.concat(tf.unstack(context, num=heads, axis=1), axis=2)
+    return tf.reshape(joined, [-1, heads * size])
+
+
+def _is_training() -> bool:
+    # Upstream's blocks are not told; Keras hands it to the layers in them.
+    return base_layer_utils.call_context().training is True
 
 
 def _project(rows: tf.Tensor, dense: tf_keras.layers.Layer) -> tf.Tensor:
