@@ -76,7 +76,8 @@ def read_records(config: ExamplesConfig) -> tf.data.Dataset:
 def count_examples(config: ExamplesConfig) -> int:
     """Counts the examples by reading them once."""
     one = tf.constant(1, tf.int64)
-    return int(read_records(config).reduce(one - 1, lambda count, _: count + one))
+    records = _untuned(read_records(config))
+    return int(records.reduce(one - 1, lambda count, _: count + one))
 
 
 def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...]:
@@ -128,11 +129,7 @@ def build_batches(
     )
     if input_context and input_context.num_replicas_in_sync > 1:
         batches = _share_out(batches, size, input_context)
-    # A pipeline that tunes itself holds up whoever drops it, by up to a minute: its
-    # thread can miss the word to stop (TensorFlow's `Model::OptimizeLoop`).
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return batches.prefetch(_PREFETCHED).with_options(options)
+    return _untuned(batches.prefetch(_PREFETCHED))
 
 
 def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
@@ -195,6 +192,14 @@ def _read(files: tf.data.Dataset) -> tf.data.Dataset:
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
+
+
+def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    # A pipeline that tunes itself holds up whoever drops it, by up to a minute: its
+    # thread can miss the word to stop (TensorFlow's `Model::OptimizeLoop`).
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def _batch_by_length(columns: tuple[Any, ...], size: int) -> tf.data.Dataset:
