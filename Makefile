@@ -54,6 +54,7 @@ bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/RE
 	@$(PY) -m benchmarks.serving --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.evaluation_memory --data sample_data --short
+	@$(PY) -m benchmarks.scale --short
 
 lint: $(INSTALLED)  ## style: ruff check and ruff format --check
 	@$(PY) -m ruff check .

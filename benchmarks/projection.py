@@ -79,7 +79,7 @@ LAWS = {
     "ImportExampleGen": Law(2.0, 22e-6),
     "StatisticsGen": Law(6.0, 70e-6),
     "DataGate": Law(1.8, 40e-6),
-    "Transform": Law(8.0, 115e-6),
+    "Transform": Law(7.5, 104e-6),
 }
 EVALUATOR = Law(6.0, 2.6e-3)  # the metrics; the encoder comes on top
 IMPORTS = 14.0  # of the run's process
