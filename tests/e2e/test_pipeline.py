@@ -53,8 +53,8 @@ def run(recipe, console):
 
 
 def values(report, kind):
-    """Returns a verdict's numbers by metric, as text, for NaN equals nothing."""
-    return {m.metric: str(getattr(m, kind)) for m in report.verdict.metrics}
+    """Returns a verdict's numbers by metric."""
+    return {m.metric: getattr(m, kind) for m in report.verdict.metrics}
 
 
 def classify(model, first, second):
@@ -80,7 +80,9 @@ def test_unchanged_pipeline_runs_once_and_every_edit_reruns_what_depends_on_it(
     assert second.pushed != first.pushed
     assert Path(first.pushed).is_dir()  # the previous version stays servable
     assert second.verdict.champion == first.pushed
-    assert values(second, "champion") == values(first, "value")
+    # Chunks run side by side: a sum may come in another order, and end in other bits.
+    expected = pytest.approx(values(first, "value"), rel=1e-6, nan_ok=True)
+    assert values(second, "champion") == expected
 
     again, ran = run(trainer__learning_rate=0.002)
     assert ran == set()
