@@ -10,7 +10,9 @@ stopped goes on. Prints a table in Markdown: the best evaluation of each seed.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+import sys
 from pathlib import Path
 
 import click
@@ -55,7 +57,8 @@ def main(output: Path, recipe: str, work: Path, seeds: int) -> None:
             seeded = experiment.with_seed(params, seed)
             seeded.task.train_data.window_batches = window
             directory = str(work / f"window-{window}" / f"seed-{seed}")
-            result = training.train(config.task, seeded, strategy, directory)
+            with contextlib.redirect_stdout(sys.stderr):  # Orbit prints its steps
+                result = training.train(config.task, seeded, strategy, directory)
             found[window].append(result.metrics[config.task.metric])
     print(f"{rounds.describe_machine()}\n")
     print(table(found, config.task.metric))
