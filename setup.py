@@ -56,6 +56,7 @@ setup(
         "scikit-learn>=1.2,<2",
         "scipy>=1.11,<2",
         "setuptools<81",
+        "tensorboard>=2.16,<3",
         f"tensorflow>=2.16,<2.17; {ON_TFX_116}",
         f"tensorflow>=2.21,<2.22; {ON_TFX_121}",
         f"tensorflow-data-validation>=1.16,<1.17; {ON_TFX_116}",

@@ -2,7 +2,7 @@
 # Installs, tests and runs the newest stack on a Debian 13, whatever this machine has.
 # Called by `make test-newest`. Takes ARGS, for `make test` in there, from the environment.
 # The system is a folder, build/debian-13, which the next call finds with all packages
-# in its cache: 15 GB at most. Needs root and debootstrap, and changes nothing of this
+# in its cache: 4 GB. Needs root and debootstrap, and changes nothing of this
 # machine: what is mounted is so for this script alone, and goes with it.
 set -euo pipefail
 
