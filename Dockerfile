@@ -2,10 +2,11 @@
 # command; Beam workers start from the entry point. docs/image.md tells how it is built,
 # used and checked. Build arguments: ACCELERATOR (cpu or gpu), USER_ID, REVISION.
 
-# Beam's version is the one in requirements.lock; `make check-image` compares.
-ARG PYTHON_VERSION=3.11
-ARG DEBIAN_RELEASE=bookworm
-ARG BEAM_VERSION=2.72.0
+# The newest stack of stacks/stacks.txt on its first Python, and on a Debian whose glibc
+# it runs on. Beam's version is the one in its lock; `make check-image` compares.
+ARG PYTHON_VERSION=3.13
+ARG DEBIAN_RELEASE=trixie
+ARG BEAM_VERSION=2.77.0
 ARG ACCELERATOR=cpu
 
 FROM apache/beam_python${PYTHON_VERSION}_sdk:${BEAM_VERSION} AS beam
@@ -18,7 +19,7 @@ RUN python -m pip uninstall --quiet --yes --root-user-action ignore setuptools w
 
 FROM python AS packages
 WORKDIR /build
-COPY requirements.lock ./
+COPY stacks/1.21/requirements.lock stacks/1.21/
 COPY tools/install_image.sh tools/
 ENV PATH=/opt/uv/bin:$PATH
 RUN --mount=type=cache,target=/root/.cache \
@@ -38,7 +39,7 @@ RUN --mount=type=cache,target=/root/.cache \
 # Depends on its own lock alone, so that a change of the other leaves this layer.
 FROM python AS accelerator
 WORKDIR /build
-COPY requirements-gpu.lock ./
+COPY stacks/1.21/gpu.lock stacks/1.21/
 COPY tools/install_image.sh tools/
 RUN --mount=type=cache,target=/root/.cache \
     bash tools/install_image.sh accelerator /opt/accelerator

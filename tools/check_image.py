@@ -19,7 +19,6 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from tools import image_rules
-from tools.dockerfile import Dockerfile
 from tools.image_content import Image
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,19 +33,20 @@ EXECUTOR = "components.data_gate.component.DataGate_Executor"
 
 def same_python() -> Iterator[str]:
     """This Python, which the image's content is made with, is the image's."""
-    wanted = Dockerfile.read(ROOT / "Dockerfile").arguments["PYTHON_VERSION"]
-    if (python := "{}.{}".format(*sys.version_info)) != wanted:
+    stack = image_rules.Stack(ROOT)
+    if (python := "{}.{}".format(*sys.version_info)) != stack.python:
         yield (
-            f"this is Python {python}, the image's is {wanted}: "
-            f"make install PYTHON=/path/to/python{wanted}"
+            f"this is Python {python}, the image's is {stack.python}: make check-image "
+            f"STACK={stack.name}, on a machine that runs it (docs/stacks.md)"
         )
 
 
 def packages_are_the_locks(image: Image) -> Iterator[str]:
     """The lock's packages are there in its versions, and no other."""
-    wanted = image_rules.read_lock(ROOT / "requirements.lock")
+    stack = image_rules.Stack(ROOT)
+    wanted = image_rules.read_lock(ROOT / stack.lock, stack.python)
     if "accelerator" in image.files:
-        wanted |= image_rules.read_lock(ROOT / "requirements-gpu.lock")
+        wanted |= image_rules.read_lock(ROOT / stack.gpu_lock, stack.python)
     found = {
         str(canonicalize_name(distribution.name)): distribution.version
         for distribution in _distributions(image)

@@ -6,7 +6,8 @@ MODEL is a SavedModel, REQUEST the `request.json` beside the blessing of Serving
 TensorFlow Serving 2.16 to 2.19 have the tensorflow-text 2.12.1 in them, so the model is
 loaded and asked by tensorflow-cpu and tensorflow-text 2.12.1, and must give the same
 predictions. It is the harder test: an op that came to TensorFlow itself after 2.12
-fails here, though TensorFlow Serving has it.
+fails here, though TensorFlow Serving has it. It wants Python 3.10 or 3.11 on the PATH,
+if this one is newer: 2.12 has no wheels for a later one.
 
 Prints the report; the status is 0 if the model passes, 1 if it does not, and 2 if the
 environment cannot be made. The environment stays for the next call. It is locked by
@@ -29,6 +30,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 REQUIREMENTS = REPOSITORY / "tools" / "tf_serving_stack.txt"
 ENVIRONMENT = REPOSITORY / "build" / "tf_serving_stack"
+PYTHONS = ">=3.10,<3.12"
 
 
 def main() -> int:
@@ -78,8 +80,9 @@ def install(environment: Path) -> str | None:
     """
     uv = [sys.executable, "-m", "uv"]
     python = str(interpreter(environment))
+    make = ["venv", "--clear", "--no-python-downloads", "--python", PYTHONS]
     commands = [
-        [*uv, "venv", "--clear", "--python", sys.executable, str(environment)],
+        [*uv, *make, str(environment)],
         [*uv, "pip", "sync", "--require-hashes", "--python", python, str(REQUIREMENTS)],
     ]
     if interpreter(environment).exists():

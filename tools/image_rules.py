@@ -43,12 +43,36 @@ print(*run_setup("setup.py", stop_after="init").packages)
 PARTS = {"uv", "packages", "accelerator", "project"}
 
 
-def read_lock(path: Path) -> dict[str, str]:
-    """Returns the versions that a lock gives this Python, by package."""
+class Stack:
+    """The image's stack, which is the newest.
+
+    Attributes:
+      name: As in stacks/stacks.txt.
+      python: The Python that it prefers, such as `3.13`.
+      lock: The path of its lock, relative to the checkout.
+      gpu_lock: The path of what it adds for a GPU.
+    """
+
+    def __init__(self, root: Path):
+        """Reads stacks/stacks.txt.
+
+        Args:
+          root: The checkout.
+        """
+        table = (root / "stacks/stacks.txt").read_text().splitlines()
+        newest = next(line for line in table if line and not line.startswith("#"))
+        self.name, _, self.python, *_ = newest.split()
+        self.lock = f"stacks/{self.name}/requirements.lock"
+        self.gpu_lock = f"stacks/{self.name}/gpu.lock"
+
+
+def read_lock(path: Path, python: str) -> dict[str, str]:
+    """Returns the versions that a lock gives a Python, by package."""
+    environment = {"python_version": python, "python_full_version": f"{python}.0"}
     found = {}
     for line in re.findall(r"^[a-z0-9].*", path.read_text(), re.MULTILINE):
         requirement = Requirement(line.rstrip("\\ "))
-        if requirement.marker is None or requirement.marker.evaluate():
+        if requirement.marker is None or requirement.marker.evaluate(environment):
             found[requirement.name] = str(requirement.specifier).removeprefix("==")
     return found
 
@@ -60,8 +84,8 @@ def development_packages(root: Path) -> set[str]:
       root: The checkout.
 
     Returns:
-      What requirements.in asks for under `# Development.`, and what requirements.lock
-      has for those alone, by its `# via` notes.
+      What requirements.in asks for under `# Development.`, and what the lock has for
+      those alone, by its `# via` notes.
     """
     requested = (root / "requirements.in").read_text()
     _, section = requested.lower().split("\n# development.\n")
@@ -69,7 +93,7 @@ def development_packages(root: Path) -> set[str]:
     found = set(asked)
     while more := {
         name
-        for name, parents in _read_parents(root / "requirements.lock").items()
+        for name, parents in _read_parents(root / Stack(root).lock).items()
         if name not in found and parents <= found
     }:
         found |= more
@@ -106,12 +130,18 @@ def bases_are_pinned(root: Path) -> Iterator[str]:
 
 
 def versions_agree(root: Path) -> Iterator[str]:
-    """Beam's boot is of the lock's Beam, and all images of one Python."""
+    """The stack is the newest; Beam's boot and all images are of it."""
     dockerfile = Dockerfile.read(root / "Dockerfile")
-    beam = read_lock(root / "requirements.lock")["apache-beam"]
+    stack = Stack(root)
+    for lock in (stack.lock, stack.gpu_lock):
+        if lock not in dockerfile.sources():
+            yield f"{lock}, of the newest stack, is not what is installed"
+    beam = read_lock(root / stack.lock, stack.python)["apache-beam"]
     if (stated := dockerfile.arguments["BEAM_VERSION"]) != beam:
-        yield f"BEAM_VERSION is {stated}; requirements.lock has apache-beam {beam}"
+        yield f"BEAM_VERSION is {stated}; {stack.lock} has apache-beam {beam}"
     python = dockerfile.arguments["PYTHON_VERSION"]
+    if python != stack.python:
+        yield f"PYTHON_VERSION is {python}; TFX {stack.name} prefers {stack.python}"
     for base in dockerfile.bases():
         if not re.match(f"(python:|apache/beam_python){re.escape(python)}", base):
             yield f"FROM {base} is not of Python {python}"

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Makes .venv: Python, everything in requirements.lock, and this project itself.
-# The next call completes what was interrupted. Called by `make install`.
-#   PYTHON=/path/to/python3.11   the Python to use; default: the first that fits of
-#                                python3.11, python3.10, python3
+# Makes .venv: Python, everything in a stack's lock, and this project itself. The next
+# call completes what was interrupted. Called by `make install`.
+#   STACK=1.16                   the stack, a name of stacks/stacks.txt; default: the
+#                                newest that this machine can run
+#   PYTHON=/path/to/python3.11   the Python to use; default: the first that fits of the
+#                                stack's, such as python3.11, python3.10, python3
 set -euo pipefail
 
 say() { printf 'install: %s\n' "$*"; }
@@ -27,14 +29,31 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 venv=.venv
 PATH=${PATH//"$PWD/$venv/bin:"/} # an activated .venv must not be built from itself
 
+# --- The stacks, the newest first. ---
+
+names=()
+declare -A needed_glibc pythons
+while read -r name glibc list; do
+  [[ -n $name && $name != \#* ]] || continue
+  names+=("$name") needed_glibc[$name]=$glibc pythons[$name]=$list
+done <stacks/stacks.txt
+considered=("${names[@]}")
+if [[ -n ${STACK-} ]]; then
+  [[ -n ${pythons[$STACK]-} ]] || die "STACK is '$STACK'; it must be one of ${names[*]}"
+  considered=("$STACK")
+fi
+
 # --- Does this machine fit? Everything that can be known before a download. ---
 
 system="$(uname -s) $(uname -m)"
 [[ $system == "Linux x86_64" ]] ||
   die "this is $system, but TFX has wheels for Linux x86_64 only: use such a machine or container"
 libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || libc="not glibc"
-[[ $libc == glibc* && $(printf '%s\n' "glibc 2.28" "$libc" | sort -V | head -n 1) == "glibc 2.28" ]] ||
-  die "the C library is $libc, but the wheels need glibc 2.28 or later: use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 or later)"
+[[ $libc == glibc* ]] ||
+  die "the C library is $libc, but the wheels need glibc ${needed_glibc[${names[-1]}]} or later: use another system, such as Debian 13"
+
+# Whether version $1 is $2 or later.
+reaches() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]; }
 
 # Prints the version, then what TFX needs of a Python and this one lacks.
 probe='
@@ -47,16 +66,14 @@ for name in "bz2 ctypes ensurepip lzma sqlite3 ssl venv".split():
         missing.append(name)
 print(" ".join(["%d.%d.%d" % sys.version_info[:3]] + missing))'
 
-# Sets `version` if the Python $1 will do; otherwise returns 1 and sets `problem`.
+# Sets `version` if the Python $1 is one of $2 and will do; otherwise returns 1 and sets
+# `problem`.
 fits() {
   local reply missing include
   # A pyenv shim is there for every version that any pyenv Python has, and then fails.
   reply=$("$1" -c "$probe" 2>/dev/null) || { problem="$1 does not run"; return 1; }
   version=${reply%% *} missing=${reply#"$version"}
-  case $version in
-    3.10.* | 3.11.*) ;;
-    *) problem="$1 is $version"; return 1 ;;
-  esac
+  [[ " $2 " == *" ${version%.*} "* ]] || { problem="$1 is $version"; return 1; }
   [[ -z $missing ]] || { problem="$1 is $version without$missing"; return 1; }
   [[ $version == 3.10.* ]] || return 0
   # Of all packages one has to be compiled, and for 3.10 only: pyfarmhash.
@@ -67,29 +84,66 @@ fits() {
     { problem="$1 is $version without g++ and Python.h (apt-get install g++ python3-dev)"; return 1; }
 }
 
-candidates=(python3.11 python3.10 python3)
-[[ -z $wanted ]] || candidates=("$wanted")
-python='' problem='' found=''
-for candidate in "${candidates[@]}"; do
-  command -v -- "$candidate" >/dev/null || continue
-  if fits "$candidate"; then
-    python=$candidate
+# Sets `python` and `version` if the stack $1 can run here; otherwise returns 1 and sets
+# `reason`.
+runs() {
+  local list=${pythons[$1]} candidates candidate found=''
+  if ! reaches "${libc#glibc }" "${needed_glibc[$1]}"; then
+    reason="needs glibc ${needed_glibc[$1]} or later and this is ${libc#glibc }"
+    return 1
+  fi
+  # shellcheck disable=SC2206  # the Pythons are words
+  candidates=($list)
+  candidates=("${candidates[@]/#/python}" python3)
+  [[ -z $wanted ]] || candidates=("$wanted")
+  for candidate in "${candidates[@]}"; do
+    command -v -- "$candidate" >/dev/null || continue
+    if fits "$candidate" "$list"; then
+      python=$candidate
+      return 0
+    fi
+    found+="${found:+, }$problem"
+  done
+  reason="needs Python ${list// / or } and ${found:-there is no ${candidates[*]}}"
+  return 1
+}
+
+stack='' against=''
+for name in "${considered[@]}"; do
+  if runs "$name"; then
+    stack=$name
     break
   fi
-  found+="${found:+, }$problem"
+  against+="${against:+; }TFX $name $reason"
 done
-if [[ -z $python ]]; then
-  die "no Python 3.10 or 3.11 found that fits: ${found:-there is no ${candidates[*]}}." \
-    "Install Python 3.11 with its venv module (Debian 12: apt-get install python3-venv)," \
-    "or name one: make install PYTHON=/path/to/python3.11"
+
+if [[ -z $stack ]]; then
+  # What would do: a Python of the newest stack that this glibc runs, or a newer glibc.
+  for name in "${names[@]}"; do
+    ! reaches "${libc#glibc }" "${needed_glibc[$name]}" || break
+  done
+  advice="use a newer system, such as Debian 13"
+  if reaches "${libc#glibc }" "${needed_glibc[${STACK:-$name}]}"; then
+    best=${pythons[${STACK:-$name}]%% *}
+    advice="install Python $best with its venv module (Debian: apt-get install python3-venv), or name one: make install PYTHON=/path/to/python$best"
+  elif reaches "${libc#glibc }" "${needed_glibc[$name]}"; then
+    advice+=", or take the other: make install STACK=$name"
+  fi
+  die "no stack fits: $against; $advice"
 fi
 
 # --- Install. ---
 
 trap 'say "not finished; once the error above is mended, the next call goes on" >&2' ERR
+why="the newest"
+[[ -z $against ]] || why="for $against"
+[[ -z ${STACK-} ]] || why="as STACK says"
+say "TFX $stack, $why"
 say "Python $version ($(command -v -- "$python")) into $venv"
-# Only a .venv that is whole, and of this Python, is kept and brought up to date. From
-# the start again costs little: what was downloaded is in the cache.
+lock=stacks/$stack/requirements.lock
+# Only a .venv that is whole, and of this Python, is kept and brought up to date: another
+# stack has another Python. From the start again costs little: what was downloaded is in
+# the cache.
 kept=
 [[ ! -e $venv/.installed ]] || kept=$("$venv/bin/python" -c "$probe" 2>/dev/null) || kept=
 rm -f "$venv/.installed"
@@ -97,20 +151,20 @@ rm -f "$venv/.installed"
 
 # uv installs the rest, and is itself a line of the lock, so its hash is checked too.
 say "uv, which installs the rest"
-awk '/^uv==/ { entry = 1 } entry { print } entry && !/\\$/ { exit }' requirements.lock >"$venv/uv.txt"
+awk '/^uv==/ { entry = 1 } entry { print } entry && !/\\$/ { exit }' "$lock" >"$venv/uv.txt"
 "$venv/bin/python" -m pip install --quiet --no-input --disable-pip-version-check \
   --no-deps --require-hashes --only-binary :all: --requirement "$venv/uv.txt"
 
 # `sync` takes the lock as it stands: it resolves nothing, and takes away what is not
 # in it. The few packages that come as source are built with the lock's own setuptools.
 # Without bytecode each `import tfx.v1` would cost half a minute more.
-say "the packages in requirements.lock, about 4 GB on disk: some minutes without a cache"
+say "the packages in $lock, about 4 GB on disk: some minutes without a cache"
 "$venv/bin/uv" pip sync --quiet --python "$venv/bin/python" --require-hashes \
-  --build-constraints requirements.lock --compile-bytecode requirements.lock
+  --build-constraints "$lock" --compile-bytecode "$lock"
 
 say "the project itself and its command bert-pipeline"
 "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --offline \
   --no-deps --no-build-isolation --editable .
 
-touch "$venv/.installed"
+printf '%s\n' "$stack" >"$venv/.installed"
 say "done"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs one part of the container image below a prefix, with the `python` on PATH.
 # The Dockerfile runs it for the image, and tools/check_image.py for its check, so that
-# what is checked is what is built. Runs in the folder of the locks.
+# what is checked is what is built. Runs where stacks/ has one stack, the image's.
 #   tools/install_image.sh uv|packages|accelerator|project PREFIX
 #     uv           the installer, for the parts below; it does not go into the image
-#     packages     requirements.lock without the development tools; wants uv on PATH
-#     accelerator  NVIDIA's libraries of requirements-gpu.lock
+#     packages     the lock without the development tools; wants uv on PATH
+#     accelerator  NVIDIA's libraries, the gpu.lock
 #     project      this project, without dependencies; wants uv on PATH
 set -euo pipefail
 
@@ -15,6 +15,7 @@ pytest-timeout pytest-xdist ruff types-pyyaml uv"
 
 part=${1:?which part: uv, packages, accelerator or project}
 prefix=${2:?the prefix to install below}
+lock=$(echo stacks/*/requirements.lock)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -23,7 +24,7 @@ entries() {
   awk -v mode="$1" -v names="$2" '
     BEGIN { split(names, list); for (i in list) named[list[i]] }
     /^[a-z0-9]/ { kept = (substr($0, 1, index($0, "==") - 1) in named) == (mode == "only") }
-    kept' requirements.lock
+    kept' "$lock"
 }
 
 # Wheels only, each as its hash says; nothing is resolved.
@@ -43,15 +44,15 @@ case $part in
     # lock's own setuptools. Without bytecode, `import tfx.v1` takes 46 s, not 18.
     entries without "$development" >"$scratch/packages.txt"
     uv pip sync --quiet --python "$(command -v python)" --prefix "$prefix" \
-      --require-hashes --build-constraints requirements.lock --compile-bytecode \
+      --require-hashes --build-constraints "$lock" --compile-bytecode \
       "$scratch/packages.txt"
     ;;
   accelerator)
-    pip_install requirements-gpu.lock
+    pip_install stacks/*/gpu.lock
     ;;
   project)
     uv pip install --quiet --python "$(command -v python)" --prefix "$prefix" \
-      --no-deps --build-constraints requirements.lock --compile-bytecode .
+      --no-deps --build-constraints "$lock" --compile-bytecode .
     ;;
   *)
     echo "install_image: no part $part; there are uv, packages, accelerator, project" >&2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 
 
 def parse(name: str, text: str) -> dict[str, float]:
@@ -29,7 +29,7 @@ def parse(name: str, text: str) -> dict[str, float]:
 
 
 def add(
-    config: tfma.EvalConfig,
+    config: config_pb2.EvalConfig,
     thresholds: dict[str, float],
     max_regression: dict[str, float],
 ) -> None:
@@ -58,8 +58,8 @@ def add(
 
 
 def _named_metrics(
-    config: tfma.EvalConfig,
-) -> Iterator[tuple[str, tfma.MetricConfig]]:
+    config: config_pb2.EvalConfig,
+) -> Iterator[tuple[str, config_pb2.MetricConfig]]:
     for spec in config.metrics_specs:
         for metric in spec.metrics:
             # TFMA keeps the inside of a JSON object, without its braces.
@@ -70,12 +70,12 @@ def _named_metrics(
 
 def _bound(
     lowest: float | None, regression: float | None
-) -> tfma.PerSliceMetricThreshold:
-    bound = tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()])
+) -> config_pb2.PerSliceMetricThreshold:
+    bound = config_pb2.PerSliceMetricThreshold(slicing_specs=[config_pb2.SlicingSpec()])
     if lowest is not None:
         bound.threshold.value_threshold.lower_bound.value = lowest
     if regression is not None:
         change = bound.threshold.change_threshold
-        change.direction = tfma.MetricDirection.HIGHER_IS_BETTER
+        change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
         change.absolute.value = -regression
     return bound

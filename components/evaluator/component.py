@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 from tfx import types
 from tfx import v1 as tfx
 from tfx.dsl.components.base import base_beam_component, executor_spec
@@ -50,7 +50,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         examples: types.BaseChannel,
         model: types.BaseChannel,
         baseline_model: types.BaseChannel,
-        eval_config: tfma.EvalConfig,
+        eval_config: config_pb2.EvalConfig,
         example_splits: list[str],
         thresholds: str | tfx.dsl.experimental.RuntimeParameter,
         max_regression: str | tfx.dsl.experimental.RuntimeParameter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 from tfx import types
 from tfx import v1 as tfx
 from tfx.components.evaluator import constants, executor
@@ -45,7 +45,7 @@ class Executor(executor.Executor):
           ValueError: A bound is no number, or of a metric that is not measured.
         """
         config = proto_utils.json_to_proto(
-            exec_properties[_EVAL_CONFIG], tfma.EvalConfig()
+            exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
         thresholds = bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY])
         regression = bounds.parse(

@@ -8,6 +8,7 @@ import math
 
 import pytest
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 
 from components.evaluator import (
     MetricVerdict,
@@ -35,11 +36,11 @@ def test_bounds_hold_on_all_rows():
     config = evaluation.build_eval_config(TaskConfig())
     bounds.add(config, {"accuracy": 0.8}, {"accuracy": 0.02, "f1": 0.01})
     (bound,) = metric(config, "accuracy").per_slice_thresholds
-    assert list(bound.slicing_specs) == [tfma.SlicingSpec()]
+    assert list(bound.slicing_specs) == [config_pb2.SlicingSpec()]
     assert bound.threshold.value_threshold.lower_bound.value == 0.8
     change = bound.threshold.change_threshold
     assert change.absolute.value == -0.02
-    assert change.direction == tfma.MetricDirection.HIGHER_IS_BETTER
+    assert change.direction == config_pb2.MetricDirection.HIGHER_IS_BETTER
     (bound,) = metric(config, "f1").per_slice_thresholds
     assert not bound.threshold.HasField("value_threshold")
     assert not metric(config, "auc").per_slice_thresholds

@@ -6,19 +6,22 @@ import pytest
 import scipy.stats
 import tensorflow_model_analysis as tfma
 from sklearn.metrics import f1_score
+from tensorflow_model_analysis.proto import config_pb2
 
 from modules import tfma_metrics
 
 
 def measure(labels, predictions, *names):
     """Returns what TFMA's own evaluation gives for rows held in memory."""
-    config = tfma.EvalConfig(
-        model_specs=[tfma.ModelSpec(label_key="label", prediction_key="prediction")],
-        slicing_specs=[tfma.SlicingSpec()],
+    config = config_pb2.EvalConfig(
+        model_specs=[
+            config_pb2.ModelSpec(label_key="label", prediction_key="prediction")
+        ],
+        slicing_specs=[config_pb2.SlicingSpec()],
         metrics_specs=[
-            tfma.MetricsSpec(
+            config_pb2.MetricsSpec(
                 metrics=[
-                    tfma.MetricConfig(
+                    config_pb2.MetricConfig(
                         class_name="Statistic",
                         module="modules.tfma_metrics",
                         config=f'"name": "{name}"',

@@ -1,0 +1,107 @@
+"""What `make lock` gives to uv and says of it, with a uv that only pretends."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+# Writes down what it was given, and renews the package `rich` in the lock.
+UV = """#!/bin/bash
+echo "$@" >>"$CALLS"
+cat pyproject.toml overrides.txt >>"$CALLS"
+while [[ $1 != --output-file ]]; do shift; done
+sed -i "s/^rich==1 /rich==${RICH:-1} /" "$2"
+"""
+LOCK = "click==8 ; x \\\n    --hash=sha256:0\nrich==1 ; x \\\n    --hash=sha256:1\n"
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A checkout with two stacks, whose locks have two packages each."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/lock.sh", tmp_path / "tools")
+    locks = [
+        f"stacks/{stack}/{name}.lock"
+        for stack in ("1.21", "1.16")
+        for name in ("requirements", "gpu")
+    ]
+    for name in (*locks, "benchmarks/peers/requirements.lock"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(LOCK)
+        os.utime(tmp_path / name, (1, 1))
+    for name in (
+        *("requirements.in", "requirements-gpu.in", "overrides.txt"),
+        *("benchmarks/peers/requirements.in", "stacks/stacks.txt"),
+    ):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "uv").write_text(UV)
+    (tmp_path / "uv").chmod(0o755)
+    return tmp_path
+
+
+def lock(project, *options, **environment):
+    """Runs the script; returns what it said, and by lock what uv was given."""
+    calls = project / "calls"
+    path = f"{project}:{os.environ['PATH']}"
+    finished = subprocess.run(
+        ["bash", "tools/lock.sh", *options],
+        cwd=project,
+        env=os.environ | {"PATH": path, "CALLS": str(calls)} | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    given = {
+        call.splitlines()[0].split()[-1]: call
+        for call in calls.read_text().split("pip compile ")[1:]
+    }
+    return finished.stdout, given
+
+
+def test_a_lock_that_is_as_it_was_is_not_touched(project):
+    said, given = lock(project)
+    assert said.splitlines() == [f"{name}: unchanged" for name in given]
+    assert len(given) == 5
+    assert all((project / name).stat().st_mtime == 1 for name in given)
+
+
+def test_what_changed_is_told(project):
+    said, _ = lock(project, RICH="2")
+    assert "stacks/1.16/requirements.lock: changed\n  rich 1 -> 2\n" in said
+    assert "click" not in said
+    text = (project / "stacks/1.16/requirements.lock").read_text()
+    assert text == LOCK.replace("rich==1", "rich==2")
+
+
+def test_a_new_lock_has_all_its_packages_told(project):
+    path = project / "stacks/1.21/gpu.lock"
+    (project / "uv").write_text(f'{UV}\n[[ -e $2 ]] || echo "rich==1 ; x" >"$2"\n')
+    path.unlink()
+    said, _ = lock(project)
+    assert "stacks/1.21/gpu.lock: changed\n  rich none -> 1\n" in said
+    assert path.exists()
+
+
+def test_options_go_to_uv(project):
+    _, given = lock(project, "--upgrade-package", "rich")
+    assert all("--upgrade-package rich" in call for call in given.values())
+
+
+def test_a_stack_is_resolved_for_its_pythons_with_its_own_overrides(project):
+    _, given = lock(project)
+    old = given["stacks/1.16/requirements.lock"]
+    assert "--python-version 3.10 " in old
+    assert "python_version >= '3.10' and python_version < '3.12'" in old
+    assert "protobuf>=4" in old
+    assert "tensorflow==" not in old
+    new = given["stacks/1.21/requirements.lock"]
+    assert "--python-version 3.12 " in new
+    assert "python_version >= '3.12' and python_version < '3.14'" in new
+    assert "protobuf>=4" not in new
+    assert "tensorflow==" in new
+    for call in (old, new):
+        assert "tensorflow-hub==" in call
+        assert "notebook ; python_version < '0'" in call

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Makes all locks from requirements.in, overrides.txt and requirements-gpu.in, and prints
+# what changed. Called by `make lock`. Keeps the versions that still fit.
+#   tools/lock.sh [OPTION...]   options for `uv pip compile`, such as --upgrade
+set -euo pipefail
+
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+PATH=$PWD/.venv/bin:$PATH
+options=("$@")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Prints a lock's packages, each with all its versions: some differ between Pythons.
+versions() {
+  [[ ! -e $1 ]] || awk -F '==| ' '
+    /^[a-z0-9]/ { found[$1] = found[$1] (found[$1] ? "," : "") $2 }
+    END { for (name in found) print name, found[name] }' "$1" | LC_ALL=C sort
+}
+
+# Prints `package old -> new` for each that differs between the locks $1 and $2.
+changes() {
+  LC_ALL=C join -a 1 -a 2 -e none -o 0,1.2,2.2 <(versions "$1") <(versions "$2") |
+    awk '$2 != $3 { print "  " $1, $2, "->", $3 }'
+}
+
+# Sets what uv resolves for: the Pythons $1, from `oldest` to the one before `after`. It
+# reads that from a pyproject.toml alone, so each stack gets one, in a folder of its own.
+choose_pythons() {
+  local sorted
+  mapfile -t sorted < <(tr ' ' '\n' <<<"$1" | sort -V)
+  oldest=${sorted[0]} after=3.$((${sorted[-1]#3.} + 1))
+  cat >"$scratch/pyproject.toml" <<END
+[tool.uv]
+environments = [
+  "sys_platform == 'linux' and platform_machine == 'x86_64' and python_version >= '$oldest' and python_version < '$after'",
+]
+END
+  # An override whose marker is false leaves its package out altogether, and one that is
+  # true hides what every package asks for: a stack is given its own alone.
+  grep -v -e "python_version >= '$after'" -e "python_version < '$oldest'" \
+    overrides.txt >"$scratch/overrides.txt"
+}
+
+# Compiles the lock $1 from the list $2, with the options after.
+compile() {
+  local lock=$1 list=$2 new=$scratch/$1 changed
+  mkdir -p "$(dirname "$lock")" "$(dirname "$new")" "$(dirname "$scratch/$list")"
+  cp "$list" "$scratch/$list"
+  [[ ! -e $lock ]] || cp "$lock" "$new"
+  (cd "$scratch" && uv pip compile --quiet --universal --python-version "$oldest" \
+    --generate-hashes --no-emit-index-url --no-emit-find-links \
+    --custom-compile-command "make lock" \
+    "${@:3}" "${options[@]}" "$list" --output-file "$lock")
+  changed=$(changes "$lock" "$new")
+  printf '%s: %s\n' "$lock" "${changed:+changed
+}${changed:-unchanged}"
+  # A lock that is as it was stays untouched, so that nothing is installed anew.
+  cmp --silent "$new" "$lock" || cp "$new" "$lock"
+}
+
+while read -r stack _ pythons; do
+  [[ -n $stack && $stack != \#* ]] || continue
+  choose_pythons "$pythons"
+  compile "stacks/$stack/requirements.lock" requirements.in --overrides overrides.txt
+  compile "stacks/$stack/gpu.lock" requirements-gpu.in
+done <stacks/stacks.txt
+
+# What the benchmarks compare with is locked for the oldest stack's Pythons alone.
+compile benchmarks/peers/requirements.lock benchmarks/peers/requirements.in
