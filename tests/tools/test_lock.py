@@ -105,3 +105,9 @@ def test_a_stack_is_resolved_for_its_pythons_with_its_own_overrides(project):
     for call in (old, new):
         assert "tensorflow-hub==" in call
         assert "notebook ; python_version < '0'" in call
+
+
+def test_what_benchmarks_compare_with_is_resolved_for_all_pythons(project):
+    _, given = lock(project)
+    peers = given["benchmarks/peers/requirements.lock"]
+    assert "python_version >= '3.10' and python_version < '3.14'" in peers
