@@ -76,7 +76,7 @@ class Law:
 
 # Measured on 2 cores; docs/scale.md says where each comes from.
 LAWS = {
-    "ImportExampleGen": Law(2.0, 22e-6),
+    "ImportExampleGen": Law(2.0, 80e-6),
     "StatisticsGen": Law(6.0, 70e-6),
     "DataGate": Law(1.8, 40e-6),
     "Transform": Law(7.5, 104e-6),

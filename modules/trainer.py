@@ -17,7 +17,28 @@ from modules.task import FineTuningTask
 
 
 class FineTuningTrainer(base_trainer.Trainer):
-    """The Model Garden's trainer, with work for every worker of parameter servers."""
+    """The Model Garden's trainer, which feeds one device directly.
+
+    And has work for every worker of parameter servers.
+    """
+
+    def distribute_dataset(
+        self, dataset_or_fn: Any, *args: Any, **kwargs: Any
+    ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+        """Returns the batches, shared out among the devices if there are several.
+
+        For one, TensorFlow would hand them on through a dataset of its own that tunes
+        itself, so that dropping it can take a minute (see `modules/inputs.py`).
+
+        Args:
+          dataset_or_fn: A dataset, or what returns one.
+          *args: What the function is given.
+          **kwargs: What it is given by name.
+        """
+        one = isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
+        if one and callable(dataset_or_fn):
+            return dataset_or_fn(*args, **kwargs)
+        return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
 
     def create_train_loop_fn(self) -> Callable[[Any, tf.Tensor], None]:
         """Returns the loop over training steps.
