@@ -136,6 +136,14 @@ def test_one_seed_gives_the_same_losses_twice_and_another_others(train, tmp_path
     assert first != other
 
 
+def test_nothing_on_one_device_tunes_itself_and_is_slow_to_drop(tmp_path):
+    task, _, params = tiny.build_experiment(tmp_path)
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        trainer = trainer_lib.build_trainer(FineTuningTask(params.task, task), params)
+    for dataset in (trainer.train_dataset, trainer.eval_dataset):
+        assert dataset.options().autotune.enabled is False
+
+
 def test_early_stop_after_evaluations_without_a_better_one(train, lines):
     result = train(
         learning_rate=1e-9,
