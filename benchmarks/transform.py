@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from benchmarks import peer_environment, rounds
-from benchmarks.beam_runners import hash_bytes
+from benchmarks.comparisons import hash_bytes
 from benchmarks.peer import Figures
 from modules import environment
 from pipeline import config as config_lib
