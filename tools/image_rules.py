@@ -91,9 +91,10 @@ def development_packages(root: Path) -> set[str]:
     _, section = requested.lower().split("\n# development.\n")
     asked = set(re.findall(r"^[a-z0-9-]+", section, re.MULTILINE))
     found = set(asked)
+    locked = _read_parents(root / Stack(root).lock)
     while more := {
         name
-        for name, parents in _read_parents(root / Stack(root).lock).items()
+        for name, parents in locked.items()
         if name not in found and parents <= found
     }:
         found |= more

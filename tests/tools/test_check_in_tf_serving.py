@@ -27,7 +27,10 @@ def replay(model, request):
         check=False,
     )
     if "No interpreter found for Python" in done.stderr:
-        pytest.skip("TensorFlow 2.12 has no wheels for Python 3.12; there is no older")
+        pytest.skip(
+            "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither "
+            "Python 3.10 nor 3.11 is on this machine"
+        )
     return done
 
 
