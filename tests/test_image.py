@@ -160,7 +160,7 @@ def write_stack(root, lock):
     """Writes a checkout's one stack, with this lock; returns the lock's path."""
     (root / "requirements.in").write_text("tfx\n# Development.\npytest\n")
     (root / "stacks/1.16").mkdir(parents=True)
-    (root / "stacks/stacks.txt").write_text(f"# Comment.\n1.16 2.28 {PYTHON} 3.1\n")
+    (root / "stacks/stacks.txt").write_text(f"# Comment.\n1.16 2.17 {PYTHON} 3.1\n")
     path = root / "stacks/1.16/requirements.lock"
     path.write_text(lock)
     return path

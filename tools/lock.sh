@@ -7,6 +7,8 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 PATH=$PWD/.venv/bin:$PATH
 options=("$@")
+# What comes as source alone and is built where it is installed; the rest has wheels.
+sources=(google-apitools kaggle kfp kfp-server-api promise pyfarmhash rouge-score seqeval)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -41,16 +43,31 @@ END
     overrides.txt >"$scratch/overrides.txt"
 }
 
+# Starts the lock $1 from the list $2, with the options after: with the versions that have
+# wheels for the stack's glibc, on each of its Pythons. uv keeps what a lock has. Where it
+# resolves for several Pythons at once, it knows of no glibc, and would take others.
+start_from_wheels() {
+  local python found start=$scratch/start
+  mkdir -p "$(dirname "$scratch/$1")"
+  for python in $pythons; do
+    found=python-$python
+    [[ ! -e $1 ]] || cp "$1" "$scratch/$found"
+    (cd "$scratch" && uv pip compile --quiet --python-version "$python" \
+      --python-platform "x86_64-manylinux_${glibc/./_}" \
+      --only-binary :all: "${sources[@]/#/--no-binary=}" --no-annotate --no-header \
+      "${@:3}" "$2" --output-file "$found")
+    sed "s/$/ ; python_version == '$python'/" "$scratch/$found" >>"$start"
+    rm "$scratch/$found"
+  done
+  mv "$start" "$scratch/$1"
+}
+
 # Compiles the lock $1 from the list $2, with the options after.
 compile() {
-  local lock=$1 list=$2 new=$scratch/$1 changed
-  mkdir -p "$(dirname "$lock")" "$(dirname "$new")" "$(dirname "$scratch/$list")"
-  cp "$list" "$scratch/$list"
-  [[ ! -e $lock ]] || cp "$lock" "$new"
+  local lock=$1 new=$scratch/$1 changed
   (cd "$scratch" && uv pip compile --quiet --universal --python-version "$oldest" \
     --generate-hashes --no-emit-index-url --no-emit-find-links \
-    --custom-compile-command "make lock" \
-    "${@:3}" "${options[@]}" "$list" --output-file "$lock")
+    --custom-compile-command "make lock" "${@:3}" "$2" --output-file "$lock")
   changed=$(changes "$lock" "$new")
   printf '%s: %s\n' "$lock" "${changed:+changed
 }${changed:-unchanged}"
@@ -58,15 +75,21 @@ compile() {
   cmp --silent "$new" "$lock" || cp "$new" "$lock"
 }
 
+cp --parents requirements.in requirements-gpu.in benchmarks/peers/requirements.in "$scratch"
 all=
-while read -r stack _ pythons; do
+while read -r stack glibc pythons; do
   [[ -n $stack && $stack != \#* ]] || continue
   all+="${all:+ }$pythons"
   choose_pythons "$pythons"
+  start_from_wheels "stacks/$stack/requirements.lock" requirements.in \
+    --overrides overrides.txt "${options[@]}"
   compile "stacks/$stack/requirements.lock" requirements.in --overrides overrides.txt
+  start_from_wheels "stacks/$stack/gpu.lock" requirements-gpu.in "${options[@]}"
   compile "stacks/$stack/gpu.lock" requirements-gpu.in
 done <stacks/stacks.txt
 
 # What the benchmarks compare with is no part of a stack: one lock does for all Pythons.
 choose_pythons "$all"
-compile benchmarks/peers/requirements.lock benchmarks/peers/requirements.in
+lock=benchmarks/peers/requirements.lock
+[[ ! -e $lock ]] || cp "$lock" "$scratch/$lock"
+compile "$lock" "${lock%.lock}.in" "${options[@]}"

@@ -8,14 +8,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-# Writes down what it was given, and renews the package `rich` in the lock.
-UV = """#!/bin/bash
+# Writes down what it was given. Resolving for a glibc it finds the version RICH of the
+# package `rich`; otherwise it makes a lock of the versions that are there.
+UV = r"""#!/bin/bash
 echo "$@" >>"$CALLS"
 cat pyproject.toml overrides.txt >>"$CALLS"
+wheels=$(grep -o -e --python-platform <<<"$*")
 while [[ $1 != --output-file ]]; do shift; done
-sed -i "s/^rich==1 /rich==${RICH:-1} /" "$2"
+[[ ! -e $2 ]] || cat "$2" >>"$CALLS"
+if [[ -n $wheels ]]; then
+  printf '%s\n' click==8 "rich==${RICH:-1}" >"$2"
+else
+  rich=$(grep -o -m 1 '^rich==[0-9]*' "$2")
+  printf '%s ; x \\\n    --hash=sha256:0\n' click==8 "$rich" >"$2"
+fi
 """
-LOCK = "click==8 ; x \\\n    --hash=sha256:0\nrich==1 ; x \\\n    --hash=sha256:1\n"
+LOCK = "".join(
+    f"{package} ; x \\\n    --hash=sha256:0\n" for package in ("click==8", "rich==1")
+)
 
 
 @pytest.fixture
@@ -43,7 +53,7 @@ def project(tmp_path):
 
 
 def lock(project, *options, **environment):
-    """Runs the script; returns what it said, and by lock what uv was given."""
+    """Runs the script; returns what it said, and what uv was given by what it made."""
     calls = project / "calls"
     path = f"{project}:{os.environ['PATH']}"
     finished = subprocess.run(
@@ -54,18 +64,19 @@ def lock(project, *options, **environment):
         text=True,
         check=True,
     )
-    given = {
-        call.splitlines()[0].split()[-1]: call
-        for call in calls.read_text().split("pip compile ")[1:]
-    }
+    given = {}
+    for call in calls.read_text().split("pip compile ")[1:]:
+        made = call.splitlines()[0].split()[-1]
+        given.setdefault(made, []).append(call)
     return finished.stdout, given
 
 
 def test_a_lock_that_is_as_it_was_is_not_touched(project):
     said, given = lock(project)
-    assert said.splitlines() == [f"{name}: unchanged" for name in given]
-    assert len(given) == 5
-    assert all((project / name).stat().st_mtime == 1 for name in given)
+    locks = [name for name in given if name.endswith(".lock")]
+    assert said.splitlines() == [f"{name}: unchanged" for name in locks]
+    assert len(locks) == 5
+    assert all((project / name).stat().st_mtime == 1 for name in locks)
 
 
 def test_what_changed_is_told(project):
@@ -78,26 +89,31 @@ def test_what_changed_is_told(project):
 
 def test_a_new_lock_has_all_its_packages_told(project):
     path = project / "stacks/1.21/gpu.lock"
-    (project / "uv").write_text(f'{UV}\n[[ -e $2 ]] || echo "rich==1 ; x" >"$2"\n')
     path.unlink()
     said, _ = lock(project)
-    assert "stacks/1.21/gpu.lock: changed\n  rich none -> 1\n" in said
+    told = "stacks/1.21/gpu.lock: changed\n  click none -> 8\n  rich none -> 1\n"
+    assert told in said
     assert path.exists()
 
 
-def test_options_go_to_uv(project):
-    _, given = lock(project, "--upgrade-package", "rich")
-    assert all("--upgrade-package rich" in call for call in given.values())
+def test_options_go_to_uv_where_it_chooses(project):
+    option = "--upgrade-package rich"
+    _, given = lock(project, *option.split())
+    peers = given.pop("benchmarks/peers/requirements.lock")
+    assert option in peers[0]
+    for made, calls in given.items():
+        for call in calls:
+            assert (option in call) == made.startswith("python-")
 
 
 def test_a_stack_is_resolved_for_its_pythons_with_its_own_overrides(project):
     _, given = lock(project)
-    old = given["stacks/1.16/requirements.lock"]
+    (old,) = given["stacks/1.16/requirements.lock"]
     assert "--python-version 3.10 " in old
     assert "python_version >= '3.10' and python_version < '3.12'" in old
     assert "protobuf>=4" in old
     assert "tensorflow==" not in old
-    new = given["stacks/1.21/requirements.lock"]
+    (new,) = given["stacks/1.21/requirements.lock"]
     assert "--python-version 3.12 " in new
     assert "python_version >= '3.12' and python_version < '3.14'" in new
     assert "protobuf>=4" not in new
@@ -107,7 +123,29 @@ def test_a_stack_is_resolved_for_its_pythons_with_its_own_overrides(project):
         assert "notebook ; python_version < '0'" in call
 
 
+@pytest.mark.parametrize(
+    ("stack", "platform", "pythons"),
+    [
+        ("1.16", "x86_64-manylinux_2_17", ("3.10", "3.11")),
+        ("1.21", "x86_64-manylinux_2_39", ("3.12", "3.13")),
+    ],
+)
+def test_a_lock_starts_from_what_has_wheels_for_the_glibc(
+    project, stack, platform, pythons
+):
+    _, given = lock(project, RICH="2")
+    for python in pythons:
+        packages, gpu = given[f"python-{python}"]
+        assert f"--python-version {python} --python-platform {platform} " in packages
+        assert "--only-binary :all: --no-binary=" in packages
+        assert "rich==1 ;" in packages, "what the lock has is kept if it fits"
+        assert "requirements-gpu.in" in gpu
+        (call,) = given[f"stacks/{stack}/requirements.lock"]
+        assert f"rich==2 ; python_version == '{python}'" in call
+
+
 def test_what_benchmarks_compare_with_is_resolved_for_all_pythons(project):
     _, given = lock(project)
-    peers = given["benchmarks/peers/requirements.lock"]
+    (peers,) = given["benchmarks/peers/requirements.lock"]
     assert "python_version >= '3.10' and python_version < '3.14'" in peers
+    assert "rich==1 ;" in peers
