@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, tests and runs the newest stack on a Debian 13, whatever this machine has.
-# Called by `make test-newest`. Takes ARGS, for `make test` in there, from the environment.
+# Installs, tests and runs the newest stack on a Debian 13, whatever this machine has; and
+# has it take up models and runs of this machine's stack, and the other way round. Called by `make test-newest`. Takes ARGS, for `make test` in there, from the environment.
 # The system is a folder, build/debian-13, which the next call finds with all packages
 # in its cache: 4 GB. Needs root and debootstrap, and changes nothing of this
 # machine: what is mounted is so for this script alone, and goes with it.
@@ -49,8 +49,10 @@ mount --rbind /dev "$root/dev"
 
 # --- What goes again at the end: all but the system and the packages' cache. ---
 
-brought=()
+brought=() shared=
 clean_up() {
+  [[ -z $shared ]] || umount "$root$shared" || return
+  rm -rf "${shared:-$work}"
   rm -rf "$work" "${root:?}/tmp" "${brought[@]}"
   mkdir -m 1777 "$root/tmp"
   find "$home" -mindepth 1 -maxdepth 1 ! -name .cache -exec rm -rf {} +
@@ -97,12 +99,35 @@ git ls-files -z --cached --others --exclude-standard --deduplicate |
   tar --extract --no-same-owner --directory "$work/main"
 [[ ! -d ../shared ]] || cp -r ../shared "$work/shared"
 
-inside() {
+inside=(env --ignore-environment "${environment[@]}" chroot "$root")
+make_inside() {
   say "make $*"
-  env --ignore-environment "${environment[@]}" \
-    chroot "$root" make --directory /work/main --no-print-directory "$@"
+  "${inside[@]}" make --directory /work/main --no-print-directory "$@"
 }
-inside install
-inside test "ARGS=${ARGS-}"
-inside run
+make_inside install
+# What `make prism` built here: in there is no Go for it.
+[[ ! -x .venv/bin/prism ]] || cp .venv/bin/prism "$work/main/.venv/bin/"
+make_inside test "ARGS=${ARGS-}"
+make_inside run
+
+# --- What one stack made, the other takes up. ---
+
+make --no-print-directory install
+stack=$(<.venv/.installed)
+if [[ $stack == "$(<"$work/main/.venv/.installed")" ]]; then
+  say "this machine's stack is the newest too, so no other takes up its models and runs"
+else
+  shared=$(mktemp -d)
+  mkdir "$root$shared"
+  mount --bind "$shared" "$root$shared"
+  {
+    printf '#!/bin/sh\nexec'
+    printf ' %q' "${inside[@]}" sh -c 'cd /work/main && exec .venv/bin/python "$@"' python
+    printf ' "$@"\n'
+  } >"$shared/python"
+  chmod +x "$shared/python"
+  say "models and runs of TFX $stack and of the newest, each taken up by the other"
+  OTHER_STACK_PYTHON=$shared/python .venv/bin/python -m pytest \
+    --basetemp "$shared/tests" tests/e2e/test_stacks.py
+fi
 say "the newest stack passes"

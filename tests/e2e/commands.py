@@ -7,12 +7,12 @@ import sys
 from pipeline.paths import REPOSITORY
 
 
-def start(*arguments, cwd=REPOSITORY):
+def start(*arguments, cwd=REPOSITORY, python=sys.executable):
     """Starts a command; its output is captured."""
     environment = {**os.environ, "PYTHONPATH": str(cwd)}
     environment.pop("TF_USE_LEGACY_KERAS", None)  # these tests' own, not the user's
     return subprocess.Popen(
-        [sys.executable, "-m", "pipeline", *map(str, arguments)],
+        [python, "-m", "pipeline", *map(str, arguments)],
         cwd=cwd,
         env=environment,
         text=True,
@@ -21,8 +21,8 @@ def start(*arguments, cwd=REPOSITORY):
     )
 
 
-def run(*arguments, cwd=REPOSITORY):
+def run(*arguments, **options):
     """Runs a command to its end."""
-    process = start(*arguments, cwd=cwd)
+    process = start(*arguments, **options)
     output, errors = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)

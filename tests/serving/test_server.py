@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -18,62 +17,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pipeline.paths import REPOSITORY
 from tests.serving import models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
+from tests.serving.processes import started
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-
-
-class Process:
-    """`python -m pipeline serve`, and a client of it."""
-
-    def __init__(self, directory, *arguments):
-        self.log = directory.parent / "log"
-        command = [sys.executable, "-m", "pipeline", "serve", "--model", directory]
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [*command, "--port", "0", "--poll-seconds", "0.1", *arguments],
-                cwd=REPOSITORY,
-                stdout=log,
-                stderr=log,
-            )
-        wait_until(lambda: "ready" in self.read() or self.process.poll() is not None)
-        address, self.rpc = re.search(r"at (\S+), gRPC (\S+)", self.read()).groups()
-        self.http = httpx.Client(base_url=address, timeout=PATIENCE_SECONDS)
-
-    def read(self):
-        return self.log.read_text()
-
-    def ask(self, steps=0, path="counter"):
-        """Returns a status and what the server says; a version, where it answers."""
-        answer = self.http.post(
-            f"/v1/models/{path}:predict", json={"instances": [steps]}
-        )
-        if answer.status_code == 200:
-            return 200, answer.json()["predictions"][0]
-        return answer.status_code, answer.json()["error"]
-
-    def states(self):
-        content = self.http.get("/v1/models/counter").json()["model_version_status"]
-        return {int(each["version"]): each["state"] for each in content}
-
-    def metric(self, name):
-        text = self.http.get("/metrics").text
-        return float(re.search(rf"^{name} (.*)$", text, re.M)[1])
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_SECONDS)
-
-
-@contextlib.contextmanager
-def started(directory, *arguments):
-    """Starts a server, which does not outlive the context."""
-    server = Process(directory, *arguments)
-    try:
-        yield server
-    finally:
-        server.process.kill()
-        server.process.wait()
 
 
 @pytest.fixture(scope="module")

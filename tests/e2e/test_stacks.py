@@ -1,0 +1,150 @@
+"""Models and runs of one stack, taken up by the other (docs/stacks.md)."""
+
+import csv
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import load_config
+from pipeline.paths import OutputPaths
+from pipeline.report import MetadataReader, RunReport, read_report
+from tests import tiny
+from tests.e2e import commands
+from tests.serving.processes import started
+
+# A Python of the other stack, or a program that takes its arguments, to which the same
+# directories and a checkout of this code are there.
+OTHER = os.environ.get("OTHER_STACK_PYTHON", "")
+PYTHONS = {"this": sys.executable, "other": OTHER}
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(
+        not OTHER,
+        reason="OTHER_STACK_PYTHON names no Python of the other stack; "
+        "`make test-newest` has both",
+    ),
+]
+TOLERANCE = 1e-5
+
+
+@dataclasses.dataclass
+class Run:
+    """What a run of a stack left, as this one reads it."""
+
+    report: RunReport
+    started_from: str
+
+    @property
+    def model(self):
+        return Path(self.report.pushed)
+
+
+def run(recipe, stack, seed):
+    """Trains from the champion, which one run after another becomes."""
+    finished = commands.run(
+        *("run", "--config", recipe, "--set", f"trainer.seed={seed}"),
+        *("--set", "trainer.warm_start=champion"),
+        python=PYTHONS[stack],
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    paths = OutputPaths.of(load_config(recipe))
+    reader = MetadataReader(paths.metadata)
+    (training,) = (
+        reader.outputs(execution)["model_run"]
+        for component, execution in reader.latest_run()
+        if component.name == "Trainer"
+    )
+    metrics = json.loads(Path(training.uri, "metrics.json").read_text())
+    return Run(read_report(paths), metrics["started_from"])
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    return tiny.write_config(tmp_path_factory.mktemp("stacks") / "recipe.yaml")
+
+
+@pytest.fixture(scope="module")
+def runs(recipe):
+    """Three runs into one directory: this stack's, the other's, this one's again."""
+    order = enumerate(("this", "other", "this"))
+    return [run(recipe, stack, seed) for seed, stack in order]
+
+
+@pytest.fixture(scope="module")
+def models(runs):
+    """A model by the stack that trained it."""
+    return {"this": runs[0].model, "other": runs[1].model}
+
+
+def predict(model, recipe, stack):
+    """Returns what a stack predicts of the pairs for tests: probabilities by class."""
+    source = recipe.parent / "data" / "test.tsv"
+    destination = recipe.parent / f"{stack}-{model.name}.tsv"
+    finished = commands.run(
+        *("predict", "--model", model, "--input", source, "--output", destination),
+        python=PYTHONS[stack],
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    with destination.open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return [
+        float(value)
+        for row in rows
+        for name, value in row.items()
+        if name.startswith("probability_")
+    ]
+
+
+def test_the_two_are_not_of_one_stack():
+    show = "import tfx.version; print(tfx.version.__version__)"
+    versions = {
+        subprocess.run(
+            [python, "-c", show], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+        for python in PYTHONS.values()
+    }
+    assert len(versions) == 2
+
+
+def test_each_warm_starts_from_the_champion_of_the_other_and_compares_with_it(runs):
+    first, second, third = runs
+    assert first.report.verdict.champion is None
+    for run, champion in ((second, first), (third, second)):
+        assert run.started_from == str(champion.model)
+        assert run.report.verdict.champion == champion.report.pushed
+        assert run.report.verdict.blessed
+        measured = {m.metric: m.value for m in champion.report.verdict.metrics}
+        again = {m.metric: m.champion for m in run.report.verdict.metrics}
+        assert again == pytest.approx(measured, rel=TOLERANCE, nan_ok=True)
+
+
+@pytest.mark.parametrize("trained", ["this", "other"])
+def test_both_predict_the_same_of_a_model(models, recipe, trained):
+    expected = predict(models[trained], recipe, "this")
+    assert len(set(expected)) > 2
+    found = predict(models[trained], recipe, "other")
+    assert found == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("trained", ["this", "other"])
+def test_both_serve_a_model_with_the_same_answers(models, trained):
+    columns = ("sentence1", "sentence2")
+    instances = [dict(zip(columns, texts, strict=True)) for _, *texts in tiny.pairs(8)]
+    answers = []
+    for python in PYTHONS.values():
+        with started(
+            models[trained], "--name", "tiny", "--grpc-port", "0", python=python
+        ) as server:
+            answer = server.http.post(
+                "/v1/models/tiny:predict", json={"instances": instances}
+            )
+        assert answer.status_code == 200, answer.text
+        answers.append([each["probabilities"] for each in answer.json()["predictions"]])
+    expected, found = answers
+    for row, (left, right) in enumerate(zip(expected, found, strict=True)):
+        assert left == pytest.approx(right, abs=TOLERANCE), row
