@@ -19,8 +19,8 @@ ARGS ?=
 # which its fixtures are shared in; the files' order is that of tests/conftest.py.
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install run tensorboard test test-fast test-newest bench lint types format \
-  lock image push-image check-image clean
+.PHONY: help install run tensorboard test test-fast test-newest bench bench-newest lint \
+  types format lock image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -50,9 +50,9 @@ test: $(INSTALLED)  ## the whole test suite
 test-fast: $(INSTALLED)  ## the test suite without whole pipelines
 	@$(PY) -m pytest -m "not e2e" $(WORKERS) $(ARGS)
 
-test-newest: export ARGS := $(ARGS)
+test-newest bench-newest: export ARGS := $(ARGS)
 test-newest:  ## install, test and run the newest stack on a Debian 13; wants root, debootstrap
-	@bash tools/test_newest.sh
+	@bash tools/newest.sh test
 
 # What they compare with has an environment of its own, of 5 GB, which the first makes.
 bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
@@ -64,6 +64,9 @@ bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/RE
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.evaluation_memory --data sample_data --short
 	@$(PY) -m benchmarks.scale --short
+
+bench-newest: $(INSTALLED)  ## the newest stack's speed beside this one's; wants what a run left
+	@bash tools/newest.sh bench
 
 lint: $(INSTALLED)  ## style: ruff check and ruff format --check
 	@$(PY) -m ruff check .

@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Installs, tests and runs the newest stack on a Debian 13, whatever this machine has; and
-# has it take up models and runs of this machine's stack, and the other way round. Called by `make test-newest`. Takes ARGS, for `make test` in there, from the environment.
+# Installs the newest stack on a Debian 13, whatever this machine has. Then, with
+#   tools/newest.sh test    it runs `make test` and `make run` there, and has each of this
+#                           machine's stack and the newest take up what the other made
+#   tools/newest.sh bench   it measures the two, in turn; wants what `make run` left here
+# Called by `make test-newest` and `make bench-newest`, which hand ARGS on in the
+# environment: to `make test` there, or to benchmarks.stacks.
 # The system is a folder, build/debian-13, which the next call finds with all packages
 # in its cache: 4 GB. Needs root and debootstrap, and changes nothing of this
 # machine: what is mounted is so for this script alone, and goes with it.
 set -euo pipefail
 
-say() { printf 'test-newest: %s\n' "$*"; }
+task=$1
+say() { printf '%s-newest: %s\n' "$task" "$*"; }
 die() {
   say "$*" >&2
   exit 1
@@ -15,19 +20,20 @@ die() {
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 PATH=$PATH:/usr/sbin:/sbin
 [[ $(id -u) == 0 ]] ||
-  die "making a Debian 13 needs root, and this is $(id -un): sudo make test-newest"
+  die "making a Debian 13 needs root, and this is $(id -un): sudo make $task-newest"
 for command in debootstrap unshare chroot; do
   command -v "$command" >/dev/null ||
     die "there is no $command: install it (Debian, Ubuntu: apt-get install debootstrap)"
 done
 
-if [[ ${1-} != --mounts-are-private ]]; then
-  exec unshare --mount --propagation private bash "$PWD/tools/test_newest.sh" --mounts-are-private
+if [[ ${2-} != --mounts-are-private ]]; then
+  exec unshare --mount --propagation private \
+    bash "$PWD/tools/newest.sh" "$task" --mounts-are-private
 fi
 
 root=$PWD/build/debian-13
 home=$root/root
-work=$root/work
+work=$root$PWD # the same path as here, so that both stacks find the same by it
 
 # --- The system. ---
 
@@ -49,15 +55,17 @@ mount --rbind /dev "$root/dev"
 
 # --- What goes again at the end: all but the system and the packages' cache. ---
 
-brought=() shared=
+brought=()
+exchange=$(mktemp -d) # a folder that is the same one here and in there
 clean_up() {
-  [[ -z $shared ]] || umount "$root$shared" || return
-  rm -rf "${shared:-$work}"
-  rm -rf "$work" "${root:?}/tmp" "${brought[@]}"
+  ! mountpoint -q "$root$exchange" || umount "$root$exchange" || return
+  rm -rf "$exchange" "$work" "$(dirname "$work")/shared" "${root:?}/tmp" "${brought[@]}"
   mkdir -m 1777 "$root/tmp"
   find "$home" -mindepth 1 -maxdepth 1 ! -name .cache -exec rm -rf {} +
 }
 trap clean_up EXIT
+mkdir -p "$root$exchange"
+mount --bind "$exchange" "$root$exchange"
 
 # Copies a file of this machine to the same place in there; it may not be here.
 bring() {
@@ -90,44 +98,54 @@ done < <(env --null)
 # --- The working tree as it is, and the data that may lie beside it. ---
 
 rm -rf "$work"
-mkdir -p "$work/main"
+mkdir -p "$work"
 git ls-files -z --cached --others --exclude-standard --deduplicate |
   while IFS= read -r -d '' file; do
     [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
   done |
   tar --create --null --verbatim-files-from --files-from - |
-  tar --extract --no-same-owner --directory "$work/main"
-[[ ! -d ../shared ]] || cp -r ../shared "$work/shared"
+  tar --extract --no-same-owner --directory "$work"
+[[ ! -d ../shared ]] || cp -r ../shared "$(dirname "$work")/shared"
 
-inside=(env --ignore-environment "${environment[@]}" chroot "$root")
 make_inside() {
   say "make $*"
-  "${inside[@]}" make --directory /work/main --no-print-directory "$@"
+  env --ignore-environment "${environment[@]}" \
+    chroot "$root" make --directory "$PWD" --no-print-directory "$@"
 }
 make_inside install
+newest=$(<"$work/.venv/.installed")
+
+# --- A program that is the newest stack's Python. ---
+
+# It has the caller's environment, which may tell it how to work.
+cat >"$exchange/python" <<END
+#!/bin/sh
+export HOME=/root PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin LANG=C.UTF-8
+exec chroot '$root' sh -c 'cd "\$0" && exec .venv/bin/python "\$@"' '$PWD' "\$@"
+END
+chmod +x "$exchange/python"
+
+# Runs this machine's Python, if it is of another stack than the newest.
+beside() {
+  make --no-print-directory install
+  if [[ $(<.venv/.installed) == "$newest" ]]; then
+    say "this machine's own stack is the newest, too: there is no other to put beside it"
+  else
+    TMPDIR=$exchange OTHER_STACK_PYTHON=$exchange/python .venv/bin/python "$@"
+  fi
+}
+
+if [[ $task == bench ]]; then
+  # shellcheck disable=SC2086  # ARGS is several words
+  beside -m benchmarks.stacks --other "$exchange/python" \
+    ${ARGS:-output/sample --config configs/sample.yaml}
+  exit
+fi
+
 # What `make prism` built here: in there is no Go for it.
-[[ ! -x .venv/bin/prism ]] || cp .venv/bin/prism "$work/main/.venv/bin/"
+[[ ! -x .venv/bin/prism ]] || cp .venv/bin/prism "$work/.venv/bin/"
 make_inside test "ARGS=${ARGS-}"
 make_inside run
-
-# --- What one stack made, the other takes up. ---
-
-make --no-print-directory install
-stack=$(<.venv/.installed)
-if [[ $stack == "$(<"$work/main/.venv/.installed")" ]]; then
-  say "this machine's stack is the newest too, so no other takes up its models and runs"
-else
-  shared=$(mktemp -d)
-  mkdir "$root$shared"
-  mount --bind "$shared" "$root$shared"
-  {
-    printf '#!/bin/sh\nexec'
-    printf ' %q' "${inside[@]}" sh -c 'cd /work/main && exec .venv/bin/python "$@"' python
-    printf ' "$@"\n'
-  } >"$shared/python"
-  chmod +x "$shared/python"
-  say "models and runs of TFX $stack and of the newest, each taken up by the other"
-  OTHER_STACK_PYTHON=$shared/python .venv/bin/python -m pytest \
-    --basetemp "$shared/tests" tests/e2e/test_stacks.py
-fi
+say "what one stack made, the other takes up"
+beside -m pytest tests/e2e/test_stacks.py
 say "the newest stack passes"

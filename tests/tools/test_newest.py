@@ -27,15 +27,15 @@ def add(folder, name, script):
     (folder / name).chmod(0o755)
 
 
-def complaint(commands):
-    script = (ROOT / "tools/test_newest.sh").read_text()
+def complaint(commands, task="test"):
+    script = (ROOT / "tools/newest.sh").read_text()
     project = commands.parent / "project"
     (project / "tools").mkdir(parents=True)
     # The folders of the system's commands are none of the test's.
     script = script.replace("PATH=$PATH:/usr/sbin:/sbin\n", "")
-    (project / "tools/test_newest.sh").write_text(script)
+    (project / "tools/newest.sh").write_text(script)
     finished = subprocess.run(
-        [shutil.which("bash"), project / "tools/test_newest.sh"],
+        [shutil.which("bash"), project / "tools/newest.sh", task],
         env={"PATH": str(commands)},
         capture_output=True,
         text=True,
@@ -49,7 +49,8 @@ def complaint(commands):
 
 def test_nobody_but_root(commands):
     add(commands, "id", "[[ $1 == -u ]] && echo 1000 || echo jane")
-    assert "needs root, and this is jane: sudo make test-newest" in complaint(commands)
+    line = complaint(commands, "bench")
+    assert "needs root, and this is jane: sudo make bench-newest" in line
 
 
 def test_no_debootstrap(commands):
