@@ -37,7 +37,7 @@ _LOOP = re.compile(_STAMP + r"absl train \| step: .* training until step", re.M)
 _STEP = re.compile(_STAMP + r"modules\.actions step \d+/\d+ ", re.M)
 # Refused is as good: what is measured is not the model.
 _ENDS = (0, 3)
-_SHORT = ("trainer.epochs=1", "trainer.steps_per_epoch=2")
+SHORT = ("trainer.epochs=1", "trainer.steps_per_epoch=2")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,20 +155,23 @@ def total(costs: Sequence[Cost], name: str) -> Cost:
     )
 
 
-def run(tree: Path, output: Path, arguments: Sequence[str]) -> list[Cost]:
+def run(
+    tree: Path, output: Path, arguments: Sequence[str], python: str = sys.executable
+) -> list[Cost]:
     """Runs the pipeline of a checkout, and returns what its parts took.
 
     Args:
       tree: The checkout.
       output: The output directory of the run.
       arguments: Of `pipeline run`, in addition to it.
+      python: The Python that runs it.
 
     Raises:
       PeerError: The run failed.
     """
     output.mkdir(parents=True, exist_ok=True)
     path = output / "spans.json"
-    command = [sys.executable, str(WATCHED), str(path), "pipeline", "run", *arguments]
+    command = [python, str(WATCHED), str(path), "pipeline", "run", *arguments]
     started = time.time()
     done = subprocess.run(
         [*command, "--output", str(output)],
@@ -201,8 +204,8 @@ def to_markdown(costs: Sequence[Cost]) -> str:
         lines.append([cost.name, *(f"{seconds:.1f}" for seconds in shown)])
     head = ["part", "seconds", "import", "tracing", "SavedModels", "training steps"]
     table = rounds.table([*head, "work", "(garbage collection)"], lines)
-    rest = whole.seconds - whole.steps
-    return f"{table}\n\n{rest:.1f} s without the steps of the training"
+    seconds = seconds_without_steps(costs)
+    return f"{table}\n\n{seconds:.1f} s without the steps of the training"
 
 
 def compare(found: dict[str, list[list[Cost]]]) -> str:
@@ -212,7 +215,7 @@ def compare(found: dict[str, list[list[Cost]]]) -> str:
       found: Costs of each checkout's runs, a round each.
     """
     figures = {
-        name: [{"seconds": _without_steps(costs)} for costs in runs]
+        name: [{"seconds": seconds_without_steps(costs)} for costs in runs]
         for name, runs in found.items()
     }
     first = next(iter(figures.values()))
@@ -227,7 +230,8 @@ def compare(found: dict[str, list[list[Cost]]]) -> str:
     return rounds.table(["checkout", "seconds without steps", "of the first"], lines)
 
 
-def _without_steps(costs: Sequence[Cost]) -> float:
+def seconds_without_steps(costs: Sequence[Cost]) -> float:
+    """Returns what a run took beside the steps of its training."""
     whole = total(costs, "all")
     return whole.seconds - whole.steps
 
@@ -257,7 +261,7 @@ def main(
     short: bool,
 ) -> None:
     """Runs the command line."""
-    settings = (*settings, *(_SHORT if short else ()))
+    settings = (*settings, *(SHORT if short else ()))
     arguments = ["--config", config]
     arguments += itertools.chain.from_iterable(("--set", text) for text in settings)
     checkouts = [_tree(text) for text in trees]

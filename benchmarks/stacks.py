@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import latency, rounds, serving, training, transform
+from benchmarks import latency, pipeline_cost, rounds, serving, training, transform
 from benchmarks.finished_run import newest_artifact
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer, Settings
@@ -51,6 +52,17 @@ _TRANSFORM = {
     "seconds": "Transform, s",
     "tracing": "its tracing, s",
     "memory": "its memory, MiB",
+}
+_PIPELINE = {
+    "new": "a whole run without its training's steps, s",
+    **{
+        name: f"{name}, s"
+        for name in (
+            *("StatisticsGen", "DataGate", "Transform", "Trainer", "Evaluator"),
+            "ServingCheck",
+        )
+    },
+    "cached": "the same run, all of it cached, s",
 }
 _SERVING = {
     latency.at(
@@ -92,6 +104,7 @@ def main(
         ):
             results = rounds.run_rounds(_peers(pythons, script, settings), count)
             lines += compare(results, shown)
+        lines += compare(_run_pipelines(pythons, work, count), _PIPELINE)
         difference = largest_difference(
             [json.loads(Path(directory, each).read_text()) for each in pythons]
         )
@@ -146,6 +159,26 @@ def _peers(pythons: Mapping[str, str], script: str, settings: Settings) -> list[
         Peer(version, script, own[version], python)
         for version, python in pythons.items()
     ]
+
+
+def _run_pipelines(pythons: Mapping[str, str], work: _Work, count: int) -> Results:
+    """Returns seconds of whole runs, and of each component of them."""
+    results: Results = {version: [] for version in pythons}
+    order = list(pythons.items())
+    for number in range(count):
+        first = number % len(order)
+        for version, python in order[first:] + order[:first]:
+            output = work.directory / f"run-{number}-{version}"
+            new, cached = (
+                pipeline_cost.run(rounds.ROOT, output, work.pipeline(), python)
+                for _ in range(2)
+            )
+            figures = {cost.name: cost.seconds for cost in new}
+            figures["new"] = pipeline_cost.seconds_without_steps(new)
+            figures["cached"] = pipeline_cost.seconds_without_steps(cached)
+            results[version].append(figures)
+            shutil.rmtree(output)
+    return results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,6 +248,15 @@ class _Work:
             "config": str(self.recipe),
             "output": str(self.directory / "transformed"),
         }
+
+    def pipeline(self) -> list[str]:
+        """Returns the arguments of `pipeline run`: two steps of training."""
+        data = self.directory / "data"
+        if not data.exists():
+            shutil.copytree(self.config.data_source, data)
+        settings = (f"data.source={data}", *pipeline_cost.SHORT)
+        given = itertools.chain.from_iterable(("--set", each) for each in settings)
+        return ["--config", str(self.recipe), *given]
 
     def serving(self) -> Settings:
         """Returns the settings of `saved_model.py`."""
