@@ -2,14 +2,16 @@
 
 import contextlib
 import gc
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import logging
 import os
 import sys
+import tempfile
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 # tft, tfma and the Model Garden are written against Keras 2 (`tf_keras`).
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
@@ -54,9 +56,58 @@ def silence_start_up() -> None:
     version; none says anything that a user can act on.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if "tensorflow" not in sys.modules:
+        sys.meta_path.insert(0, _QuietTensorFlow())
     warnings.simplefilter("ignore", FutureWarning)
     # Beam's word on a package that it can do without.
     logging.getLogger().setLevel(logging.ERROR)
+
+
+class _QuietTensorFlow(importlib.abc.MetaPathFinder):
+    """Keeps what TensorFlow says on stderr while it is imported, unless that fails.
+
+    TensorFlow 2.21 says it whatever `TF_CPP_MIN_LOG_LEVEL` is
+    (https://github.com/tensorflow/tensorflow/issues/100442).
+    """
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Returns the module as others find it, to be imported in silence."""
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_quietly(module: types.ModuleType) -> None:
+                with _kept_stderr():
+                    execute(module)
+
+            spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+        return spec
+
+
+@contextlib.contextmanager
+def _kept_stderr() -> Iterator[None]:
+    """Keeps what is written to stderr, C++ included, and tells it if this fails."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(stderr, kept.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 @contextlib.contextmanager

@@ -225,11 +225,10 @@ def _metadata(model: Model) -> dict[str, Any]:
     signatures = get_model_metadata_pb2.SignatureDefMap(
         signature_def=model.signature_defs
     )
-    described = json_format.MessageToDict(
-        signatures,
-        including_default_value_fields=True,
-        preserving_proto_field_name=True,
-    )
+    # Fields with their default value, too, and by their names in the messages. The
+    # arguments go by position, since protobuf 5 gave the first one another name
+    # (https://github.com/protocolbuffers/protobuf/commit/26995798757fbfef5cf6648610848e389db1fecf).
+    described = json_format.MessageToDict(signatures, True, True)
     metadata = {"signature_def": described}
     if model.text_columns is not None:
         metadata["text_columns"] = model.text_columns

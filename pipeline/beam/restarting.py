@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shlex
 import sys
 import threading
 
+import grpc
 from apache_beam import Pipeline
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.filesystems import FileSystems
@@ -107,6 +109,7 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
 
     def start_worker(self) -> None:
         self._is_closed = threading.Event()
+        self._is_lost = threading.Event()
         # Without the shell that Beam puts between, it is a child of this process.
         command = f"exec {shlex.quote(sys.executable)} -m {_WORKER} {os.getpid()}"
         self._worker_command_line = command.encode()
@@ -117,15 +120,23 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
         self._is_closed.set()
         # One that has yet to connect is told so too, for its end is waited for.
         self.control_conn.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)
-        super().close()
+        # Closing a channel that broke waits for it, or raises that it did.
+        if not self._is_lost.is_set():
+            super().close()
 
     def _watch(self) -> None:
         self.worker_thread.join()
         if self._is_closed.is_set():
             return
+        self._is_lost.set()
         _worker_lost.set()
         lost = WorkerLostError(f"{self.worker_id} ended before its work was done")
-        self.data_conn.close()
+        threading.Thread(target=self._close_data, daemon=True).start()
         # Not once: an instruction may be sent to it yet.
         while not self._is_closed.wait(_WATCH_SECONDS):
             self.control_conn.abort(lost)
+
+    def _close_data(self) -> None:
+        """Tells those who read its data that nothing comes any more."""
+        with contextlib.suppress(grpc.RpcError):  # it broke, which they were told
+            self.data_conn.close()

@@ -19,3 +19,44 @@ def test_tfx_imports_the_ai_platform_when_it_is_asked_for_and_not_before():
     command = [sys.executable, "-c", _IMPORT_TFX]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stdout.split() == ["False", "False", "Trainer", "BigQueryExampleGen"]
+
+
+def run(script):
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+
+def test_short_command_has_nothing_of_tensorflow_on_its_terminal():
+    process = run(
+        """
+import sys
+from modules import environment
+environment.silence_start_up()
+import tensorflow as tf
+print(int(tf.constant(1) + 1))
+print("a word of our own", file=sys.stderr)
+"""
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "2\n"
+    assert process.stderr == "a word of our own\n"
+
+
+def test_failed_import_tells_what_was_kept_back(tmp_path):
+    (tmp_path / "tensorflow.py").write_text(
+        "import os\nos.write(2, b'no such library\\n')\nraise ImportError('broken')\n"
+    )
+    process = run(
+        f"""
+import sys
+from modules import environment
+environment.silence_start_up()
+sys.path.insert(0, {str(tmp_path)!r})
+import tensorflow
+"""
+    )
+    assert process.returncode == 1
+    first, *_, last = process.stderr.splitlines()
+    assert first == "no such library"
+    assert last == "ImportError: broken"

@@ -1,5 +1,6 @@
 """What Beam is told, and what it must not be told."""
 
+import os
 from importlib import metadata
 from pathlib import Path
 
@@ -16,7 +17,12 @@ from tests import tiny
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
+    """The user's, on a machine with Java, which is not asked for anything here."""
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(java.parent), prepend=os.pathsep)
     return tmp_path
 
 
@@ -69,11 +75,11 @@ def test_flink_on_this_machine_with_two_slots_and_the_jar_that_maven_has(home):
     assert "--number_of_execution_retries=2" in arguments
 
 
-def test_flink_cluster_with_workers_in_a_container(tmp_path):
+def test_flink_cluster_with_workers_in_a_container(home):
     config = BeamConfig(
         runner="flink",
         master="flink:8081",
-        job_server_jar=write_jar(tmp_path / "server.jar"),
+        job_server_jar=write_jar(home / "server.jar"),
         environment="docker",
         environment_config="registry/bert:1",
         options=["--max_bundle_size=500"],
