@@ -56,7 +56,7 @@ def silence_start_up() -> None:
     version; none says anything that a user can act on.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if "tensorflow" not in sys.modules:
+    if "tensorflow" not in sys.modules and sys.stderr is not None:
         sys.meta_path.insert(0, _QuietTensorFlow())
     warnings.simplefilter("ignore", FutureWarning)
     # Beam's word on a package that it can do without.
