@@ -95,7 +95,7 @@ def main(
     count = 1 if short else count
     with tempfile.TemporaryDirectory() as directory:
         work = _Work(Path(recipe).absolute(), config, output, Path(directory), short)
-        lines = []
+        print(f"{rounds.describe_machine()}; {count} rounds")
         for script, settings, shown in (
             ("ours_training.py", work.training(count), _TRAINING),
             ("first_step.py", work.first_step(), _FIRST_STEP),
@@ -103,22 +103,19 @@ def main(
             ("saved_model.py", work.serving(), _SERVING),
         ):
             results = rounds.run_rounds(_peers(pythons, script, settings), count)
-            lines += compare(results, shown)
-        lines += compare(_run_pipelines(pythons, work, count), _PIPELINE)
+            print(f"\n{compare(results, shown)}", flush=True)
         difference = largest_difference(
             [json.loads(Path(directory, each).read_text()) for each in pythons]
         )
-    print(f"{rounds.describe_machine()}; {count} rounds\n")
-    names = [f"TFX {version}" for version in pythons]
-    print(rounds.table(["what", *names, "second ÷ first"], lines))
-    print(f"\nLargest difference of a served probability: {difference:.1e}")
+        print(f"\nLargest difference of a served probability: {difference:.1e}\n")
+        print(compare(_run_pipelines(pythons, work, count), _PIPELINE))
 
 
-def compare(results: Results, shown: Mapping[str, str]) -> list[list[str]]:
-    """Returns a line for each figure: of either stack, and the second's by the first's.
+def compare(results: Results, shown: Mapping[str, str]) -> str:
+    """Returns a table of figures: of either stack, and the second's by the first's.
 
     Args:
-      results: The figures of both stacks, in this order.
+      results: The figures of both stacks, by their versions.
       shown: What the figures that are told are called.
     """
     first, second = results.values()
@@ -128,7 +125,8 @@ def compare(results: Results, shown: Mapping[str, str]) -> list[list[str]]:
         digits = 0 if found[0].median >= 100 else 1 if found[0].median >= 5 else 2
         ratio = rounds.ratio(second, first, figure)
         lines.append([name, *(e.format(digits) for e in found), ratio.format(2)])
-    return lines
+    head = ["what", *(f"TFX {version}" for version in results), "second ÷ first"]
+    return rounds.table(head, lines)
 
 
 def largest_difference(answers: list[list[list[float]]]) -> float:
@@ -223,7 +221,8 @@ class _Work:
         """Returns the settings of `first_step.py`."""
         found = {
             key: shutil.copytree(
-                newest_artifact(self.output, "Transform", kind), self.directory / key
+                newest_artifact(self.output, "Transform", kind),
+                self.directory / f"finished-{key}",
             )
             for key, kind in (
                 ("examples", "transformed_examples"),

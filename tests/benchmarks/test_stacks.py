@@ -13,11 +13,11 @@ def test_figures_of_both_and_the_second_by_the_first_round_by_round():
         "1.16": [{"rows": 100.0}, {"rows": 50.0}, {"rows": 20.0}],
         "1.21": [{"rows": 110.0}, {"rows": 55.0}, {"rows": 22.0}],
     }
-    (line,) = stacks.compare(results, {"rows": "rows/s"})
-    assert line == [
-        *("rows/s", "50.0 (20.0 to 100.0)", "55.0 (22.0 to 110.0)"),
-        "1.10 (1.10 to 1.10)",
-    ]
+    head, _, line = stacks.compare(results, {"rows": "rows/s"}).splitlines()
+    assert head == "| what | TFX 1.16 | TFX 1.21 | second ÷ first |"
+    assert line == (
+        "| rows/s | 50.0 (20.0 to 100.0) | 55.0 (22.0 to 110.0) | 1.10 (1.10 to 1.10) |"
+    )
 
 
 def test_answers_are_compared_row_by_row():
