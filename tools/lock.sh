@@ -48,7 +48,7 @@ END
 # resolves for several Pythons at once, it knows of no glibc, and would take others.
 start_from_wheels() {
   local python found start=$scratch/start
-  mkdir -p "$(dirname "$scratch/$1")"
+  mkdir -p "$(dirname "$1")" "$(dirname "$scratch/$1")" # a new stack has no folder yet
   for python in $pythons; do
     found=python-$python
     [[ ! -e $1 ]] || cp "$1" "$scratch/$found"

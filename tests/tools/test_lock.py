@@ -96,6 +96,13 @@ def test_a_new_lock_has_all_its_packages_told(project):
     assert path.exists()
 
 
+def test_a_new_stack_gets_its_folder(project):
+    shutil.rmtree(project / "stacks/1.21")
+    lock(project)
+    assert (project / "stacks/1.21/requirements.lock").read_text() == LOCK
+    assert (project / "stacks/1.21/gpu.lock").exists()
+
+
 def test_options_go_to_uv_where_it_chooses(project):
     option = "--upgrade-package rich"
     _, given = lock(project, *option.split())

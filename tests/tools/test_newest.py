@@ -47,10 +47,11 @@ def complaint(commands, task="test"):
     return line
 
 
-def test_nobody_but_root(commands):
+@pytest.mark.parametrize("task", ["test", "bench"])
+def test_nobody_but_root(commands, task):
     add(commands, "id", "[[ $1 == -u ]] && echo 1000 || echo jane")
-    line = complaint(commands, "bench")
-    assert "needs root, and this is jane: sudo make bench-newest" in line
+    line = complaint(commands, task)
+    assert f"needs root, and this is jane: sudo make {task}-newest" in line
 
 
 def test_no_debootstrap(commands):
