@@ -267,8 +267,7 @@ def main(
     checkouts = [_tree(text) for text in trees]
     found: dict[str, dict[str, list[list[Cost]]]] = {"new": {}, "cached": {}}
     for number in range(repeats):
-        first = number % len(checkouts)
-        for name, tree in checkouts[first:] + checkouts[:first]:
+        for name, tree in rounds.in_turn(checkouts, number):
             with tempfile.TemporaryDirectory() as output:
                 for state, runs in found.items():
                     costs = run(tree, Path(output), arguments)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import psutil
 
@@ -27,6 +27,7 @@ from benchmarks.peer import Figures, Settings
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "benchmarks" / "peers"
 THREADS = 2
+T = TypeVar("T")
 
 
 class PeerError(Exception):
@@ -115,8 +116,7 @@ def run_rounds(
             _tell(f"{peer.name}: gets ready")
             processes.append(stack.enter_context(_running(peer, threads)))
         for number in range(rounds):
-            first = number % len(processes)
-            for process in processes[first:] + processes[:first]:
+            for process in in_turn(processes, number):
                 figures = process.run_round(number)
                 results[process.peer.name].append(figures)
                 shown = ", ".join(
@@ -124,6 +124,17 @@ def run_rounds(
                 )
                 _tell(f"round {number + 1}/{rounds} {process.peer.name}: {shown}")
     return results
+
+
+def in_turn(peers: Sequence[T], number: int) -> list[T]:
+    """Returns what takes part in a round, in the round's own order.
+
+    Args:
+      peers: In the order of the first round.
+      number: Of the round, from 0.
+    """
+    first = number % len(peers)
+    return [*peers[first:], *peers[:first]]
 
 
 @contextlib.contextmanager

@@ -162,10 +162,8 @@ def _peers(pythons: Mapping[str, str], script: str, settings: Settings) -> list[
 def _run_pipelines(pythons: Mapping[str, str], work: _Work, count: int) -> Results:
     """Returns seconds of whole runs, and of each component of them."""
     results: Results = {version: [] for version in pythons}
-    order = list(pythons.items())
     for number in range(count):
-        first = number % len(order)
-        for version, python in order[first:] + order[:first]:
+        for version, python in rounds.in_turn(list(pythons.items()), number):
             output = work.directory / f"run-{number}-{version}"
             new, cached = (
                 pipeline_cost.run(rounds.ROOT, output, work.pipeline(), python)
