@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from tfx import v1 as tfx
 
+# Custom properties of the champion's Model: the directory that it is served from, as
+# TFX's Pusher names it on a PushedModel, and why no candidate is compared with it.
+PUSHED_DESTINATION = "pushed_destination"
+NOT_COMPARED = "not_compared"
+
 
 class DataVerdict(tfx.dsl.Artifact):
     """What DataGate found: `verdict.json`, a list of anomalies that did not stop it."""

@@ -1,22 +1,48 @@
-"""Versions of a model in a directory, as TensorFlow Serving reads them."""
+"""Versions of a model in a directory, as TensorFlow Serving reads them.
+
+A version is pushed under a temporary name, renamed, and completed by a manifest. On an
+object store a rename copies object by object, so a version counts only if no temporary
+directory lies beside it and all files of its manifest are there.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import time
+from typing import Any
 
-from tfx import v1 as tfx
+# Not `tfx.v1`, which takes seconds to import: the command line reads versions, too.
+from tfx.dsl.io import fileio
+from tfx.utils import io_utils
+
+MANIFEST_FILE = "manifest.json"
 
 # Written by `tf.saved_model.save`, with an identifier that no two saves share.
 _FINGERPRINT_FILE = "fingerprint.pb"
+_INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
+_CHUNK_BYTES = 1 << 20
+
+
+class VersionError(Exception):
+    """A version whose files are not those that were pushed."""
 
 
 def list_versions(directory: str) -> list[int]:
-    """Returns the versions that a directory holds, the newest first."""
-    if not tfx.dsl.io.fileio.isdir(directory):
-        return []
-    names = (name.rstrip("/") for name in tfx.dsl.io.fileio.listdir(directory))
-    return sorted((int(name) for name in names if name.isdigit()), reverse=True)
+    """Returns the complete versions that a directory holds, the newest first."""
+    names = _list_names(directory)
+    return sorted(
+        (
+            int(name)
+            for name in names
+            if _is_version(name)
+            and _incomplete_name(name) not in names
+            and _has_all_files(os.path.join(directory, name))
+        ),
+        reverse=True,
+    )
 
 
 def choose_version(directory: str, model: str) -> int:
@@ -34,7 +60,9 @@ def choose_version(directory: str, model: str) -> int:
     newest = next(iter(list_versions(directory)), 0)
     if newest and is_same_model(model, os.path.join(directory, str(newest))):
         return newest
-    return max(time.time_ns() // 1_000_000, newest + 1)
+    # Incomplete versions count, too: their numbers are taken.
+    highest = max((int(n) for n in _list_names(directory) if _is_version(n)), default=0)
+    return max(time.time_ns() // 1_000_000, highest + 1)
 
 
 def newest_other_version(directory: str, model: str) -> int | None:
@@ -48,7 +76,139 @@ def newest_other_version(directory: str, model: str) -> int | None:
 def is_same_model(model: str, other: str) -> bool:
     """Tells whether two directories hold copies of one SavedModel."""
     paths = [os.path.join(path, _FINGERPRINT_FILE) for path in (model, other)]
-    if not all(tfx.dsl.io.fileio.exists(path) for path in paths):
+    if not all(fileio.exists(path) for path in paths):
         return False
-    first, second = (tfx.dsl.io.fileio.open(path, "rb").read() for path in paths)
+    first, second = (fileio.open(path, "rb").read() for path in paths)
     return first == second
+
+
+def push(model: str, directory: str, version: int) -> None:
+    """Copies a model into a directory as a version, whole or not at all.
+
+    Directories that killed pushes left behind are deleted first. Does nothing if the
+    version is complete already.
+
+    Args:
+      model: Directory of a SavedModel.
+      directory: Holds the versions.
+      version: The number to push the model as.
+
+    Raises:
+      VersionError: The copy differs from the model.
+    """
+    _delete_leftovers(directory, version)
+    destination = os.path.join(directory, str(version))
+    manifest = _describe_files(model)
+    if fileio.exists(destination) and _find_damage(destination, manifest):
+        fileio.rmtree(destination)
+    if not fileio.exists(destination):
+        incomplete = os.path.join(directory, _incomplete_name(str(version)))
+        io_utils.copy_dir(model, incomplete)
+        fileio.rename(incomplete, destination)
+    damage = _find_damage(destination, manifest)
+    if damage:
+        raise VersionError(f"pushed version {destination}: {damage}; push it again")
+    path = os.path.join(destination, MANIFEST_FILE)
+    io_utils.write_string_file(path, json.dumps({"files": manifest}, indent=1))
+
+
+def copy(version: str, destination: str) -> None:
+    """Copies a version and compares the copy with the version's manifest.
+
+    Args:
+      version: Directory of the version.
+      destination: A new directory.
+
+    Raises:
+      VersionError: A file differs in its SHA-256 from what was pushed.
+    """
+    io_utils.copy_dir(version, destination)
+    damage = _find_damage(destination, _read_manifest(destination))
+    if damage:
+        raise VersionError(
+            f"version {version} is damaged: {damage}. Restore the file, or delete the "
+            "version so that the one before it is used"
+        )
+
+
+def _delete_leftovers(directory: str, version: int) -> None:
+    """Deletes what pushes that were killed left, up to and including a version."""
+    for name in _list_names(directory):
+        match = _INCOMPLETE.fullmatch(name)
+        if match is None or int(match[1]) > version:
+            continue
+        # The version first: without the other beside it, it would count as complete.
+        for leftover in (match[1], name):
+            path = os.path.join(directory, leftover)
+            if fileio.exists(path):
+                fileio.rmtree(path)
+
+
+def _describe_files(directory: str) -> dict[str, dict[str, Any]]:
+    """Returns `size` in bytes and `sha256` of all files, by path below a directory."""
+    files = {}
+    for folder, _, names in fileio.walk(directory):
+        for name in names:
+            path = os.path.join(folder, name)
+            relative = os.path.relpath(path, directory)
+            if relative != MANIFEST_FILE:
+                files[relative] = {"size": _size(path), "sha256": _hash(path)}
+    return files
+
+
+def _hash(path: str) -> str:
+    digest = hashlib.sha256()
+    with fileio.open(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _size(path: str) -> int:
+    stat = fileio.stat(path)  # of TensorFlow for remote files, else of the system
+    return stat.length if hasattr(stat, "length") else stat.st_size
+
+
+def _read_manifest(directory: str) -> dict[str, dict[str, Any]]:
+    """Returns the manifest's files; empty for versions of before there was one."""
+    path = os.path.join(directory, MANIFEST_FILE)
+    if not fileio.exists(path):
+        return {}
+    return json.loads(io_utils.read_string_file(path))["files"]
+
+
+def _find_damage(directory: str, manifest: dict[str, dict[str, Any]]) -> str:
+    """Returns which file differs from a manifest, and how; empty if none does."""
+    for name, expected in manifest.items():
+        path = os.path.join(directory, name)
+        if not fileio.exists(path):
+            return f"{name} is missing"
+        if _hash(path) != expected["sha256"]:
+            return f"{name} differs from the file that was pushed"
+    return ""
+
+
+def _has_all_files(directory: str) -> bool:
+    try:
+        manifest = _read_manifest(directory)
+    except ValueError:  # the manifest is being written
+        return False
+    paths = {os.path.join(directory, name): row for name, row in manifest.items()}
+    return all(
+        fileio.exists(path) and _size(path) == row["size"]
+        for path, row in paths.items()
+    )
+
+
+def _is_version(name: str) -> bool:
+    return name.isascii() and name.isdigit()
+
+
+def _incomplete_name(version: str) -> str:
+    return f".{version}.incomplete"
+
+
+def _list_names(directory: str) -> set[str]:
+    if not fileio.isdir(directory):
+        return set()
+    return {name.rstrip("/") for name in fileio.listdir(directory)}

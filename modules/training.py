@@ -15,6 +15,7 @@ import tf_keras
 from modules import (
     actions,
     checkpoints,
+    description,
     environment,
     experiment,
     export,
@@ -153,9 +154,12 @@ def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
         vocab_file=encoder.vocab_file,
         max_seq_length=settings["max_seq_length"],
     )
-    warm_start.write_description(
+    description.write_description(
         fn_args.serving_model_dir,
-        warm_start.describe(task, encoder_lib.describe_architecture(encoder)),
+        {
+            **description.describe_task(task),
+            **encoder_lib.describe_architecture(encoder),
+        },
     )
 
 

@@ -8,15 +8,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from modules import checkpoints
+from modules import checkpoints, description
 from pipeline import fingerprint
 from pipeline.task import TaskConfig
 
 # Beside a model to start from, where it was pushed: {"directory": ...}.
 CHAMPION_FILE = "champion.json"
 
-# In a SavedModel's folder for what is the user's own.
-_DESCRIPTION = "assets.extra/architecture.json"
 _VARIABLES = "variables/variables"
 
 
@@ -31,16 +29,6 @@ def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
     return {**outputs, **architecture}
 
 
-def write_description(model: str, description: dict[str, Any]) -> None:
-    """Puts a description into an exported model, for `find_misfit` to read.
-
-    Args:
-      model: Directory of a SavedModel.
-      description: What `describe` returned.
-    """
-    checkpoints.write_json(os.path.join(model, _DESCRIPTION), description)
-
-
 def find_misfit(model: str, expected: dict[str, Any]) -> str:
     """Returns why training cannot start from a model; empty where it can.
 
@@ -48,15 +36,11 @@ def find_misfit(model: str, expected: dict[str, Any]) -> str:
       model: Directory of a SavedModel.
       expected: What `describe` says of the one to train.
     """
-    found = checkpoints.read_json(os.path.join(model, _DESCRIPTION))
+    found = description.read_description(model)
     if found is None:
-        problem = f"it has no {_DESCRIPTION}, which tells what its weights are"
+        problem = f"it has no {description.FILE}, which tells what its weights are"
     else:
-        problem = "; ".join(
-            f"its {key} is {found.get(key)}, not {value}"
-            for key, value in expected.items()
-            if found.get(key) != value
-        )
+        problem = description.differences(found, expected)
     if not problem:
         return ""
     return (

@@ -165,11 +165,15 @@ class EvaluatorConfig(Settings):
       thresholds: Lowest value of each metric, in [-1, 1].
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): less is noise.
+      incompatible_champion: What happens if the model that was pushed last has other
+        text columns, classes or range. `ignore` applies the thresholds alone and says
+        so in the verdict; `refuse` stops the run before training.
     """
 
     split: str = "eval"
     thresholds: dict[str, float] = Field(default_factory=dict)
     max_regression: dict[str, float] = Field(default_factory=dict)
+    incompatible_champion: Literal["ignore", "refuse"] = "ignore"
 
     @field_validator("thresholds", "max_regression")
     @classmethod

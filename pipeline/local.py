@@ -79,6 +79,7 @@ def _run(
     with environment.importing():
         from tfx import v1 as tfx
 
+        from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
         from components.warm_start import WarmStartError
         from pipeline.pipeline import create_pipeline
@@ -94,7 +95,7 @@ def _run(
     dag = create_pipeline(config, inputs, platform)
     try:
         tfx.orchestration.LocalDagRunner().run(dag)
-    except (DataAnomaliesError, WarmStartError) as error:
+    except (ChampionError, DataAnomaliesError, WarmStartError) as error:
         raise UsageError(str(error)) from error
     return read_report(paths)
 

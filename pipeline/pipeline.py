@@ -8,13 +8,13 @@ from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
 
 from components import serving_check
-from components.champion import Champion
+from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
 from components.warm_start import WarmStart
-from modules import evaluation, export, records, warm_start
+from modules import description, evaluation, export, records, warm_start
 from pipeline import fingerprint
 from pipeline.config import Config
 from pipeline.data import ExamplesDirectory
@@ -25,6 +25,7 @@ from pipeline.resolve import ResolvedInputs
 PREPROCESSING_FN = "modules.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn"
 FIND_MISFIT = "modules.warm_start.find_misfit"
+FIND_TASK_DIFFERENCE = "modules.description.find_task_difference"
 VALIDATE_TRAINER = "pipeline.config.validate_trainer"
 
 
@@ -44,6 +45,9 @@ def create_pipeline(
     data = _data_components(config, inputs, parameters)
     transform = _transform(config, inputs, data)
     start = _start_components(config, inputs, platform, data)
+    checks = _champion_checks(config, platform)
+    for check in checks:
+        transform.add_upstream_node(check)
     training = _training_components(
         config, inputs, platform, parameters, transform, start
     )
@@ -54,6 +58,7 @@ def create_pipeline(
         components=[
             *data.values(),
             *start,
+            *checks,
             transform,
             *training.values(),
             *release,
@@ -102,6 +107,20 @@ def _start_components(
             record=warm_start.CHAMPION_FILE,
         )
     ]
+
+
+def _champion_checks(config: Config, platform: Platform) -> list[BaseComponent]:
+    if config.evaluator.incompatible_champion == "ignore":
+        return []
+    return [ChampionCheck(**_champion_arguments(config, platform))]
+
+
+def _champion_arguments(config: Config, platform: Platform) -> dict[str, str]:
+    return {
+        "directory": platform.pushed,
+        "find_difference": FIND_TASK_DIFFERENCE,
+        "expected": json.dumps(description.describe_task(config.task)),
+    }
 
 
 def _training_components(
@@ -209,7 +228,11 @@ def _release_components(
 ) -> list[BaseComponent]:
     examples = data["example_gen"].outputs["examples"]
     model = training["trainer"].outputs["model"]
-    champion = Champion(candidate=model, directory=platform.pushed)
+    champion = Champion(
+        candidate=model,
+        incompatible=config.evaluator.incompatible_champion,
+        **_champion_arguments(config, platform),
+    )
     evaluator = Evaluator(
         examples=examples,
         example_splits=[config.evaluator.split],

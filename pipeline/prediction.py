@@ -53,9 +53,10 @@ def find_model(directory: str) -> str:
     """
     if _has_model(directory):
         return directory
-    versions = [name for name in _list_names(directory) if name.isdigit()]
-    for version in sorted(versions, key=int, reverse=True):
-        path = os.path.join(directory, version)
+    from components import versions
+
+    for version in versions.list_versions(directory):
+        path = os.path.join(directory, str(version))
         if _has_model(path):
             return path
     raise UsageError(
@@ -303,11 +304,3 @@ def _has_model(directory: str) -> bool:
     from tensorflow.io import gfile
 
     return gfile.exists(path)
-
-
-def _list_names(directory: str) -> list[str]:
-    if "://" not in directory:
-        return os.listdir(directory) if os.path.isdir(directory) else []
-    from tensorflow.io import gfile
-
-    return [name.rstrip("/") for name in gfile.listdir(directory)]

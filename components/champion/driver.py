@@ -1,4 +1,4 @@
-"""The driver of Champion: finds the version before the cache is asked."""
+"""The drivers of Champion and ChampionCheck: find the version before the cache."""
 
 from __future__ import annotations
 
@@ -16,3 +16,11 @@ class Driver(VersionDriver):
         return executor.find_version(
             execution_info.input_dict, execution_info.exec_properties
         )
+
+
+class CheckDriver(VersionDriver):
+    """Puts the newest version into the cache key."""
+
+    def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
+        """Returns the newest version; empty where there is none."""
+        return executor.find_newest(execution_info.exec_properties)

@@ -12,6 +12,7 @@ from tfx.components.evaluator import constants, executor
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import path_utils, proto_utils
 
+from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
 from components.evaluator import bounds, verdict
 
 THRESHOLDS_KEY = "thresholds"
@@ -21,7 +22,6 @@ VERDICT_KEY = "verdict"
 _MODEL = standard_component_specs.MODEL_KEY
 _BASELINE = standard_component_specs.BASELINE_MODEL_KEY
 _EVAL_CONFIG = standard_component_specs.EVAL_CONFIG_KEY
-_DESTINATION = "pushed_destination"
 
 
 class Executor(executor.Executor):
@@ -52,7 +52,8 @@ class Executor(executor.Executor):
             MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]
         )
         bounds.add(config, thresholds, regression)
-        champion = _champion(input_dict)
+        baseline = artifact_utils.get_single_instance(input_dict[_BASELINE])
+        champion = _champion(baseline)
         if champion is None:
             input_dict = {k: v for k, v in input_dict.items() if k != _BASELINE}
         super().Do(
@@ -76,6 +77,7 @@ class Executor(executor.Executor):
                 exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
             ),
             champion=champion,
+            not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
             thresholds=thresholds,
             max_regression=regression,
         )
@@ -84,12 +86,11 @@ class Executor(executor.Executor):
         )
 
 
-def _champion(input_dict: dict[str, list[types.Artifact]]) -> str | None:
+def _champion(baseline: types.Artifact) -> str | None:
     """Returns where the champion is served from, or None where there is none."""
-    artifact = artifact_utils.get_single_instance(input_dict[_BASELINE])
     model = path_utils.serving_model_path(
-        artifact.uri, path_utils.is_old_model_artifact(artifact)
+        baseline.uri, path_utils.is_old_model_artifact(baseline)
     )
     if not tfx.dsl.io.fileio.exists(model):
         return None
-    return artifact.get_string_custom_property(_DESTINATION) or model
+    return baseline.get_string_custom_property(PUSHED_DESTINATION) or model

@@ -74,12 +74,15 @@ class Verdict:
       champion: Where the model that it was compared with is served from; None on the
         first run, when there is none.
       metrics: All that was measured on all rows, the bounded ones first.
+      not_compared: Why the model was not compared with the champion; None where it
+        was, or where there is no champion.
     """
 
     blessed: bool
     splits: list[str]
     champion: str | None
     metrics: list[MetricVerdict]
+    not_compared: str | None = None
 
     @property
     def failures(self) -> list[str]:
@@ -89,6 +92,8 @@ class Verdict:
     @property
     def comparison(self) -> str:
         """What the model was compared with."""
+        if self.not_compared is not None:
+            return f"{self.not_compared}: absolute thresholds alone"
         if self.champion is None:
             return "no champion yet: absolute thresholds alone"
         return f"compared with the champion {self.champion}"
@@ -108,6 +113,7 @@ def read_evaluation(
     blessed: bool,
     splits: list[str],
     champion: str | None,
+    not_compared: str | None,
     thresholds: dict[str, float],
     max_regression: dict[str, float],
 ) -> Verdict:
@@ -119,6 +125,7 @@ def read_evaluation(
       splits: What was evaluated.
       champion: Where the baseline is served from, if there was one. TFMA names the
         models only then.
+      not_compared: Why there was no baseline though there is a champion.
       thresholds: Lowest values.
       max_regression: How far below the champion each may be.
     """
@@ -136,7 +143,7 @@ def read_evaluation(
         for name, value in candidate.items()
     ]
     metrics.sort(key=lambda metric: not metric.is_bounded)
-    return Verdict(blessed, splits, champion, metrics)
+    return Verdict(blessed, splits, champion, metrics, not_compared)
 
 
 def write_verdict(verdict: Verdict, directory: str) -> None:
@@ -160,7 +167,13 @@ def read_verdict(directory: str) -> Verdict:
     for row in content["metrics"]:
         numbers = {key: _number(row[key]) for key in _NUMBERS}
         metrics.append(MetricVerdict(row["metric"], row["slice"], **numbers))
-    return Verdict(content["blessed"], content["splits"], content["champion"], metrics)
+    return Verdict(
+        blessed=content["blessed"],
+        splits=content["splits"],
+        champion=content["champion"],
+        metrics=metrics,
+        not_compared=content.get("not_compared"),  # absent from earlier releases
+    )
 
 
 def _describe(metric: MetricVerdict) -> dict[str, Any]:

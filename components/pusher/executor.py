@@ -6,18 +6,17 @@ import os
 from typing import Any
 
 from tfx import types
-from tfx import v1 as tfx
 from tfx.components.pusher import executor
 from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
-from tfx.utils import io_utils, proto_utils
+from tfx.utils import proto_utils
 
 from components import versions
 from components.version_driver import VERSION_KEY
 
 
 class Executor(executor.Executor):
-    """Copies a blessed model beside the live versions, then renames it into place."""
+    """Pushes a blessed model with `versions.push`."""
 
     def Do(
         self,
@@ -44,9 +43,8 @@ class Executor(executor.Executor):
         version = exec_properties.get(VERSION_KEY) or str(
             versions.choose_version(directory, model)
         )
+        versions.push(model, directory, int(version))
         destination = os.path.join(directory, version)
-        if not tfx.dsl.io.fileio.exists(destination):
-            push(model, destination)
         self._MarkPushed(pushed, pushed_destination=destination, pushed_version=version)
 
 
@@ -57,19 +55,3 @@ def base_directory(exec_properties: dict[str, Any]) -> str:
         pusher_pb2.PushDestination(),
     )
     return destination.filesystem.base_directory
-
-
-def push(model: str, destination: str) -> None:
-    """Makes a copy of a model appear at its destination, whole or not at all.
-
-    Args:
-      model: Directory of a SavedModel.
-      destination: Path of the version. Until the copy is complete it is written
-        under a hidden name beside it, which no server takes for a version.
-    """
-    directory, version = os.path.split(destination)
-    hidden = os.path.join(directory, f".{version}.incomplete")
-    if tfx.dsl.io.fileio.exists(hidden):  # left by a push that was killed
-        tfx.dsl.io.fileio.rmtree(hidden)
-    io_utils.copy_dir(model, hidden)
-    tfx.dsl.io.fileio.rename(hidden, destination)

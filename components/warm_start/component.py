@@ -52,6 +52,6 @@ def WarmStart(
     misfit = pkgutil.resolve_name(find_misfit)(champion, json.loads(expected))
     if misfit:
         raise WarmStartError(misfit)
-    io_utils.copy_dir(champion, path_utils.serving_model_dir(base_model.uri))
+    versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
     path = os.path.join(base_model.uri, record)
     io_utils.write_string_file(path, json.dumps({"directory": champion}))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from components.champion import ChampionCheck
 from tests.compiled import steps, worker
 from tests.compiled.runner import JobFailedError, JobRunner
 from tests.compiled.spec import SpecRefusedError, check_spec
@@ -221,3 +222,21 @@ def test_resolver_is_refused(backend, server, tmp_path):
         pytest.raises(SpecRefusedError, match="task Latest: resolver not implemented"),
     ):
         runner.run(spec)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_champion_is_checked_on_a_cluster(backend, server, tmp_path):
+    """A component without inputs, outputs and a driver."""
+    check = ChampionCheck(
+        directory=str(tmp_path / "serving"),
+        find_difference=f"{steps.__name__}.find_difference",
+        expected='"reason"',
+    )
+    spec = compile_pipeline([check])
+    spec["root"]["dag"]["tasks"]["ChampionCheck"].pop("cachingOptions")
+    with JobRunner(backend, tmp_path, tmp_path / "state", server=server) as runner:
+        assert runner.run(spec).states == {"ChampionCheck": "run"}
+        (tmp_path / "serving" / "1").mkdir(parents=True)
+        with pytest.raises(JobFailedError, match="serving/1, reason"):
+            runner.run(spec)

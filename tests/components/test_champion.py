@@ -1,5 +1,6 @@
 """Which model a candidate is compared with."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,8 +8,7 @@ import pytest
 from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
 
-from components.champion import executor
-from components.champion.driver import Driver
+from components.champion import ChampionError, driver, executor
 
 
 def write_model(directory, identity):
@@ -17,10 +17,25 @@ def write_model(directory, identity):
     (directory / "fingerprint.pb").write_bytes(identity.encode())
 
 
+def find_difference(champion, expected):
+    """What `modules.description.find_task_difference` is to the pipeline."""
+    identity = Path(champion, "fingerprint.pb").read_text()
+    return "" if identity in expected else f"it is {identity}"
+
+
 def model(directory):
     artifact = tfx.types.standard_artifacts.Model()
     artifact.uri = str(directory)
     return artifact
+
+
+def parameters(directory, expected, incompatible):
+    return {
+        "directory": str(directory),
+        "find_difference": f"{__name__}.find_difference",
+        "expected": json.dumps(expected),
+        "incompatible": incompatible,
+    }
 
 
 @pytest.fixture
@@ -36,15 +51,17 @@ def served(tmp_path):
 def find(tmp_path):
     """Runs Champion for a candidate; the directory of the model that it found."""
 
-    def find(candidate, directory, with_driver):
+    def find(candidate, directory, with_driver, expected="abc", incompatible="ignore"):
         write_model(tmp_path / "candidate" / "Format-Serving", candidate)
         inputs = {"candidate": [model(tmp_path / "candidate")]}
-        properties = {"directory": str(directory)}
+        properties = parameters(directory, expected, incompatible)
         if with_driver:
             info = data_types.ExecutionInfo(
                 input_dict=inputs, exec_properties=properties, output_dict={}
             )
-            version = Driver(None).run(info).exec_properties["version"].string_value
+            version = (
+                driver.Driver(None).run(info).exec_properties["version"].string_value
+            )
             properties["version"] = version
         champion = model(tmp_path / "champion")
         executor.Executor().Do(inputs, {"model": [champion]}, properties)
@@ -83,3 +100,42 @@ def test_hidden_and_other_names_are_no_versions(find, tmp_path):
     for name in (".400.incomplete", "latest"):
         write_model(tmp_path / "serving" / name, "b")
     assert not Path(find("a", tmp_path / "serving", False).uri).exists()
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_champion_of_another_task_is_not_compared_and_the_reason_is_kept(
+    find, served, with_driver
+):
+    champion = find("c", served, with_driver, expected="b")
+    assert not Path(champion.uri).exists()
+    assert champion.get_string_custom_property("not_compared") == (
+        f"not compared with the champion {served / '300'}, it is a"
+    )
+
+
+def test_champion_of_another_task_is_refused_where_it_must_be_compared(find, served):
+    with pytest.raises(ChampionError, match=r"serving/300, it is a\. .*=ignore"):
+        find("c", served, True, expected="b", incompatible="refuse")
+
+
+@pytest.mark.parametrize(
+    ("expected", "is_refused"), [("a", False), ("b", True)], ids=["same", "other"]
+)
+def test_newest_version_is_checked_before_training(served, expected, is_refused):
+    properties = parameters(served, expected, "refuse")
+    info = data_types.ExecutionInfo(
+        input_dict={}, exec_properties=properties, output_dict={}
+    )
+    output = driver.CheckDriver(None).run(info)
+    assert output.exec_properties["version"].string_value == "300"
+    check = executor.CheckExecutor()
+    if is_refused:
+        with pytest.raises(ChampionError, match="serving/300, it is a"):
+            check.Do({}, {}, properties)
+    else:
+        check.Do({}, {}, properties)
+
+
+def test_check_before_the_first_push_passes(tmp_path):
+    properties = parameters(tmp_path / "nothing", "a", "refuse")
+    executor.CheckExecutor().Do({}, {}, properties)

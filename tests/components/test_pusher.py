@@ -123,7 +123,7 @@ def test_push_that_dies_half_way_shows_nothing_and_the_next_one_completes(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(executor.io_utils, "copy_dir", die)
+        patch.setattr(versions.io_utils, "copy_dir", die)
         with pytest.raises(OSError, match="no space left"):
             push(model)
     assert versions.list_versions(str(tmp_path / "serving")) == []
@@ -135,13 +135,13 @@ def test_push_that_dies_half_way_shows_nothing_and_the_next_one_completes(
 def test_watcher_never_sees_half_a_model(push, model, tmp_path, monkeypatch):
     """While the copy goes on, no version exists that a server could load."""
     seen = []
-    copy = executor.io_utils.copy_dir
+    copy = versions.io_utils.copy_dir
 
     def watched(source, target, *args, **kwargs):
         copy(source, target, *args, **kwargs)
         seen.extend(versions.list_versions(str(tmp_path / "serving")))
 
-    monkeypatch.setattr(executor.io_utils, "copy_dir", watched)
+    monkeypatch.setattr(versions.io_utils, "copy_dir", watched)
     push(model)
     assert seen == []
     assert len(versions.list_versions(str(tmp_path / "serving"))) == 1

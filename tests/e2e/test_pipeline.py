@@ -13,7 +13,8 @@ from modules import records
 from pipeline.config import load_config
 from pipeline.errors import UsageError
 from pipeline.local import run_locally
-from pipeline.paths import REPOSITORY
+from pipeline.paths import REPOSITORY, OutputPaths
+from pipeline.report import MetadataReader
 from tests import tiny
 from tests.e2e.commands import run as command_line
 
@@ -103,7 +104,7 @@ def test_unchanged_pipeline_runs_once_and_every_edit_reruns_what_depends_on_it(
     assert ran == {"Evaluator", "AtomicPusher"}
 
 
-def test_served_model_is_always_the_last_one_that_passed(run, monkeypatch):
+def test_served_model_is_always_the_last_one_that_passed(run, recipe, monkeypatch):
     first, _ = run()
     shutil.rmtree(first.pushed)
     again, ran = run()
@@ -118,6 +119,15 @@ def test_served_model_is_always_the_last_one_that_passed(run, monkeypatch):
     found = classify(back.pushed, ["The cat."], ["A dog."])["logits"]
     assert tf.reduce_all(expected == found)
 
+    # A champion of another task is refused before training, or not compared.
+    other_task = {"task__classes": ["equivalent", "not_equivalent"]}
+    with pytest.raises(UsageError, match=r"its classes is .*incompatible_champion"):
+        run(**other_task, evaluator__incompatible_champion="refuse")
+    reader = MetadataReader(OutputPaths.of(load_config(recipe)).metadata)
+    stopped = {component.name for component, _ in reader.latest_run()}
+    assert "ChampionCheck" in stopped
+    assert not stopped & {"Transform", "Trainer"}
+
     # Serves other than what was evaluated, which the Evaluator cannot see.
     describe = records._describe
     monkeypatch.setattr(
@@ -125,7 +135,9 @@ def test_served_model_is_always_the_last_one_that_passed(run, monkeypatch):
         "_describe",
         lambda task, label, output: describe(task, label, 1 - output),
     )
-    skewed, _ = run(trainer__seed=2)
+    skewed, _ = run(trainer__seed=2, **other_task)
+    assert skewed.verdict.champion is None
+    assert f"not compared with the champion {back.pushed}" in skewed.verdict.summary
     assert skewed.verdict.blessed
     assert any("differs" in reason for reason in skewed.serving_failures)
     assert skewed.pushed is None

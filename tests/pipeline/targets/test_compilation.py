@@ -147,6 +147,17 @@ def test_all_but_the_champion_are_cached(kubeflow, vertex):
         assert set(tasks(job)) - cached == {"Champion"}
 
 
+def test_champion_is_checked_before_training_where_it_must_be_comparable(
+    recipe, kubeflow, vertex
+):
+    settings = {"evaluator.incompatible_champion": "refuse"}
+    for target, other in (("kubeflow", kubeflow), ("vertex", vertex)):
+        job = targets.compile_job(load_config(recipe, settings), target)
+        assert set(tasks(job)) - set(tasks(other)) == {"ChampionCheck"}
+        assert "cachingOptions" not in tasks(job)["ChampionCheck"]
+        assert "ChampionCheck" in tasks(job)["Transform"]["dependentTasks"]
+
+
 def test_champion_to_start_from_is_looked_up_once_for_each_data(
     recipe, kubeflow, vertex
 ):
