@@ -8,8 +8,8 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from benchmarks import same_weights
+from modules import description, environment, preprocessing, warm_start
 from modules import encoder as encoder_lib
-from modules import environment, preprocessing, warm_start
 from modules.task import FineTuningConfig, FineTuningTask
 from pipeline.task import TaskConfig
 from tests import tiny
@@ -69,8 +69,8 @@ def test_tutorial_pads_to_its_length_and_answers_as_ours(model, encoder, tmp_pat
 
 
 def test_model_of_another_architecture_is_refused(encoder, tmp_path):
-    description = warm_start.describe(TASK, encoder_lib.describe_architecture(encoder))
-    other = {**description, "num_hidden_layers": 12}
-    warm_start.write_description(str(tmp_path), other)
+    same = warm_start.describe(TASK, encoder_lib.describe_architecture(encoder))
+    other = {**same, "num_hidden_layers": 12}
+    description.write_description(str(tmp_path), other)
     with pytest.raises(ValueError, match="num_hidden_layers is 12, not 2"):
         same_weights.restore(tmp_path, encoder, TASK)

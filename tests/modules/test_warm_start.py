@@ -8,7 +8,14 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules import checkpoints, environment, strategies, training, warm_start
+from modules import (
+    checkpoints,
+    description,
+    environment,
+    strategies,
+    training,
+    warm_start,
+)
 from modules import encoder as encoder_lib
 from modules import trainer as trainer_lib
 from modules.task import FineTuningConfig, FineTuningTask
@@ -193,7 +200,7 @@ def architecture(encoder):
 @pytest.fixture
 def described(encoder, tmp_path):
     """A model's directory that says what it is."""
-    warm_start.write_description(
+    description.write_description(
         str(tmp_path / "7"), warm_start.describe(PAIRS, architecture(encoder))
     )
     return str(tmp_path / "7")
