@@ -7,6 +7,9 @@ exported model then runs on raw text: one owner, no skew.
 from __future__ import annotations
 
 import functools
+import json
+import os
+import re
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,14 @@ INPUT_TYPE_IDS = "input_type_ids"
 ENCODER_INPUTS = (INPUT_WORD_IDS, INPUT_MASK, INPUT_TYPE_IDS)
 NO_ID = -1
 
+# Files beside a vocabulary that may hold settings of its tokenizer, first match wins.
+# `modules.encoder.directory` has them too, and imports more than Transform needs.
+_SETTINGS_FILES = ("tokenizer_config.json", "bert_config.json", "config.json")
+_LOWER_CASE = "do_lower_case"
+_TYPES = "type_vocab_size"
+_DEFAULT_TYPES = 2  # BERT's, for a vocabulary without a configuration beside it
+_MARKER = re.compile(r"\[.*\]|<.*>")  # such as [CLS], and <S> of Google's Chinese BERT
+
 
 def preprocessing_fn(
     inputs: dict[str, tf.Tensor | tf.SparseTensor], custom_config: dict[str, Any]
@@ -32,7 +43,8 @@ def preprocessing_fn(
         tokenized input `input_ids`, `input_mask` and `segment_ids` (int64[batch,
         padded tokens]); label (int64[batch, 1], or float32[batch, 1] of a
         regression) and id (int64[batch, 1], which tokenized input may lack).
-      custom_config: `task`, `max_seq_length` and `vocab_file`.
+      custom_config: `task`, `max_seq_length`, and `vocab_file` in the encoder's
+        directory, whose configuration is read as well.
 
     Returns:
       `input_word_ids` and `input_type_ids` as `SparseTensor` int64[batch, tokens]
@@ -40,16 +52,18 @@ def preprocessing_fn(
     """
     task = TaskConfig.model_validate(custom_config["task"])
     max_seq_length = custom_config["max_seq_length"]
+    vocab_file = custom_config["vocab_file"]
     if task.is_tokenized:
         packed = unpad(
             *(_as_ragged(inputs[name]) for name in TOKENIZED_FEATURES),
             max_seq_length=max_seq_length,
-            vocab_size=len(_read_vocab(custom_config["vocab_file"])),
+            vocab_size=len(_read_vocab(vocab_file)),
+            type_vocab_size=_type_vocab_size(vocab_file),
         )
     else:
         texts = [_as_dense(inputs[column], "") for column in task.text_columns]
         segments = [tf.reshape(text, [-1]) for text in texts]
-        packed = text_to_inputs(segments, custom_config["vocab_file"], max_seq_length)
+        packed = text_to_inputs(segments, vocab_file, max_seq_length)
     label = _as_dense(inputs[task.label_column], 0)
     outputs = {name: ids.to_sparse() for name, ids in packed.items()}
     outputs[task.label_column] = label
@@ -67,7 +81,7 @@ def text_to_inputs(
 
     Args:
       segments: One text, or the two of a pair, each string[batch].
-      vocab_file: One token a line.
+      vocab_file: One token a line. The settings of its encoder are beside it.
       max_seq_length: Longest packed example in tokens, special tokens included.
 
     Returns:
@@ -83,6 +97,7 @@ def unpad(
     *,
     max_seq_length: int,
     vocab_size: int,
+    type_vocab_size: int,
 ) -> dict[str, tf.RaggedTensor]:
     """Drops the padding of examples that were tokenized elsewhere.
 
@@ -92,6 +107,7 @@ def unpad(
       segment_ids: Token types int64[batch, (padded tokens)].
       max_seq_length: The most tokens that an example may have.
       vocab_size: The encoder's number of words.
+      type_vocab_size: The encoder's number of token types.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (tokens)]. The graph
@@ -100,6 +116,9 @@ def unpad(
     lengths = tf.reduce_sum(mask, axis=1)
     checks = _check_lengths(ids, mask, segment_ids)
     checks += [
+        tf.debugging.assert_positive(
+            lengths, "an example has no token: its input_mask is 0 everywhere"
+        ),
         # Cut here, a pair would lose its last [SEP] without a word.
         tf.debugging.assert_less_equal(
             lengths,
@@ -108,11 +127,18 @@ def unpad(
             f"({max_seq_length}); raise the setting, or write the TFRecords anew "
             "with fewer",
         ),
-        tf.debugging.assert_less(
-            ids.values,
-            tf.constant(vocab_size, tf.int64),
-            f"input_ids go beyond the {vocab_size} words of encoder.source; write "
-            "the TFRecords with its vocabulary",
+        _check_range(
+            ids,
+            vocab_size,
+            f"input_ids must be {_describe_range(vocab_size)}, none beyond the "
+            f"{vocab_size} words of encoder.source; write the TFRecords with its "
+            "vocabulary; got",
+        ),
+        _check_range(
+            segment_ids,
+            type_vocab_size,
+            f"segment_ids must be {_describe_range(type_vocab_size)}; encoder.source "
+            f"has type_vocab_size {type_vocab_size}; write the TFRecords for it; got",
         ),
     ]
     # Transform's graph keeps only what its outputs depend on. Eager checks are None.
@@ -149,6 +175,7 @@ def pack_segments(
     *,
     max_seq_length: int,
     special_token_ids: tuple[int, int],
+    type_vocab_size: int = _DEFAULT_TYPES,
 ) -> dict[str, tf.RaggedTensor]:
     """Packs `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncating the longest first.
 
@@ -157,6 +184,8 @@ def pack_segments(
         (tokens)].
       max_seq_length: Longest packed example in tokens.
       special_token_ids: The ids of `[CLS]` and `[SEP]`.
+      type_vocab_size: The encoder's number of token types. With one alone, both texts
+        of a pair have type 0, as RoBERTa's do.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
@@ -168,6 +197,8 @@ def pack_segments(
         start_of_sequence_id=tf.constant(start, tf.int64),
         end_of_segment_id=tf.constant(end, tf.int64),
     )
+    if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
+        type_ids = tf.zeros_like(type_ids)
     return {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
 
 
@@ -191,9 +222,30 @@ def pad_inputs(
 
 
 def is_cased(vocab_file: str) -> bool:
-    """Tells whether a vocabulary keeps capital letters, from its own words."""
-    words = (word for word in _read_vocab(vocab_file) if not word.startswith("["))
+    """Tells whether an encoder's tokenizer keeps capital letters.
+
+    Args:
+      vocab_file: One token a line.
+
+    Returns:
+      What `do_lower_case` says in a file beside the vocabulary. Without it, whether a
+      word has a capital letter; markers such as `[CLS]` and `<S>` do not count.
+    """
+    lower_case = find_lower_case(vocab_file)
+    if lower_case is not None:
+        return not lower_case
+    words = (word for word in _read_vocab(vocab_file) if not _MARKER.fullmatch(word))
     return any(word != word.lower() for word in words)
+
+
+def find_lower_case(vocab_file: str) -> bool | None:
+    """Returns the explicit `do_lower_case` of an encoder; None if it has none.
+
+    Args:
+      vocab_file: A file in the encoder's directory.
+    """
+    lower_case = _find_setting(vocab_file, _LOWER_CASE)
+    return None if lower_case is None else bool(lower_case)
 
 
 def special_token_ids(vocab_file: str) -> tuple[int, int]:
@@ -226,6 +278,16 @@ def _as_ragged(feature: tf.Tensor | tf.SparseTensor) -> tf.RaggedTensor:
     if isinstance(feature, tf.SparseTensor):
         return tf.RaggedTensor.from_sparse(feature)
     return tf.RaggedTensor.from_tensor(feature)
+
+
+def _describe_range(size: int) -> str:
+    return "0" if size == 1 else f"0 to {size - 1}"
+
+
+def _check_range(ids: tf.RaggedTensor, size: int, message: str) -> tf.Operation | None:
+    values = ids.values
+    outside = tf.boolean_mask(values, (values < 0) | (values >= size))
+    return tf.debugging.Assert(tf.equal(tf.size(outside), 0), [message, outside])
 
 
 def _check_lengths(
@@ -284,6 +346,7 @@ def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
             tokenize(segments, vocab_file),
             max_seq_length=max_seq_length,
             special_token_ids=special_token_ids(vocab_file),
+            type_vocab_size=_type_vocab_size(vocab_file),
         )
 
     return tf.function(pack, reduce_retracing=True, autograph=False)
@@ -293,6 +356,22 @@ def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
 def _read_vocab(vocab_file: str) -> list[str]:
     with tf.io.gfile.GFile(vocab_file) as lines:
         return [line.rstrip("\n") for line in lines]
+
+
+def _type_vocab_size(vocab_file: str) -> int:
+    return int(_find_setting(vocab_file, _TYPES) or _DEFAULT_TYPES)
+
+
+def _find_setting(vocab_file: str, key: str) -> Any:
+    """Returns a setting from the files beside a vocabulary; None if none has it."""
+    for name in _SETTINGS_FILES:
+        path = os.path.join(os.path.dirname(vocab_file), name)
+        if tf.io.gfile.exists(path):
+            with tf.io.gfile.GFile(path) as file:
+                value = json.loads(file.read()).get(key)
+            if value is not None:
+                return value
+    return None
 
 
 def _tokenizer(vocab_file: str) -> tf_text.FastBertTokenizer:

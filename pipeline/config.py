@@ -63,8 +63,10 @@ class EncoderConfig(Settings):
       source: A directory (local or `gs://`), `package:NAME/PATH` for one that an
         installed package carries, or the handle of a SavedModel on TF Hub or Kaggle.
         It holds a Model Garden checkpoint, a Hugging Face folder or a SavedModel.
-      sha256: The SHA-256 of the weights file, checked before use. Of weights in
-        several files, the one over all their names and contents.
+      sha256: The SHA-256 over the names and contents of all files that are read of the
+        source: configuration or graph, vocabulary, tokenizer settings and weights. It
+        is checked before any of them is used. The error of a wrong one has the right
+        one. None checks nothing.
     """
 
     source: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
+import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from modules.encoder.conversion import ImportedEncoder
 
 PACKAGE_PREFIX = "package:"
-_HANDLE_PREFIXES = ("https://", "http://")
+_HANDLE_PREFIX = "https://"
 _SETTING = "encoder.source"
+_CACHE_VARIABLE = "TFHUB_CACHE_DIR"
 _NAMES_SHOWN = 12
 
 Report = Callable[[str], None]
@@ -37,7 +39,8 @@ class ResolvedEncoder:
       directory: Where its files are.
       vocab_file: Its vocabulary.
       fingerprint: Of configuration, vocabulary and weights.
-      vocab_fingerprint: Of the vocabulary alone, all that Transform depends on.
+      vocab_fingerprint: Of all that Transform depends on: the vocabulary, whether text
+        is put in lower case, and the number of token types.
       architecture: What its weights have their shapes and their meaning by.
     """
 
@@ -63,18 +66,17 @@ def resolve_encoder(
       report: Called with what a person would want to know.
 
     Raises:
-      UsageError: The source cannot be read, is not a BERT, has other weights than
+      UsageError: The source cannot be read, is not a BERT, has other files than
         `encoder.sha256` says, or is too short for `preprocessing.max_seq_length`.
     """
     from modules import encoder as encoder_lib
+    from modules import preprocessing
     from modules.encoder import conversion
 
     source = config.encoder.source
     with _usage_errors(_SETTING, source):
         directory = locate(source, _SETTING)
-        _check_weights(
-            conversion.source_files(directory).weights, config.encoder.sha256
-        )
+        _check_files(conversion.source_files(directory), config.encoder.sha256)
         if conversion.needs_import(directory):
             paths = paths or OutputPaths.of(config)
             directory = _import_once(directory, paths, report)
@@ -84,11 +86,16 @@ def resolve_encoder(
         environment.keep_autograph_out_of_keras()
         encoder_lib.check_tensor_names(encoder)
         files = [encoder.path(name) for name in encoder.fingerprinted_files]
+        vocabulary = {
+            "words": fingerprint.of_files([encoder.vocab_file]),
+            "is_cased": preprocessing.is_cased(encoder.vocab_file),
+            "types": encoder.config["type_vocab_size"],
+        }
         resolved = ResolvedEncoder(
             directory=directory,
             vocab_file=encoder.vocab_file,
             fingerprint=fingerprint.of_files(files),
-            vocab_fingerprint=fingerprint.of_files([encoder.vocab_file]),
+            vocab_fingerprint=fingerprint.of_json(vocabulary),
             architecture=encoder_lib.describe_architecture(encoder),
         )
     _check_length(config.preprocessing.max_seq_length, encoder)
@@ -161,7 +168,8 @@ def locate(source: str, setting: str) -> str:
       setting: What it was given with, for the message.
 
     Raises:
-      UsageError: There is no such package or directory, or no way to the handle.
+      UsageError: There is no such package or directory, no way to the handle, or it is
+        of plain HTTP.
     """
     if source.startswith(PACKAGE_PREFIX):
         package, _, path = source.removeprefix(PACKAGE_PREFIX).partition("/")
@@ -173,7 +181,12 @@ def locate(source: str, setting: str) -> str:
                 "run `make install`, or give a directory with --encoder DIR"
             )
         return str(Path(spec.submodule_search_locations[0]) / path)
-    if source.startswith(_HANDLE_PREFIXES):
+    if source.startswith("http://"):
+        raise UsageError(
+            f"{setting} {source} would be downloaded without encryption, and anyone on "
+            "the way could replace it; write https://, or give a local copy"
+        )
+    if source.startswith(_HANDLE_PREFIX):
         return _download(source, setting)
     if "://" not in source and not Path(source).is_dir():
         raise UsageError(f"{setting} {source} is not a directory")
@@ -185,7 +198,7 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
     from modules.encoder import conversion
 
     key = fingerprint.of_text(
-        fingerprint.of_files(conversion.source_files(source).all),
+        fingerprint.of_files(conversion.source_files(source)),
         fingerprint.of_code(conversion.__name__),
     )
     destination = paths.encoder(key[:16])
@@ -201,6 +214,7 @@ def _download(handle: str, setting: str) -> str:
         import tensorflow_hub as hub
 
     try:
+        _use_own_cache()
         return hub.resolve(handle)
     except Exception as error:  # whatever the network's many layers raise
         raise UsageError(
@@ -208,6 +222,20 @@ def _download(handle: str, setting: str) -> str:
             f"{str(error)[:200]}). Without a network, give a local copy of the "
             "SavedModel with --encoder DIR, or import-encoder DIR"
         ) from error
+
+
+def _use_own_cache() -> None:
+    """Has TF Hub download to the user's own directory.
+
+    Its default is /tmp/tfhub_modules, where another user of the machine can put a model
+    first.
+    """
+    if os.environ.get(_CACHE_VARIABLE):
+        return
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(base) / "tfhub_modules"
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ[_CACHE_VARIABLE] = str(cache)
 
 
 @contextlib.contextmanager
@@ -245,15 +273,13 @@ def _check_vocabulary(path: str) -> None:
         raise UsageError(str(error)) from error
 
 
-def _check_weights(paths: list[str], expected: str | None) -> None:
+def _check_files(paths: list[str], expected: str | None) -> None:
     if expected is None:
         return
-    # Several files have one hash, over the names and contents of all.
-    one = len(paths) == 1
-    found = fingerprint.of_file(paths[0]) if one else fingerprint.of_files(paths)
+    found = fingerprint.of_files(paths)
     if found != expected:
         raise UsageError(
             f"{', '.join(paths)} has SHA-256 {found}, encoder.sha256 is {expected}: "
-            "these are other weights than the recipe's; install them again, or change "
-            "the setting if they are what you want"
+            "these are other files than the recipe's; install them again, or set "
+            f"encoder.sha256 to {found} if they are what you want"
         )

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from official.nlp.modeling import networks
 
+from modules import preprocessing
 from modules.encoder import directory as files
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import EncoderDirectory, EncoderError
@@ -38,19 +39,6 @@ class ImportedEncoder:
     left_out: list[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class SourceFiles:
-    """The files of a source, by path.
-
-    Attributes:
-      all: Those whose content tells this source from others.
-      weights: Those with the tensors.
-    """
-
-    all: list[str]
-    weights: list[str]
-
-
 def needs_import(source: str) -> bool:
     """Tells whether a run must import a source first, for it is no encoder directory.
 
@@ -66,8 +54,8 @@ def needs_import(source: str) -> bool:
     return not _exists(source, files.VOCAB_FILE) and _exists(source, TOKENIZER_FILE)
 
 
-def source_files(source: str) -> SourceFiles:
-    """Returns the files of a source.
+def source_files(source: str) -> list[str]:
+    """Returns the paths of all files that are read of a source.
 
     Args:
       source: A directory, local or remote.
@@ -76,14 +64,10 @@ def source_files(source: str) -> SourceFiles:
       EncoderError: One is missing, or it is no source.
     """
     if _is_saved_model(source):
-        graph = os.path.join(source, saved_model.GRAPH_FILE)
-        vocabulary = saved_model.find_vocabulary(source)
-        weights = saved_model.weights_files(source)
-        return SourceFiles([graph, vocabulary, *weights], weights)
+        return saved_model.source_files(source)
     encoder = files.open_without_vocabulary(source)
-    config = encoder.path(encoder.config_file)
-    weights = encoder.weights_files
-    return SourceFiles([config, _vocabulary_file(encoder), *weights], weights)
+    names = [name for name in encoder.files if name != files.VOCAB_FILE]
+    return [_vocabulary_file(encoder), *map(encoder.path, names)]
 
 
 def convert(
@@ -149,10 +133,10 @@ def read_tokenizer(path: str) -> list[str]:
 
 def _load_saved_model(source: str, preprocessor: str | None) -> _Loaded:
     vocabulary = saved_model.find_vocabulary(source, preprocessor)
-    loaded, config = saved_model.load(source)
+    config = saved_model.read_config(source, vocabulary)
     encoder = EncoderDirectory(source, files.MODEL_GARDEN_CONFIG, config, ())
     model = build_encoder(encoder, dropout=0.0)
-    return encoder, model, vocabulary, saved_model.restore(model, loaded, source)
+    return encoder, model, vocabulary, saved_model.restore(model, source)
 
 
 def _load_directory(source: str, preprocessor: str | None) -> _Loaded:
@@ -163,14 +147,27 @@ def _load_directory(source: str, preprocessor: str | None) -> _Loaded:
             f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
             f"vocabulary in {os.path.basename(vocabulary)}"
         )
+    lower_case = _find_lower_case(vocabulary)
+    config = {**encoder.config, files.LOWER_CASE_KEY: lower_case}
+    encoder = dataclasses.replace(encoder, config=config)
     model = build_encoder(encoder, dropout=0.0)
     return encoder, model, vocabulary, restoring.load_weights(model, encoder)
+
+
+def _find_lower_case(vocabulary: str) -> bool | None:
+    lower_case = preprocessing.find_lower_case(vocabulary)
+    if lower_case is not None or os.path.basename(vocabulary) != TOKENIZER_FILE:
+        return lower_case
+    # BertNormalizer has it; another one leaves it to the words.
+    normalizer = files.read_json(vocabulary).get("normalizer") or {}
+    return normalizer.get("lowercase")
 
 
 def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
     """Returns a configuration that every reader of `bert_config.json` knows.
 
-    Our own key says which "gelu" is meant; others ignore it.
+    Our own keys say which "gelu" is meant, and whether text is put in lower case;
+    others ignore them.
     """
     config = encoder.config
     portable = {key: config[key] for key in files.SIZE_KEYS}
@@ -185,6 +182,8 @@ def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
         ("layer_norm_eps", LAYER_NORM_EPSILON),
     ):
         portable[key] = config.get(key, default)
+    if config.get(files.LOWER_CASE_KEY) is not None:
+        portable[files.LOWER_CASE_KEY] = config[files.LOWER_CASE_KEY]
     return portable
 
 

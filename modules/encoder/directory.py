@@ -22,6 +22,8 @@ MODEL_GARDEN_WEIGHTS = "bert_model.ckpt"
 HUGGING_FACE_CONFIG = "config.json"
 HUGGING_FACE_WEIGHTS = "model.safetensors"
 HUGGING_FACE_INDEX = "model.safetensors.index.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+LOWER_CASE_KEY = "do_lower_case"
 
 # Both formats name these keys alike (google-research/bert, `BertConfig`).
 SIZE_KEYS = (
@@ -59,6 +61,7 @@ class EncoderDirectory:
       config: The configuration.
       weights_names: Names of the files with the tensors.
       checkpoint: Name of a Model Garden checkpoint, without the files' suffixes.
+      tokenizer_names: Names of the files with settings of the tokenizer, if any.
     """
 
     directory: str
@@ -66,6 +69,7 @@ class EncoderDirectory:
     config: dict[str, Any]
     weights_names: tuple[str, ...]
     checkpoint: str = ""
+    tokenizer_names: tuple[str, ...] = ()
 
     def path(self, name: str) -> str:
         """Returns the path of one of its files."""
@@ -97,7 +101,7 @@ class EncoderDirectory:
         # A checkpoint's index holds a checksum of every tensor.
         index = (f"{self.checkpoint}.index",)
         weights = index if self.is_model_garden else self.weights_names
-        return [self.config_file, VOCAB_FILE, *weights]
+        return [self.config_file, VOCAB_FILE, *self.tokenizer_names, *weights]
 
     @property
     def files(self) -> list[str]:
@@ -106,8 +110,8 @@ class EncoderDirectory:
         if not self.is_model_garden:
             is_sharded = HUGGING_FACE_WEIGHTS not in self.weights_names
             index = HUGGING_FACE_INDEX if is_sharded else ""
-        names = [self.config_file, VOCAB_FILE, index, *self.weights_names]
-        return [name for name in names if name]
+        settings = [self.config_file, VOCAB_FILE, *self.tokenizer_names]
+        return [name for name in (*settings, index, *self.weights_names) if name]
 
     @property
     def max_seq_length(self) -> int:
@@ -177,11 +181,14 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     path = os.path.join(directory, config_file)
     config = read_json(path)
     check_config(path, config)
+    tokenizer = _tokenizer_files(directory)
     if config_file == MODEL_GARDEN_CONFIG:
         checkpoint, names = _model_garden_weights(directory)
-        return EncoderDirectory(directory, config_file, config, names, checkpoint)
-    names = _hugging_face_weights(directory)
-    return EncoderDirectory(directory, config_file, config, names)
+    else:
+        checkpoint, names = "", _hugging_face_weights(directory)
+    return EncoderDirectory(
+        directory, config_file, config, names, checkpoint, tokenizer
+    )
 
 
 def list_files(directory: str) -> list[str]:
@@ -256,6 +263,7 @@ def check_config(path: str, config: dict[str, Any]) -> None:
             f"{path} says hidden_act {config['hidden_act']!r}; supported are "
             f"{', '.join(ACTIVATIONS)}"
         )
+    _check_lower_case(path, config)
 
 
 def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
@@ -269,6 +277,22 @@ def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
             f"{path} has {words} tokens, the encoder's vocab_size is "
             f"{config['vocab_size']}"
         )
+
+
+def _check_lower_case(path: str, config: dict[str, Any]) -> None:
+    lower_case = config.get(LOWER_CASE_KEY)
+    if not isinstance(lower_case, bool | None):
+        raise EncoderError(
+            f"{path} says {LOWER_CASE_KEY} {lower_case!r}; true and false are allowed"
+        )
+
+
+def _tokenizer_files(directory: str) -> tuple[str, ...]:
+    path = os.path.join(directory, TOKENIZER_CONFIG)
+    if not tf.io.gfile.exists(path):
+        return ()
+    _check_lower_case(path, read_json(path))
+    return (TOKENIZER_CONFIG,)
 
 
 def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
+from collections.abc import Iterable
 
 import tensorflow as tf
 from absl import logging
@@ -53,7 +54,7 @@ def check(
       EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
         or of another shape.
     """
-    graph, shapes = _read(encoder)
+    graph, shapes = read_checkpoint(encoder.checkpoint_path, encoder.weights_files)
     _, root = _find_encoder(encoder.checkpoint_path, graph)
     sizes: dict[int, int] = {}
     if model is None:
@@ -96,7 +97,7 @@ def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]
         or of another shape.
     """
     left_out = check(encoder, model)
-    graph, shapes = _read(encoder)
+    graph, shapes = read_checkpoint(encoder.checkpoint_path, encoder.weights_files)
     layout, _ = _find_encoder(encoder.checkpoint_path, graph)
     _restore_at(encoder, layout, model)
     kernel, bias = model.pooler_layer.get_weights()
@@ -134,11 +135,21 @@ def _restore_at(
     status.assert_existing_objects_matched().expect_partial()
 
 
-def _read(
-    encoder: EncoderDirectory,
+def read_checkpoint(
+    path: str, files: Iterable[str]
 ) -> tuple[TrackableObjectGraph, dict[str, Shape]]:
-    """Returns the graph of a checkpoint's objects, and each tensor's shape by key."""
-    path = encoder.checkpoint_path
+    """Reads what a TensorFlow 2 checkpoint holds.
+
+    Args:
+      path: The checkpoint, without the files' suffixes.
+      files: Its files, which must hold all that the index names.
+
+    Returns:
+      The graph of its objects, and each tensor's shape by key.
+
+    Raises:
+      EncoderError: It cannot be read, or its files are too short.
+    """
     try:
         reader = tf.train.load_checkpoint(path)
         shapes = reader.get_variable_to_shape_map()
@@ -153,7 +164,7 @@ def _read(
     del shapes[_OBJECT_GRAPH]
     dtypes = reader.get_variable_to_dtype_map()
     needed = sum(math.prod(shapes[key]) * dtypes[key].size for key in shapes)
-    size = sum(tf.io.gfile.stat(file).length for file in encoder.weights_files)
+    size = sum(tf.io.gfile.stat(file).length for file in files)
     if size < needed:
         raise EncoderError(f"{path} has {size} bytes of data, its index {needed}")
     return graph, {key: tuple(shape) for key, shape in shapes.items()}
@@ -166,20 +177,21 @@ def _find_encoder(
     for layout in _LAYOUTS:
         node: int | None = 0
         for name in layout:
-            node = None if node is None else _children(graph, node).get(name)
+            node = None if node is None else children(graph, node).get(name)
         if node is not None:
             return layout, node
     raise EncoderError(
-        f"{path} holds {', '.join(_children(graph, 0)) or 'nothing'}; an encoder's "
+        f"{path} holds {', '.join(children(graph, 0)) or 'nothing'}; an encoder's "
         "checkpoint is written with tf.train.Checkpoint(encoder=...) or (model=...)"
     )
 
 
-def _children(graph: TrackableObjectGraph, node: int) -> dict[str, int]:
+def children(graph: TrackableObjectGraph, node: int) -> dict[str, int]:
+    """Returns the nodes that hang from a node of a checkpoint's objects, by name."""
     # Attributes before `layer-0` and the like, which count what comes before them and
     # would pair the pooler with a layer where one of both has a layer more.
-    children = {child.local_name: child.node_id for child in graph.nodes[node].children}
-    return dict(sorted(children.items(), key=lambda item: item[0].startswith("layer")))
+    nodes = {child.local_name: child.node_id for child in graph.nodes[node].children}
+    return dict(sorted(nodes.items(), key=lambda item: item[0].startswith("layer")))
 
 
 def _reachable(graph: TrackableObjectGraph, root: int) -> set[int]:
@@ -188,7 +200,7 @@ def _reachable(graph: TrackableObjectGraph, root: int) -> set[int]:
         node = pending.pop()
         if node not in found:
             found.add(node)
-            pending += _children(graph, node).values()
+            pending += children(graph, node).values()
     return found
 
 
@@ -206,7 +218,7 @@ def _match(
     while pending:
         node = pending.popleft()
         objects = view.children(matched[node])
-        for name, child in _children(graph, node).items():
+        for name, child in children(graph, node).items():
             if name in objects and child not in matched:
                 matched[child] = objects[name]
                 pending.append(child)

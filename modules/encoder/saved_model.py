@@ -1,32 +1,53 @@
-"""Encoders as TF Hub and Kaggle publish them: a SavedModel, with a preprocessor's."""
+"""Encoders as TF Hub and Kaggle publish them: a SavedModel, with a preprocessor's.
+
+A SavedModel's graph is a program, and loading it runs its initializers. So it is never
+loaded: its variables are read as a checkpoint, and `saved_graph` reads the rest.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (a preprocessor's SavedModel has its ops)
 from official.nlp.modeling import networks
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
+from modules.encoder import model_garden, saved_graph
 from modules.encoder.accounting import Shape, check_tensors
 from modules.encoder.directory import (
-    APPROXIMATE_GELU_KEY,
+    LOWER_CASE_KEY,
     VOCAB_FILE,
     EncoderError,
     list_files,
 )
+from modules.encoder.saved_graph import GRAPH_FILE
 
-GRAPH_FILE = "saved_model.pb"
-_DATA_PREFIX = "variables.data-"
+_VARIABLES = "variables"
 # Where its vocabulary may be, the encoder's own assets first.
 _PREPROCESSORS = ("", "preprocess", "preprocessor")
 _WORD_EMBEDDINGS = "word_embeddings/embeddings"
-# Largest difference of the outputs, over rounding in another order of operations.
-_TOLERANCE = 1e-3
+_LANGUAGE_MODEL = "mlm"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Variables:
+    """The variables of a SavedModel.
+
+    Attributes:
+      keys: Key in the checkpoint of each of the encoder's, by its name in the Model
+        Garden.
+      shapes: Shape of each of the encoder's, by its name.
+      lower_case_key: Key of the variable `do_lower_case`, empty if there is none.
+      left_out: Names of the masked language model's own.
+    """
+
+    keys: dict[str, str]
+    shapes: dict[str, Shape]
+    lower_case_key: str
+    left_out: list[str]
 
 
 def is_saved_model(directory: str) -> bool:
@@ -34,11 +55,18 @@ def is_saved_model(directory: str) -> bool:
     return tf.io.gfile.exists(os.path.join(directory, GRAPH_FILE))
 
 
-def weights_files(directory: str) -> list[str]:
-    """Returns the paths of the files with a SavedModel's variables."""
-    variables = os.path.join(directory, "variables")
-    names = list_files(variables)
-    return [os.path.join(variables, n) for n in names if n.startswith(_DATA_PREFIX)]
+def source_files(directory: str) -> list[str]:
+    """Returns the paths of all files that are read of a SavedModel's encoder.
+
+    Raises:
+      EncoderError: It has no vocabulary, or several that may be meant.
+    """
+    vocabulary = find_vocabulary(directory)
+    files = [os.path.join(directory, GRAPH_FILE), vocabulary]
+    preprocessor = _find_preprocessor(directory, vocabulary)
+    if preprocessor:
+        files.append(os.path.join(preprocessor, GRAPH_FILE))
+    return [*files, *_variables_files(directory)]
 
 
 def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
@@ -72,80 +100,119 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
     )
 
 
-def load(directory: str) -> tuple[Any, dict[str, Any]]:
-    """Loads a SavedModel and derives its encoder's configuration.
+def read_config(directory: str, vocabulary: str) -> dict[str, Any]:
+    """Derives the configuration of a SavedModel's encoder.
 
     Args:
       directory: Local or remote.
+      vocabulary: What `find_vocabulary` returned.
 
     Returns:
-      The loaded object, and the sizes and activation that `bert_config.json` has.
+      The sizes and the activation that `bert_config.json` has, and `do_lower_case` if
+      the encoder or the preprocessor says it.
 
     Raises:
-      EncoderError: It cannot be loaded, or is no encoder of the Model Garden's.
+      EncoderError: It cannot be read, or is no encoder of the Model Garden's.
     """
-    try:
-        loaded = tf.saved_model.load(directory)
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise EncoderError(
-            f"SavedModel {directory} cannot be loaded: {str(error)[:200]}"
-        ) from error
-    shapes = {
-        name: tuple(variable.shape)
-        for name, variable in _variables(directory, loaded).items()
+    variables = _read_variables(directory)
+    config = {
+        **_sizes(directory, variables.shapes),
+        **saved_graph.describe(directory),
     }
-    return loaded, {**_sizes(directory, shapes), **_activation(directory)}
+    preprocessor = _find_preprocessor(directory, vocabulary)
+    if variables.lower_case_key:
+        reader = tf.train.load_checkpoint(_checkpoint(directory))
+        config[LOWER_CASE_KEY] = bool(reader.get_tensor(variables.lower_case_key))
+    elif preprocessor:
+        config[LOWER_CASE_KEY] = saved_graph.find_lower_case(preprocessor)
+    return config
 
 
-def restore(model: networks.BertEncoder, loaded: Any, directory: str) -> list[str]:
-    """Copies every variable of a SavedModel, and compares the outputs of both.
+def restore(model: networks.BertEncoder, directory: str) -> list[str]:
+    """Copies every variable of a SavedModel.
 
     Args:
-      model: The encoder that the configuration of `load` describes.
-      loaded: What `load` returned.
-      directory: Where it was, for the message.
+      model: The encoder that the configuration of `read_config` describes.
+      directory: Local or remote.
 
     Returns:
       Names of the variables that are no part of the encoder and were left out.
 
     Raises:
-      EncoderError: A variable is missing, unexpected or of another shape, or the
-        encoder computes something else than the SavedModel does.
+      EncoderError: A variable is missing, unexpected or of another shape.
     """
-    found = _variables(directory, loaded)
+    variables = _read_variables(directory)
     targets = {v.name.removesuffix(":0"): v for v in model.variables}
-    check_tensors(
-        directory,
-        {name: tuple(variable.shape) for name, variable in found.items()},
-        {name: tuple(variable.shape) for name, variable in targets.items()},
-    )
+    shapes = {name: tuple(variable.shape) for name, variable in targets.items()}
+    check_tensors(directory, variables.shapes, shapes)
+    reader = tf.train.load_checkpoint(_checkpoint(directory))
     for name, variable in targets.items():
-        variable.assign(found[name])
-    difference = _largest_difference(model, loaded, directory)
-    if difference > _TOLERANCE:
-        raise EncoderError(
-            f"SavedModel {directory} has the variables of a BERT, but its outputs "
-            f"differ by {difference:.2g} from those of one: not its architecture"
-        )
-    if not hasattr(loaded, "mlm"):
-        return []
-    own = {id(variable) for variable in loaded.variables}
-    rest = [v for v in loaded.mlm.variables if id(v) not in own]
-    return sorted(v.name.removesuffix(":0") for v in rest)
+        variable.assign(reader.get_tensor(variables.keys[name]))
+    return variables.left_out
 
 
-def _variables(directory: str, loaded: Any) -> dict[str, tf.Variable]:
-    """Returns the encoder's variables by their names in the Model Garden's."""
-    setting = getattr(loaded, "do_lower_case", None)
-    by_name = {
-        variable.name.removesuffix(":0"): variable
-        for variable in getattr(loaded, "variables", ())
-        if variable is not setting
-    }
-    for name in by_name:
+def _find_preprocessor(directory: str, vocabulary: str) -> str:
+    """Returns the other SavedModel in whose assets a vocabulary is; empty for none."""
+    owner = os.path.dirname(os.path.dirname(vocabulary))
+    is_other = owner != directory.rstrip("/") and is_saved_model(owner)
+    return owner if is_other else ""
+
+
+def _checkpoint(directory: str) -> str:
+    return os.path.join(directory, _VARIABLES, _VARIABLES)
+
+
+def _variables_files(directory: str) -> list[str]:
+    variables = os.path.join(directory, _VARIABLES)
+    names = [name for name in list_files(variables) if name.startswith(_VARIABLES)]
+    return [os.path.join(variables, name) for name in names]
+
+
+def _read_variables(directory: str) -> _Variables:
+    """Reads the names, keys and shapes of a SavedModel's variables.
+
+    Keras keeps a model's variables as a list of that name, in the checkpoint's graph of
+    objects as well.
+    """
+    saved_graph.check_generation(directory)
+    files = [path for path in _variables_files(directory) if ".data-" in path]
+    graph, shapes = model_garden.read_checkpoint(_checkpoint(directory), files)
+    root = model_garden.children(graph, 0)
+    setting = root.get(LOWER_CASE_KEY)
+    own = _variable_nodes(graph, 0) - {setting}
+    rest = _variable_nodes(graph, root.get(_LANGUAGE_MODEL)) - own
+    keys = _without_prefix(directory, _keys(graph, own))
+    settings = _keys(graph, set() if setting is None else {setting})
+    return _Variables(
+        keys=keys,
+        shapes={name: shapes[key] for name, key in keys.items()},
+        lower_case_key=next(iter(settings.values()), ""),
+        left_out=sorted(_keys(graph, rest)),
+    )
+
+
+def _variable_nodes(graph: TrackableObjectGraph, model: int | None) -> set[int]:
+    """Returns the nodes of a Keras model's variables."""
+    if model is None:
+        return set()
+    variables = model_garden.children(graph, model).get(_VARIABLES)
+    if variables is None:
+        return set()
+    return set(model_garden.children(graph, variables).values())
+
+
+def _keys(graph: TrackableObjectGraph, nodes: set[int]) -> dict[str, str]:
+    """Returns the checkpoint's key of each variable by its name."""
+    attributes = [a for node in nodes for a in graph.nodes[node].attributes]
+    return {a.full_name: a.checkpoint_key for a in attributes}
+
+
+def _without_prefix(directory: str, keys: dict[str, str]) -> dict[str, str]:
+    """Returns the keys by the variables' names in the Model Garden's."""
+    for name in keys:
         if name.endswith(_WORD_EMBEDDINGS):
             prefix = name.removesuffix(_WORD_EMBEDDINGS)
-            return {name.removeprefix(prefix): v for name, v in by_name.items()}
+            return {name.removeprefix(prefix): key for name, key in keys.items()}
     raise EncoderError(
         f"SavedModel {directory} has no variable {_WORD_EMBEDDINGS}: not a BERT "
         "encoder of the Model Garden's; a preprocessor is given with --preprocessor"
@@ -179,42 +246,3 @@ def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
         "max_position_embeddings": positions[0],
         "type_vocab_size": types[0],
     }
-
-
-def _activation(directory: str) -> dict[str, Any]:
-    """Tells the activation from the graph's ops: the configuration is not stored."""
-    with tf.io.gfile.GFile(os.path.join(directory, GRAPH_FILE), "rb") as file:
-        saved_model = saved_model_pb2.SavedModel.FromString(file.read())
-    ops = {
-        node.op
-        for graph in saved_model.meta_graphs
-        for function in graph.graph_def.library.function
-        for node in function.node_def
-    }
-    if "Relu" in ops:
-        return {"hidden_act": "relu"}
-    return {"hidden_act": "gelu", APPROXIMATE_GELU_KEY: "Erf" not in ops}
-
-
-def _largest_difference(
-    model: networks.BertEncoder, loaded: Any, directory: str
-) -> float:
-    rows, tokens = 2, min(16, model.get_config()["max_sequence_length"])
-    words = model.get_config()["vocab_size"]
-    ids = np.random.default_rng(0).integers(words, size=(rows, tokens))
-    mask = np.arange(tokens) < np.array([[tokens], [tokens // 2]])
-    inputs = {
-        "input_word_ids": tf.constant(ids, tf.int32),
-        "input_mask": tf.constant(mask, tf.int32),
-        "input_type_ids": tf.zeros([rows, tokens], tf.int32),
-    }
-    try:
-        outputs = loaded(inputs, training=False)
-    except (TypeError, ValueError) as error:  # no function, or not of these inputs
-        raise EncoderError(
-            f"SavedModel {directory} does not take {', '.join(inputs)} by name (on TF "
-            f"Hub, version 3 or later does): {str(error)[:200]}"
-        ) from error
-    expected = outputs["sequence_output"].numpy()[mask]
-    found = model(inputs, training=False)["sequence_output"].numpy()[mask]
-    return float(np.abs(found - expected).max())

@@ -173,6 +173,29 @@ def test_text_that_is_long_or_not_utf_8_is_answered(loaded):
     assert np.isfinite(loaded.values(outputs)).all()
 
 
+@pytest.mark.parametrize("signature", ["serve_examples", "transform_features"])
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("input_ids", -1, "input_ids must be 0 to 30"),
+        ("input_ids", len(tiny.VOCAB), "input_ids must be 0 to 30"),
+        ("segment_ids", 2, "segment_ids must be 0 to 1"),
+        ("segment_ids", -1, "segment_ids must be 0 to 1"),
+    ],
+)
+def test_token_ids_out_of_range_are_an_invalid_argument(
+    load, signature, name, value, message
+):
+    loaded = load("tokens of pairs")
+    (row,) = exported_lib.rows_of(
+        loaded.task, [("the cat", "a dog")], vocab_file=loaded.vocab_file
+    )
+    row[name][1] = value
+    serve = loaded.model.signatures[signature]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        serve(examples=tf.constant([exported_lib.serialize(row)]))
+
+
 def test_slices_are_by_length_of_the_pair_and_word_overlap(pair_model):
     pairs = [
         ("the cat", "the cat"),

@@ -1,5 +1,7 @@
 """Tokenization and packing, against the reference implementations."""
 
+import json
+
 import apache_beam as beam
 import pytest
 import tensorflow as tf
@@ -75,6 +77,40 @@ def test_cased_vocabulary_keeps_capitals(tmp_path):
     (ids,) = preprocessing.tokenize([tf.constant(["Cat cat"])], str(path))
     assert ids.to_list() == [[4, 5]]
     assert preprocessing.is_cased(str(path))
+
+
+def write_vocabulary(directory, *words):
+    path = directory / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words]) + "\n")
+    return str(path)
+
+
+def test_marker_words_in_capitals_do_not_make_a_vocabulary_cased(tmp_path):
+    """Google's `chinese_L-12_H-768_A-12` has `<S>` and `<T>` and is uncased."""
+    path = write_vocabulary(tmp_path, "[MASK]", "<S>", "<T>", "nba")
+    assert not preprocessing.is_cased(path)
+    (ids,) = preprocessing.tokenize([tf.constant(["NBA nba"])], path)
+    assert ids.to_list() == [[7, 7]]
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer_config.json", "bert_config.json", "config.json"]
+)
+@pytest.mark.parametrize(("lower_case", "ids"), [(True, [5, 5]), (False, [4, 5])])
+def test_explicit_lower_case_setting_decides(tmp_path, name, lower_case, ids):
+    path = write_vocabulary(tmp_path, "Cat", "cat")
+    (tmp_path / name).write_text(json.dumps({"do_lower_case": lower_case}))
+    (found,) = preprocessing.tokenize([tf.constant(["Cat cat"])], path)
+    assert found.to_list() == [ids]
+
+
+def test_lower_case_setting_of_the_tokenizer_comes_before_the_models(tmp_path):
+    path = write_vocabulary(tmp_path, "cat")
+    (tmp_path / "config.json").write_text(json.dumps({"do_lower_case": True}))
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert preprocessing.is_cased(path)
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": null}')
+    assert not preprocessing.is_cased(path)
 
 
 def test_bytes_that_are_not_utf_8_do_not_fail_the_batch(vocab_file):
@@ -284,9 +320,17 @@ def test_tokenized_examples_without_an_id_get_one_that_says_so(tmp_path, vocab_f
         ({"input_mask": [1, 1, 1]}, "input_mask must be as long as input_ids"),
         ({"segment_ids": [0] * 5}, "segment_ids must be as long as input_ids"),
         ({"input_mask": [1, 0, 1, 0]}, "input_mask must be 1 for the tokens"),
-        ({"input_ids": [2, 999, 3, 0]}, r"beyond the \d+ words of encoder\.source"),
+        ({"input_ids": [2, 999, 3, 0]}, r"input_ids must be 0 to 30.*got.*\[999\]"),
+        ({"input_ids": [2, -5, 3, 0]}, r"input_ids must be 0 to 30.*got.*\[-5\]"),
+        ({"segment_ids": [0, 0, 2, 0]}, r"segment_ids must be 0 to 1.*got.*\[2\]"),
+        ({"segment_ids": [0, -1, 0, 0]}, r"segment_ids must be 0 to 1.*got.*\[-1\]"),
+        ({"input_mask": [0] * 4}, "an example has no token"),
     ],
-    ids=["too long", "short mask", "long segments", "hole", "other vocabulary"],
+    ids=[
+        *("too long", "short mask", "long segments", "hole"),
+        *("other vocabulary", "negative id", "third segment", "negative segment"),
+        "padding alone",
+    ],
 )
 def test_tokenized_examples_that_the_encoder_cannot_take_stop_transform(
     tmp_path, vocab_file, changes, message
@@ -296,3 +340,35 @@ def test_tokenized_examples_that_the_encoder_cannot_take_stop_transform(
     path = records.write(tmp_path / "train", examples)
     with pytest.raises(Exception, match=message):  # Beam wraps what a graph raises
         transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t", 8)
+
+
+def write_encoder_of_one_segment_type(directory):
+    """Writes the vocabulary and configuration of an encoder like RoBERTa."""
+    directory.mkdir()
+    config = {**tiny.CONFIG, "type_vocab_size": 1}
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "vocab.txt").write_text("\n".join(tiny.VOCAB) + "\n")
+    return str(directory / "vocab.txt")
+
+
+def test_both_texts_of_a_pair_have_type_0_on_an_encoder_of_one_type(tmp_path):
+    vocab_file = write_encoder_of_one_segment_type(tmp_path / "encoder")
+    texts = [tf.constant(["the cat", "a"]), tf.constant(["a dog", "the dog"])]
+    packed = preprocessing.text_to_inputs(texts, vocab_file, 16)
+    assert packed["input_word_ids"].row_lengths().numpy().tolist() == [7, 6]
+    assert packed["input_type_ids"].to_list() == [[0] * 7, [0] * 6]
+
+
+def test_tokenized_pairs_of_two_types_are_refused_by_an_encoder_of_one(tmp_path):
+    vocab_file = write_encoder_of_one_segment_type(tmp_path / "encoder")
+    rows = {name: tf.constant([values], tf.int64) for name, values in TOKENIZED.items()}
+    config = {
+        "task": {"input": "tokenized"},
+        "max_seq_length": 16,
+        "vocab_file": vocab_file,
+    }
+    outputs = preprocessing.preprocessing_fn(rows, config)
+    assert tf.sparse.to_dense(outputs["input_type_ids"]).numpy().tolist() == [[0] * 3]
+    rows["segment_ids"] = tf.constant([[0, 0, 1, 0]], tf.int64)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="segment_ids must be 0;"):
+        preprocessing.preprocessing_fn(rows, config)

@@ -1,8 +1,11 @@
 """Where an encoder comes from: found, checked and imported before the pipeline."""
 
+import hashlib
 import importlib.util
 import json
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -113,23 +116,53 @@ def test_edited_source_is_imported_anew(tmp_path):
     assert first.vocab_fingerprint != second.vocab_fingerprint
 
 
-def test_checksum_of_an_imported_source_is_of_its_own_weights(tmp_path):
-    config = saved_model_config(tmp_path, **{"encoder.sha256": "0" * 64})
-    with pytest.raises(UsageError, match=r"variables\.data-.* has SHA-256") as error:
-        resolve_encoder(config)
-    found = str(error.value).partition("SHA-256 ")[2][:64]
-    settings = {"encoder.sha256": found}
-    resolve_encoder(load_config(tmp_path / "recipe.yaml", settings))
+def write_source(directory, kind):
+    """Writes the tiny encoder as a kind of source; returns the files that are read."""
+    if kind == "SavedModel":
+        sources.write_saved_model(directory)
+        data = "variables/variables.data-00000-of-00001"
+        return ["saved_model.pb", "assets/vocab.txt", "variables/variables.index", data]
+    if kind == "Model Garden":
+        tiny.write_encoder(directory.with_name("source"))
+        encoder_source.import_encoder(str(directory.with_name("source")), directory)
+        data = "bert_model.ckpt.data-00000-of-00001"
+        return ["bert_config.json", "vocab.txt", "bert_model.ckpt.index", data]
+    sources.write_sharded(directory)
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    shards = [f"model-0000{index}-of-00003.safetensors" for index in (1, 2, 3)]
+    settings = ["config.json", "tokenizer_config.json", "vocab.txt"]
+    return [*settings, "model.safetensors.index.json", *shards]
 
 
-def test_checksum_of_a_sharded_folder_covers_all_its_files(tmp_path):
+@pytest.mark.parametrize("kind", ["SavedModel", "Model Garden", "Hugging Face"])
+def test_checksum_covers_all_files_of_a_source(tmp_path, kind):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     shutil.rmtree(tmp_path / "encoder")
-    sources.write_sharded(tmp_path / "encoder")
-    with pytest.raises(UsageError, match=r"model-00003-of-00003.* has SHA") as error:
+    files = write_source(tmp_path / "encoder", kind)
+    with pytest.raises(UsageError, match=r"has SHA-256 .*encoder\.sha256") as error:
         resolve_encoder(load_config(path, {"encoder.sha256": "0" * 64}))
-    found = str(error.value).partition("SHA-256 ")[2][:64]
-    resolve_encoder(load_config(path, {"encoder.sha256": found}))
+    sha256 = str(error.value).partition("SHA-256 ")[2][:64]
+    config = load_config(path, {"encoder.sha256": sha256})
+    (tmp_path / "encoder" / "README.md").write_text("is not read")
+    resolve_encoder(config)
+    for name in files:
+        file = tmp_path / "encoder" / name
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n")
+        with pytest.raises(UsageError, match="these are other files than the recipe's"):
+            resolve_encoder(config)
+        file.write_bytes(content)
+
+
+def test_setting_of_the_case_is_a_part_of_what_transform_depends_on(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    uncased = resolve_encoder(load_config(path))
+    (tmp_path / "encoder" / "tokenizer_config.json").write_text(
+        '{"do_lower_case": false}'
+    )
+    cased = resolve_encoder(load_config(path))
+    assert cased.vocab_fingerprint != uncased.vocab_fingerprint
+    assert cased.fingerprint != uncased.fingerprint
 
 
 def test_model_garden_checkpoint_that_does_not_fit_is_refused_before_the_run(tmp_path):
@@ -176,9 +209,39 @@ def test_handle_without_a_network_says_what_to_do(tmp_path, no_network, handle):
         encoder_source.import_encoder(handle, tmp_path / "imported")
 
 
-def test_handle_that_was_downloaded_is_read_from_the_cache(tmp_path, monkeypatch):
-    import hashlib
+@pytest.mark.parametrize("setting", ["SOURCE", "--preprocessor"])
+def test_handle_without_encryption_is_refused(tmp_path, no_network, setting):
+    handle = HANDLES[0].replace("https", "http")
+    arguments = {"SOURCE": (handle, None), "--preprocessor": ("", handle)}[setting]
+    source, preprocessor = arguments
+    source = source or str(tiny.write_encoder(tmp_path / "source"))
+    with pytest.raises(UsageError, match=rf"{setting} http://.*write https://"):
+        encoder_source.import_encoder(source, tmp_path / "imported", preprocessor)
 
+
+def test_downloads_are_kept_in_the_users_own_directory(
+    tmp_path, no_network, monkeypatch
+):
+    monkeypatch.delenv("TFHUB_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    shared = Path(tempfile.gettempdir()) / "tfhub_modules"
+    key = hashlib.sha1(HANDLES[0].encode()).hexdigest()
+    own = tmp_path / "home" / "tfhub_modules"
+    sources.write_saved_model(own / key)
+    assert encoder_source.locate(HANDLES[0], "SOURCE") == str(own / key)
+    with pytest.raises(UsageError, match="cannot be downloaded"):
+        encoder_source.locate(HANDLES[1], "SOURCE")
+    assert os.environ["TFHUB_CACHE_DIR"] != str(shared)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.delenv("TFHUB_CACHE_DIR")
+    with pytest.raises(UsageError, match="cannot be downloaded"):
+        encoder_source.locate(HANDLES[0], "SOURCE")
+    created = tmp_path / "elsewhere" / ".cache" / "tfhub_modules"
+    assert created.stat().st_mode & 0o777 == 0o700
+
+
+def test_handle_that_was_downloaded_is_read_from_the_cache(tmp_path, monkeypatch):
     config = saved_model_config(tmp_path)
     expected = resolve_encoder(config)
     cached = tmp_path / "cache" / hashlib.sha1(HANDLES[0].encode()).hexdigest()

@@ -123,6 +123,26 @@ def test_vocabulary_of_a_tokenizer_is_written_out(tmp_path):
         assert lines.read().split("\n") == [*tiny.VOCAB, ""]
 
 
+@pytest.mark.parametrize(
+    ("settings", "lower_case"),
+    [({}, True), ({"do_lower_case": False}, False), ({"do_lower_case": None}, True)],
+    ids=["normalizer", "tokenizer_config.json", "null"],
+)
+def test_lower_case_of_a_tokenizer_is_written_out(tmp_path, settings, lower_case):
+    source = tiny.write_encoder(tmp_path / "source")
+    cased = ["Cat" if word == "cat" else word for word in tiny.VOCAB]
+    sources.write_tokenizer(source, cased)
+    text = json.loads((source / "tokenizer.json").read_text())
+    text["normalizer"] = {"type": "BertNormalizer", "lowercase": True}
+    (source / "tokenizer.json").write_text(json.dumps(text))
+    (source / "tokenizer_config.json").write_text(json.dumps(settings))
+    encoder = convert(source, tmp_path / "imported").encoder
+    assert encoder.config["do_lower_case"] is lower_case
+    assert preprocessing.is_cased(encoder.vocab_file) is not lower_case
+    again = convert(tmp_path / "imported", tmp_path / "again").encoder
+    assert again.config == encoder.config
+
+
 def test_token_that_was_added_to_a_tokenizer_counts(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     sources.write_tokenizer(source, tiny.VOCAB[1:])

@@ -84,6 +84,24 @@ def test_hugging_face_names_its_gelu(directory, activation, approximate):
     assert encoder.is_gelu_approximate == approximate
 
 
+def test_settings_of_the_tokenizer_are_a_file_of_the_encoder(directory):
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    encoder = encoder_lib.open_encoder(str(directory))
+    assert "tokenizer_config.json" in encoder.files
+    assert "tokenizer_config.json" in encoder.fingerprinted_files
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_lower_case_that_is_no_boolean_is_refused(directory, name):
+    path = directory / name
+    settings = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**settings, "do_lower_case": "yes"}))
+    with pytest.raises(
+        encoder_lib.EncoderError, match=rf"{name} says do_lower_case 'yes'; true"
+    ):
+        encoder_lib.open_encoder(str(directory))
+
+
 def test_fingerprint_covers_every_shard(tmp_path):
     directory = sources.write_sharded(tmp_path / "sharded")
     encoder = encoder_lib.open_encoder(str(directory))

@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import networks
+from tensorflow.core.protobuf import saved_model_pb2
 
+from modules import preprocessing
 from modules.encoder import conversion, saved_model
 from modules.encoder.directory import EncoderError
 from tests import tiny
@@ -19,6 +21,18 @@ def published(tmp_path_factory):
     """A SavedModel with its masked language model, as TF Hub has them."""
     root = tmp_path_factory.mktemp("published")
     return sources.write_saved_model(root / "hub", with_mlm=True)
+
+
+@pytest.fixture(scope="module")
+def saved_plain(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("plain") / "hub", bert())
+
+
+@pytest.fixture
+def plain(saved_plain, tmp_path):
+    """A SavedModel of an encoder alone, without a variable `do_lower_case`."""
+    shutil.copytree(saved_plain, tmp_path / "plain")
+    return tmp_path / "plain"
 
 
 @pytest.fixture
@@ -42,6 +56,7 @@ def test_every_variable_is_restored_and_the_outputs_are_its_own(hub, tmp_path):
     imported = convert(hub, tmp_path / "imported")
     encoder, model, _ = sources.stored(tmp_path / "imported")
     assert {key: encoder.config[key] for key in tiny.CONFIG} == tiny.CONFIG
+    assert encoder.config["layer_norm_eps"] == 1e-12
     assert imported.parameters == 6304
     assert imported.left_out == [
         "bert/cls/predictions/output_bias/bias",
@@ -112,9 +127,16 @@ def test_preprocessor_in_the_encoders_place_is_told_apart(tmp_path):
 def save(directory, model):
     """Exports an encoder the way TF Hub's were."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
-    core = tf_keras.Model(inputs=inputs, outputs=model(inputs))
+    return save_core(directory, tf_keras.Model(inputs=inputs, outputs=model(inputs)))
+
+
+def save_core(directory, core):
     core.save(str(directory), include_optimizer=False, save_format="tf")
-    (directory / "assets").mkdir(exist_ok=True)
+    return write_vocabulary(directory)
+
+
+def write_vocabulary(directory):
+    (directory / "assets").mkdir(parents=True, exist_ok=True)
     (directory / "assets" / "vocab.txt").write_text("\n".join(tiny.VOCAB) + "\n")
     return directory
 
@@ -145,5 +167,120 @@ def test_same_variables_of_another_architecture_are_refused(tmp_path):
     for variable in model.variables:
         variable.assign(np.random.default_rng(0).normal(size=variable.shape))
     source = save(tmp_path / "norm_first", model)
-    with pytest.raises(EncoderError, match=r"outputs differ by .* not its architect"):
+    message = r"normalizes before the attention: not its architecture"
+    with pytest.raises(EncoderError, match=message):
         convert(source, tmp_path / "imported")
+
+
+def test_another_activation_of_the_same_variables_is_refused(tmp_path):
+    source = save(tmp_path / "swish", bert(inner_activation="swish"))
+    with pytest.raises(EncoderError, match=r"no op of its activation: supported are"):
+        convert(source, tmp_path / "imported")
+
+
+def test_epsilon_is_read_from_the_graph(tmp_path):
+    model = bert()
+    for layer in model.submodules:
+        if isinstance(layer, tf_keras.layers.LayerNormalization):
+            layer.epsilon = 1e-3
+    model.set_weights(
+        [np.random.default_rng(0).normal(size=w.shape) for w in model.get_weights()]
+    )
+    source = save(tmp_path / "hub", model)
+    imported = convert(source, tmp_path / "imported")
+    assert imported.encoder.config["layer_norm_eps"] == 1e-3
+    _, restored, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_outputs(restored, answers(source), atol=1e-4)
+
+
+class WritingInitializer(tf.saved_model.experimental.TrackableResource):
+    """A resource whose initializer writes a file whenever its SavedModel is loaded."""
+
+    def __init__(self, path):
+        super().__init__()
+        self._path = str(path)
+        self.handle = self._create_resource()
+
+    def _create_resource(self):
+        return tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="w")
+
+    @tf.function(input_signature=[])
+    def _initialize(self):
+        tf.io.write_file(self._path, "written")
+
+
+@pytest.mark.parametrize("is_bert", [True, False])
+def test_import_runs_nothing_of_a_saved_model(tmp_path, is_bert):
+    written = tmp_path / "written"
+    if is_bert:
+        model = bert()
+        model.resource = WritingInitializer(written)
+        inputs = {tensor.name: tensor for tensor in model.inputs}
+        core = tf_keras.Model(inputs=inputs, outputs=model(inputs))
+        core.resource = model.resource
+        source = save_core(tmp_path / "hub", core)
+    else:
+        module = tf.Module()
+        module.resource = WritingInitializer(written)
+        tf.saved_model.save(module, str(tmp_path / "hub"))
+        source = write_vocabulary(tmp_path / "hub")
+    tf.saved_model.load(str(source))
+    assert written.exists()
+    written.unlink()
+    if is_bert:
+        convert(source, tmp_path / "imported")
+    else:
+        with pytest.raises(EncoderError, match="not a BERT"):
+            convert(source, tmp_path / "imported")
+    assert not written.exists()
+
+
+def with_capital(vocab_file):
+    """Makes the words of a vocabulary look cased."""
+    vocab_file.write_text(vocab_file.read_text().replace("cat\n", "Cat\n"))
+
+
+def test_variable_that_says_lower_case_decides(hub, tmp_path):
+    with_capital(hub / "assets" / "vocab.txt")
+    encoder = convert(hub, tmp_path / "imported").encoder
+    assert encoder.config["do_lower_case"] is True
+    assert not preprocessing.is_cased(encoder.vocab_file)
+
+
+def test_preprocessor_that_puts_text_in_lower_case_decides(plain, tmp_path):
+    (plain / "assets" / "vocab.txt").unlink()
+    preprocessor = sources.write_preprocessor(tmp_path / "preprocessor")
+    with_capital(preprocessor / "assets" / "vocab.txt")
+    encoder = convert(plain, tmp_path / "imported", preprocessor).encoder
+    assert encoder.config["do_lower_case"] is True
+
+
+def test_words_decide_where_a_saved_model_says_nothing_of_case(plain, tmp_path):
+    with_capital(plain / "assets" / "vocab.txt")
+    encoder = convert(plain, tmp_path / "imported").encoder
+    assert "do_lower_case" not in encoder.config
+    assert preprocessing.is_cased(encoder.vocab_file)
+
+
+def test_saved_model_of_tensorflow_1_is_refused(tmp_path):
+    graph = saved_model_pb2.SavedModel()
+    graph.meta_graphs.add()
+    source = write_vocabulary(tmp_path / "hub")
+    (source / "saved_model.pb").write_bytes(graph.SerializeToString())
+    with pytest.raises(EncoderError, match=r"TensorFlow 1; .* version 3 or later"):
+        convert(source, tmp_path / "imported")
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("saved_model.pb", "no readable SavedModel"),
+        ("variables/variables.index", "no readable checkpoint"),
+        ("variables/variables.data-00000-of-00001", "no readable checkpoint"),
+    ],
+)
+def test_damaged_file_is_named(hub, tmp_path, file, message):
+    content = (hub / file).read_bytes()
+    (hub / file).write_bytes(content[: len(content) // 2])
+    with pytest.raises(EncoderError, match=message):
+        convert(hub, tmp_path / "imported")
