@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,20 +93,30 @@ def predict_file(directory: str, source: str, destination: str) -> int:
       The number of rows.
 
     Raises:
-      UsageError: There is no SavedModel, or the file lacks a column.
+      UsageError: There is no SavedModel, or a row cannot be read, predicted or written;
+        or the destination cannot be replaced, and the predictions are kept beside it.
     """
     rows = _read_rows(source)
     write = _writer(destination)
     predictor = Predictor(find_model(directory))
-    incomplete = Path(f"{destination}.incomplete")
+    # A symbolic link is kept. The name is unique: others may write the same file.
+    target = Path(os.path.realpath(destination))
+    incomplete = target.with_name(f"{target.name}.incomplete-{uuid.uuid4().hex[:12]}")
     count = 0
     try:
         with open(incomplete, "w", encoding="utf-8", newline="") as file:
             for count, row in enumerate(predictor.predict_rows(rows), 1):
                 write(file, row, is_first=count == 1)
-        incomplete.replace(destination)
-    finally:
+    except BaseException:
         incomplete.unlink(missing_ok=True)
+        raise
+    try:
+        incomplete.replace(target)
+    except OSError as error:
+        raise UsageError(
+            f"all rows are predicted, but --output {destination} cannot be replaced "
+            f"({error}); the predictions are in {incomplete}"
+        ) from error
     return count
 
 
