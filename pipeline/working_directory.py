@@ -7,7 +7,6 @@ import fcntl
 import os
 import shutil
 from pathlib import Path
-from typing import IO
 
 from pipeline.errors import UsageError
 
@@ -26,7 +25,7 @@ class WorkingDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: IO[str] | None = None
+        self._lock: contextlib.ExitStack | None = None
 
     def open(self, *, wait: bool = False) -> None:
         """Creates the directory, locks it and deletes what is in it.
@@ -76,30 +75,27 @@ class WorkingDirectory:
             shutil.rmtree(self.path, ignore_errors=True)
             self._release()
 
-    def _acquire(self, wait: bool) -> IO[str] | None:
-        """Returns the locked file, or None if it is no longer at its path."""
+    def _acquire(self, wait: bool) -> contextlib.ExitStack | None:
+        """Returns what holds the lock, or None if its file is no longer at its path."""
         path = self.path / LOCK
-        file = open(path, "a+", encoding="utf-8")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError as error:
-            with file:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(path, "a+", encoding="utf-8"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError as error:
                 file.seek(0)
                 owner = file.read().strip() or "another process"
-            raise UsageError(
-                f"{self.path} is in use by {owner}; wait until it ends, or name "
-                "another directory"
-            ) from error
-        # Another process may have published or deleted the directory meanwhile.
-        if not path.exists() or not os.path.samestat(
-            os.fstat(file.fileno()), path.stat()
-        ):
-            file.close()
-            return None
-        file.truncate(0)
-        file.write(f"process {os.getpid()}")
-        file.flush()
-        return file
+                raise UsageError(
+                    f"{self.path} is in use by {owner}; wait until it ends, or name "
+                    "another directory"
+                ) from error
+            # Another process may have published or deleted the directory meanwhile.
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return None
+            file.truncate(0)
+            file.write(f"process {os.getpid()}")
+            file.flush()
+            return stack.pop_all()
 
     def _release(self) -> None:
         assert self._lock is not None

@@ -27,8 +27,8 @@ _SHOWN = 3
 class LocalDestination:
     """A directory on a local file system.
 
-    One that does not exist is written as `DIRECTORY.incomplete` and renamed. An existing
-    one may be a mount point and its parent may be read-only, so it is written in
+    A directory that does not exist is written as `DIRECTORY.incomplete` and renamed. An
+    existing one may be a mount point, and its parent read-only: it is written in
     `DIRECTORY/.incomplete`, and the files are moved at the end.
 
     Attributes:
@@ -101,7 +101,7 @@ class LocalDestination:
 class RemoteDestination:
     """A directory of a bucket, where a rename is a copy of every file.
 
-    Files are written in place, and complete once there is a summary: it is written last.
+    Files are written in place, and complete once there is a summary, the last file.
     The names of all files of a prediction have its ID. While it runs it rewrites a
     marker, `incomplete-ID`. What a killed prediction has left, with an old marker, is
     deleted by the next one; nothing else is.

@@ -136,7 +136,7 @@ def _plan(
     columns = {name: None for row in known for name in row}
     schema = None
     if file_format == output_format == sources.PARQUET:
-        schema = sinks.read_schema(paths[0])
+        schema = sinks.read_schema(paths)
     sink = sinks.create(
         output_format,
         is_gzip=paths[0].endswith(".gz"),

@@ -86,6 +86,9 @@ def test_json_lines_keep_their_fields(served, tmp_path):
         ("in.jsonl", '{"left": "a"}\n', "out.jsonl", r":1: column right is None"),
         ("in.jsonl", '{"left": "a"\n', "out.jsonl", r":1: not JSON"),
         ("in.jsonl", '["a"]\n', "out.jsonl", r":1: not a JSON object"),
+        ("in.jsonl", '{"n": "\\ud800"}', "out.jsonl", r":1: column n is not Unicode"),
+        ("in.jsonl", f'{{"n": {"1" * 5000}}}', "out.jsonl", r":1: not JSON: Exceeds"),
+        ("in.jsonl", '{"n": "\udcff"}', "out.jsonl", r":1: not UTF-8"),
         ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 fields, the header has 2"),
         ("in.csv", "left,right\n", "out.tsv", r"in\.csv: allowed are \.tsv and"),
         ("in.tsv", "left\tright\na\tb\n", "out.txt", r"out\.txt: allowed are \.tsv"),
@@ -95,7 +98,7 @@ def test_json_lines_keep_their_fields(served, tmp_path):
 def test_bad_file_is_refused_with_its_line_and_nothing_is_written(
     served, tmp_path, name, text, target, message
 ):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, errors="surrogateescape")
     with pytest.raises(UsageError, match=message):
         prediction.predict_file(
             str(served), str(tmp_path / name), str(tmp_path / target)
@@ -132,7 +135,7 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(served, tmp_p
     assert "first" in (tmp_path / "out.tsv").read_text()
     (tmp_path / "directory.tsv").mkdir()
     with pytest.raises(
-        UsageError, match="the predictions are in .*incomplete"
+        UsageError, match=r"the predictions are in .*incomplete"
     ) as error:
         prediction.predict_file(
             str(served), str(source), str(tmp_path / "directory.tsv")
