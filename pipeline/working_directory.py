@@ -63,11 +63,12 @@ class WorkingDirectory:
             names = {entry.name for entry in os.scandir(self.path)} - {LOCK}
             for name in sorted(names, key=lambda name: (name == last, name)):
                 os.rename(self.path / name, target / name)
+            self._release()  # first: NFS keeps open files
             shutil.rmtree(self.path, ignore_errors=True)
         else:
             self.path.rename(target)
             (target / LOCK).unlink()
-        self._release()
+            self._release()
 
     def delete(self) -> None:
         """Deletes the directory and releases the lock, if this process holds it."""

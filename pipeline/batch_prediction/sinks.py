@@ -205,7 +205,7 @@ def _infer_schema(rows: list[dict[str, Any]], columns: list[str]) -> pa.Schema:
 def _infer_type(values: list[Any]) -> pa.DataType:
     try:
         return pa.array(values).type
-    except OverflowError:
+    except (OverflowError, pa.ArrowInvalid):
         # A row with an integer of more than 64 bits is refused later.
         fitting = [v for v in values if not isinstance(v, int) or v.bit_length() < 64]
         return pa.array(fitting).type
