@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from pipeline import fingerprint
 from pipeline.config import Config
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
+from pipeline.working_directory import WorkingDirectory
 
 if TYPE_CHECKING:
     from modules.encoder import EncoderDirectory
@@ -125,18 +125,19 @@ def import_encoder(
     if target.exists():
         raise UsageError(f"{destination} exists; name a new directory")
     environment.keep_autograph_out_of_keras()
-    incomplete = target.with_name(f".{target.name}.incomplete")
-    shutil.rmtree(incomplete, ignore_errors=True)
+    working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
     try:
         with _usage_errors("SOURCE", source):
             directory = locate(source, "SOURCE")
             if preprocessor is not None:
                 preprocessor = locate(preprocessor, "--preprocessor")
-            incomplete.mkdir(parents=True)
-            imported = conversion.convert(directory, str(incomplete), preprocessor)
-        incomplete.rename(target)
+            working.open(wait=True)
+            if target.exists():
+                raise UsageError(f"{destination} exists; name a new directory")
+            imported = conversion.convert(directory, str(working.path), preprocessor)
+        working.publish(target)
     finally:
-        shutil.rmtree(incomplete, ignore_errors=True)
+        working.delete()
     encoder = dataclasses.replace(imported.encoder, directory=str(target))
     return dataclasses.replace(imported, encoder=encoder)
 
@@ -204,7 +205,12 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
     destination = paths.encoder(key[:16])
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
-        import_encoder(source, destination)
+        try:
+            import_encoder(source, destination)
+        except UsageError:
+            # Another process may have imported it meanwhile.
+            if not destination.exists():
+                raise
     return str(destination)
 
 

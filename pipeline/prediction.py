@@ -8,6 +8,8 @@ import io
 import itertools
 import json
 import os
+import re
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from pipeline.errors import UsageError
 _ROWS_AT_A_TIME = 256
 _DECIMALS = 6  # of what a file is given
 _SAVED_MODEL = "saved_model.pb"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,20 +96,30 @@ def predict_file(directory: str, source: str, destination: str) -> int:
       The number of rows.
 
     Raises:
-      UsageError: There is no SavedModel, or the file lacks a column.
+      UsageError: There is no SavedModel, or a row cannot be read, predicted or written;
+        or the destination cannot be replaced, and the predictions are kept beside it.
     """
     rows = _read_rows(source)
     write = _writer(destination)
     predictor = Predictor(find_model(directory))
-    incomplete = Path(f"{destination}.incomplete")
+    # A symbolic link is kept. The name is unique: others may write the same file.
+    target = Path(os.path.realpath(destination))
+    incomplete = target.with_name(f"{target.name}.incomplete-{uuid.uuid4().hex[:12]}")
     count = 0
     try:
         with open(incomplete, "w", encoding="utf-8", newline="") as file:
             for count, row in enumerate(predictor.predict_rows(rows), 1):
                 write(file, row, is_first=count == 1)
-        incomplete.replace(destination)
-    finally:
+    except BaseException:
         incomplete.unlink(missing_ok=True)
+        raise
+    try:
+        incomplete.replace(target)
+    except OSError as error:
+        raise UsageError(
+            f"all rows are predicted, but --output {destination} cannot be replaced "
+            f"({error}); the predictions are in {incomplete}"
+        ) from error
     return count
 
 
@@ -239,15 +252,42 @@ def _read_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UsageError(f"{path}:{number}: not JSON: {error}") from error
-            if not isinstance(row, dict):
-                raise UsageError(f"{path}:{number}: not a JSON object")
+                row = parse_json_row(line)
+            except ValueError as error:
+                raise UsageError(f"{path}:{number}: {error}") from error
             yield f"{path}:{number}", row
+
+
+def parse_json_row(line: bytes, encoding: str = "utf-8") -> dict[str, Any]:
+    """Returns the row of a line of JSON.
+
+    Raises:
+      ValueError: The line is not JSON, not an object or not Unicode text.
+    """
+    try:
+        text = line.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8: {error}") from error
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: 4,301 digits and more
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")
+    # JSON can escape a lone surrogate, which no UTF-8 and no coder of Beam can hold.
+    if _SURROGATE.search(text):
+        for column, value in row.items():
+            try:
+                as_json({column: value}).encode()
+            except UnicodeEncodeError as error:
+                name = column.encode(errors="backslashreplace").decode()
+                raise ValueError(
+                    f"column {name} is not Unicode text: {error}"
+                ) from error
+    return row
 
 
 def _writer(destination: str):  # type: ignore[no-untyped-def]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import uuid
 from collections.abc import Callable
 
 from pipeline import data, fingerprint
@@ -69,15 +70,28 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
             if tf.io.gfile.exists(destination):
                 continue
             report(f"copying {source} to {destination}")
-            tf.io.gfile.makedirs(os.path.dirname(destination))
-            incomplete = f"{destination}.incomplete"
-            tf.io.gfile.copy(source, incomplete, overwrite=True)
-            tf.io.gfile.rename(incomplete, destination, overwrite=True)
+            _copy_file(source, destination)
         except tf.errors.OpError as error:
             raise UsageError(
                 f"{destination} cannot be written: {str(error)[:200]}. Check the "
                 "pipeline root and your credentials for it"
             ) from error
+
+
+def _copy_file(source: str, destination: str) -> None:
+    """Copies a file, which appears complete; others may copy it at the same time."""
+    import tensorflow as tf
+
+    directory = os.path.dirname(destination)
+    tf.io.gfile.makedirs(directory)
+    # Its name does not match the pattern of Examples, should it be left behind.
+    incomplete = f"{directory}/.incomplete-{uuid.uuid4().hex}"
+    try:
+        tf.io.gfile.copy(source, incomplete)
+        tf.io.gfile.rename(incomplete, destination, overwrite=True)
+    finally:
+        if tf.io.gfile.exists(incomplete):
+            tf.io.gfile.remove(incomplete)
 
 
 def _plan_examples(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -16,10 +17,11 @@ from pipeline.batch_prediction import job as job_lib
 Progress = Callable[[int], None]
 
 _POLL_SECONDS = 2.0
+_CANCEL_SECONDS = 120.0
 
 
 def run(job: job_lib.Job, beam_args: Sequence[str], progress: Progress) -> None:
-    """Runs a job.
+    """Runs a job. If it is interrupted, a remote job is cancelled.
 
     Args:
       job: What is predicted.
@@ -33,16 +35,30 @@ def run(job: job_lib.Job, beam_args: Sequence[str], progress: Progress) -> None:
     job_lib.build(pipeline, job)
     result = pipeline.run()
     rows = beam.metrics.MetricsFilter().with_name(job_lib.ROWS_METRIC)
-    while not PipelineState.is_terminal(result.state):
-        counters = result.metrics().query(rows)["counters"]
-        progress(sum(counter.result or 0 for counter in counters))
-        time.sleep(_POLL_SECONDS)
-    state = result.wait_until_finish()
+    try:
+        while not PipelineState.is_terminal(result.state):
+            counters = result.metrics().query(rows)["counters"]
+            progress(sum(counter.result or 0 for counter in counters))
+            time.sleep(_POLL_SECONDS)
+        state = result.wait_until_finish()
+    except BaseException:
+        _cancel(result)
+        raise
     if state != PipelineState.DONE:
         raise RuntimeError(f"the Beam job ended as {state}; its runner has the log")
     # Beam keeps the last shared object, the model, until the interpreter's end, at
     # which TensorFlow fails to free it. Another takes its place.
     shared.Shared().acquire(_Nothing)
+
+
+def _cancel(result: Any) -> None:
+    """Cancels a remote job. Its files are deleted next, so its workers must end."""
+    if PipelineState.is_terminal(result.state):
+        return
+    result.cancel()
+    deadline = time.monotonic() + _CANCEL_SECONDS
+    while not PipelineState.is_terminal(result.state) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
 
 
 class _Nothing:

@@ -35,6 +35,7 @@ class Job:
       paths: Its files.
       sink: Encodes and writes rows.
       directory: Where shards, refused rows and tally are written.
+      suffix: What the names of these files have before the shard number.
       batch_rows: Rows that the model is asked at a time.
     """
 
@@ -43,6 +44,7 @@ class Job:
     paths: list[str]
     sink: sinks.Sink
     directory: str
+    suffix: str
     batch_rows: int
 
     @property
@@ -52,7 +54,7 @@ class Job:
 
     def path(self, name: str) -> str:
         """Returns where files of a name begin."""
-        return f"{self.directory}/{name}"
+        return f"{self.directory}/{name}{self.suffix}"
 
     def request(self, row: Any) -> Any:
         """Returns what the model is asked of a row.

@@ -14,9 +14,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipeline import prediction
+from pipeline.batch_prediction import destination as destination_lib
 from pipeline.batch_prediction import examples, execution, sinks, sources
 from pipeline.batch_prediction import job as job_lib
-from pipeline.batch_prediction.destination import SUMMARY, Destination
 from pipeline.batch_prediction.inference import Description, describe
 from pipeline.batch_prediction.job import Job, Tally
 from pipeline.batch_prediction.rows import RowError
@@ -74,19 +74,19 @@ def predict_files(
 
     Raises:
       UsageError: Something is at the destination, there is no model or no file, the
-        files do not fit the model, or `is_strict` and a row was refused.
+        files do not fit the model, or `is_strict` and a row was refused. Or the
+        predictions are complete, but cannot be moved to the destination; then they
+        are kept.
       RuntimeError: The pipeline failed. Nothing was written.
     """
     started = time.monotonic()
-    target = Destination(destination)
+    target = destination_lib.create(destination)
     file_format, paths = sources.find_files(source, input_format)
     found = prediction.find_model(model)
     description = describe(found if "://" in found else os.path.abspath(found))
-    job = _plan(
-        description, file_format, paths, output_format, target.working, batch_rows
-    )
+    job = _plan(description, file_format, paths, output_format, target, batch_rows)
+    target.begin()
     try:
-        target.begin()
         execution.run(job, beam_args, progress)
         tally = _read_tally(job)
         if is_strict and tally.refused:
@@ -94,23 +94,19 @@ def predict_files(
                 f"{tally.refused} of {tally.read} rows cannot be predicted, and with "
                 f"--strict nothing is written: {_first_refusals(job)}"
             )
-        options = PipelineOptions(list(beam_args)).view_as(StandardOptions)
-        summary = Summary(
-            **dataclasses.asdict(tally),
-            model=description.directory,
-            version=os.path.basename(description.directory),
-            runner=str(options.runner).rpartition(".")[-1],
-            seconds=round(time.monotonic() - started, 1),
-        )
-        with FileSystems.create(job.path(SUMMARY)) as file:
-            content = json.dumps(
-                dataclasses.asdict(summary), ensure_ascii=False, indent=2
-            )
-            file.write(content.encode() + b"\n")
-        target.finish()
     except BaseException:
         target.abandon()
         raise
+    options = PipelineOptions(list(beam_args)).view_as(StandardOptions)
+    summary = Summary(
+        **dataclasses.asdict(tally),
+        model=description.directory,
+        version=os.path.basename(description.directory),
+        runner=str(options.runner).rpartition(".")[-1],
+        seconds=round(time.monotonic() - started, 1),
+    )
+    content = json.dumps(dataclasses.asdict(summary), ensure_ascii=False, indent=2)
+    target.finish(content.encode() + b"\n")
     return summary
 
 
@@ -119,7 +115,7 @@ def _plan(
     file_format: str,
     paths: list[str],
     output_format: str | None,
-    directory: str,
+    target: destination_lib.Destination,
     batch_rows: int,
 ) -> Job:
     """Settles what is written, and refuses what the first rows show to be wrong."""
@@ -140,7 +136,7 @@ def _plan(
     columns = {name: None for row in known for name in row}
     schema = None
     if file_format == output_format == sources.PARQUET:
-        schema = sinks.read_schema(paths[0])
+        schema = sinks.read_schema(paths)
     sink = sinks.create(
         output_format,
         is_gzip=paths[0].endswith(".gz"),
@@ -149,7 +145,9 @@ def _plan(
         predicted=predicted,
         schema=schema,
     )
-    job = Job(model, file_format, paths, sink, directory, batch_rows)
+    job = Job(
+        model, file_format, paths, sink, target.working, target.suffix, batch_rows
+    )
     refusals = []
     for place, row in first:
         try:

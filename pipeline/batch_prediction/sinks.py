@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -50,7 +51,7 @@ class JsonLines(Sink):
         """Returns the line in UTF-8."""
         try:
             return prediction.as_json(row).encode()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise RowError(
                 f"JSON cannot hold it ({error}); take another --output-format"
             ) from error
@@ -104,7 +105,7 @@ class Parquet(Sink):
         _refuse_surplus(row, self._schema.names)
         try:
             pa.RecordBatch.from_pylist([row], schema=self._schema)
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        except (pa.ArrowException, OverflowError, ValueError) as error:
             raise RowError(
                 f"a value does not fit the schema that the first rows gave: {error}"
             ) from error
@@ -173,18 +174,23 @@ def create(
     return Parquet(f".{file_format}", pa.schema(list(fields.values())))
 
 
-def read_schema(path: str) -> pa.Schema:
-    """Returns the schema of a Parquet file, without what pandas adds to it."""
-    with FileSystems.open(path) as file:
-        return parquet.read_schema(file).remove_metadata()
+def read_schema(paths: list[str]) -> pa.Schema | None:
+    """Returns the schema of the first Parquet file that can be read.
+
+    Metadata, which pandas adds, is left out.
+    """
+    for path in paths:
+        with FileSystems.open(path) as file, contextlib.suppress(pa.ArrowInvalid):
+            return parquet.read_schema(file).remove_metadata()
+    return None
 
 
 def _infer_schema(rows: list[dict[str, Any]], columns: list[str]) -> pa.Schema:
     fields = []
     for column in columns:
         try:
-            dtype = pa.array([row.get(column) for row in rows]).type
-        except pa.ArrowException as error:
+            dtype = _infer_type([row.get(column) for row in rows])
+        except (pa.ArrowException, OverflowError) as error:
             raise UsageError(
                 f"column {column} of the first {len(rows)} rows is of several types "
                 f"({error}), which Parquet cannot hold; take --output-format jsonl"
@@ -194,3 +200,12 @@ def _infer_schema(rows: list[dict[str, Any]], columns: list[str]) -> pa.Schema:
             pa.field(column, pa.string() if pa.types.is_null(dtype) else dtype)
         )
     return pa.schema(fields)
+
+
+def _infer_type(values: list[Any]) -> pa.DataType:
+    try:
+        return pa.array(values).type
+    except (OverflowError, pa.ArrowInvalid):
+        # A row with an integer of more than 64 bits is refused later.
+        fitting = [v for v in values if not isinstance(v, int) or v.bit_length() < 64]
+        return pa.array(fitting).type

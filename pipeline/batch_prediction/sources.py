@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import functools
 import gzip
-import json
 import os
 import re
 import zlib
@@ -23,7 +22,9 @@ from apache_beam.io import (
 )
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from pyarrow import parquet
 
+from pipeline import prediction
 from pipeline.batch_prediction.rows import Place, RowError
 from pipeline.data import glue_files
 from pipeline.errors import UsageError
@@ -41,6 +42,8 @@ _SPLIT_BYTES = 64 * 1024 * 1024
 _ROWS_AT_A_TIME = 1024
 # What is said of a file that is not what it is called, or breaks off.
 _DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile, pa.ArrowInvalid)
+# Values that Python cannot hold: invalid UTF-8, dates after 9999, unknown time zones.
+_UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 _MAGIC_OF_PATTERNS = re.compile(r"[*?\[\]]")
 
 
@@ -147,16 +150,60 @@ class _Examples(_Located, tfrecordio._TFRecordSource):
         )
 
 
-class _Tables(_Located, parquetio._ParquetSource):
+class _Tables(parquetio._ParquetSource):
+    """Yields (offset, row, values). What cannot be read is a `RowError`.
+
+    Beam's own `read_records` ends at a row group with a corrupt page.
+    """
+
     def read_records(self, file_name: str, range_tracker: Any) -> Iterator[Any]:
-        for offset, _, table in super().read_records(file_name, range_tracker):
-            if isinstance(table, RowError):
-                yield offset, None, table
-                continue
-            batches = table.to_batches(max_chunksize=_ROWS_AT_A_TIME)
-            rows = (row for batch in batches for row in batch.to_pylist())
-            for number, row in enumerate(rows):
-                yield offset, number, row
+        start = range_tracker.start_position() or 0
+        try:
+            with self.open_file(file_name) as opened:
+                file = parquet.ParquetFile(opened)
+                for group in range(file.num_row_groups):
+                    offset = parquetio._ParquetUtils.get_offset(file, group)
+                    if offset < start:
+                        continue
+                    if not range_tracker.try_claim(offset):
+                        return
+                    for number, row in enumerate(_read_group(file, group)):
+                        yield offset, number, row
+        except _DAMAGE as error:
+            yield start, None, RowError(f"the file cannot be read: {error}")
+
+
+def _read_group(file: parquet.ParquetFile, group: int) -> Iterator[Any]:
+    """Yields a value or a `RowError` for each row of a row group."""
+    left = file.metadata.row_group(group).num_rows
+    try:
+        for batch in file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group]):
+            yield from _read_batch(batch)
+            left -= batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        # For corrupt pages pyarrow raises OSError itself, without a number. Errors of
+        # the file system fail the bundle, and Beam retries it.
+        if isinstance(error, OSError) and (type(error) is not OSError or error.errno):
+            raise
+        for _ in range(left):
+            yield RowError(f"the row group cannot be read from here: {error}")
+
+
+def _read_batch(batch: pa.RecordBatch) -> list[Any]:
+    try:
+        return batch.to_pylist()
+    except _UNREADABLE:
+        return [_read_row(batch, index) for index in range(batch.num_rows)]
+
+
+def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
+    row = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            row[name] = column[index].as_py()
+        except _UNREADABLE as error:
+            return RowError(f"column {name} has a value that cannot be read: {error}")
+    return row
 
 
 _SOURCES: dict[str, Any] = {
@@ -272,14 +319,10 @@ def _split(line: bytes, encoding: str = "utf-8") -> list[str]:
 
 
 def _parse_object(line: bytes, *, is_first: bool) -> dict[str, Any]:
-    text = _decode(line, "utf-8-sig" if is_first else "utf-8")
     try:
-        row = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise RowError(f"not JSON: {error}") from error
-    if not isinstance(row, dict):
-        raise RowError("not a JSON object")
-    return row
+        return prediction.parse_json_row(line, "utf-8-sig" if is_first else "utf-8")
+    except ValueError as error:
+        raise RowError(str(error)) from error
 
 
 def _decode(line: bytes, encoding: str) -> str:

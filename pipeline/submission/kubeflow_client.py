@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
+import urllib.parse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import kfp
 import kfp.client
 import kfp_server_api
+import kfp_server_api.rest
 from google.auth.exceptions import GoogleAuthError
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from pipeline.errors import UsageError
 
@@ -29,6 +32,8 @@ _SECRETS = (TOKEN_VARIABLE, COOKIES_VARIABLE, IAP_SECRET_VARIABLE)
 # To connect and to read, in seconds. urllib3 tries four times, so a host that swallows
 # packets is given up after 20 s, one that accepts and is silent after 28 s.
 TIMEOUT = (5, 7)
+# To read the response of a request that creates something. Such a request is sent once.
+WRITE_TIMEOUT = 60
 
 # So often in a row may the state of a run not be had: a network that is gone for a
 # moment, an API server that restarts.
@@ -42,6 +47,43 @@ _AUTHENTICATION = (
     "account"
 )
 _MESSAGE_LENGTH = 400
+# Every other header of a request is a credential.
+_PUBLIC_HEADERS = frozenset({"accept", "content-type", "user-agent"})
+
+
+class _RestClient(kfp_server_api.rest.RESTClientObject):
+    """Sends every request with a timeout, and credentials only in private."""
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str] | None = None,
+        _request_timeout: tuple[float, float] | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Sends a request.
+
+        Args:
+          method: HTTP method.
+          url: Address.
+          headers: Of the request.
+          _request_timeout: Seconds to connect and to read; kfp gives none.
+          **arguments: Passed on.
+
+        Raises:
+          UsageError: The request has credentials, and the address is `http://` on
+            another machine.
+        """
+        _refuse_clear_text(url, headers or {})
+        timeout = TIMEOUT if method == "GET" else (TIMEOUT[0], WRITE_TIMEOUT)
+        return super().request(
+            method,
+            url,
+            headers=headers,
+            _request_timeout=_request_timeout or timeout,
+            **arguments,
+        )
 
 
 class Client(kfp.Client):
@@ -57,9 +99,12 @@ class Client(kfp.Client):
           sleep_duration: As kfp calls it; there is no second time.
 
         Raises:
-          UsageError: Something else answers, as the page one logs in on.
+          UsageError: Something else answers, as the page one logs in on, or
+            credentials would be sent in clear text.
         """
         api = self._healthz_api
+        # This is the first request of a client: kfp sends it in its constructor.
+        api.api_client.rest_client = _RestClient(api.api_client.configuration)
         answer, _, headers = api.healthz_service_get_healthz_with_http_info(
             _request_timeout=TIMEOUT
         )
@@ -190,6 +235,26 @@ def clear_errors(host: str) -> Iterator[None]:
         ) from error
 
 
+def _refuse_clear_text(url: str, headers: dict[str, str]) -> None:
+    parts = urllib.parse.urlsplit(url)
+    has_credentials = any(name.lower() not in _PUBLIC_HEADERS for name in headers)
+    if has_credentials and parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise UsageError(
+            f"the host http://{parts.netloc} would receive the credentials in clear "
+            "text. Give an https:// address, or forward the port with `kubectl "
+            "port-forward` and give http://localhost:PORT"
+        )
+
+
+def _is_loopback(host: str | None) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
 def _pod_token() -> Any:
     path = os.environ.get(TOKEN_FILE_VARIABLE) or kfp.client.KF_PIPELINES_SA_TOKEN_PATH
     if not os.path.isfile(path):
@@ -240,6 +305,12 @@ def _server_message(error: Any) -> str:
 
 def _unreachable(host: str, error: Any) -> str:
     reason = getattr(error, "reason", None) or error
+    # Raised as it is for what urllib3 sends once; other requests raise MaxRetryError.
+    if isinstance(error, ReadTimeoutError):
+        return (
+            f"{host} did not respond in {WRITE_TIMEOUT} s to a request that creates "
+            "something. It may still do so: look there before you submit again"
+        )
     advice = "is the address right, the cluster's network or port-forward there?"
     if "CERTIFICATE" in str(reason):
         advice = "if a private authority signed its certificate, give that as CA file"

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from modules import encoder as encoder_lib
+from modules.encoder import conversion
 from pipeline import encoder_source
 from pipeline.config import load_config
 from pipeline.encoder_source import resolve_encoder
@@ -102,6 +104,29 @@ def test_saved_model_in_a_config_is_imported_once_and_used_again(tmp_path):
     assert (directory / "bert_model.ckpt.index").stat().st_mtime_ns == written
     assert len(told) == 1
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+
+
+def test_two_processes_that_need_the_same_source_import_it_once(tmp_path, monkeypatch):
+    config = saved_model_config(tmp_path)
+    convert, imports = conversion.convert, []
+
+    def convert_while_another_begins(*arguments):
+        imports.append(arguments)
+        if len(imports) == 1:
+            other.start()
+            other.join(0.5)
+        return convert(*arguments)
+
+    results = []
+    other = threading.Thread(target=lambda: results.append(resolve_encoder(config)))
+    monkeypatch.setattr(conversion, "convert", convert_while_another_begins)
+    resolved = resolve_encoder(config)
+    other.join(60)
+    assert results == [resolved]
+    assert len(imports) == 1
+    directory = Path(resolved.directory)
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+    assert not (directory / ".lock").exists()
 
 
 def test_edited_source_is_imported_anew(tmp_path):

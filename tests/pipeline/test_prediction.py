@@ -1,6 +1,7 @@
 """Predictions for texts and files, with models that tell their inputs back."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +86,9 @@ def test_json_lines_keep_their_fields(served, tmp_path):
         ("in.jsonl", '{"left": "a"}\n', "out.jsonl", r":1: column right is None"),
         ("in.jsonl", '{"left": "a"\n', "out.jsonl", r":1: not JSON"),
         ("in.jsonl", '["a"]\n', "out.jsonl", r":1: not a JSON object"),
+        ("in.jsonl", '{"n": "\\ud800"}', "out.jsonl", r":1: column n is not Unicode"),
+        ("in.jsonl", f'{{"n": {"1" * 5000}}}', "out.jsonl", r":1: not JSON: Exceeds"),
+        ("in.jsonl", '{"n": "\udcff"}', "out.jsonl", r":1: not UTF-8"),
         ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 fields, the header has 2"),
         ("in.csv", "left,right\n", "out.tsv", r"in\.csv: allowed are \.tsv and"),
         ("in.tsv", "left\tright\na\tb\n", "out.txt", r"out\.txt: allowed are \.tsv"),
@@ -94,9 +98,47 @@ def test_json_lines_keep_their_fields(served, tmp_path):
 def test_bad_file_is_refused_with_its_line_and_nothing_is_written(
     served, tmp_path, name, text, target, message
 ):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, errors="surrogateescape")
     with pytest.raises(UsageError, match=message):
         prediction.predict_file(
             str(served), str(tmp_path / name), str(tmp_path / target)
         )
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_two_predictions_of_one_file_do_not_mix(served, tmp_path, monkeypatch):
+    source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    rows = "".join(f"{i}\ta\tb\n" for i in range(400))
+    source.write_text(f"n\tleft\tright\n{rows}")
+    predict_rows = prediction.Predictor.predict_rows
+
+    def start_another(predictor, rows):
+        monkeypatch.setattr(prediction.Predictor, "predict_rows", predict_rows)
+        predicted = predict_rows(predictor, rows)
+        yield next(predicted)
+        prediction.predict_file(str(served), str(source), str(target))
+        assert len(target.read_text().splitlines()) == 401
+        yield from predicted
+
+    monkeypatch.setattr(prediction.Predictor, "predict_rows", start_another)
+    assert prediction.predict_file(str(served), str(source), str(target)) == 400
+    assert len(target.read_text().splitlines()) == 401
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
+
+
+def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(served, tmp_path):
+    source, link = tmp_path / "in.tsv", tmp_path / "link.tsv"
+    source.write_text("left\tright\na\tb\n")
+    link.symlink_to(tmp_path / "out.tsv")
+    prediction.predict_file(str(served), str(source), str(link))
+    assert link.is_symlink()
+    assert "first" in (tmp_path / "out.tsv").read_text()
+    (tmp_path / "directory.tsv").mkdir()
+    with pytest.raises(
+        UsageError, match=r"the predictions are in .*incomplete"
+    ) as error:
+        prediction.predict_file(
+            str(served), str(source), str(tmp_path / "directory.tsv")
+        )
+    kept = Path(str(error.value).partition("are in ")[2])
+    assert "first" in kept.read_text()

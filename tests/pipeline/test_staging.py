@@ -1,6 +1,8 @@
 """What a cluster reads is brought to where it can."""
 
+import concurrent.futures
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,35 @@ def test_copy_is_completed_by_the_next_one_and_then_left(inputs, cluster):
     staging.copy(staged, told.append)
     (line,) = told
     assert staged.copies[0][1] in line
+
+
+def test_two_copies_at_once_do_not_disturb_each_other(inputs, cluster, monkeypatch):
+    staged = staging.plan(inputs, cluster)
+    both_copied = threading.Barrier(2)
+    rename = tf.io.gfile.rename
+
+    def rename_when_both_copied(*arguments, **options):
+        both_copied.wait(30)
+        rename(*arguments, **options)
+
+    monkeypatch.setattr(tf.io.gfile, "rename", rename_when_both_copied)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for copied in [pool.submit(staging.copy, staged) for _ in range(2)]:
+            copied.result(60)
+    directories = {Path(destination).parent for _, destination in staged.copies}
+    names = [path for each in directories for path in each.iterdir() if path.is_file()]
+    assert sorted(map(str, names)) == sorted(path for _, path in staged.copies)
+
+
+def test_interrupted_copy_leaves_no_incomplete_file(inputs, cluster, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    staged = staging.plan(inputs, cluster)
+    monkeypatch.setattr(tf.io.gfile, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        staging.copy(staged)
+    assert [path for path in Path(cluster.root).rglob("*") if path.is_file()] == []
 
 
 def test_place_that_cannot_be_written_is_named(inputs, tmp_path):

@@ -1,14 +1,16 @@
 """The directory of predictions appears whole, and loses nothing that is there."""
 
 import os
+import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 from apache_beam.io import localfilesystem
 from apache_beam.io.filesystem import FileMetadata
 
-from pipeline.batch_prediction import predict_files
+from pipeline.batch_prediction import destination, execution, predict_files
 from pipeline.errors import UsageError
 from tests.pipeline.batch_prediction.conftest import read_shards, write_rows
 
@@ -38,7 +40,8 @@ class Bucket(localfilesystem.LocalFileSystem):
         for path in sorted(Path(self.root).rglob("*")):
             name = f"bucket://{path.relative_to(self.root)}"
             if path.is_file() and name.startswith(prefix):
-                yield FileMetadata(name, path.stat().st_size)
+                stat = path.stat()
+                yield FileMetadata(name, stat.st_size, stat.st_mtime)
 
     def _path_open(self, path, *args, **kwargs):
         return super()._path_open(self._local(path), *args, **kwargs)
@@ -88,11 +91,12 @@ def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
     assert (tmp_path / "out" / "kept.txt").read_text() == "kept"
 
 
+@pytest.mark.parametrize("working", ["out/.incomplete", "out.incomplete"])
 def test_empty_directory_is_filled_and_what_a_killed_run_left_is_gone(
-    longer, source, tmp_path
+    longer, source, tmp_path, working
 ):
     (tmp_path / "out").mkdir()
-    left = tmp_path / "out.incomplete" / "predictions-00007-of-00009.tsv"
+    left = tmp_path / working / "predictions-00007-of-00009.tsv"
     left.parent.mkdir()
     left.write_text("left\n")
     assert predict_files(longer, source, f"{tmp_path}/out/").predicted == 3
@@ -114,24 +118,151 @@ def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
 
-def test_remote_directory_is_whole_with_its_summary(longer, source, bucket):
+@pytest.fixture
+def while_running(monkeypatch):
+    """A function that calls another one once, when a prediction is about to finish."""
+    run = execution.run
+
+    def schedule(function):
+        def run_and_call(*arguments):
+            monkeypatch.setattr(execution, "run", run)
+            run(*arguments)
+            function()
+
+        monkeypatch.setattr(execution, "run", run_and_call)
+
+    return schedule
+
+
+def test_link_and_mount_point_are_filled_and_not_replaced(longer, source, tmp_path):
+    directory, link = tmp_path / "volume", tmp_path / "link"
+    directory.mkdir()
+    link.symlink_to(directory)
+    before = directory.stat().st_ino
+    assert predict_files(longer, source, str(link)).predicted == 3
+    assert link.is_symlink()
+    assert directory.stat().st_ino == before
+    assert sorted(path.name for path in directory.iterdir()) == [
+        "predictions-00000-of-00001.tsv",
+        "summary.json",
+    ]
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "new")
+    assert predict_files(longer, source, str(dangling)).predicted == 3
+    assert (tmp_path / "new" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_second_prediction_into_a_directory_is_refused_and_harms_nothing(
+    longer, source, tmp_path, while_running, exists
+):
+    if exists:
+        (tmp_path / "out").mkdir()
+
+    def predict_again():
+        with pytest.raises(UsageError, match=f"in use by process {os.getpid()};"):
+            predict_files(longer, source, str(tmp_path / "out"))
+
+    while_running(predict_again)
+    assert predict_files(longer, source, str(tmp_path / "out")).predicted == 3
+    assert len(read_shards(tmp_path / "out", "tsv")) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out"]
+
+
+def test_results_are_kept_if_the_directory_cannot_be_written(
+    longer, source, tmp_path, while_running
+):
+    def write_other_file():
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "kept.txt").write_text("kept")
+
+    while_running(write_other_file)
+    with pytest.raises(UsageError, match=r"predicted, but .*files from .*\.incomplete"):
+        predict_files(longer, source, str(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["kept.txt"]
+    assert len(read_shards(tmp_path / "out.incomplete", "tsv")) == 3
+    assert (tmp_path / "out.incomplete" / "summary.json").is_file()
+
+
+def test_remote_directory_is_complete_with_its_summary(longer, source, bucket):
     (bucket / "in").mkdir(parents=True)
     for name in ("a.tsv", "b.tsv"):
         shutil.copy(source, bucket / "in" / name)
-    left = bucket / "out" / "predictions-00007-of-00009.tsv"
-    left.parent.mkdir()
-    left.write_text("of a run that was killed")
     assert predict_files(longer, "bucket://in", "bucket://out").predicted == 6
+    shard, summary = sorted(path.name for path in (bucket / "out").iterdir())
+    assert re.fullmatch(r"predictions-[0-9a-f]{12}-00000-of-00001\.tsv", shard)
+    assert summary == "summary.json"
     assert len(read_shards(bucket / "out", "tsv")) == 6
-    assert (bucket / "out" / "summary.json").is_file()
-    assert not left.exists()
     with pytest.raises(UsageError, match="bucket://out is not new"):
         predict_files(longer, "bucket://in/*.tsv", "bucket://out")
 
 
-def test_remote_directory_with_other_files_is_refused(longer, source, bucket):
+@pytest.mark.parametrize(
+    "name", ["kept.txt", "predictions-of-march.tsv", "incomplete-notes.txt"]
+)
+def test_remote_directory_with_other_files_is_refused(longer, source, bucket, name):
     (bucket / "out").mkdir(parents=True)
-    (bucket / "out" / "kept.txt").write_text("kept")
-    with pytest.raises(UsageError, match=r"not new: it has bucket://out/kept\.txt"):
+    (bucket / "out" / name).write_text("kept")
+    with pytest.raises(UsageError, match=f"not new: it has bucket://out/{name}"):
         predict_files(longer, source, "bucket://out")
-    assert (bucket / "out" / "kept.txt").read_text() == "kept"
+    assert (bucket / "out" / name).read_text() == "kept"
+
+
+def test_second_prediction_into_a_remote_directory_is_refused_and_harms_nothing(
+    longer, source, bucket, while_running
+):
+    def predict_again():
+        with pytest.raises(
+            UsageError, match="in use by another prediction: its marker"
+        ):
+            predict_files(longer, source, "bucket://out")
+
+    while_running(predict_again)
+    assert predict_files(longer, source, "bucket://out").predicted == 3
+    assert len(read_shards(bucket / "out", "tsv")) == 3
+
+
+def test_files_of_a_killed_prediction_in_a_bucket_are_deleted(longer, source, bucket):
+    killed = bucket / "out" / "incomplete-0123456789ab"
+    killed.parent.mkdir(parents=True)
+    killed.touch()
+    (bucket / "out" / "predictions-0123456789ab-00000-of-00002.tsv").touch()
+    with pytest.raises(UsageError, match="If that prediction was killed"):
+        predict_files(longer, source, "bucket://out")
+    an_hour_ago = time.time() - 3600
+    os.utime(killed, (an_hour_ago, an_hour_ago))
+    assert predict_files(longer, source, "bucket://out").predicted == 3
+    assert not [*killed.parent.glob("*0123456789ab*")]
+    assert len(read_shards(bucket / "out", "tsv")) == 3
+
+
+def test_marker_is_rewritten_while_a_prediction_runs(
+    longer, source, bucket, while_running, monkeypatch
+):
+    monkeypatch.setattr(destination, "_BEAT_SECONDS", 0.01)
+
+    def wait_for_beat():
+        (marker,) = (bucket / "out").glob("incomplete-*")
+        os.utime(marker, (0, 0))
+        end = time.monotonic() + 60
+        while marker.stat().st_mtime == 0 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert marker.stat().st_mtime > 0
+
+    while_running(wait_for_beat)
+    predict_files(longer, source, "bucket://out")
+
+
+def test_prediction_whose_marker_was_deleted_publishes_nothing(
+    longer, source, bucket, while_running
+):
+    def replace():
+        (marker,) = (bucket / "out").glob("incomplete-*")
+        marker.unlink()
+        (bucket / "out" / "summary.json").write_text("of the other")
+
+    while_running(replace)
+    with pytest.raises(UsageError, match="taken over by another prediction"):
+        predict_files(longer, source, "bucket://out")
+    assert [path.name for path in (bucket / "out").iterdir()] == ["summary.json"]
+    assert (bucket / "out" / "summary.json").read_text() == "of the other"

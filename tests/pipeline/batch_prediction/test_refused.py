@@ -4,7 +4,9 @@ import gzip
 import json
 import os
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from pipeline.batch_prediction import examples, predict_files
 from pipeline.errors import UsageError
@@ -45,6 +47,9 @@ def read_refused():
                 b'{"left": "a", "right": null}',
                 b'{"left": "\xff", "right": ""}',
                 b'{"left": "\\ud800", "right": ""}',
+                b'{"left": "a", "right": "", "other": ["\\uDFFF"]}',
+                b'{"left": "a", "right": "", "n\\ud800": 1}',
+                b'{"left": "a", "right": "", "n": ' + b"1" * 5000 + b"}",
                 b"",
                 b'{"left": "b", "right": ""}',
             ],
@@ -56,6 +61,9 @@ def read_refused():
                 "column right is 'None', not text",
                 "not UTF-8",
                 "column left is not Unicode text",
+                "column other is not Unicode text",
+                "column n\\ud800 is not Unicode text",
+                "not JSON: Exceeds the limit (4300 digits)",
                 "not JSON",
             ],
         ),
@@ -141,6 +149,7 @@ def test_damaged_file_loses_only_what_cannot_be_read(longer, tmp_path, read_refu
 def test_damaged_gzip_and_parquet_are_refused_by_name(longer, tmp_path, read_refused):
     write_rows(tmp_path / "a.parquet", [GOOD])
     (tmp_path / "b.parquet").write_text("no parquet")
+    (tmp_path / "a.parquet").rename(tmp_path / "c.parquet")
     predict_files(longer, str(tmp_path / "*.parquet"), str(tmp_path / "tables"))
     (refused,) = read_refused(tmp_path / "tables")
     assert refused["file"].endswith("b.parquet")
@@ -156,6 +165,59 @@ def test_damaged_gzip_and_parquet_are_refused_by_name(longer, tmp_path, read_ref
     for reason in found.values():
         assert "the file cannot be read from here" in reason
     assert 800 < summary.predicted < 1001
+
+
+def test_value_of_parquet_that_python_cannot_hold_is_refused(
+    longer, tmp_path, read_refused
+):
+    days = pa.array([0, 10**7, 1, 2], pa.int32()).view(pa.date32())
+    raw = pa.array([b"a", b"b", b"\xff", b"c"])
+    text = pa.Array.from_buffers(pa.string(), 4, raw.buffers())
+    table = pa.table({"left": ["a"] * 4, "right": [""] * 4, "day": days, "text": text})
+    parquet.write_table(table, tmp_path / "in.parquet")
+    target = tmp_path / "out"
+    summary = predict_files(longer, str(tmp_path / "in.parquet"), str(target))
+    assert (summary.predicted, summary.refused) == (2, 2)
+    refused = sorted(read_refused(target), key=lambda row: row["row"])
+    assert [row["row"] for row in refused] == [1, 2]
+    assert "column day has a value that cannot be read: date" in refused[0]["reason"]
+    assert "column text has a value that cannot be read: 'utf" in refused[1]["reason"]
+    assert [row["text"] for row in read_shards(target, "parquet")] == ["a", "c"]
+
+
+def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
+    longer, tmp_path, read_refused, monkeypatch
+):
+    monkeypatch.setattr("pipeline.batch_prediction.sources._ROWS_AT_A_TIME", 100)
+    path = tmp_path / "in.parquet"
+    rows = [{**GOOD, "text": f"text {n}", "n": n} for n in range(4000)]
+    layout = {"write_batch_size": 100, "data_page_size": 500, "use_dictionary": False}
+    table = pa.Table.from_pylist(rows)
+    parquet.write_table(table, path, row_group_size=2000, **layout)
+    column = parquet.ParquetFile(path).metadata.row_group(0).column(2)
+    content = bytearray(path.read_bytes())
+    middle = column.data_page_offset + column.total_compressed_size // 2
+    content[middle : middle + 1500] = b"\xff" * 1500
+    path.write_bytes(content)
+    summary = predict_files(longer, str(path), str(tmp_path / "out"))
+    refused = read_refused(tmp_path / "out")
+    first = min(row["row"] for row in refused)
+    assert 500 < first < 1500
+    assert sorted(row["row"] for row in refused) == [*range(first, 2000)]
+    assert {row["file"] for row in refused} == {str(path)}
+    assert "the row group cannot be read from here" in refused[0]["reason"]
+    predicted = sorted(row["n"] for row in read_shards(tmp_path / "out", "parquet"))
+    assert predicted == [*range(first), *range(2000, 4000)]
+    assert summary.read == 4000
+
+
+def test_integer_of_many_digits_does_not_stop_a_job(longer, tmp_path, read_refused):
+    rows = [{**GOOD, "n": 1}, {**GOOD, "n": 10**30}, {**GOOD, "n": 10**4000}]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    for kind, predicted in (("parquet", 1), ("tfrecord", 2), ("jsonl", 3)):
+        target = tmp_path / kind
+        summary = predict_files(longer, str(source), str(target), output_format=kind)
+        assert (summary.predicted, summary.refused) == (predicted, 3 - predicted)
 
 
 def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refused):

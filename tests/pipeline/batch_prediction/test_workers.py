@@ -2,12 +2,15 @@
 
 import concurrent.futures
 import os
+import signal
 import subprocess
 import sys
 import time
 
 import psutil
 import pytest
+from apache_beam.portability.api import beam_job_api_pb2
+from apache_beam.runners.portability import local_job_service
 
 from pipeline.batch_prediction import predict_files
 from pipeline.beam import BeamConfig, beam_arguments
@@ -81,3 +84,28 @@ def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_p
     assert not (tmp_path / "out").exists()
     assert predict_files(longer, source, str(tmp_path / "out")).predicted == ROWS
     assert not (tmp_path / "out.incomplete").exists()
+
+
+class EndlessJob(local_job_service.BeamJob):
+    """A job of a real job service that runs until it is cancelled."""
+
+    def run(self):
+        self.set_state(beam_job_api_pb2.JobState.RUNNING)
+
+
+def test_interrupt_cancels_the_remote_job(longer, source, tmp_path):
+    service = local_job_service.LocalJobServicer(beam_job_type=EndlessJob)
+    endpoint = f"localhost:{service.start_grpc_server()}"
+    portable = beam_arguments(BeamConfig(runner="portable", job_endpoint=endpoint))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            predict_files(
+                *(longer, source, str(tmp_path / "out")),
+                beam_args=portable,
+                progress=lambda _: signal.raise_signal(signal.SIGINT),
+            )
+        (job,) = service._jobs.values()
+        assert job.state == beam_job_api_pb2.JobState.CANCELLED
+    finally:
+        service.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]

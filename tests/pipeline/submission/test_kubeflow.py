@@ -1,8 +1,10 @@
 """The stock kfp client submits to a server on loopback that speaks kfp's REST API."""
 
+import json
 import math
 import socket
 import ssl
+import threading
 from http.server import ThreadingHTTPServer
 
 import kfp
@@ -329,6 +331,68 @@ def test_host_that_never_answers_is_given_up(submit, monkeypatch):
         host = f"http://localhost:{silent.getsockname()[1]}"
         with pytest.raises(UsageError, match=f"{host} cannot be reached .*timed out"):
             submit(KubeflowServer(host))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("pipelines", "cannot be reached .*timed out"),
+        ("runs", "did not respond in 0.2"),
+    ],
+)
+def test_server_that_hangs_after_login_is_given_up(
+    submit, serve, monkeypatch, path, message
+):
+    monkeypatch.setattr(kubeflow_client, "TIMEOUT", (0.2, 0.2))
+    monkeypatch.setattr(kubeflow_client, "WRITE_TIMEOUT", 0.2)
+    released = threading.Event()
+
+    class Hanging(handler(KubeflowPipelines())):
+        def _request(self):
+            request = super()._request()
+            if request.path.endswith(path):
+                released.wait(20)
+            return request
+
+    host = f"http://localhost:{serve(Hanging).server_port}"
+    try:
+        with pytest.raises(UsageError, match=f"{host} .*{message}"):
+            submit(KubeflowServer(host))
+    finally:
+        released.set()
+
+
+@pytest.mark.parametrize("variable", ["KF_PIPELINES_TOKEN", "KF_PIPELINES_COOKIES"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "localhost.example"])
+def test_credentials_are_not_sent_in_clear_text(
+    submit, kubeflow, monkeypatch, variable, host
+):
+    monkeypatch.setenv(variable, "a-secret")
+    server = KubeflowServer(kubeflow.host.replace("localhost", host))
+    with pytest.raises(UsageError, match=f"http://{host}:.* in clear text.*https://"):
+        submit(server)
+    assert kubeflow.requests == []
+
+
+def test_namespace_of_the_context_does_not_skip_the_check_of_credentials(
+    submit, kubeflow, context_file
+):
+    context = {"namespace": "team", "client_authentication_cookie": "session=abc"}
+    context_file.write_text(json.dumps(context))
+    server = KubeflowServer(kubeflow.host.replace("localhost", "0.0.0.0"))
+    with pytest.raises(UsageError, match="in clear text"):
+        submit(server)
+    assert kubeflow.requests == []
+
+
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1"])
+def test_credentials_are_sent_through_a_port_forward(
+    submit, kubeflow, monkeypatch, address
+):
+    kubeflow.token = "a-secret"
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-secret")
+    host = kubeflow.host.replace("localhost", address)
+    assert submit(KubeflowServer(host)).run_id == "run-0"
 
 
 def test_host_without_a_protocol_is_refused():
