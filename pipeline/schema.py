@@ -130,17 +130,14 @@ def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> No
     Transform replaces a missing label by class 0 and a missing text by "".
     """
     features = {feature.name: feature for feature in schema.feature}
-    problems = []
-    for expected in build_schema(task).feature:
-        feature = features.get(expected.name)
-        if expected.name == task.id_column or feature is None:
-            continue
-        if not _demands_values(feature, is_list=not expected.HasField("shape")):
-            problems.append(
-                f"feature {expected.name} has "
-                f"{_show_demands(feature) or 'no presence, shape or value_count'}; "
-                f"write {_show_demands(expected)}"
-            )
+    problems = [
+        f"feature {expected.name} has "
+        f"{_show_demands(features[expected.name]) or 'no presence or value_count'}; "
+        f"write {_show_demands(expected)}"
+        for expected in build_schema(task).feature
+        if expected.name != task.id_column
+        and not _demands_values(features[expected.name], expected)
+    ]
     if problems:
         raise UsageError(
             f"data.schema_file {path}: "
@@ -149,14 +146,14 @@ def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> No
         )
 
 
-def _demands_values(feature: schema_pb2.Feature, *, is_list: bool) -> bool:
-    """Tells whether a schema requires one value in every row, or several of a list."""
+def _demands_values(feature: schema_pb2.Feature, expected: schema_pb2.Feature) -> bool:
+    """Tells whether a feature requires values in every row, as the expected one."""
+    low, high = feature.value_count.min, feature.value_count.max
     if feature.HasField("shape"):
         sizes = [dim.size for dim in feature.shape.dim]
-        has_values = len(sizes) == 1 and (sizes[0] >= 1 if is_list else sizes[0] == 1)
-    else:
-        count = feature.value_count
-        has_values = count.min >= 1 and (is_list or count.min == count.max)
+        low = high = sizes[0] if len(sizes) == 1 else 0
+    is_single = expected.HasField("shape")
+    has_values = low == high == 1 if is_single else low >= 1
     return feature.presence.min_fraction == 1 and has_values
 
 

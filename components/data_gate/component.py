@@ -22,7 +22,7 @@ NOT_EMPTY_TAG = "not_empty"
 EXAMPLES_SHOWN = 3
 VERDICT_FILE = "verdict.json"
 
-# Unicode categories of what BERT's basic tokenizer drops: white space, control and
+# Unicode categories of what BERT's tokenizer drops: white space, control and
 # format characters, such as the zero width space.
 _INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 # A column that the schema does not name harms nobody: the pipeline does not read it.
@@ -196,8 +196,7 @@ def _gaps(
 
 
 def _is_empty(text: bytes) -> bool:
-    # The tokenizer drops bytes that are not UTF-8, too.
-    characters = text.decode("utf-8", errors="ignore")
+    characters = text.decode("utf-8", errors="replace")
     return all(
         unicodedata.category(character) in _INVISIBLE for character in characters
     )

@@ -89,11 +89,12 @@ def write_curated(path, **features):
     [
         ("label", "presence { min_count: 1 }", "presence { min_count: 1 }"),
         ("answer", "presence { min_count: 1 }", "presence { min_count: 1 }"),
-        ("question", "", "no presence, shape or value_count"),
+        ("question", "", "no presence or value_count"),
         ("label", "presence { min_fraction: 0.9 } shape { dim { size: 1 } }", "0.9"),
         ("label", "presence { min_fraction: 1 }", "presence { min_fraction: 1.0 }"),
         ("answer", "presence { min_fraction: 1 } value_count { max: 1 }", "max: 1 }"),
         ("label", "presence { min_fraction: 1 } value_count { min: 1 }", "min: 1 }"),
+        ("label", "presence { min_fraction: 1 } value_count { min: 2 max: 2 }", "2 }"),
         ("label", "presence { min_fraction: 1 } shape { dim { size: 2 } }", "size: 2"),
     ],
 )
