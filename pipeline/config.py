@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from pipeline import typed_yaml
 from pipeline.beam import BeamConfig
 from pipeline.clusters import KubeflowConfig, VertexConfig
 from pipeline.errors import UsageError
@@ -205,7 +206,7 @@ class ServingConfig(Settings):
     @field_validator("tf_serving_version", mode="before")
     @classmethod
     def _read_number(cls, version: Any) -> Any:
-        # YAML reads 2.20 as a number.
+        # Python callers may give a number; a recipe keeps the text of `2.20`.
         return f"{version:.2f}" if isinstance(version, float) else version
 
 
@@ -272,7 +273,7 @@ class Config(Settings):
 
     def to_yaml(self) -> str:
         """Returns the settings as YAML that `load_config` reads back equal."""
-        return yaml.safe_dump(self.model_dump(), sort_keys=False)
+        return typed_yaml.dump(self.model_dump())
 
 
 def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Config:
@@ -327,7 +328,7 @@ def _load_section(
 
 def _read(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = typed_yaml.load(path.read_text(encoding="utf-8"), Config)
     except OSError as error:
         raise UsageError(f"config {path} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -346,27 +347,22 @@ def _read(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
 def parse_override(text: str) -> tuple[str, Any]:
     """Splits `key=value` of the command line; the value is read as YAML.
 
+    Returns:
+      The key, and the value: `1.20` is text if the setting is a string.
+
     Raises:
       UsageError: The text has no `=` or its value is not YAML.
     """
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageError(f"--set {text!r}: write key=value, as trainer.epochs=2")
+    kind: Any = Config
+    for name in key.strip().split("."):
+        kind = typed_yaml.member(kind, name)
     try:
-        parsed = yaml.safe_load(value)
+        return key.strip(), typed_yaml.load(value, kind)
     except yaml.YAMLError as error:
         raise UsageError(f"--set {text!r}: the value is not YAML: {error}") from error
-    if isinstance(parsed, str):
-        parsed = _as_number(parsed)
-    return key.strip(), parsed
-
-
-def _as_number(text: str) -> str | float:
-    """YAML 1.1 reads `3e-5`, which people write, as a string."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:

@@ -7,8 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import yaml
-
+from pipeline import typed_yaml
 from pipeline.config import Config, parse_override
 from pipeline.errors import UsageError
 
@@ -22,6 +21,7 @@ _SETTINGS = {
     "max_regression": "evaluator.max_regression",
 }
 _DATA = "data"
+_BOUNDS = ("thresholds", "max_regression")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,18 +70,26 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
     """Reads parameters of the command line, `NAME=VALUE` each.
 
     Raises:
-      UsageError: There is no such parameter.
+      UsageError: There is no such parameter, or it has no value.
     """
-    values = dict(parse_override(text) for text in texts)
-    for name in values:
-        if name not in (_DATA, *_SETTINGS):
-            raise UsageError(
-                f"--parameter {name}: allowed are {', '.join((_DATA, *_SETTINGS))}"
-            )
+    values = dict(_parse_one(text) for text in texts)
     return {
         name: json.dumps(value) if isinstance(value, dict) else value
         for name, value in values.items()
     }
+
+
+def _parse_one(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    name = name.strip()
+    if not separator:
+        raise UsageError(f"--parameter {text!r}: write NAME=VALUE, as epochs=2")
+    if name not in (_DATA, *_SETTINGS):
+        raise UsageError(
+            f"--parameter {name}: allowed are {', '.join((_DATA, *_SETTINGS))}"
+        )
+    _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
+    return name, parsed
 
 
 def as_settings(values: dict[str, Any]) -> dict[str, Any]:
@@ -90,8 +98,8 @@ def as_settings(values: dict[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if name == "steps_per_epoch":
             value = value or None
-        elif name in ("thresholds", "max_regression"):
-            value = yaml.safe_load(value)
+        elif name in _BOUNDS and isinstance(value, str):
+            value = typed_yaml.load(value)
         if name in _SETTINGS:
             settings[_SETTINGS[name]] = value
     return settings

@@ -64,7 +64,8 @@ def write_schema(
       The path of the written schema.
 
     Raises:
-      UsageError: The curated schema cannot be read, or lacks a column of the task.
+      UsageError: The curated schema cannot be read, lacks a column of the task, or
+        accepts rows without the label or a text.
     """
     schema = _read_curated(task, curated) if curated else build_schema(task)
     text = text_format.MessageToString(schema)
@@ -119,4 +120,46 @@ def _read_curated(task: TaskConfig, path: str) -> schema_pb2.Schema:
             f"data.schema_file {path} lacks the task's columns "
             f"{', '.join(sorted(required - names))}"
         )
+    _check_curated(task, schema, path)
     return schema
+
+
+def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> None:
+    """Refuses a curated schema that accepts rows without the label or an input.
+
+    Transform replaces a missing label by class 0 and a missing text by "".
+    """
+    features = {feature.name: feature for feature in schema.feature}
+    problems = [
+        f"feature {expected.name} has "
+        f"{_show_demands(features[expected.name]) or 'no presence or value_count'}; "
+        f"write {_show_demands(expected)}"
+        for expected in build_schema(task).feature
+        if expected.name != task.id_column
+        and not _demands_values(features[expected.name], expected)
+    ]
+    if problems:
+        raise UsageError(
+            f"data.schema_file {path}: "
+            + "; ".join(problems)
+            + ". Every row must have the label and the inputs of the task"
+        )
+
+
+def _demands_values(feature: schema_pb2.Feature, expected: schema_pb2.Feature) -> bool:
+    """Tells whether a feature requires values in every row, as the expected one."""
+    low, high = feature.value_count.min, feature.value_count.max
+    if feature.HasField("shape"):
+        sizes = [dim.size for dim in feature.shape.dim]
+        low = high = sizes[0] if len(sizes) == 1 else 0
+    is_single = expected.HasField("shape")
+    has_values = low == high == 1 if is_single else low >= 1
+    return feature.presence.min_fraction == 1 and has_values
+
+
+def _show_demands(feature: schema_pb2.Feature) -> str:
+    demands = schema_pb2.Feature()
+    for field in ("presence", "shape", "value_count"):
+        if feature.HasField(field):
+            getattr(demands, field).CopyFrom(getattr(feature, field))
+    return text_format.MessageToString(demands, as_one_line=True)

@@ -59,7 +59,8 @@ class TaskConfig(Settings):
         of a regression (float32).
       id_column: The int64 column that names a row to people.
       classes: Class names; the index is the label. Of two, the second is the
-        positive class. None where a score is predicted.
+        positive class. No name is the index of another class. None where a score is
+        predicted.
       label_range: Lowest and highest score of a regression; None for classes.
       metric: The metric that decides between models.
     """
@@ -136,6 +137,19 @@ class TaskConfig(Settings):
         for names, what in ((columns, "columns"), (self.classes or [], "classes")):
             if len(set(names)) < len(names) or not all(names):
                 raise ValueError(f"the {what} {names} must be distinct and not empty")
+        return self
+
+    @model_validator(mode="after")
+    def _check_numbers(self) -> TaskConfig:
+        # A label in text is the name of a class or its index.
+        by_index = {str(index): name for index, name in enumerate(self.classes or [])}
+        for name in by_index.values():
+            other = by_index.get(name, name)
+            if other != name:
+                raise ValueError(
+                    f"class {name!r} is the index of the class {other!r}, so a label "
+                    f"{name} is ambiguous; rename the class, or give it that index"
+                )
         return self
 
     @model_validator(mode="after")

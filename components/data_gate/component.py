@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import unicodedata
 from collections.abc import Iterator
 
 import apache_beam as beam
@@ -21,6 +22,9 @@ NOT_EMPTY_TAG = "not_empty"
 EXAMPLES_SHOWN = 3
 VERDICT_FILE = "verdict.json"
 
+# Unicode categories of what BERT's tokenizer drops: white space, control and
+# format characters, such as the zero width space.
+_INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 # A column that the schema does not name harms nobody: the pipeline does not read it.
 _HARMLESS = {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}
 
@@ -45,8 +49,8 @@ def DataGate(
 
     Args:
       examples: The raw Examples, of all splits.
-      schema: What they must be. Features tagged `not_empty` must hold more than
-        white space.
+      schema: What they must be. Features tagged `not_empty` must hold at least one
+        visible character.
       anomalies: What ExampleValidator found against the same schema.
       verdict: The anomalies that are reported only.
       id_column: The int64 feature that names a row in the error.
@@ -187,8 +191,15 @@ def _gaps(
         if not (kind and getattr(features[column], kind).value):
             yield (column, "No value"), row
     for column in texts:
-        if any(not text.strip() for text in features[column].bytes_list.value):
+        if any(_is_empty(text) for text in features[column].bytes_list.value):
             yield (column, "Empty text"), row
+
+
+def _is_empty(text: bytes) -> bool:
+    characters = text.decode("utf-8", errors="replace")
+    return all(
+        unicodedata.category(character) in _INVISIBLE for character in characters
+    )
 
 
 def _show_gap(split: str, gap: tuple) -> str:

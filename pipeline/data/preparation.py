@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import shutil
+import tempfile
 from pathlib import Path
 
 from pipeline import fingerprint
@@ -14,6 +15,10 @@ from pipeline.data.splits import MissingSplitError, Report
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
 from pipeline.task import TOKENIZED_FEATURES, TaskConfig
+
+
+class DestinationExistsError(UsageError):
+    """The directory to write to exists."""
 
 
 def resolve_examples(
@@ -76,7 +81,8 @@ def _resolve(
     if span is not None:
         span = Span(span.number, str(destination), spans.SPAN)
         destination /= number
-    if not destination.exists():
+    # Its name is a hash of the content: what another run wrote there is the same.
+    with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report)
     return dataclasses.replace(find_examples(str(destination)), span=span)
 
@@ -100,25 +106,34 @@ def prepare(
         exists.
     """
     target = Path(destination)
-    if target.exists():
-        raise UsageError(f"{destination} exists; name a new directory")
+    _refuse_existing(target)
     _refuse_tokenized(source, task)
     if source.startswith(tfds_source.PREFIX):
         found = tfds_source.open_tables(source, task, report)
     else:
         found = tables.open_tables(source, task, report)
-    incomplete = target.with_name(f".{target.name}.incomplete")
-    shutil.rmtree(incomplete, ignore_errors=True)
-    try:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # A new directory each time: another process may write the same destination.
+    with tempfile.TemporaryDirectory(
+        prefix=f".{target.name}.", suffix=".incomplete", dir=target.parent
+    ) as working:
+        incomplete = Path(working) / target.name
         counts = {}
         for split, rows in found.items():
             if rows is not None:
                 counts[split] = write_records(rows, incomplete / split, task)
                 report(f"{split}: {counts[split]} examples")
-        incomplete.rename(target)
-    finally:
-        shutil.rmtree(incomplete, ignore_errors=True)
+        try:
+            incomplete.rename(target)
+        except OSError:
+            _refuse_existing(target)
+            raise
     return counts
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists():
+        raise DestinationExistsError(f"{target} exists; name a new directory")
 
 
 def _find_remote(source: str) -> ExamplesDirectory:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pipeline import fingerprint
 from pipeline.data import splits
@@ -59,12 +59,14 @@ def find_examples(source: str) -> ExamplesDirectory:
         (`MRPC_train.tf_record`).
 
     Raises:
-      UsageError: A required split is missing, or files are not what they are called.
+      UsageError: A required split is missing, a split has two names, or files are not
+        what they are called.
     """
     patterns: dict[str, str] = {}
     for name, split in splits.SPLIT_NAMES.items():
-        pattern = _find_pattern(source, name)
-        if pattern:
+        for pattern in _find_patterns(source, name):
+            if split in patterns:
+                _refuse_both(source, split, patterns[split], pattern)
             patterns[split] = pattern
     splits.require_splits(source, patterns, "*.tfrecord*")
     for pattern in patterns.values():
@@ -118,18 +120,20 @@ def _glob(source: str, pattern: str) -> list[str]:
     return sorted(gfile.glob(f"{source}/{pattern}"))
 
 
-def _find_pattern(source: str, name: str) -> str | None:
+def _find_patterns(source: str, name: str) -> list[str]:
     # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.
-    for pattern in (f"{name}/*.tf*record*", f"{name}[-.]*tf*record*"):
-        if _glob(source, pattern):
-            return pattern
-    found = [os.path.basename(p) for p in _glob(source, f"*_{name}.tf*record*")]
-    if len(found) > 1:
-        raise UsageError(
-            f"data {source} has {' and '.join(found[:8])}, all of the split {name}; "
-            "give a directory with one task"
-        )
-    return found[0] if found else None
+    patterns = (f"{name}/*.tf*record*", f"{name}[-.]*tf*record*")
+    found = [pattern for pattern in patterns if _glob(source, pattern)]
+    return found + [os.path.basename(p) for p in _glob(source, f"*_{name}.tf*record*")]
+
+
+def _refuse_both(source: str, split: str, *patterns: str) -> NoReturn:
+    paths = [_glob(source, pattern)[0] for pattern in patterns]
+    names = " and ".join(path.removeprefix(f"{source}/") for path in paths)
+    raise UsageError(
+        f"data {source} has {names}, all of the split {split}; keep one of them in "
+        "the directory"
+    )
 
 
 def _check_compression(paths: list[str]) -> None:

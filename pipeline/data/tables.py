@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def read_table(
       Line numbers and rows by column name.
 
     Raises:
-      UsageError: A row has more or fewer fields than the header.
+      UsageError: The header repeats a column, or a row has more or fewer fields than
+        the header.
     """
     with open(path, encoding="utf-8-sig", newline="\n") as file:
         lines = (line.rstrip("\r\n") for line in file)
@@ -103,6 +105,7 @@ def _read_rows(
     report: Report,
 ) -> Iterator[tuple[int, Row]]:
     number, header = next(lines, (0, []))
+    _check_header(f"{path}:{number}", header)
     layout = glue_files.find_layout(header, task)
     if layout and glue_files.is_headerless(layout, header):
         lines = itertools.chain([(number, header)], lines)
@@ -125,6 +128,15 @@ def _read_rows(
         yield number, row
     if left_out:
         report(f"{path.name}: {left_out} malformed rows left out, as TFDS does")
+
+
+def _check_header(where: str, header: list[str]) -> None:
+    repeated = [name for name, count in Counter(header).items() if count > 1]
+    if repeated:
+        raise UsageError(
+            f"{where}: the header has the column {', '.join(map(repr, repeated))} more "
+            "than once; rename or remove the others"
+        )
 
 
 def _located(path: Path, task: TaskConfig, report: Report) -> Rows:

@@ -41,11 +41,11 @@ def artifact(kind, uri):
 def gate(tmp_path):
     """Runs the component's function on examples of the train split."""
 
-    def gate(train, good=GOOD, **task):
+    def gate(train, good=GOOD, contract=None, **task):
         types = tfx.types.standard_artifacts
         examples = artifact(types.Examples, tmp_path / "examples")
         schema = artifact(types.Schema, tmp_path / "schema")
-        contract = build_schema(TaskConfig(**task))
+        contract = contract or build_schema(TaskConfig(**task))
         tfdv.write_schema_text(contract, f"{schema.uri}/schema.pbtxt")
         anomalies = artifact(types.ExampleAnomalies, tmp_path / "anomalies")
         examples.split_names = anomalies.split_names = SPLIT_NAMES
@@ -102,15 +102,48 @@ def test_column_that_nobody_reads_is_noted_and_passes(gate):
             [*GOOD, example(85, sentence1=[b" "]), example(86, sentence1=[b""])],
             ["train: sentence1: Empty text: in 2 examples (rows 85, 86)"],
         ),
+        (
+            [
+                *GOOD,
+                example(87, sentence2=["\u00a0\u3000\u2003".encode()]),
+                example(88, sentence2=["\u200b\ufeff\x00".encode()]),
+                example(89, sentence2=["\u00e9".encode()]),
+            ],
+            ["train: sentence2: Empty text: in 2 examples (rows 87, 88)"],
+        ),
         ([], ["train: (dataset): "]),
     ],
-    ids=["label", "missing", "two values", "wrong type", "empty text", "empty split"],
+    ids=[
+        "label",
+        "missing",
+        "two values",
+        "wrong type",
+        "empty text",
+        "no visible text",
+        "empty split",
+    ],
 )
 def test_data_that_do_not_fit_stop_it_with_column_kind_and_rows(gate, rows, expected):
     with pytest.raises(DataAnomaliesError) as caught:
         gate(rows)
     for text in expected:
         assert text in str(caught.value)
+
+
+def test_rows_without_label_or_text_stop_it_under_a_curated_schema(gate):
+    contract = build_schema(TaskConfig())
+    for feature in contract.feature:
+        feature.ClearField("shape")
+        feature.value_count.min = feature.value_count.max = 1
+    rows = [
+        *(example(80, label=[]), example(81, label=[])),
+        *(example(82, sentence1=[]), example(83, sentence1=[])),
+    ]
+    del rows[1].features.feature["label"], rows[3].features.feature["sentence1"]
+    with pytest.raises(DataAnomaliesError) as caught:
+        gate([*GOOD, *rows], contract=contract)
+    assert "train: label: No value: in 2 examples (rows 80, 81)" in str(caught.value)
+    assert "sentence1: No value: in 2 examples (rows 82, 83)" in str(caught.value)
 
 
 SCORE = {"label_range": [0, 5]}

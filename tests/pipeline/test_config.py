@@ -1,5 +1,6 @@
 """Settings: what is read, and what is refused with the key's name."""
 
+import math
 import re
 import typing
 
@@ -62,12 +63,95 @@ def test_remote_sources_are_left_as_they_are(recipe, source):
         ("trainer.epochs=2", ("trainer.epochs", 2)),
         ("trainer.learning_rate=3e-5", ("trainer.learning_rate", 3e-5)),
         ("evaluator.thresholds={f1: 0.8}", ("evaluator.thresholds", {"f1": 0.8})),
-        ("task.classes=[no, yes]", ("task.classes", [False, True])),
+        ("trainer.learning_rate=1.5E5", ("trainer.learning_rate", 1.5e5)),
+        ("trainer.learning_rate='1e-5'", ("trainer.learning_rate", "1e-5")),
+        ("trainer.shuffle_buffer_size=1_000", ("trainer.shuffle_buffer_size", 1000)),
+        ("trainer.loss_upper_bound=.inf", ("trainer.loss_upper_bound", math.inf)),
+        ("trainer.optimization={x: 1e-5}", ("trainer.optimization", {"x": 1e-5})),
+        ("trainer.seed=2026-01-31", ("trainer.seed", "2026-01-31")),
+        ("trainer.seed=", ("trainer.seed", None)),
+        ("data.span=010", ("data.span", 10)),
+        ("data.span=08", ("data.span", 8)),
+        ("output=null", ("output", None)),
         ("name=mine", ("name", "mine")),
+        ("nonsense.key=1", ("nonsense.key", 1)),
+        ("task.classes=[no, yes]", ("task.classes", [False, True])),
     ],
 )
 def test_override_values_are_yaml(override, expected):
     assert parse_override(override) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("beam.flink_version", "1.19", "1.19"),
+        ("beam.flink_version", "1.20", "1.20"),
+        ("beam.flink_version", "'1.20'", "1.20"),
+        ("vertex.beam.flink_version", "1.20", "1.20"),
+        ("serving.tf_serving_version", "2.20", "2.20"),
+        ("task.classes", "[1.0, 010, 1e5]", ["1.0", "010", "1e5"]),
+        ("task", "{label_column: 7, label_range: [0, 1e1]}", {}),
+        ("kubeflow.node_selector", "{gpu: a, count: 010}", {}),
+        ("output", "2026", "2026"),
+        ("name", "2026-01-31", "2026-01-31"),
+        ("name", "nan", "nan"),
+    ],
+)
+def test_text_of_a_setting_that_is_a_string_is_kept(tmp_path, key, text, expected):
+    expected = (
+        expected
+        or {
+            "task": {"label_column": "7", "label_range": [0, 10.0]},
+            "kubeflow.node_selector": {"gpu": "a", "count": "010"},
+        }[key]
+    )
+    assert parse_override(f"{key}={text}") == (key, expected)
+
+
+def test_recipe_keeps_the_text_of_strings_and_reads_exponents_as_numbers(recipe):
+    recipe.write_text(
+        "name: tiny\ndata: {source: pairs}\nencoder: {source: 2026}\n"
+        "task: {classes: [1.0, 1e5]}\n"
+        "trainer: {learning_rate: 1e-5}\n"
+        "evaluator: {thresholds: {f1: 5e-1}}\n"
+        "serving: {tf_serving_version: 2.20}\nbeam: {flink_version: 1.20}\n"
+        "kubeflow: {image: i, pipeline_root: gs://b, beam: {flink_version: 1.10}}\n"
+    )
+    config = load_config(recipe)
+    assert config.encoder.source == str(recipe.parent / "2026")
+    assert config.task.classes == ["1.0", "1e5"]
+    assert config.trainer.learning_rate == 1e-5
+    assert config.evaluator.thresholds == {"f1": 0.5}
+    assert config.serving.tf_serving_version == "2.20"
+    assert config.beam.flink_version == "1.20"
+    assert config.kubeflow.beam.flink_version == "1.10"
+
+
+def test_recipe_may_use_anchors_and_merge_keys(recipe):
+    recipe.write_text(
+        "name: tiny\ndata: {source: pairs}\nencoder: {source: bert}\n"
+        "evaluator: {thresholds: &bounds {f1: 0.5}, max_regression: *bounds}\n"
+        "beam: &beam {flink_version: 1.20}\n"
+        "kubeflow: {image: i, pipeline_root: gs://b, beam: {<<: *beam, workers: 2}}\n"
+    )
+    config = load_config(recipe)
+    assert config.evaluator.max_regression == {"f1": 0.5}
+    assert config.kubeflow.beam.flink_version == "1.20"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("name", "null", r"name: .*valid string \(got None\)"),
+        ("trainer.epochs", "1e1", r"epochs: .*valid integer \(got 10\.0\)"),
+        ("trainer.learning_rate", "'1e-5'", r"learning_rate: .*number \(got '1e-5'\)"),
+        ("trainer.epochs", "2026-01-99", r"epochs: .*integer \(got '2026-01-99'\)"),
+    ],
+)
+def test_override_of_another_type_is_refused(recipe, key, text, message):
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, dict([parse_override(f"{key}={text}")]))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +207,15 @@ def test_file_that_does_not_exist_is_named(tmp_path):
 
 
 def test_what_is_stored_with_a_run_reads_back_equal(recipe, tmp_path):
-    config = load_config(recipe, {"trainer.learning_rate": 2e-5})
+    strings = {"schedule": "1e-5", "step": "08", "day": "2026-01-31", "flag": "yes"}
+    config = load_config(
+        recipe,
+        {
+            "trainer.learning_rate": 2e-5,
+            "trainer.optimization": strings,
+            "task.classes": ["no", "1e5", "08", "2026-01-31"],
+        },
+    )
     stored = tmp_path / "stored.yaml"
     stored.write_text(config.to_yaml())
     assert load_config(stored) == config
@@ -132,7 +224,6 @@ def test_what_is_stored_with_a_run_reads_back_equal(recipe, tmp_path):
 
 @pytest.mark.parametrize(("given", "read"), [(2.2, "2.20"), (2.16, "2.16")])
 def test_version_of_a_server_is_no_number(recipe, given, read):
-    """YAML reads 2.20 as one."""
     config = load_config(recipe, {"serving.tf_serving_version": given})
     assert config.serving.tf_serving_version == read
 

@@ -91,6 +91,10 @@ def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
         ("label\ttext\n1\ta\n", r"no column sentence1, sentence2; it has label, text"),
         ("sentence1\tsentence2\na\tb\n", r"no column label; .*task\.label_column"),
         (HEADER, r"train\.tsv has no column sentence1, sentence2; it has no rows"),
+        (
+            HEADER.replace("idx", "label") + ROW,
+            r"train\.tsv:1: the header has the column 'label' more than once; rename",
+        ),
     ],
 )
 def test_malformed_table_is_refused_with_file_and_line_and_leaves_nothing(
@@ -126,6 +130,35 @@ def test_existing_destination_is_never_overwritten(tmp_path):
     (tmp_path / "records").mkdir()
     with pytest.raises(UsageError, match="exists; name a new directory"):
         data.prepare(str(source), str(tmp_path / "records"), TASK)
+
+
+def test_two_preparations_of_one_destination_do_not_touch_each_others_files(tmp_path):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    target = str(tmp_path / "records")
+
+    def prepare_meanwhile(_):
+        if not (tmp_path / "records").exists():
+            data.prepare(source, target, TASK)
+
+    with pytest.raises(UsageError, match="records exists; name a new directory"):
+        data.prepare(source, target, TASK, prepare_meanwhile)
+    assert [len(read(target, split)) for split in ("train", "eval", "test")] == [5] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
+
+
+def test_two_runs_that_make_the_same_examples_both_use_them(tmp_path):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    others = []
+
+    def resolve_meanwhile(_):
+        if not others:
+            others.append(None)
+            others[0] = data.resolve_examples(source, TASK, paths)
+
+    found = data.resolve_examples(source, TASK, paths, resolve_meanwhile)
+    assert found == others[0]
+    assert len(read(found.directory, "train")) == 5
 
 
 def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):

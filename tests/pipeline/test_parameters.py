@@ -17,6 +17,27 @@ def test_values_keep_their_types_and_bounds_become_json():
     }
 
 
+def test_values_are_read_as_the_settings_that_they_stand_for():
+    assert parameters.parse(["data=010", "epochs=010", "learning_rate=1e-5"]) == {
+        "data": "010",
+        "epochs": 10,
+        "learning_rate": 1e-5,
+    }
+
+
+def test_parameter_without_a_value_is_refused():
+    with pytest.raises(UsageError, match="--parameter 'epochs': write NAME=VALUE"):
+        parameters.parse(["epochs"])
+
+
+def test_bound_that_is_no_mapping_is_refused_as_a_setting():
+    values = parameters.parse(["thresholds=0.9", "max_regression={f1: 1e-5}"])
+    assert parameters.as_settings(values) == {
+        "evaluator.thresholds": 0.9,
+        "evaluator.max_regression": {"f1": 1e-5},
+    }
+
+
 def test_unknown_parameter_is_refused_with_those_there_are():
     with pytest.raises(UsageError, match=r"--parameter batch_size: allowed are data, "):
         parameters.parse(["batch_size=3"])

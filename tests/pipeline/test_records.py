@@ -96,3 +96,21 @@ def test_records_of_two_tasks_in_one_directory_are_refused(tmp_path):
     message = r"MRPC_train\.tf_record and RTE_train\.tf_record, all of the split train"
     with pytest.raises(UsageError, match=message):
         data.find_examples(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("eval.tfrecord", "dev.tfrecord"),
+        ("eval/data.tfrecord", "validation-00000-of-00001.tfrecord"),
+        ("eval/data.tfrecord", "eval.tfrecord"),
+        ("eval.tfrecord", "MRPC_dev.tf_record"),
+    ],
+    ids=["names", "layouts and names", "layouts", "a task's"],
+)
+def test_two_names_of_one_split_are_refused(tmp_path, names):
+    for name in ("train.tfrecord", *names):
+        records.write(tmp_path / name, ROWS["eval"])
+    with pytest.raises(UsageError, match="all of the split eval; keep one") as caught:
+        data.find_examples(str(tmp_path))
+    assert all(name in str(caught.value) for name in names)

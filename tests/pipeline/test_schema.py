@@ -69,6 +69,72 @@ def test_curated_schema_of_tokenized_input_need_not_name_an_id(tmp_path):
     assert schema.write_schema(TaskConfig(input="tokenized"), paths, str(path))
 
 
+ONCE = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
+
+
+def write_curated(path, **features):
+    """Writes a curated schema of TASK whose columns are demanded unless replaced."""
+    columns = {"question": "BYTES", "answer": "BYTES", "label": "INT", "idx": "INT"}
+    path.write_text(
+        "\n".join(
+            f'feature {{ name: "{name}" type: {kind} {features.get(name, ONCE)} }}'
+            for name, kind in columns.items()
+        )
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "demands", "actual"),
+    [
+        ("label", "presence { min_count: 1 }", "presence { min_count: 1 }"),
+        ("answer", "presence { min_count: 1 }", "presence { min_count: 1 }"),
+        ("question", "", "no presence or value_count"),
+        ("label", "presence { min_fraction: 0.9 } shape { dim { size: 1 } }", "0.9"),
+        ("label", "presence { min_fraction: 1 }", "presence { min_fraction: 1.0 }"),
+        ("answer", "presence { min_fraction: 1 } value_count { max: 1 }", "max: 1 }"),
+        ("label", "presence { min_fraction: 1 } value_count { min: 1 }", "min: 1 }"),
+        ("label", "presence { min_fraction: 1 } value_count { min: 2 max: 2 }", "2 }"),
+        ("label", "presence { min_fraction: 1 } shape { dim { size: 2 } }", "size: 2"),
+    ],
+)
+def test_curated_schema_that_admits_rows_without_label_or_text_is_refused(
+    tmp_path, column, demands, actual
+):
+    curated = write_curated(tmp_path / "curated.pbtxt", **{column: demands})
+    with pytest.raises(UsageError) as caught:
+        schema.write_schema(TASK, OutputPaths(tmp_path, "tiny"), curated)
+    message = str(caught.value)
+    assert f"data.schema_file {curated}: feature {column}" in message
+    assert actual in message
+    assert "presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 1 } }" in (
+        message
+    )
+    assert message.count("feature ") == 1
+
+
+def test_curated_schema_may_count_values_instead_of_fixing_the_shape(tmp_path):
+    counted = "presence { min_fraction: 1 } value_count { min: 1 max: 1 }"
+    curated = write_curated(
+        tmp_path / "curated.pbtxt", label=counted, answer=counted, idx=""
+    )
+    assert schema.write_schema(TASK, OutputPaths(tmp_path, "tiny"), curated)
+
+
+def test_curated_schema_that_admits_rows_without_token_ids_is_refused(tmp_path):
+    task = TaskConfig(input="tokenized")
+    curated = schema.build_schema(task)
+    curated.feature[0].value_count.min = 0
+    path = tmp_path / "curated.pbtxt"
+    path.write_text(text_format.MessageToString(curated))
+    with pytest.raises(UsageError, match=r"input_ids .*value_count \{ min: 1 \}"):
+        schema.write_schema(task, OutputPaths(tmp_path, "tiny"), str(path))
+    curated.feature[0].ClearField("value_count")
+    curated.feature[0].shape.dim.add(size=128)
+    path.write_text(text_format.MessageToString(curated))
+    assert schema.write_schema(task, OutputPaths(tmp_path, "tiny"), str(path))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -78,8 +78,20 @@ def test_tokenized_examples_have_the_model_gardens_columns():
         ({"label_range": [5.0, 0.0]}, r"label_range \[5.0, 0.0\] must rise"),
         ({"classes": ["a", "b", "c"], "metric": "auc"}, "one of accuracy, f1"),
         ({"text_columns": ["a", "a"]}, "must be distinct"),
+        (
+            {"classes": ["1", "2", "3"]},
+            "class '1' is the index of the class '2', so a label 1 is ambiguous",
+        ),
+        ({"classes": ["1", "0"]}, "class '1' is the index of the class '0'"),
     ],
 )
 def test_contradictory_definition_is_refused(settings, message):
     with pytest.raises(ValidationError, match=message):
         TaskConfig.model_validate(settings)
+
+
+@pytest.mark.parametrize("classes", [["0", "1", "2"], ["a", "10"], ["-1", "1"]])
+def test_class_named_by_a_number_is_allowed_unless_another_class_has_that_index(
+    classes,
+):
+    assert TaskConfig(classes=classes).classes == classes

@@ -1,0 +1,102 @@
+"""YAML read by the types of the settings: a string such as `1.20` keeps its text."""
+
+from __future__ import annotations
+
+import re
+import types
+from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel
+
+_TAG = "tag:yaml.org,2002:"
+_INT, _FLOAT, _DATE = (_TAG + name for name in ("int", "float", "timestamp"))
+# The numbers of YAML 1.2, and `1_000`. PyYAML implements YAML 1.1, where `1e-5` is a
+# string, `010` is 8 and `1:30` is 90.
+_NUMBERS = {
+    _INT: re.compile(r"[-+]?[0-9][0-9_]*$"),
+    _FLOAT: re.compile(
+        r"[-+]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?$"
+        r"|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$"
+    ),
+}
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads the numbers of `_NUMBERS`, and dates as strings."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes also the strings that `_Loader` reads as numbers."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [pair for pair in pairs if pair[0] not in (_INT, _FLOAT, _DATE)]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for _tag, _pattern in _NUMBERS.items():
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(_tag, _pattern, list("-+.0123456789"))
+_Loader.add_constructor(_INT, lambda _, node: int(node.value.replace("_", "")))
+
+
+def load(text: str, kind: Any = Any) -> Any:
+    """Reads YAML as a setting.
+
+    Args:
+      text: One YAML document.
+      kind: Type of the setting: a model, or an annotation such as `list[str]`. A
+        number keeps its text where the type is a string.
+
+    Raises:
+      yaml.YAMLError: The text is not YAML.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _keep_texts(node, kind)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def dump(settings: dict[str, Any]) -> str:
+    """Returns settings as YAML that `load` reads back equal."""
+    return yaml.dump(settings, Dumper=_Dumper, sort_keys=False)
+
+
+def member(kind: Any, key: str) -> Any:
+    """Returns the type of the setting `key` of a group; `Any` if it is unknown."""
+    for option in _options(kind):
+        if get_origin(option) is dict:
+            return get_args(option)[1]
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            field = option.model_fields.get(key)
+            return field.annotation if field else Any
+    return Any
+
+
+def _keep_texts(node: yaml.Node, kind: Any) -> None:
+    options = _options(kind)
+    if isinstance(node, yaml.ScalarNode):
+        is_text = any(o is str or get_origin(o) is Literal for o in options)
+        if is_text and node.tag in _NUMBERS:
+            node.tag = _TAG + "str"
+    elif isinstance(node, yaml.SequenceNode):
+        items = (get_args(o)[0] for o in options if get_origin(o) is list)
+        item_kind = next(items, Any)
+        if item_kind is not Any:
+            for item in node.value:
+                _keep_texts(item, item_kind)
+    elif kind is not Any:
+        for key, value in node.value:
+            is_merge = key.tag == _TAG + "merge"
+            _keep_texts(value, kind if is_merge else member(kind, key.value))
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    """Returns the types of a union: `str` and `None` of `str | None`."""
+    is_union = get_origin(kind) in (Union, types.UnionType)
+    return get_args(kind) if is_union else (kind,)
