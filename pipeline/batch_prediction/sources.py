@@ -26,7 +26,7 @@ from pyarrow import parquet
 
 from pipeline import prediction
 from pipeline.batch_prediction.rows import Place, RowError
-from pipeline.data import glue_files
+from pipeline.data import glue_files, tables
 from pipeline.errors import UsageError
 
 TSV, JSONL, PARQUET, TFRECORD = FORMATS = ("tsv", "jsonl", "parquet", "tfrecord")
@@ -299,12 +299,14 @@ def read_header(path: str) -> list[str]:
     """Returns the columns of a TSV file; those of MRPC's own archive as TFDS has them.
 
     Raises:
-      RowError: Its first line is no text.
+      RowError: Its first line is not text, or repeats a column.
     """
     with FileSystems.open(path) as file:
         first, second = file.readline(), file.readline()
     header = _split(first.rstrip(b"\r\n"), encoding="utf-8-sig")
     layout = glue_files.find_layout(header)
+    if repeated := tables.find_repeated(header):
+        raise RowError(repeated)
     if layout is None:
         return header
     return glue_files.name_columns(header, _split(second.rstrip(b"\r\n")), layout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import tempfile
 from pathlib import Path
 
 from pipeline import fingerprint
@@ -15,6 +14,7 @@ from pipeline.data.splits import MissingSplitError, Report
 from pipeline.errors import UsageError
 from pipeline.paths import OutputPaths
 from pipeline.task import TOKENIZED_FEATURES, TaskConfig
+from pipeline.working_directory import WorkingDirectory
 
 
 class DestinationExistsError(UsageError):
@@ -112,22 +112,18 @@ def prepare(
         found = tfds_source.open_tables(source, task, report)
     else:
         found = tables.open_tables(source, task, report)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # A new directory each time: another process may write the same destination.
-    with tempfile.TemporaryDirectory(
-        prefix=f".{target.name}.", suffix=".incomplete", dir=target.parent
-    ) as working:
-        incomplete = Path(working) / target.name
+    working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
+    working.open(wait=True)  # for another process that prepares the same data
+    try:
+        _refuse_existing(target)
         counts = {}
         for split, rows in found.items():
             if rows is not None:
-                counts[split] = write_records(rows, incomplete / split, task)
+                counts[split] = write_records(rows, working.path / split, task)
                 report(f"{split}: {counts[split]} examples")
-        try:
-            incomplete.rename(target)
-        except OSError:
-            _refuse_existing(target)
-            raise
+        working.publish(target)
+    finally:
+        working.delete()
     return counts
 
 

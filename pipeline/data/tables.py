@@ -105,11 +105,12 @@ def _read_rows(
     report: Report,
 ) -> Iterator[tuple[int, Row]]:
     number, header = next(lines, (0, []))
-    _check_header(f"{path}:{number}", header)
     layout = glue_files.find_layout(header, task)
     if layout and glue_files.is_headerless(layout, header):
         lines = itertools.chain([(number, header)], lines)
         header = list(layout.headerless)
+    elif repeated := find_repeated(header):
+        raise UsageError(f"{path}:{number}: {repeated}")
     first = next(lines, None)
     if first is None:
         return
@@ -130,13 +131,15 @@ def _read_rows(
         report(f"{path.name}: {left_out} malformed rows left out, as TFDS does")
 
 
-def _check_header(where: str, header: list[str]) -> None:
-    repeated = [name for name, count in Counter(header).items() if count > 1]
-    if repeated:
-        raise UsageError(
-            f"{where}: the header has the column {', '.join(map(repr, repeated))} more "
-            "than once; rename or remove the others"
-        )
+def find_repeated(header: list[str]) -> str:
+    """Returns what is wrong with a header that repeats a column; empty if none does."""
+    repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
+    if not repeated:
+        return ""
+    return (
+        f"the header has the column {', '.join(repeated)} more than once; rename or "
+        "remove the others"
+    )
 
 
 def _located(path: Path, task: TaskConfig, report: Report) -> Rows:

@@ -1,5 +1,8 @@
 """Pairs from text to TFRecords."""
 
+import concurrent.futures
+import threading
+
 import pytest
 
 from pipeline import data
@@ -132,33 +135,53 @@ def test_existing_destination_is_never_overwritten(tmp_path):
         data.prepare(str(source), str(tmp_path / "records"), TASK)
 
 
-def test_two_preparations_of_one_destination_do_not_touch_each_others_files(tmp_path):
+def in_the_middle(call):
+    """Returns a `report` that starts another thread once, and the thread's future."""
+    future = concurrent.futures.Future()
+
+    def run():
+        try:
+            future.set_result(call())
+        except UsageError as error:
+            future.set_exception(error)
+
+    thread = threading.Thread(target=run)
+
+    def report(_):
+        if thread.ident is None:
+            thread.start()
+            thread.join(0.2)
+            assert thread.is_alive()  # waits
+
+    return report, future
+
+
+def test_second_preparation_of_one_destination_waits_and_is_refused(tmp_path):
     source = str(tiny.write_tables(tmp_path / "text", rows=5))
     target = str(tmp_path / "records")
-
-    def prepare_meanwhile(_):
-        if not (tmp_path / "records").exists():
-            data.prepare(source, target, TASK)
-
+    report, second = in_the_middle(lambda: data.prepare(source, target, TASK))
+    data.prepare(source, target, TASK, report)
     with pytest.raises(UsageError, match="records exists; name a new directory"):
-        data.prepare(source, target, TASK, prepare_meanwhile)
+        second.result(60)
     assert [len(read(target, split)) for split in ("train", "eval", "test")] == [5] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
+
+
+def test_what_a_killed_preparation_left_is_deleted(tmp_path):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    left = tmp_path / ".records.incomplete" / "train"
+    left.mkdir(parents=True)
+    data.prepare(source, str(tmp_path / "records"), TASK)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
 
 
 def test_two_runs_that_make_the_same_examples_both_use_them(tmp_path):
     source = str(tiny.write_tables(tmp_path / "text", rows=5))
     paths = OutputPaths(tmp_path / "output", "tiny")
-    others = []
-
-    def resolve_meanwhile(_):
-        if not others:
-            others.append(None)
-            others[0] = data.resolve_examples(source, TASK, paths)
-
-    found = data.resolve_examples(source, TASK, paths, resolve_meanwhile)
-    assert found == others[0]
-    assert len(read(found.directory, "train")) == 5
+    report, second = in_the_middle(lambda: data.resolve_examples(source, TASK, paths))
+    first = data.resolve_examples(source, TASK, paths, report)
+    assert second.result(60) == first
+    assert len(read(first.directory, "train")) == 5
 
 
 def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):

@@ -8,6 +8,7 @@ from pyarrow import parquet
 
 from pipeline import prediction
 from pipeline.batch_prediction import examples, predict_files
+from pipeline.errors import UsageError
 from tests import exported
 from tests.pipeline.batch_prediction.conftest import (
     ROWS,
@@ -182,6 +183,13 @@ def test_rows_of_mrpc_as_it_is_published_are_known(longer, tmp_path):
     (tmp_path / "in.tsv").write_text(header + "1\t2\t3\ta\tb\n")
     found = sources.read_header(str(tmp_path / "in.tsv"))
     assert found == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
+
+
+def test_header_that_repeats_a_column_is_refused(longer, tmp_path):
+    source = tmp_path / "in.tsv"
+    source.write_text("left\tright\tleft\na\tbb\tccc\n")
+    with pytest.raises(UsageError, match="the header has the column 'left' more than"):
+        predict_files(longer, str(source), str(tmp_path / "out"))
 
 
 def test_example_keeps_features_of_all_kinds():
