@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
+from typing import Any
 
 import orbit
 import tensorflow as tf
@@ -40,7 +42,9 @@ def run_loop(
       Why training ended before its last step, or None.
 
     Raises:
-      TrainingError: The loss was no number, or above its bound, too often.
+      TrainingError: The loss was NaN or above its bound, or outputs were not finite,
+        too often.
+      SystemExit: SIGTERM was received; a checkpoint is saved.
     """
     params = trainer.config.trainer
     manager = checkpoints.ResumableCheckpoints(
@@ -95,8 +99,33 @@ def _build_controller(
         summary_dir=summaries and os.path.join(summaries, "train"),
         eval_summary_dir=summaries and os.path.join(summaries, "validation"),
         train_actions=[progress, *recovery, save_on_sigterm],
-        eval_actions=[evaluations, save_on_sigterm, lambda _: progress.restart()],
+        eval_actions=[
+            _record_or_recover(evaluations, recovery),
+            save_on_sigterm,
+            lambda _: progress.restart(),
+        ],
     )
+
+
+def _record_or_recover(
+    evaluations: actions.Evaluations, train_actions: list[orbit.Action]
+) -> orbit.Action:
+    """Returns the action that treats outputs that are not finite as a NaN loss."""
+    (recover,) = (
+        action
+        for action in train_actions
+        if isinstance(action, orbit.actions.ConditionalAction)
+    )
+
+    def act(output: dict[str, Any]) -> None:
+        if math.isfinite(output["validation_loss"]):
+            evaluations(output)
+            return
+        logger.warning("evaluation: the model's outputs are not finite")
+        recover({"training_loss": tf.constant(math.nan)})
+        output.clear()  # Summaries would show it at the restored step.
+
+    return act
 
 
 def steps_to_next(params: config_definitions.TrainerConfig, step: int) -> int:
@@ -119,18 +148,24 @@ def _continue(
         trainer.train_dataset = trainer.distribute_dataset(
             trainer.task.build_inputs, data
         )
-        if (step % interval == 0 or step == last) and evaluations.is_missing(step):
-            controller.evaluate(params.validation_steps)
     else:
         manager.save(checkpoint_number=0)  # what a training that blows up goes back to
-    while step < last:
+    while True:
+        # Training and evaluation may both go back to an earlier step.
+        step = int(trainer.global_step.numpy())
+        is_due = step >= last or (step > 0 and step % interval == 0)
+        if is_due and evaluations.is_missing(step):
+            controller.evaluate(params.validation_steps)
+            controller.save_checkpoint()
+            continue
+        if step >= last:
+            return None
         reason = evaluations.reason_to_stop()
         if reason:
             logger.info("stopped at step %d: %s", step, reason)
             return reason
         # To where an uninterrupted training evaluates next.
-        step = min((step // interval + 1) * interval, last)
-        controller.train_and_evaluate(
-            train_steps=step, eval_steps=params.validation_steps
+        controller.train(
+            min((step // interval + 1) * interval, last),
+            checkpoint_at_completion=False,
         )
-    return None
