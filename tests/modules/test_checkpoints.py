@@ -103,7 +103,9 @@ def test_bad_checkpoint_does_not_displace_a_good_one(bad_newest, reopen):
     manager, save = reopen()
     manager.restore_or_initialize()
     save(5)
-    problems = {path[-1]: checkpoints.find_problem(path) for path in manager.checkpoints}
+    problems = {
+        path[-1]: checkpoints.find_problem(path) for path in manager.checkpoints
+    }
     assert problems == {"4": None, "5": None}
 
 
