@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import orbit
@@ -29,6 +30,7 @@ def run_loop(
     directory: str,
     *,
     is_chief: bool = True,
+    check_lock: Callable[[], None] = lambda: None,
 ) -> str | None:
     """Runs Orbit's loop from the last checkpoint to the last step.
 
@@ -37,6 +39,7 @@ def run_loop(
       evaluations: The action after each evaluation.
       directory: Where checkpoints and summaries go.
       is_chief: Whether this process writes there.
+      check_lock: Raises an error if another job took the directory over.
 
     Returns:
       Why training ended before its last step, or None.
@@ -62,6 +65,7 @@ def run_loop(
             directory if is_chief else None,
             evaluations=evaluations,
             save_on_sigterm=save_on_sigterm,
+            check_lock=check_lock,
         )
         try:
             return _continue(controller, trainer, evaluations, manager)
@@ -82,6 +86,7 @@ def _build_controller(
     *,
     evaluations: actions.Evaluations,
     save_on_sigterm: actions.SaveOnSigterm,
+    check_lock: Callable[[], None],
 ) -> orbit.Controller:
     params = trainer.config.trainer
     progress = actions.Progress(trainer.global_step, params.train_steps)
@@ -98,8 +103,10 @@ def _build_controller(
         checkpoint_manager=manager,
         summary_dir=summaries and os.path.join(summaries, "train"),
         eval_summary_dir=summaries and os.path.join(summaries, "validation"),
-        train_actions=[progress, *recovery, save_on_sigterm],
+        # Nothing is written to a directory that another job took over.
+        train_actions=[lambda _: check_lock(), progress, *recovery, save_on_sigterm],
         eval_actions=[
+            lambda _: check_lock(),
             _record_or_recover(evaluations, recovery),
             save_on_sigterm,
             lambda _: progress.restart(),

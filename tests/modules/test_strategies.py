@@ -210,7 +210,7 @@ def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evalua
     assert len(losses) == STEPS / 2
     assert np.mean(losses[-2:]) < np.mean(losses[:2])
     # Half of an epoch's 6 batches each.
-    epoch = [rows_trained_on(worker.stdout.read())[:3] for worker in others[:2]]
+    epoch = [rows_trained_on(worker.communicate()[0])[:3] for worker in others[:2]]
     rows = [row for batches in epoch for batch in batches for row in batch]
     assert sorted(rows) == list(range(44))
 
