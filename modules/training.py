@@ -184,7 +184,10 @@ def training_key(
     splits: dict[str, list[str]],
     base_model: str = "",
 ) -> str:
-    """Returns the name that what is trained goes by: data, code, config, start.
+    """Returns the checkpoint key: hash of data, code, libraries, config and start.
+
+    The libraries are those of this process, which trains; `custom_config` may come
+    from another machine.
 
     Args:
       settings: The Trainer's `custom_config`. Neither paths nor machines count.
@@ -202,7 +205,12 @@ def training_key(
     if base_model:
         counted["base_model"] = warm_start.fingerprint_of(base_model)
     return fingerprint.of_json(
-        {"files": files, "settings": counted, "trainer": config.model_dump()}
+        {
+            "files": files,
+            "settings": counted,
+            "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
+            "trainer": config.model_dump(),
+        }
     )[:16]
 
 

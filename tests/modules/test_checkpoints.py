@@ -53,7 +53,7 @@ def test_weights_of_another_model_are_refused(tmp_path):
 
 @pytest.fixture
 def reopen(tmp_path):
-    """Opens the checkpoints of a training that saves every 2 steps, as a restart does."""
+    """Opens the checkpoints as a restarted training does, which saves every 2 steps."""
 
     def reopen():
         step = tf.Variable(0, dtype=tf.int64)

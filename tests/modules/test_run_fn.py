@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from modules import encoder as encoder_lib
 from modules import directory_lock, optimization, records, training, warm_start
+from modules import encoder as encoder_lib
 from tests import exported, tiny
 from tests.modules.summaries import scalars
 

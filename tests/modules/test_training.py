@@ -382,7 +382,7 @@ def test_checkpoint_with_weights_that_are_no_numbers_is_no_good_one(tmp_path):
     assert checkpoints.find_problem(path) is None
 
 
-def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path):
+def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path, install_version):
     examples = tiny.write_transformed(tmp_path / "a" / "train.gz")
     moved = tiny.write_transformed(tmp_path / "b" / "train.gz")
     settings = {
@@ -409,6 +409,8 @@ def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path):
     assert training.training_key(settings, TrainerConfig(epochs=2), splits) != key
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
     assert training.training_key(settings, config, {"train": [str(other)]}) != key
+    install_version("tf-keras", "9.9.9")
+    assert training.training_key(settings, config, splits) != key
 
 
 def test_empty_training_split_is_named(tmp_path):
