@@ -180,10 +180,16 @@ class SaveOnSigterm:
             self._before = signal.signal(signal.SIGTERM, self._tell)
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        """Gives the signal back to who had it."""
+    def __exit__(self, error_type: type[BaseException] | None, *_: Any) -> None:
+        """Restores the previous handler.
+
+        Raises:
+          SystemExit: SIGTERM arrived after the last action of a finished training.
+        """
         if self._before is not None:
             signal.signal(signal.SIGTERM, self._before)
+        if error_type is None:
+            self({})
 
     def __call__(self, _: dict[str, Any]) -> None:
         """Saves and exits, if the process was told to.

@@ -58,14 +58,6 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             init_fn=init_fn,
         )
 
-    def save(self, checkpoint_number: Any = None, **options: Any) -> str | None:
-        """Saves, if there is not this step's checkpoint already."""
-        number = int(tf.convert_to_tensor(checkpoint_number))  # maybe a variable
-        saved = self.latest_checkpoint
-        if saved and saved.endswith(f"{_PREFIX}-{number}"):
-            return None
-        return super().save(checkpoint_number=number, **options)
-
     def restore_or_initialize(self) -> str | None:
         """Restores the newest whole checkpoint, or initializes where there is none.
 
@@ -78,6 +70,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             problem = find_problem(path)
             if problem:
                 logger.warning("checkpoint %s is left out: %s", path, problem)
+                # It must not count as one of those that are kept.
+                self._maybe_delete.pop(path, None)
                 continue
             self._checkpoint.restore(path)
             # The next interval starts here.
@@ -99,7 +93,10 @@ def delete_resumable(directory: str) -> None:
     """Deletes the checkpoints to go on from; the best one stays."""
     for name in tf.io.gfile.listdir(directory):
         if is_resumable_file(name):
-            tf.io.gfile.remove(os.path.join(directory, name))
+            path = os.path.join(directory, name)
+            # A save that was killed leaves a directory, `ckpt-N_temp`.
+            is_directory = tf.io.gfile.isdir(path)
+            (tf.io.gfile.rmtree if is_directory else tf.io.gfile.remove)(path)
 
 
 def find_problem(path: str) -> str | None:

@@ -80,6 +80,8 @@ def build_experiment(
     )
     train_data.is_training = True
     train_data.examples = _count_examples(train_data)
+    if strategies.is_asynchronous(strategy):
+        train_data.workers = strategies.worker_count()
     all_steps = math.ceil(train_data.examples / config.batch_size)
     steps_per_epoch = config.steps_per_epoch or all_steps
     return ExperimentConfig(

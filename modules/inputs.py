@@ -42,6 +42,8 @@ class ExamplesConfig(config_definitions.DataConfig):
         epoch, its files in an order drawn at random.
       examples: In the split; None counts them.
       start_step: Batches of the training that are behind us already.
+      workers: Workers that train on their own, each on its share of the batches. 1
+        gives all batches to every input pipeline.
     """
 
     label_column: str = "label"
@@ -52,6 +54,7 @@ class ExamplesConfig(config_definitions.DataConfig):
     shuffle_buffer_size: int = 1_000_000
     examples: int | None = None
     start_step: int = 0
+    workers: int = 1
 
 
 def fixed_lengths(max_seq_length: int) -> list[int]:
@@ -110,6 +113,7 @@ def build_batches(
 
     The global batches are the same on any strategy; each replica gets its share of
     the rows. Where a batch is too small to be shared out, rows of weight 0 fill it.
+    Workers that train on their own get whole batches, each its share of them.
 
     Args:
       config: What is read. Training batches are endless, evaluation is one pass.
@@ -123,7 +127,12 @@ def build_batches(
     """
     size = config.global_batch_size
     build = _train_batches if config.is_training else _evaluation_batches
-    batches = build(config).map(
+    batches = build(config)
+    if config.is_training and config.workers > 1:
+        # All workers run one graph; which of them runs it is known at run time only.
+        worker = tf.distribute.coordinator.experimental_get_current_worker_index()
+        batches = share_among_workers(batches, config, worker)
+    batches = batches.map(
         lambda *columns: pad_batch(columns, config.lengths),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
@@ -168,6 +177,23 @@ def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
     steps = math.ceil(examples / size)
     first, offset = divmod(config.start_step, steps)
     return tf.data.Dataset.range(first, _ENDLESS).flat_map(epoch).skip(offset)
+
+
+def share_among_workers(
+    batches: tf.data.Dataset, config: ExamplesConfig, worker: tf.Tensor
+) -> tf.data.Dataset:
+    """Returns every n-th batch for one of n workers, in the order of the training.
+
+    A resumed worker skips the batches of its own steps, not of all steps: of
+    `start_step` batches, those of its share are behind it.
+
+    Args:
+      batches: The batches from `start_step` on.
+      config: Number of workers and `start_step`.
+      worker: Index of the worker, int64[].
+    """
+    first = tf.math.floormod(worker - config.start_step, config.workers)
+    return batches.shard(config.workers, first)
 
 
 def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
+from collections.abc import Callable
+from typing import Any
 
 import orbit
 import tensorflow as tf
@@ -27,6 +30,7 @@ def run_loop(
     directory: str,
     *,
     is_chief: bool = True,
+    check_lock: Callable[[], None] = lambda: None,
 ) -> str | None:
     """Runs Orbit's loop from the last checkpoint to the last step.
 
@@ -35,12 +39,15 @@ def run_loop(
       evaluations: The action after each evaluation.
       directory: Where checkpoints and summaries go.
       is_chief: Whether this process writes there.
+      check_lock: Raises an error if another job took the directory over.
 
     Returns:
       Why training ended before its last step, or None.
 
     Raises:
-      TrainingError: The loss was no number, or above its bound, too often.
+      TrainingError: The loss was NaN or above its bound, or outputs were not finite,
+        too often.
+      SystemExit: SIGTERM was received; a checkpoint is saved.
     """
     params = trainer.config.trainer
     manager = checkpoints.ResumableCheckpoints(
@@ -58,6 +65,7 @@ def run_loop(
             directory if is_chief else None,
             evaluations=evaluations,
             save_on_sigterm=save_on_sigterm,
+            check_lock=check_lock,
         )
         try:
             return _continue(controller, trainer, evaluations, manager)
@@ -78,6 +86,7 @@ def _build_controller(
     *,
     evaluations: actions.Evaluations,
     save_on_sigterm: actions.SaveOnSigterm,
+    check_lock: Callable[[], None],
 ) -> orbit.Controller:
     params = trainer.config.trainer
     progress = actions.Progress(trainer.global_step, params.train_steps)
@@ -94,9 +103,36 @@ def _build_controller(
         checkpoint_manager=manager,
         summary_dir=summaries and os.path.join(summaries, "train"),
         eval_summary_dir=summaries and os.path.join(summaries, "validation"),
-        train_actions=[progress, *recovery, save_on_sigterm],
-        eval_actions=[evaluations, save_on_sigterm, lambda _: progress.restart()],
+        # Nothing is written to a directory that another job took over.
+        train_actions=[lambda _: check_lock(), progress, *recovery, save_on_sigterm],
+        eval_actions=[
+            lambda _: check_lock(),
+            _record_or_recover(evaluations, recovery),
+            save_on_sigterm,
+            lambda _: progress.restart(),
+        ],
     )
+
+
+def _record_or_recover(
+    evaluations: actions.Evaluations, train_actions: list[orbit.Action]
+) -> orbit.Action:
+    """Returns the action that treats outputs that are not finite as a NaN loss."""
+    (recover,) = (
+        action
+        for action in train_actions
+        if isinstance(action, orbit.actions.ConditionalAction)
+    )
+
+    def act(output: dict[str, Any]) -> None:
+        if math.isfinite(output["validation_loss"]):
+            evaluations(output)
+            return
+        logger.warning("evaluation: the model's outputs are not finite")
+        recover({"training_loss": tf.constant(math.nan)})
+        output.clear()  # Summaries would show it at the restored step.
+
+    return act
 
 
 def steps_to_next(params: config_definitions.TrainerConfig, step: int) -> int:
@@ -119,18 +155,24 @@ def _continue(
         trainer.train_dataset = trainer.distribute_dataset(
             trainer.task.build_inputs, data
         )
-        if (step % interval == 0 or step == last) and evaluations.is_missing(step):
-            controller.evaluate(params.validation_steps)
     else:
         manager.save(checkpoint_number=0)  # what a training that blows up goes back to
-    while step < last:
+    while True:
+        # Training and evaluation may both go back to an earlier step.
+        step = int(trainer.global_step.numpy())
+        is_due = step >= last or (step > 0 and step % interval == 0)
+        if is_due and evaluations.is_missing(step):
+            controller.evaluate(params.validation_steps)
+            controller.save_checkpoint()
+            continue
+        if step >= last:
+            return None
         reason = evaluations.reason_to_stop()
         if reason:
             logger.info("stopped at step %d: %s", step, reason)
             return reason
         # To where an uninterrupted training evaluates next.
-        step = min((step // interval + 1) * interval, last)
-        controller.train_and_evaluate(
-            train_steps=step, eval_steps=params.validation_steps
+        controller.train(
+            min((step // interval + 1) * interval, last),
+            checkpoint_at_completion=False,
         )
-    return None

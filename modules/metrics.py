@@ -36,10 +36,15 @@ class Predictions:
 def compute(task: TaskConfig, predictions: Predictions) -> dict[str, float]:
     """Computes the metrics of a task, `loss` among them.
 
+    All of them are NaN if an output is not finite: scikit-learn refuses NaN, and the
+    largest of NaN probabilities is class 0.
+
     Args:
       task: Tells classes from scores.
       predictions: On every example of a split.
     """
+    if not np.all(np.isfinite(predictions.outputs)):
+        return dict.fromkeys(("loss", *task.metrics), math.nan)
     values = {"loss": float(np.mean(predictions.losses, dtype=np.float64))}
     if task.is_regression:
         values |= _regression(predictions.labels, predictions.outputs)

@@ -160,9 +160,16 @@ def build_config(
       ValueError: A type or a key is not one of the Model Garden's, or does not go
         with another setting.
     """
-    warmup_steps = round(config.warmup_fraction * train_steps)
     given = dict(config.optimization)
     _check_keys(given, "", {"optimizer", "learning_rate", "warmup", "ema"})
+    warmup = _choose(
+        given.get("warmup"),
+        "warmup",
+        optimization_config.WarmupConfig,
+        default="linear",
+        options={"warmup_steps": round(config.warmup_fraction * train_steps)},
+    )
+    warmup_steps = _count_warmup_steps(warmup)
     settings: dict[str, Any] = {
         "optimizer": _choose(
             given.get("optimizer"),
@@ -186,13 +193,7 @@ def build_config(
         ),
     }
     if warmup_steps:
-        settings["warmup"] = _choose(
-            given.get("warmup"),
-            "warmup",
-            optimization_config.WarmupConfig,
-            default="linear",
-            options={"warmup_steps": warmup_steps},
-        )
+        settings["warmup"] = warmup
     if given.get("ema") is not None:
         averages = dataclasses.fields(optimizer_config.EMAConfig)
         _check_keys(given["ema"], "ema", {field.name for field in averages} - _CLIPPING)
@@ -201,17 +202,30 @@ def build_config(
     return OptimizationConfig(settings)
 
 
+def _count_warmup_steps(warmup: dict[str, Any]) -> int:
+    kind = warmup["type"]
+    steps = warmup[kind]["warmup_steps"]
+    if not isinstance(steps, int) or steps < 0:
+        raise ValueError(
+            f"trainer.optimization.warmup.{kind}.warmup_steps is {steps}; allowed are "
+            "whole numbers from 0; without it, trainer.warmup_fraction counts"
+        )
+    return steps
+
+
 def _schedule_options(
     config: TrainerConfig, train_steps: int, warmup_steps: int
 ) -> dict[str, Any]:
     """Returns what any schedule may ask for, by the Model Garden's names."""
+    # A schedule of 0 steps divides by 0: every rate would be NaN.
+    decay_steps = max(train_steps - warmup_steps, 1)
     return {
         "learning_rate": config.learning_rate,
         "initial_learning_rate": config.learning_rate,
         "pre_offset_learning_rate": config.learning_rate,
         "end_learning_rate": 0.0,
-        "decay_steps": train_steps - warmup_steps,
-        "total_decay_steps": train_steps - warmup_steps,
+        "decay_steps": decay_steps,
+        "total_decay_steps": decay_steps,
         # Without it decay would begin during warmup and miss the peak.
         "offset": warmup_steps,
     }

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +17,7 @@ from modules import (
     actions,
     checkpoints,
     description,
+    directory_lock,
     environment,
     experiment,
     export,
@@ -95,16 +97,21 @@ def run_fn(fn_args: Any) -> None:
         base_model=base_model,
     )
     seeds = range(config.seed, config.seed + config.restarts)
-    results = [
-        train(
-            task,
-            experiment.with_seed(params, seed),
-            strategy,
-            seed_directory(directory, seed),
-        )
-        for seed in seeds
-    ]
-    if strategies.is_chief(strategy):
+    is_chief = strategies.is_chief(strategy)
+    # Of several workers, the chief alone writes to the directory.
+    lock = directory_lock.hold(directory) if is_chief else contextlib.nullcontext()
+    with lock as check_lock:
+        results = [
+            train(
+                task,
+                experiment.with_seed(params, seed),
+                strategy,
+                seed_directory(directory, seed),
+                check_lock=check_lock or (lambda: None),
+            )
+            for seed in seeds
+        ]
+    if is_chief:
         _write_outputs(fn_args, task, config, params, results, directory)
 
 
@@ -181,7 +188,10 @@ def training_key(
     splits: dict[str, list[str]],
     base_model: str = "",
 ) -> str:
-    """Returns the name that what is trained goes by: data, code, config, start.
+    """Returns the checkpoint key: hash of data, code, libraries, config and start.
+
+    The libraries are those of this process, which trains; `custom_config` may come
+    from another machine.
 
     Args:
       settings: The Trainer's `custom_config`. Neither paths nor machines count.
@@ -199,7 +209,12 @@ def training_key(
     if base_model:
         counted["base_model"] = warm_start.fingerprint_of(base_model)
     return fingerprint.of_json(
-        {"files": files, "settings": counted, "trainer": config.model_dump()}
+        {
+            "files": files,
+            "settings": counted,
+            "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
+            "trainer": config.model_dump(),
+        }
     )[:16]
 
 
@@ -213,6 +228,8 @@ def train(
     params: experiment.ExperimentConfig,
     strategy: tf.distribute.Strategy,
     directory: str,
+    *,
+    check_lock: Callable[[], None] = lambda: None,
 ) -> Result:
     """Trains to the end, from where an earlier attempt in the directory got to.
 
@@ -221,12 +238,13 @@ def train(
       params: The experiment.
       strategy: Where it runs.
       directory: Where checkpoints, summaries and the result are kept.
+      check_lock: Raises an error if another job took the directory over.
 
     Returns:
       The result; at once, where the directory holds that of a finished training.
 
     Raises:
-      TrainingError: The loss was no number too often.
+      TrainingError: The loss was NaN, or outputs were not finite, too often.
     """
     seed = params.trainer.seed
     finished = checkpoints.read_json(os.path.join(directory, _RESULT))
@@ -249,7 +267,13 @@ def train(
     # The coordinator of parameter servers evaluates by itself, outside their scope.
     asynchronous = strategies.is_asynchronous(strategy)
     with contextlib.nullcontext() if asynchronous else strategy.scope():
-        stopped = run_loop(trainer, evaluations, directory, is_chief=is_chief)
+        stopped = run_loop(
+            trainer,
+            evaluations,
+            directory,
+            is_chief=is_chief,
+            check_lock=check_lock,
+        )
     assert evaluations.best is not None  # the last step is always evaluated
     result = Result(
         seed=seed,

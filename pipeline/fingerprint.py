@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -13,6 +14,9 @@ from typing import IO, Any
 
 _FIRST_PARTY = ("pipeline", "components", "modules")
 _CHUNK_BYTES = 1 << 20
+# What transformed data and a trained model depend on beside our code.
+TRANSFORM_LIBRARIES = ("tensorflow", "tensorflow-text", "tensorflow-transform")
+TRAINER_LIBRARIES = (*TRANSFORM_LIBRARIES, "tf-keras", "tf-models-official")
 
 
 def of_files(paths: Iterable[str | Path]) -> str:
@@ -84,6 +88,24 @@ def of_code(module: str) -> str:
         sources[origin] = Path(origin).read_text(encoding="utf-8")
         pending += _imports(sources[origin])
     return of_text(*(sources[origin] for origin in sorted(sources)))
+
+
+def library_versions(names: Iterable[str]) -> dict[str, str]:
+    """Returns the installed version of each library; empty if it is not installed.
+
+    A result is made by our code and its libraries: TFX's cache and the checkpoints of
+    one TensorFlow must not pass for those of another.
+
+    Args:
+      names: Names of distributions.
+    """
+    installed = {}
+    for name in names:
+        try:
+            installed[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            installed[name] = ""
+    return installed
 
 
 def _imports(source: str) -> list[str]:

@@ -43,7 +43,7 @@ def create_pipeline(
         config, inputs.examples.input_base, platform.parameter
     )
     data = _data_components(config, inputs, parameters)
-    transform = _transform(config, inputs, data)
+    transform = _transform(config, inputs, platform, data)
     start = _start_components(config, inputs, platform, data)
     checks = _champion_checks(config, platform)
     for check in checks:
@@ -70,7 +70,10 @@ def create_pipeline(
 
 
 def _transform(
-    config: Config, inputs: ResolvedInputs, data: dict[str, BaseComponent]
+    config: Config,
+    inputs: ResolvedInputs,
+    platform: Platform,
+    data: dict[str, BaseComponent],
 ) -> BaseComponent:
     transform = tfx.components.Transform(
         examples=data["example_gen"].outputs["examples"],
@@ -83,6 +86,7 @@ def _transform(
             "vocab_file": inputs.encoder.vocab_file,
             "vocab_fingerprint": inputs.encoder.vocab_fingerprint,
             "code_fingerprint": fingerprint.of_code(PREPROCESSING_FN),
+            "libraries": platform.library_versions(fingerprint.TRANSFORM_LIBRARIES),
         },
     )
     transform.add_upstream_node(data["gate"])
@@ -156,6 +160,7 @@ def _training_components(
             "encoder": inputs.encoder.directory,
             "encoder_fingerprint": inputs.encoder.fingerprint,
             "code_fingerprint": fingerprint.of_code(RUN_FN),
+            "libraries": platform.library_versions(fingerprint.TRAINER_LIBRARIES),
             "checkpoints": platform.training,
             **platform.trainer_config,
         },

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pipeline import fingerprint
 from pipeline.beam import IN_PROCESS, BeamConfig, beam_arguments
 from pipeline.paths import OutputPaths
 
@@ -19,6 +20,12 @@ def _literal(name: str, default: Any) -> Any:
     return default
 
 
+def _no_versions(names: Iterable[str]) -> dict[str, str]:
+    """Leaves the libraries to the image, whose name the orchestrator's cache counts."""
+    del names
+    return {}
+
+
 @dataclasses.dataclass(frozen=True)
 class Platform:
     """What `create_pipeline` is told of the place that the pipeline runs at.
@@ -30,6 +37,7 @@ class Platform:
       enable_cache: Whether a component is left out that ran on the same before.
       parameter: Makes a parameter of the run of its name and default; the default
         itself where a run has no parameters.
+      library_versions: Returns the versions of libraries that count in the cache key.
       beam_args: Of every component that runs on Beam.
       metadata: Connection to ML Metadata, where the pipeline brings its own.
       trainer: The class of the Trainer, with the arguments of TFX's own; None is that.
@@ -42,6 +50,7 @@ class Platform:
     pushed: str
     enable_cache: bool = True
     parameter: Callable[[str, Any], Any] = _literal
+    library_versions: Callable[[Iterable[str]], dict[str, str]] = _no_versions
     beam_args: tuple[str, ...] = IN_PROCESS
     metadata: Any = None
     trainer: Callable[..., BaseComponent] | None = None
@@ -61,6 +70,7 @@ def local_platform(paths: OutputPaths, beam: BeamConfig) -> Platform:
         pipeline_root=str(paths.artifacts),
         training=str(paths.training),
         pushed=str(paths.pushed),
+        library_versions=fingerprint.library_versions,
         beam_args=beam_arguments(beam),
         metadata=tfx.orchestration.metadata.sqlite_metadata_connection_config(
             str(paths.metadata)

@@ -20,6 +20,21 @@ def console():
     return Console(file=io.StringIO(), width=120)
 
 
+@pytest.fixture
+def install_version(tmp_path, monkeypatch):
+    """Makes a library's metadata tell another version."""
+
+    def install_version(name, version):
+        folder = f"{name.replace('-', '_')}-{version}.dist-info"
+        directory = tmp_path / "site" / folder
+        directory.mkdir(parents=True)
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (directory / "METADATA").write_text(metadata)
+        monkeypatch.syspath_prepend(directory.parent)
+
+    return install_version
+
+
 @pytest.fixture(scope="session")
 def export(tmp_path_factory):
     """Exports a model of a kind of task; once for all processes, as it takes long."""

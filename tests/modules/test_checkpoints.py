@@ -49,3 +49,69 @@ def test_weights_of_another_model_are_refused(tmp_path):
     other.head = tf.Variable([3.0])
     with pytest.raises(AssertionError):
         best.restore(other)
+
+
+@pytest.fixture
+def reopen(tmp_path):
+    """Opens the checkpoints as a restarted training does, which saves every 2 steps."""
+
+    def reopen():
+        step = tf.Variable(0, dtype=tf.int64)
+        weights = tf.Variable([1.0])
+        manager = checkpoints.ResumableCheckpoints(
+            tf.train.Checkpoint(step=step, weights=weights),
+            str(tmp_path),
+            step_counter=step,
+            interval=2,
+            init_fn=lambda: None,
+        )
+
+        def save(number, value=1.0):
+            step.assign(number)
+            weights.assign([value])
+            return manager.save(checkpoint_number=step, check_interval=False)
+
+        return manager, save
+
+    return reopen
+
+
+@pytest.fixture(params=["damaged", "NaN"])
+def bad_newest(request, tmp_path, reopen):
+    """Checkpoints of steps 2 to 6 are saved; that of step 6 is bad."""
+    _, save = reopen()
+    for number in (2, 4):
+        save(number)
+    save(6, math.nan if request.param == "NaN" else 1.0)
+    if request.param == "damaged":
+        (tmp_path / "ckpt-6.data-00000-of-00001").write_bytes(b"")
+
+
+def test_good_checkpoint_replaces_the_bad_one_of_its_step(bad_newest, reopen):
+    manager, save = reopen()
+    assert manager.restore_or_initialize().endswith("ckpt-4")
+    path = save(6)
+    assert path.endswith("ckpt-6")
+    assert checkpoints.find_problem(path) is None
+    save(8)
+    restarted, _ = reopen()
+    assert restarted.restore_or_initialize().endswith("ckpt-8")
+    assert [path[-1] for path in restarted.checkpoints] == ["6", "8"]
+
+
+def test_bad_checkpoint_does_not_displace_a_good_one(bad_newest, reopen):
+    manager, save = reopen()
+    manager.restore_or_initialize()
+    save(5)
+    problems = {
+        path[-1]: checkpoints.find_problem(path) for path in manager.checkpoints
+    }
+    assert problems == {"4": None, "5": None}
+
+
+def test_finished_training_deletes_what_a_killed_save_left(bad_newest, tmp_path):
+    (tmp_path / "ckpt-7_temp").mkdir()
+    (tmp_path / "ckpt-7_temp" / "part-00000-of-00001.index").touch()
+    (tmp_path / "result.json").touch()
+    checkpoints.delete_resumable(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]

@@ -72,6 +72,34 @@ def test_training_goes_on_with_the_rows_it_has_not_seen(config, step):
     assert rows_of(resumed) == rows_of(uninterrupted[step:])
 
 
+def shares(config, count, workers, **changes):
+    """Returns the rows of each worker's batches, so many batches each."""
+    config = dataclasses.replace(config, workers=workers, **changes)
+    # A worker's own pipeline reads its index from the process that runs it.
+    every_batch = inputs.build_batches(dataclasses.replace(config, workers=1))
+    found = []
+    for worker in range(workers):
+        index = tf.constant(worker, tf.int64)
+        share = inputs.share_among_workers(every_batch, config, index)
+        found.append([rows_of([batch]) for batch in share.take(count)])
+    return found
+
+
+def test_asynchronous_workers_share_each_epoch_without_a_row_twice(config):
+    epoch = shares(config, STEPS // 3, workers=3)
+    rows = [row for share in epoch for batch in share for row in batch]
+    assert sorted(rows) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("step", [1, 6, STEPS + 4])
+def test_resumed_asynchronous_worker_goes_on_after_its_own_steps(config, step):
+    whole = shares(config, STEPS, workers=3)
+    resumed = shares(config, 4, workers=3, start_step=step)
+    for worker, batches in enumerate(resumed):
+        own_steps = len(range(worker, step, 3))
+        assert batches == whole[worker][own_steps : own_steps + 4]
+
+
 def test_padding_is_a_few_percent_of_the_tokens(config):
     masks = [batch["input_mask"].numpy() for batch, _ in batches(config, STEPS)]
     padding = 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)

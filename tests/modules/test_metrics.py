@@ -73,3 +73,16 @@ def test_every_metric_that_a_gate_may_name_is_computed(task):
         outputs, labels = outputs[:, 0], random.random(9).astype(np.float32)
     found = metrics.compute(task, predictions(labels, outputs))
     assert set(task.metrics) <= set(found)
+
+
+@pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_every_metric_of_outputs_that_are_not_finite_is_nan(task, bad):
+    labels = np.arange(9) % task.outputs
+    outputs = np.full((9, task.outputs), 0.5, np.float32)
+    outputs[4] = bad
+    found = metrics.compute(
+        task, predictions(labels, outputs[:, 0] if task.is_regression else outputs)
+    )
+    assert set(found) == {"loss", *task.metrics}
+    assert all(math.isnan(value) for value in found.values())

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from modules import directory_lock, optimization, records, training, warm_start
 from modules import encoder as encoder_lib
-from modules import optimization, records, training, warm_start
 from tests import exported, tiny
 from tests.modules.summaries import scalars
 
@@ -156,6 +156,16 @@ def test_new_execution_of_a_finished_training_does_not_train(
     training.run_fn(arguments(transformed, tmp_path, restarts=2, seed=3))
     assert read_metrics(tmp_path) == read_metrics(finished)
     assert (tmp_path / "serving" / "saved_model.pb").is_file()
+
+
+def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_path):
+    shutil.copytree(finished / "training", tmp_path / "training")
+    (directory,) = (tmp_path / "training").iterdir()
+    with (
+        directory_lock.hold(str(directory)),
+        pytest.raises(directory_lock.DirectoryInUseError, match=directory.name),
+    ):
+        training.run_fn(arguments(transformed, tmp_path, restarts=2, seed=3))
 
 
 def test_changed_setting_does_not_resume_from_anothers_checkpoints(

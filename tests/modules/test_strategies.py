@@ -181,28 +181,47 @@ def wait_for(condition):
         time.sleep(0.2)
 
 
-def test_worker_trains_with_a_parameter_server_and_the_chief_evaluates(directory):
-    chief, worker, server = (f"127.0.0.1:{port}" for port in free_ports(3))
-    cluster = {"chief": [chief], "worker": [worker], "ps": [server]}
+def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evaluates(
+    directory,
+):
+    chief, server, *workers = (f"127.0.0.1:{port}" for port in free_ports(4))
+    cluster = {"chief": [chief], "worker": workers, "ps": [server]}
     settings = arguments(directory, "parameter_server")
-    settings["trainer"]["strategy"] = "auto"  # the cluster tells
+    # The cluster tells the strategy. In each loop both workers take a step.
+    settings["trainer"] |= {"strategy": "auto", "steps_per_loop": 2}
 
-    def config(job):
-        return {"cluster": cluster, "task": {"type": job, "index": 0}}
+    def config(job, index=0):
+        return {"cluster": cluster, "task": {"type": job, "index": index}}
 
-    servers = [start(settings, config(job)) for job in ("worker", "ps")]
+    others = [
+        start(settings, config(*task), output=subprocess.PIPE)
+        for task in (("worker", 0), ("worker", 1), ("ps", 0))
+    ]
     try:
         (output,) = run([settings], [config("chief")])
     finally:
-        for process in servers:
+        for process in others:
             process.kill()
     assert "strategy ParameterServerStrategyV2" in output
     assert_evaluated_as_on_one_device(output)
     losses = list(
         scalars(directory / "parameter_server" / "train", "training_loss").values()
     )
-    assert len(losses) == STEPS
-    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+    assert len(losses) == STEPS / 2
+    assert np.mean(losses[-2:]) < np.mean(losses[:2])
+    # Half of an epoch's 6 batches each.
+    epoch = [rows_trained_on(worker.communicate()[0])[:3] for worker in others[:2]]
+    rows = [row for batches in epoch for batch in batches for row in batch]
+    assert sorted(rows) == list(range(44))
+
+
+def rows_trained_on(output):
+    """Returns the ids of each batch that a process printed."""
+    return [
+        [int(row) for row in line.removeprefix("rows [").rstrip("]").split()]
+        for line in output.splitlines()
+        if line.startswith("rows ")
+    ]
 
 
 @pytest.mark.parametrize("name", ["auto", "one_device"])

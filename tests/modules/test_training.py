@@ -1,6 +1,7 @@
 """The loop: the best model, resuming, recovery, restarts."""
 
 import logging
+import math
 import os
 import signal
 
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules import checkpoints, environment, loop, training
+from modules import actions, checkpoints, environment, loop, training
 from modules import trainer as trainer_lib
 from modules.task import FineTuningTask
 from pipeline.config import TrainerConfig
@@ -249,6 +250,28 @@ def test_sigterm_saves_before_it_exits(train, tmp_path, monkeypatch, lines):
     assert any(line.startswith("resumed from step 5") for line in lines())
 
 
+def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
+    train, tmp_path, monkeypatch, lines
+):
+    original = actions.Progress.restart
+
+    def restart_then_terminate(self):  # the last action of an evaluation
+        original(self)
+        if self._global_step.numpy() == STEPS:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(actions.Progress, "restart", restart_then_terminate)
+        with pytest.raises(SystemExit) as stopped:
+            train()
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert (tmp_path / "run" / f"ckpt-{STEPS}.index").is_file()
+    evaluations = [line for line in lines() if "evaluation loss" in line]
+    monkeypatch.setattr(trainer_lib.FineTuningTrainer, "train", None)  # not called
+    assert train().steps == STEPS
+    assert [line for line in lines() if "evaluation loss" in line] == evaluations
+
+
 class Poisoned(FineTuningTask):
     """Its loss is NaN at some steps, each so many times."""
 
@@ -308,6 +331,48 @@ def test_loss_above_its_bound_goes_back_too(train):
         train(steps_per_loop=1, loss_upper_bound=0.01, recovery_max_trials=1)
 
 
+@pytest.fixture
+def spoil_weights(monkeypatch):
+    """Makes a weight NaN in the last update before a step, so many times."""
+
+    def spoil_weights(step, times):
+        original = trainer_lib.FineTuningTrainer.train
+        left = [times]
+
+        def train(self, num_steps):
+            output = original(self, num_steps)
+            if self.global_step.numpy() == step and left[0]:
+                left[0] -= 1
+                self.model.trainable_variables[-1].assign([math.nan, math.nan])
+            return output
+
+        monkeypatch.setattr(trainer_lib.FineTuningTrainer, "train", train)
+
+    return spoil_weights
+
+
+@pytest.mark.parametrize(("step", "good"), [(6, 4), (STEPS, 6)])
+def test_weights_that_are_nan_at_an_evaluation_go_back_to_the_last_good_checkpoint(
+    train, spoil_weights, step, good, tmp_path, lines
+):
+    spoil_weights(step, times=1)
+    result = train(checkpoint_interval=4, patience=1, evaluation_interval=6)
+    assert result.steps == STEPS
+    assert any(line.startswith(f"resumed from step {good}") for line in lines())
+    history = checkpoints.read_json(str(tmp_path / "run" / "evaluations.json"))
+    assert [entry["step"] for entry in history] == [6, STEPS]
+    assert None not in [value for entry in history for value in entry.values()]
+    losses = scalars(tmp_path / "run" / "validation", "validation_loss")
+    assert list(losses) == [6, STEPS]
+    assert np.isfinite(list(losses.values())).all()
+
+
+def test_weights_that_stay_nan_fail_with_what_to_do(train, spoil_weights):
+    spoil_weights(6, times=99)
+    with pytest.raises(loop.TrainingError, match=r"NaN.*trainer\.learning_rate"):
+        train(epochs=1, checkpoint_interval=4, recovery_max_trials=1)
+
+
 def test_checkpoint_with_weights_that_are_no_numbers_is_no_good_one(tmp_path):
     weights = tf.Variable([1.0, float("inf")])
     path = tf.train.Checkpoint(weights=weights).write(str(tmp_path / "ckpt"))
@@ -317,7 +382,7 @@ def test_checkpoint_with_weights_that_are_no_numbers_is_no_good_one(tmp_path):
     assert checkpoints.find_problem(path) is None
 
 
-def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path):
+def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path, install_version):
     examples = tiny.write_transformed(tmp_path / "a" / "train.gz")
     moved = tiny.write_transformed(tmp_path / "b" / "train.gz")
     settings = {
@@ -344,6 +409,8 @@ def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path):
     assert training.training_key(settings, TrainerConfig(epochs=2), splits) != key
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
     assert training.training_key(settings, config, {"train": [str(other)]}) != key
+    install_version("tf-keras", "9.9.9")
+    assert training.training_key(settings, config, splits) != key
 
 
 def test_empty_training_split_is_named(tmp_path):

@@ -27,6 +27,17 @@ def exit_at(trainer_class, step):
     trainer_class.train = train
 
 
+def print_rows(task_class):
+    """Prints the ids of each batch where it is trained on, as a line `rows ID ...`."""
+    original = task_class.train_step
+
+    def train_step(self, inputs, **settings):
+        tf.print("rows", inputs[1]["ids"], summarize=-1, output_stream=sys.stdout)
+        return original(self, inputs, **settings)
+
+    task_class.train_step = train_step
+
+
 def main(arguments):
     directory, name = Path(arguments["directory"]), arguments["name"]
     if arguments.get("devices", 1) > 1:
@@ -42,6 +53,7 @@ def main(arguments):
 
     environment.keep_autograph_out_of_keras()
     strategies.serve_coordinator()
+    print_rows(FineTuningTask)
     config = TrainerConfig(**arguments["trainer"])
     strategy = strategies.choose_strategy(config)
     task = TaskConfig()

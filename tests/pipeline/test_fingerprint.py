@@ -1,10 +1,14 @@
 """Fingerprints change with what they are of, and with nothing else."""
 
+import json
 import sys
 
 import pytest
 
 from pipeline import fingerprint
+from pipeline.config import load_config
+from pipeline.paths import OutputPaths
+from tests import tiny
 
 
 @pytest.fixture
@@ -60,3 +64,31 @@ def test_package_changes_with_its_data_too(package):
     assert fingerprint.of_package("modules") == before
     (package / "table.json").write_text("[]")
     assert fingerprint.of_package("modules") != before
+
+
+def test_another_tensorflow_makes_and_trains_anew_and_keeps_what_reads_data(
+    tmp_path, install_version
+):
+    from pipeline.pipeline import create_pipeline
+    from pipeline.platforms import Platform, local_platform
+    from pipeline.resolve import resolve_inputs
+
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    paths = OutputPaths.of(config)
+    inputs = resolve_inputs(config, paths)
+    local = local_platform(paths, config.beam)
+    cluster = Platform(pipeline_root="gs://b/r", training="gs://b/t", pushed="gs://b/p")
+
+    def properties(platform):
+        dag = create_pipeline(config, inputs, platform)
+        return {each.id: each.exec_properties for each in dag.components}
+
+    before, compiled = properties(local), properties(cluster)
+    install_version("tensorflow", "9.9.9")
+    after = properties(local)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"Transform", "Trainer"}
+    libraries = json.loads(after["Trainer"]["custom_config"])["libraries"]
+    assert libraries["tensorflow"] == "9.9.9"
+    # A step of a cluster runs with the libraries of its image, not with these.
+    assert properties(cluster) == compiled
