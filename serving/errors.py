@@ -48,6 +48,14 @@ def invalid(message: str) -> RequestError:
     return RequestError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
+def describe_failure(error: Exception) -> str:
+    """Returns what clients are told of an error of the server itself.
+
+    The error's message stays in the log: it may have paths of this machine.
+    """
+    return f"{type(error).__name__}: the server's log has the details"
+
+
 def check_rows(rows: int, limit: int) -> None:
     """Raises a RequestError if a request has more rows than may be queued."""
     if rows > limit:

@@ -166,10 +166,17 @@ def read_classes(
         for column in range(columns.shape[1]):
             found = classes.add()
             if labels is not None:
-                found.label = labels[row, column]
+                found.label = _decode(labels[row, column])
             if scores is not None:
                 found.score = scores[row, column]
     return result
+
+
+def _decode(label: bytes) -> str:
+    try:
+        return label.decode()
+    except UnicodeDecodeError as error:
+        raise invalid(f"Output {_CLASSES} is not UTF-8") from error
 
 
 def _check_classes(
@@ -256,7 +263,7 @@ def _read_example(value: Any) -> example_pb2.Example:
         )
     example = example_pb2.Example()
     for name, content in value.items():
-        feature = example.features.feature[name]
+        feature = example.features.feature[json_values.encode_text(name).decode()]
         for each in content if isinstance(content, list) else [content]:
             _add_value(feature, name, each)
     return example

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -24,12 +25,14 @@ from tensorflow_serving.apis import (
 
 from serving import examples
 from serving.batching import Batcher, Outputs
-from serving.errors import RequestError, check_rows, invalid
+from serving.errors import RequestError, check_rows, describe_failure, invalid
 from serving.limits import RequestMemory
 from serving.metrics import Metrics
 from serving.models import SERVING_DEFAULT, Model
 from serving.signatures import Signature, Tensors, TensorSpec
 from serving.versions import Versions
+
+logger = logging.getLogger(__name__)
 
 _SIGNATURE_DEF = "signature_def"
 # Where a tensor of a type has its values, as TensorFlow Serving fills it: a client may
@@ -216,10 +219,8 @@ async def _answering(metrics: Metrics, api: str, context: Context):  # type: ign
             await context.abort(error.code, error.message)
         except Exception as error:
             call.code = grpc.StatusCode.INTERNAL.name
-            await context.abort(
-                grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
-            )
-            raise
+            logger.exception("%s over gRPC failed", api)
+            await context.abort(grpc.StatusCode.INTERNAL, describe_failure(error))
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2
 
 from serving import access, examples, json_tensors, json_values
 from serving.batching import Batcher, Outputs
-from serving.errors import RequestError, invalid
+from serving.errors import RequestError, describe_failure, invalid
 from serving.health import Health
 from serving.limits import MAX_REQUEST_BYTES, RequestLimits, RequestMemory
 from serving.metrics import Call, Metrics
@@ -34,6 +34,8 @@ from serving.signatures import Signature, Tensors
 from serving.versions import Version, Versions
 
 MAX_BODY_BYTES = MAX_REQUEST_BYTES
+# Refusals that do not wait for the rest of a request.
+_UNREAD = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 _TARGET = (
     r"(?i)/v1/models(?:/(?P<name>[^/:]+))?"
@@ -122,7 +124,10 @@ class RestApi:
                 body = await self._read_body(request, reserve)
             except RequestError as error:
                 with self._metrics.call("REST", api) as call:
-                    return _refuse(call, error)
+                    response = _refuse(call, error)
+                if error.code in _UNREAD:
+                    response.headers["connection"] = "close"
+                return response
             with self._metrics.call("REST", api) as call:
                 return await _answer(call, request, answer(match, body, call))
 
@@ -207,7 +212,7 @@ async def _not_found(request: fastapi.Request, error: Exception) -> fastapi.Resp
 async def _internal_error(
     request: fastapi.Request, error: Exception
 ) -> fastapi.Response:
-    return _json(500, {"error": f"{type(error).__name__}: {error}"})
+    return _json(500, {"error": describe_failure(error)})
 
 
 async def _answer(

@@ -322,8 +322,11 @@ def _load(directory: Path, version: int) -> Model:
     from serving.models import Model
 
     model = Model(directory, version)
-    for problem in model.warm_up():
-        logger.info("version %d is not warmed up: %s", version, problem)
+    problems = model.warm_up()
+    for name, problem in problems.items():
+        logger.warning("version %d: signature %s fails: %s", version, name, problem)
+    if problems.keys() == model.signatures.keys():
+        raise RuntimeError(f"no signature of version {version} can be run")
     return model
 
 

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import threading
 import time
+from http.client import HTTPConnection
 
 import grpc
 import pytest
@@ -104,17 +105,21 @@ def test_unfinished_headers_are_closed_however_slow_they_come(limited):
 
 
 def test_connection_may_be_idle_between_requests(limited):
-    with connect(limited) as client:
+    base = limited.http.base_url
+    with contextlib.closing(HTTPConnection(base.host, base.port)) as client:
+        client.connect()
+        connection = client.sock
         for _ in range(2):
-            client.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            assert b"200 OK" in client.recv(1000)
+            client.request("GET", "/healthz")
+            assert client.getresponse().read() == b'{"status": "alive"}'
             time.sleep(1.5 * LIMITS.header_seconds)
+        assert client.sock is connection
 
 
 def test_unfinished_body_is_refused_after_its_time(limited):
     with connect(limited) as client:
         client.sendall(UNFINISHED)
-        answer = client.recv(1000)
+        answer = read_all(client)
     assert b"504 Gateway Timeout" in answer
     assert b"not received in 1 s (--request-seconds)" in answer
 

@@ -252,6 +252,14 @@ def test_malformed_regress_is_told_as_by_tensorflow_serving(
     assert error in answer.json()["error"]
 
 
+def test_error_of_the_model_names_no_file_of_the_machine(half_plus_three):
+    answer = half_plus_three.post(
+        "half_plus_three:regress", signature_name=REGRESS, examples=[{"z": 1.0}]
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("Name: <unknown>, Feature: x (data type")
+
+
 def test_signature_of_another_kind_is_not_classified(half_plus_three):
     answer = half_plus_three.post("half_plus_three:classify", examples=[{"x": 1.0}])
     assert answer.status_code == 400

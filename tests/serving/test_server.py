@@ -141,7 +141,9 @@ def test_port_in_use_is_one_line_without_tensorflow(counter, option):
 def test_directory_without_a_model_is_one_line(tmp_path):
     finished = run("--model", tmp_path)
     assert finished.returncode == 2
-    assert finished.stderr.startswith(f"error: --model {tmp_path} holds no SavedModel")
+    assert finished.stderr.startswith(
+        f"error: --model {tmp_path} holds no complete SavedModel"
+    )
     assert len(finished.stderr.splitlines()) == 1
     assert "tensorflow" not in finished.stdout
 
