@@ -90,8 +90,8 @@ class OriginMiddleware:
             site = urlsplit(origin)
         except ValueError:
             return False
-        if site.scheme == "http" and site.netloc.lower() == host.lower():
-            return True
+        if site.netloc and site.netloc.lower() == host.lower():
+            return True  # also over HTTPS, which ends at a proxy
         name = site.netloc.lower().rpartition("@")[2]
         name = name[: name.index("]") + 1] if "]" in name else name.partition(":")[0]
         return bool(name) and any(

@@ -35,17 +35,19 @@ class BatchingSettings:
 
     Attributes:
       max_batch_rows: Rows that are run at once, at most. A request of more rows is run
-        in pieces; 1 joins none.
+        in pieces.
       timeout_seconds: How long a request waits for others, at most, while a batch is
         running; not at all while none is.
       max_queued_rows: Rows that wait, at most; more are refused.
       threads: Batches that are run at once.
+      joins_requests: Whether requests are joined at all.
     """
 
     max_batch_rows: int = 64
     timeout_seconds: float = 0.002
     max_queued_rows: int = 4096
     threads: int = 2
+    joins_requests: bool = True
 
 
 @dataclasses.dataclass(eq=False)
@@ -161,15 +163,16 @@ class Batcher:
         """Puts a request, whose rows are counted, into a queue; returns its outputs."""
         inputs = request.inputs
         shapes = tuple((name, inputs[name].shape[1:]) for name in signature.inputs)
+        can_join = signature.is_by_row and self._settings.joins_requests
         # What cannot be joined gets a key that nothing else has.
-        key = (model, signature.name, shapes if signature.is_by_row else object())
+        key = (model, signature.name, shapes if can_join else object())
         if key not in self._queues:
             self._queues[key] = _Queue()
             self._start(self._collect(key, model, signature.name))
         queue = self._queues[key]
         queue.requests.append(request)
         queue.rows += request.rows
-        if not signature.is_by_row or queue.rows >= self._settings.max_batch_rows:
+        if not can_join or queue.rows >= self._settings.max_batch_rows:
             queue.is_full.set()
         try:
             return await request.answer

@@ -104,6 +104,11 @@ class RestApi:
         app.exception_handler(Exception)(_internal_error)
         return app
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether requests have not arrived as a whole."""
+        return bool(self._unread)
+
     def stop_reading(self) -> None:
         """Refuses the requests that have not arrived as a whole."""
         for reading in self._unread:

@@ -24,7 +24,7 @@ from serving import discovery
 from serving.batching import Batcher, BatchingSettings
 from serving.connections import limited_protocol
 from serving.health import Health
-from serving.limits import MAX_REQUEST_BYTES, RequestLimits, RequestMemory
+from serving.limits import RequestLimits, RequestMemory
 from serving.metrics import Metrics
 from serving.versions import Versions
 
@@ -36,10 +36,14 @@ logger = logging.getLogger(__name__)
 
 EXIT_NOT_DRAINED = 1
 _BACKLOG = 2048
+# gRPC parses a message on the event loop: 0.3 s for as many empty strings.
+_MAX_MESSAGE_BYTES = 16 << 20
 _GRPC_IDLE_MILLISECONDS = 300_000
 _POLL_SECONDS = 0.05
 # For answers that are written, but not yet sent.
 _FLUSH_SECONDS = 1.0
+# For requests of which a part was sent before the end.
+_ARRIVAL_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,6 +215,7 @@ class Server:
                 http=limited_protocol(
                     _clip_to_descriptors(limits.max_connections), limits.header_seconds
                 ),
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -226,7 +231,7 @@ class Server:
         server = grpc.aio.server(
             options=(
                 ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+                ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
                 ("grpc.max_send_message_length", -1),
                 # Connections that send nothing would use up the file descriptors.
                 (
@@ -285,9 +290,8 @@ class Server:
         closing = None
         if rpc is not None:
             closing = asyncio.create_task(rpc.stop(self._settings.drain_seconds))
+        await self._stop_reading()
         is_drained = await self._wait_until_idle()
-        if self._rest is not None:
-            self._rest.stop_reading()
         await serving
         if rpc is not None and closing is not None:
             # Watchers of the health protocol would stay as long as they may.
@@ -295,6 +299,15 @@ class Server:
             await closing
         logger.info("stopped")
         return is_drained
+
+    async def _stop_reading(self) -> None:
+        """Waits a moment for requests that still arrive, then refuses them."""
+        assert self._rest is not None
+        seconds = min(_ARRIVAL_SECONDS, self._settings.drain_seconds)
+        deadline = time.monotonic() + seconds
+        while self._rest.is_reading and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
+        self._rest.stop_reading()
 
     async def _wait_until_idle(self) -> bool:
         deadline = time.monotonic() + self._settings.drain_seconds

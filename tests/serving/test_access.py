@@ -79,6 +79,8 @@ def test_allowed_host_is_answered_and_may_be_an_origin(tmp_path):
         json = {"content_type": "application/json"}
         assert post(server, origin="https://bert.example", **json) == 200
         assert post(server, origin="https://a.test:8443", **json) == 200
+        proxied = {"host": "bert.example", "origin": "https://bert.example", **json}
+        assert post(server, **proxied) == 200
         assert post(server, origin="https://evil.example", **json) == 403
 
 

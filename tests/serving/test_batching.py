@@ -124,8 +124,9 @@ def test_large_request_of_a_client_that_left_is_not_run_to_its_end():
 
 def test_without_batching_each_is_run_alone():
     model = Doubler()
-    run(model, [numbers(1), numbers(2)], max_batch_rows=1, timeout_seconds=0)
-    assert model.batches == [1, 1]
+    requests = [numbers(1), numbers(2, 3, 4)]
+    run(model, requests, joins_requests=False, timeout_seconds=10_000)
+    assert model.batches == [1, 3]
 
 
 def test_rows_of_another_shape_are_not_joined():
