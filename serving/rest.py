@@ -127,12 +127,9 @@ class RestApi:
                 if match is None:
                     raise invalid(f"Malformed request: {request.method} {path}")
                 body = await self._read_body(request, reserve)
-            except RequestError as error:
+            except (RequestError, ClientDisconnect) as error:
                 with self._metrics.call("REST", api) as call:
-                    response = _refuse(call, error)
-                if error.code in _UNREAD:
-                    response.headers["connection"] = "close"
-                return response
+                    return _refuse_unread(call, error)
             with self._metrics.call("REST", api) as call:
                 return await _answer(call, request, answer(match, body, call))
 
@@ -266,6 +263,17 @@ async def _wait_for_disconnect(request: fastapi.Request) -> None:
 def _refuse(call: Call, error: RequestError) -> fastapi.Response:
     call.code = str(error.http_status)
     return _json(error.http_status, {"error": error.message})
+
+
+def _refuse_unread(
+    call: Call, error: RequestError | ClientDisconnect
+) -> fastapi.Response:
+    if isinstance(error, ClientDisconnect):
+        return fastapi.Response()  # which nobody gets
+    response = _refuse(call, error)
+    if error.code in _UNREAD:
+        response.headers["connection"] = "close"
+    return response
 
 
 def _json(status: int, content: dict[str, Any]) -> fastapi.Response:

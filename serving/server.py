@@ -25,6 +25,7 @@ from serving.batching import Batcher, BatchingSettings
 from serving.connections import limited_protocol
 from serving.health import Health
 from serving.limits import RequestLimits, RequestMemory
+from serving.messages import ParsingInterceptor
 from serving.metrics import Metrics
 from serving.versions import Versions
 
@@ -229,6 +230,7 @@ class Server:
         if settings.grpc_port is None:
             return None
         server = grpc.aio.server(
+            interceptors=(ParsingInterceptor(),),
             options=(
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
@@ -239,7 +241,7 @@ class Server:
                     round(1000 * limits.header_seconds),
                 ),
                 ("grpc.max_connection_idle_ms", _GRPC_IDLE_MILLISECONDS),
-            )
+            ),
         )
         address = _address(settings.host, settings.grpc_port)
         self.grpc_port = server.add_insecure_port(address)

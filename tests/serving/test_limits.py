@@ -124,6 +124,18 @@ def test_unfinished_body_is_refused_after_its_time(limited):
     assert b"not received in 1 s (--request-seconds)" in answer
 
 
+def test_client_that_leaves_while_it_sends_is_no_error(limited, caplog):
+    with connect(limited) as client:
+        client.sendall(UNFINISHED)
+    cancelled = {"transport": "REST", "api": "predict", "signature": ""}
+    wait_until(
+        lambda: limited.metrics.registry.get_sample_value(
+            "serving_requests_total", {**cancelled, "code": "CANCELLED"}
+        )
+    )
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 def test_unfinished_body_does_not_hold_the_end_of_the_server(counter):
     with contextlib.ExitStack() as stack:
         with running(counter) as server:

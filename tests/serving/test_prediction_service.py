@@ -192,6 +192,21 @@ def test_tensor_is_checked_before_it_is_expanded_to_its_shape(
     assert message in refused.value.details()
 
 
+def test_example_whose_name_is_not_utf8_is_refused(half_plus_three, caplog):
+    request = classification_pb2.ClassificationRequest(
+        model_spec={**SPEC, "signature_name": "tensorflow/serving/classify"}
+    )
+    binary = examples(request, 1.0).SerializeToString()
+    assert binary.count(b"\x01x") == 1
+    classify = half_plus_three.channel.unary_unary(
+        "/tensorflow.serving.PredictionService/Classify"
+    )
+    with pytest.raises(grpc.RpcError) as refused:
+        classify(binary.replace(b"\x01x", b"\x01\xff"))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert not caplog.records
+
+
 def test_tensor_of_an_unknown_type_is_refused(half_plus_three):
     tensor = tensor_pb2.TensorProto(dtype=999, float_val=[1.0])
     request = predict_pb2.PredictRequest(model_spec=SPEC, inputs={"x": tensor})
