@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import click
@@ -27,6 +28,14 @@ from pipeline.errors import UsageError
     help="Address to listen on; 0.0.0.0 is every one of this machine.",
 )
 @click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="HOST",
+    help="A further host name that HTTP requests and browsers' pages may have; "
+    "*.example.com is every subdomain. May be repeated.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8501,
@@ -46,7 +55,7 @@ from pipeline.errors import UsageError
     type=click.IntRange(1),
     default=64,
     show_default=True,
-    help="Rows of several requests that are run at once, at most.",
+    help="Rows that are run at once, at most; larger requests are run in pieces.",
 )
 @click.option(
     "--batch-timeout-ms",
@@ -61,6 +70,34 @@ from pipeline.errors import UsageError
     default=4096,
     show_default=True,
     help="Rows that wait; more are refused with 503.",
+)
+@click.option(
+    "--max-queued-mib",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="MiB of requests in memory at once; more are refused with 503.",
+)
+@click.option(
+    "--request-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Time to receive a request, and to answer it; then it is refused with 504.",
+)
+@click.option(
+    "--max-connections",
+    type=click.IntRange(1),
+    default=512,
+    show_default=True,
+    help="HTTP connections open at once; at most half of `ulimit -n`.",
+)
+@click.option(
+    "--header-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Time that a connection has to send the headers of a request.",
 )
 @click.option("--no-batching", is_flag=True, help="Run each request alone.")
 @click.option(
@@ -102,12 +139,17 @@ def serve_command(
     model: Path,
     name: str | None,
     host: str,
+    allowed_hosts: tuple[str, ...],
     port: int,
     grpc_port: int,
     no_grpc: bool,
     max_batch_rows: int,
     batch_timeout_ms: float,
     max_queued_rows: int,
+    max_queued_mib: int,
+    request_seconds: float,
+    max_connections: int,
+    header_seconds: float,
     no_batching: bool,
     inference_threads: int,
     poll_seconds: float,
@@ -129,13 +171,21 @@ def serve_command(
             model=model,
             name=name,
             host=host,
+            allowed_hosts=tuple(map(_check_host, allowed_hosts)),
             port=port,
             grpc_port=None if no_grpc else grpc_port,
             batching=server.BatchingSettings(
-                max_batch_rows=1 if no_batching else max_batch_rows,
-                timeout_seconds=0.0 if no_batching else batch_timeout_ms / 1000,
+                max_batch_rows=max_batch_rows,
+                timeout_seconds=batch_timeout_ms / 1000,
                 max_queued_rows=max_queued_rows,
                 threads=inference_threads,
+                joins_requests=not no_batching,
+            ),
+            limits=server.RequestLimits(
+                max_queued_bytes=max_queued_mib << 20,
+                request_seconds=request_seconds,
+                max_connections=max_connections,
+                header_seconds=header_seconds,
             ),
             poll_seconds=poll_seconds,
             keep_versions=keep_versions,
@@ -152,3 +202,14 @@ def _parse_label(text: str) -> tuple[str, int]:
             f"--label {text}: write it as LABEL=VERSION, as stable=1700000000"
         )
     return label, int(version)
+
+
+def _check_host(host: str) -> str:
+    name = host.removeprefix("*.")
+    is_host = re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", name)
+    if host != "*" and not is_host:
+        raise UsageError(
+            f"--allowed-host {host}: give a host name without scheme and port, as "
+            "bert.example.com, or *. and a domain"
+        )
+    return host

@@ -7,14 +7,15 @@ import contextlib
 import dataclasses
 import time
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import grpc
 import numpy as np
 
-from serving.errors import RequestError, invalid
+from serving.errors import RequestError, check_rows
+from serving.limits import RequestLimits
 from serving.metrics import Metrics
 from serving.signatures import Signature, Tensors
 
@@ -34,24 +35,30 @@ class BatchingSettings:
 
     Attributes:
       max_batch_rows: Rows that are run at once, at most. A request of more rows is run
-        alone; 1 joins none.
+        in pieces.
       timeout_seconds: How long a request waits for others, at most, while a batch is
         running; not at all while none is.
       max_queued_rows: Rows that wait, at most; more are refused.
       threads: Batches that are run at once.
+      joins_requests: Whether requests are joined at all.
     """
 
     max_batch_rows: int = 64
     timeout_seconds: float = 0.002
     max_queued_rows: int = 4096
     threads: int = 2
+    joins_requests: bool = True
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Request:
+    """A request, or a piece of one that has more rows than a batch."""
+
     inputs: Tensors
     rows: int
-    answer: asyncio.Future[Outputs]
+    answer: asyncio.Future[Outputs] = dataclasses.field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     arrived: float = dataclasses.field(default_factory=time.monotonic)
 
 
@@ -72,8 +79,22 @@ class Batcher:
     client never waits for others. Lives on one event loop.
     """
 
-    def __init__(self, settings: BatchingSettings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: BatchingSettings,
+        metrics: Metrics,
+        *,
+        request_seconds: float = RequestLimits.request_seconds,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+          settings: How requests are joined.
+          metrics: Counts batches and waiting rows.
+          request_seconds: Time to answer a request.
+        """
         self._settings = settings
+        self._request_seconds = request_seconds
         self._metrics = metrics
         self._queues: dict[Hashable, _Queue] = {}
         self._queued_rows = 0
@@ -97,35 +118,89 @@ class Batcher:
           The outputs by name.
 
         Raises:
-          RequestError: The inputs do not fit the signature, too many rows wait, or
-            the model cannot answer.
+          RequestError: The inputs do not fit the signature, too many rows wait, the
+            model cannot answer, or the time is up.
         """
         signature.check(inputs)
-        rows = signature.rows(inputs)
+        rows = signature.count_rows({name: t.shape for name, t in inputs.items()})
+        running = self._run_pieces(model, signature, inputs, rows)
+        try:
+            return await asyncio.wait_for(running, self._request_seconds)
+        except asyncio.TimeoutError as error:
+            raise RequestError(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                f"The request was not answered in {self._request_seconds:g} s "
+                "(--request-seconds)",
+            ) from error
+
+    async def _run_pieces(
+        self, model: Runnable, signature: Signature, inputs: Tensors, rows: int
+    ) -> Outputs:
+        """Runs a request a batch at a time, so that others run in between."""
+        self._admit(rows)
+        pieces = [_Request(inputs, rows)]
+        if signature.is_by_row and rows > self._settings.max_batch_rows:
+            pieces = _cut(inputs, rows, self._settings.max_batch_rows)
+        waiting = rows
+        try:
+            answers = []
+            for piece in pieces:
+                waiting -= piece.rows
+                answers.append(await self._submit(model, signature, piece))
+        finally:
+            self._count_queued(-waiting)
+        if len(pieces) == 1:
+            return answers[0]
+        joined = _join(answers, [piece.rows for piece in pieces])
+        if joined is not None:
+            return joined
+        self._count_queued(rows)
+        return await self._submit(model, signature, _Request(inputs, rows))
+
+    async def _submit(
+        self, model: Runnable, signature: Signature, request: _Request
+    ) -> Outputs:
+        """Puts a request, whose rows are counted, into a queue; returns its outputs."""
+        inputs = request.inputs
         shapes = tuple((name, inputs[name].shape[1:]) for name in signature.inputs)
+        can_join = signature.is_by_row and self._settings.joins_requests
         # What cannot be joined gets a key that nothing else has.
-        key = (model, signature.name, shapes if rows is not None else object())
-        request = _Request(
-            inputs, 1 if rows is None else rows, asyncio.Future[Outputs]()
-        )
-        self._admit(request.rows)
+        key = (model, signature.name, shapes if can_join else object())
         if key not in self._queues:
             self._queues[key] = _Queue()
             self._start(self._collect(key, model, signature.name))
         queue = self._queues[key]
         queue.requests.append(request)
         queue.rows += request.rows
-        if rows is None or queue.rows >= self._settings.max_batch_rows:
+        if not can_join or queue.rows >= self._settings.max_batch_rows:
             queue.is_full.set()
-        return await request.answer
+        try:
+            return await request.answer
+        except asyncio.CancelledError:  # by a client that left, or the deadline
+            if request in queue.requests:
+                self._remove(queue, request)
+            raise
+
+    def _remove(self, queue: _Queue, request: _Request) -> None:
+        queue.requests.remove(request)
+        queue.rows -= request.rows
+        self._count_queued(-request.rows)
+        if queue.rows < self._settings.max_batch_rows:
+            queue.is_full.clear()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread runs a batch, even if nobody waits for it any more."""
+        return self._running > 0
+
+    @property
+    def max_rows(self) -> int:
+        """The largest number of rows of a request."""
+        return self._settings.max_queued_rows
 
     def _admit(self, rows: int) -> None:
         limit = self._settings.max_queued_rows
-        if rows > limit:
-            raise invalid(
-                f"The request has {rows} rows; at most {limit} are allowed "
-                "(--max-queued-rows). Send them in several requests"
-            )
+        check_rows(rows, limit)
         if self._queued_rows + rows > limit:
             raise RequestError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -157,14 +232,10 @@ class Batcher:
             request = queue.requests[0]
             if batch and rows + request.rows > self._settings.max_batch_rows:
                 break
-            queue.requests.popleft()
-            queue.rows -= request.rows
-            self._count_queued(-request.rows)
-            if not request.answer.cancelled():  # by a client that left
+            self._remove(queue, request)
+            if not request.answer.cancelled():  # by a client that just left
                 batch.append(request)
                 rows += request.rows
-        if queue.rows < self._settings.max_batch_rows:
-            queue.is_full.clear()
         return batch
 
     async def _run_batch(
@@ -204,20 +275,16 @@ def _answer(
     model: Runnable, signature: str, batch: list[_Request]
 ) -> list[Outputs | Exception]:
     """Runs in a thread; a request that fails must not fail its neighbours."""
-    if len(batch) > 1:
-        try:
-            joined = {
-                name: np.concatenate([request.inputs[name] for request in batch])
-                for name in batch[0].inputs
-            }
-            answers = _split(
-                model.run(signature, joined), [request.rows for request in batch]
-            )
-        except Exception:  # noqa: BLE001 (whose fault it is, each alone will tell)
-            answers = None
-        if answers is not None:
-            return answers
-    return [_answer_alone(model, signature, request) for request in batch]
+    if len(batch) == 1:
+        return [_answer_alone(model, signature, batch[0])]
+    try:
+        outputs = model.run(signature, _concatenate([each.inputs for each in batch]))
+    except Exception:  # noqa: BLE001 (raised again by the one request that fails)
+        middle = len(batch) // 2
+        halves = (batch[:middle], batch[middle:])
+        return [answer for half in halves for answer in _answer(model, signature, half)]
+    answers = _split(outputs, [request.rows for request in batch])
+    return answers or [_answer_alone(model, signature, request) for request in batch]
 
 
 def _answer_alone(
@@ -239,3 +306,29 @@ def _split(outputs: Outputs, rows: list[int]) -> list[Outputs | Exception] | Non
         {name: part[index] for name, part in parts.items()}
         for index in range(len(rows))
     ]
+
+
+def _cut(inputs: Tensors, rows: int, size: int) -> list[_Request]:
+    return [
+        _Request(
+            {name: tensor[start : start + size] for name, tensor in inputs.items()},
+            min(size, rows - start),
+        )
+        for start in range(0, rows, size)
+    ]
+
+
+def _join(answers: list[Outputs], rows: list[int]) -> Outputs | None:
+    """Returns the outputs of pieces as one; None if an output is not by row.
+
+    An output may also have another size in each piece, as of padded tokens.
+    """
+    shapes = [
+        [(size, *value.shape[1:]) for value in answers[0].values()] for size in rows
+    ]
+    found = [[value.shape for value in answer.values()] for answer in answers]
+    return _concatenate(answers) if found == shapes else None
+
+
+def _concatenate(parts: Sequence[Tensors]) -> Outputs:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import logging
 from pathlib import Path
 
 from pipeline.errors import UsageError
 
+logger = logging.getLogger(__name__)
+
 _GRAPHS = ("saved_model.pb", "saved_model.pbtxt")
-# Of a SavedModel that is given itself, and not in a directory of versions.
-_ONLY_VERSION = 1
+_MANIFEST = "manifest.json"
+# Of a SavedModel that is given itself, and is no numbered directory.
+_FIRST_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,28 +23,51 @@ class Source:
 
     Attributes:
       name: The model's name in requests.
-      directory: The SavedModel, or the directory of its versions.
-      only_version: The number of the one SavedModel; None of a directory of versions.
+      directory: The SavedModel, the directory of its versions, or a symbolic link to
+        one of them, which may point elsewhere at the next scan.
     """
 
     name: str
     directory: Path
-    only_version: int | None = None
+    # Numbers of SavedModels that are no numbered version, in the order of their links.
+    _numbers: dict[Path, int] = dataclasses.field(default_factory=dict)
+    _problems: dict[Path, str] = dataclasses.field(default_factory=dict)
 
     def scan(self) -> dict[int, Path]:
-        """Returns the SavedModels that are there now, by version."""
-        if self.only_version is not None:
-            found = {self.only_version: self.directory}
+        """Returns the complete SavedModels that are there now, by version."""
+        path = self.directory.resolve()
+        if holds_model(path):
+            found = {self._number(path): path}
         else:
-            found = list_versions(self.directory)
-        return {version: path for version, path in found.items() if holds_model(path)}
+            found = list_versions(path)
+        return {
+            version: path
+            for version, path in found.items()
+            if holds_model(path) and self._is_complete(version, path)
+        }
+
+    def _number(self, path: Path) -> int:
+        if _is_version(path.name):
+            return int(path.name)
+        return self._numbers.setdefault(path, _FIRST_VERSION + len(self._numbers))
+
+    def _is_complete(self, version: int, path: Path) -> bool:
+        problem = find_problem(path)
+        if problem is None:
+            self._problems.pop(path, None)
+        elif self._problems.get(path) != problem:
+            self._problems[path] = problem
+            logger.warning(
+                "version %d is incomplete and not loaded yet: %s", version, problem
+            )
+        return problem is None
 
 
 def find_model(directory: Path, name: str | None = None) -> Source:
     """Finds a SavedModel, or a directory of its versions.
 
     Args:
-      directory: Where to look.
+      directory: Where to look; a symbolic link is followed at each scan.
       name: The model's name; None is the directory's, or of a SavedModel that is a
         numbered version, that of the directory above.
 
@@ -47,19 +75,46 @@ def find_model(directory: Path, name: str | None = None) -> Source:
       UsageError: There is none.
     """
     path = directory.resolve()
-    if holds_model(path):
-        is_version = _is_version(path.name)
-        parent = path.parent.name if is_version else path.name
-        version = int(path.name) if is_version else _ONLY_VERSION
-        return Source(name or parent, path, version)
-    source = Source(name or path.name, path)
+    if holds_model(path) and _is_version(path.name):
+        default = path.parent.name
+    else:
+        default = path.name
+    source = Source(name or default, directory.absolute())
     if not source.scan():
         raise UsageError(
-            f"--model {directory} holds no SavedModel, itself or in a numbered "
-            "directory; give the directory that a run pushes to, as "
+            f"--model {directory} holds no complete SavedModel, itself or in a "
+            "numbered directory; give the directory that a run pushes to, as "
             "output/sample/serving/sample"
         )
     return source
+
+
+def find_problem(path: Path) -> str | None:
+    """Returns why a version is not complete; None if it is.
+
+    A push leaves `.VERSION.incomplete` beside the version until it ends, and writes
+    `manifest.json` into it last. Without a manifest the version counts as complete: it
+    was copied by hand, or pushed before there were manifests.
+    """
+    marker = path.parent / f".{path.name}.incomplete"
+    if marker.exists():
+        return f"{marker} is still there"
+    manifest = path / _MANIFEST
+    try:
+        files = json.loads(manifest.read_bytes())["files"]
+        sizes = {name: file["size"] for name, file in files.items()}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{manifest} lists no files with sizes ({type(error).__name__})"
+    for name, size in sizes.items():
+        try:
+            actual = (path / name).stat().st_size
+        except OSError as error:
+            return f"{path / name} of {_MANIFEST}: {error.strerror}"
+        if actual != size:
+            return f"{path / name} has {actual} bytes, {_MANIFEST} says {size}"
+    return None
 
 
 def list_versions(directory: Path) -> dict[int, Path]:

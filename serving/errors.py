@@ -16,6 +16,8 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAVAILABLE: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
+# A message may quote a request of megabytes, and gRPC carries it in a header.
+_MAX_MESSAGE_CHARACTERS = 2500
 
 
 class RequestError(Exception):
@@ -23,10 +25,14 @@ class RequestError(Exception):
 
     Attributes:
       code: The status of gRPC.
-      message: In TensorFlow Serving's words where it has some.
+      message: In TensorFlow Serving's words where it has some; cut if it is long.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        if len(message) > _MAX_MESSAGE_CHARACTERS:
+            message = f"{message[:_MAX_MESSAGE_CHARACTERS]}..."
+        # Half of a surrogate pair is valid in JSON, but cannot be sent.
+        message = message.encode("utf-8", "backslashreplace").decode()
         super().__init__(message)
         self.code = code
         self.message = message
@@ -40,3 +46,20 @@ class RequestError(Exception):
 def invalid(message: str) -> RequestError:
     """Returns the error of a request that is itself at fault."""
     return RequestError(grpc.StatusCode.INVALID_ARGUMENT, message)
+
+
+def describe_failure(error: Exception) -> str:
+    """Returns what clients are told of an error of the server itself.
+
+    The error's message stays in the log: it may have paths of this machine.
+    """
+    return f"{type(error).__name__}: the server's log has the details"
+
+
+def check_rows(rows: int, limit: int) -> None:
+    """Raises a RequestError if a request has more rows than may be queued."""
+    if rows > limit:
+        raise invalid(
+            f"The request has {rows} rows; at most {limit} are allowed "
+            "(--max-queued-rows). Send them in several requests"
+        )

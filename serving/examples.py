@@ -14,8 +14,9 @@ from tensorflow.core.example import example_pb2, feature_pb2
 from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
 
 from serving import json_values
-from serving.errors import invalid
+from serving.errors import check_rows, invalid
 from serving.json_tensors import to_json
+from serving.limits import MAX_REQUEST_BYTES
 from serving.models import SERVING_DEFAULT, Model
 from serving.signatures import Signature, Tensors
 
@@ -75,33 +76,43 @@ def regression_signature(model: Model, name: str) -> Signature:
     return signature
 
 
+def count(request: input_pb2.Input) -> int:
+    """Returns the number of Examples of a request."""
+    return len(_list(request).examples)
+
+
 def serialize(request: input_pb2.Input) -> np.ndarray:
     """Returns the Examples of a request, each with the context, string[rows].
 
     Raises:
-      RequestError: There are none.
+      RequestError: There are none, or the context is too large for their number.
     """
+    listed, context = _list(request), b""
     if request.WhichOneof("kind") == "example_list_with_context":
-        listed = request.example_list_with_context
         context = listed.context.SerializeToString()
-    else:
-        listed, context = request.example_list, b""
     if not listed.examples:
         raise invalid("Input is empty")
+    if len(context) * len(listed.examples) > MAX_REQUEST_BYTES:
+        raise invalid(
+            f"A context of {len(context)} bytes, copied to {len(listed.examples)} "
+            f"examples, is larger than {MAX_REQUEST_BYTES} bytes. Send the examples in "
+            "several requests"
+        )
     rows = np.empty(len(listed.examples), object)
     # Messages that are joined are merged: what an Example has itself comes last.
     rows[:] = [context + example.SerializeToString() for example in listed.examples]
     return rows
 
 
-def read_input(document: dict[str, Any]) -> input_pb2.Input:
+def read_input(document: dict[str, Any], max_rows: int) -> input_pb2.Input:
     """Reads the Examples of a request in JSON.
 
     Args:
       document: With `examples`, and maybe `context`, which all of them share.
+      max_rows: Examples allowed.
 
     Raises:
-      RequestError: They are not there, or not in form.
+      RequestError: They are not there, too many, or not in form.
     """
     examples = document.get(_EXAMPLES)
     if _EXAMPLES not in document:
@@ -115,6 +126,7 @@ def read_input(document: dict[str, Any]) -> input_pb2.Input:
         )
     if not examples:
         raise json_values.malformed(document, f"'{_EXAMPLES}' value is an empty array")
+    check_rows(len(examples), max_rows)
     read = [_read_example(example) for example in examples]
     request = input_pb2.Input()
     if _CONTEXT in document:
@@ -154,10 +166,17 @@ def read_classes(
         for column in range(columns.shape[1]):
             found = classes.add()
             if labels is not None:
-                found.label = labels[row, column]
+                found.label = _decode(labels[row, column])
             if scores is not None:
                 found.score = scores[row, column]
     return result
+
+
+def _decode(label: bytes) -> str:
+    try:
+        return label.decode()
+    except UnicodeDecodeError as error:
+        raise invalid(f"Output {_CLASSES} is not UTF-8") from error
 
 
 def _check_classes(
@@ -221,6 +240,12 @@ def write_values(result: regression_pb2.RegressionResult) -> dict[str, Any]:
     return {_RESULTS: to_json(_OUTPUTS, values)}
 
 
+def _list(request: input_pb2.Input) -> Any:
+    if request.WhichOneof("kind") == "example_list_with_context":
+        return request.example_list_with_context
+    return request.example_list
+
+
 def _find(model: Model, name: str) -> Signature:
     name = name or SERVING_DEFAULT
     if name not in model.signatures:
@@ -238,7 +263,7 @@ def _read_example(value: Any) -> example_pb2.Example:
         )
     example = example_pb2.Example()
     for name, content in value.items():
-        feature = example.features.feature[name]
+        feature = example.features.feature[json_values.encode_text(name).decode()]
         for each in content if isinstance(content, list) else [content]:
             _add_value(feature, name, each)
     return example

@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 
 from serving import json_values
-from serving.errors import RequestError, invalid
+from serving.errors import RequestError, check_rows, invalid
 from serving.signatures import Tensors, TensorSpec
 
 INSTANCES = "instances"
@@ -21,23 +21,25 @@ INPUTS = "inputs"
 _PREDICTIONS = "predictions"
 _OUTPUTS = "outputs"
 _BINARY_SUFFIX = "_bytes"
-_MAX_RANK = 254  # TensorFlow's
+_MAX_RANK = 31  # NumPy 1's, less the axis of the rows
 
 Specs = Mapping[str, TensorSpec]
 
 
-def read_inputs(document: dict[str, Any], specs: Specs) -> Tensors:
+def read_inputs(document: dict[str, Any], specs: Specs, max_rows: int) -> Tensors:
     """Reads the tensors of a request.
 
     Args:
       document: The request, with `instances` (rows) or `inputs` (columns).
       specs: What the signature takes.
+      max_rows: Rows, or values of a column, that are allowed.
 
     Returns:
       Tensors by name, of the signature's types. Their shapes are not checked.
 
     Raises:
-      RequestError: Neither or both are there, or a value is not of its type.
+      RequestError: Neither or both are there, there are too many rows, or a value is
+        not of its type.
     """
     if INSTANCES in document and INPUTS in document:
         raise json_values.malformed(
@@ -53,9 +55,13 @@ def read_inputs(document: dict[str, Any], specs: Specs) -> Tensors:
             )
         if not rows:
             raise json_values.malformed(document, f"No values in '{INSTANCES}' array")
+        check_rows(len(rows), max_rows)
         return _read_rows(rows, specs)
     if INPUTS in document:
-        return _read_columns(document[INPUTS], specs)
+        columns = document[INPUTS]
+        for column in columns.values() if isinstance(columns, dict) else [columns]:
+            check_rows(len(column) if isinstance(column, list) else 1, max_rows)
+        return _read_columns(columns, specs)
     raise invalid(f"Missing '{INPUTS}' or '{INSTANCES}' key")
 
 

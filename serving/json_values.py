@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from serving.errors import RequestError, invalid
@@ -15,6 +16,11 @@ from serving.errors import RequestError, invalid
 _B64 = "b64"
 # An error message quotes the value that is wrong, which may be the whole request.
 _QUOTED_CHARACTERS = 1000
+# Deeper than any tensor of NumPy in rows of objects.
+MAX_DEPTH = 40
+# Values take up to 70 times their JSON in memory, and the parser of Python's standard
+# library keeps all threads waiting: 0.3 s for this many.
+MAX_VALUES = 2_000_000
 _TYPE_NAMES = {
     dict: "Object",
     list: "Array",
@@ -23,6 +29,7 @@ _TYPE_NAMES = {
     float: "Number",
     type(None): "Null",
 }
+_TOO_DEEP = "JSON Parse error: The document is nested too deeply"
 # Python's words and those of RapidJSON, which TensorFlow Serving reads JSON with.
 _PARSE_ERRORS = {
     "Expecting value": "Invalid value.",
@@ -50,6 +57,7 @@ def parse(body: bytes) -> dict[str, Any]:
     """
     if not body.strip():
         raise invalid("JSON Parse error: The document is empty")
+    _check_size(body)
     try:
         document = json.loads(body)
     except json.JSONDecodeError as error:
@@ -62,10 +70,41 @@ def parse(body: bytes) -> dict[str, Any]:
     except ValueError as error:  # of a whole number with thousands of digits
         raise invalid("JSON Parse error: Number too big to be stored.") from error
     except RecursionError as error:
-        raise invalid("JSON Parse error: The document is nested too deeply") from error
+        raise invalid(_TOO_DEEP) from error
+    _check_depth(document)
     if not isinstance(document, dict):
         raise malformed(document, "Is not object")
     return document
+
+
+def _check_size(body: bytes) -> None:
+    # More than there are values, since texts have commas too.
+    values = sum(map(body.count, (b",", b"[", b"{")))
+    if values > MAX_VALUES:
+        raise invalid(
+            f"The request has {values} commas and brackets; at most {MAX_VALUES} are "
+            "allowed. Send its rows in several requests"
+        )
+
+
+def _check_depth(document: Any) -> None:
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            value
+            for container in level
+            for value in _children(container)
+            if isinstance(value, list | dict)
+        ]
+        if not level:
+            return
+    raise invalid(_TOO_DEEP)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def signature_name(document: dict[str, Any]) -> str:
@@ -90,9 +129,13 @@ def malformed(value: Any, problem: str) -> RequestError:
 
 def show(value: Any) -> str:
     """Returns a value as error messages quote it."""
-    text = json.dumps(value, indent=4, ensure_ascii=False)
-    if len(text) > _QUOTED_CHARACTERS:
-        return text[:_QUOTED_CHARACTERS] + "..."
+    # In pieces, of which few are made: the whole may be many times the request.
+    encoder = json.JSONEncoder(indent=4, ensure_ascii=False)
+    text = ""
+    for piece in encoder.iterencode(value):
+        text += piece[:_QUOTED_CHARACTERS]
+        if len(text) > _QUOTED_CHARACTERS:
+            return text[:_QUOTED_CHARACTERS] + "..."
     return text
 
 

@@ -13,7 +13,8 @@ from google.protobuf import text_format
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from serving.errors import RequestError
+from serving import warm_up
+from serving.errors import RequestError, invalid
 from serving.signatures import Signature, Tensors, TensorSpec
 
 SERVING_DEFAULT = "serving_default"
@@ -40,7 +41,9 @@ class Model:
           version: Its version.
         """
         self.version = version
-        self.signature_defs = dict(_read_meta_graph(directory).signature_def)
+        graph = _read_meta_graph(directory)
+        self.signature_defs = dict(graph.signature_def)
+        self._example = warm_up.build_example(graph.graph_def)
         # Holds the variables of the signatures alive.
         self._loaded = tf.saved_model.load(str(directory), tags=[_TAG])
         self._functions = dict(self._loaded.signatures)
@@ -83,25 +86,31 @@ class Model:
         except tf.errors.OpError as error:
             code = _CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
             raise RequestError(code, _shorten(error.message)) from error
+        except UnicodeDecodeError as error:  # TensorFlow's message quotes the input
+            raise invalid(
+                "The model cannot read the inputs, which have bytes that are not UTF-8"
+            ) from error
         return {
             name: np.asarray(outputs[name].numpy(), spec.dtype)
             for name, spec in self.signatures[signature].outputs.items()
         }
 
-    def warm_up(self) -> list[str]:
-        """Asks every signature for a row of zeros or empty strings.
+    def warm_up(self) -> dict[str, str]:
+        """Runs every signature with a row of zeros, empty strings or Examples.
 
         Returns:
-          What could not be warmed up so, and why. A parser of Examples, for one, does
-          not take an empty string.
+          Why a signature failed, by its name.
         """
-        problems = []
+        problems = {}
         for name, signature in self.signatures.items():
-            row = {key: _blank(spec) for key, spec in signature.inputs.items()}
-            try:
-                self.run(name, row)
-            except RequestError as error:
-                problems.append(f"{name}: {error.message}")
+            for row in warm_up.build_rows(signature, self._example):
+                try:
+                    self.run(name, row)
+                except RequestError as error:
+                    problems[name] = error.message
+                else:
+                    problems.pop(name, None)
+                    break
         return problems
 
 
@@ -132,12 +141,10 @@ def _spec(info: meta_graph_pb2.TensorInfo) -> TensorSpec:
     )
 
 
-def _blank(spec: TensorSpec) -> np.ndarray:
-    shape = [1 if size is None else size for size in spec.shape or (None,)]
-    return np.full(shape, b"" if spec.dtype == object else 0, spec.dtype)
-
-
 def _shorten(message: str) -> str:
     """Leaves out where Python built the graph, and the name of the function."""
     message = re.sub(r"(?s)^Graph execution error:.*?<stack traces.*?>\n", "", message)
+    message = re.sub(
+        r"^Graph execution error:\n+(Detected at node .*\n((?: .*)?\n)*)*", "", message
+    )
     return re.sub(r" \[Op:\w+\]$", "", message)

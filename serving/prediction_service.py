@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import grpc
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -22,12 +24,15 @@ from tensorflow_serving.apis import (
 )
 
 from serving import examples
-from serving.batching import Batcher
-from serving.errors import RequestError, invalid
+from serving.batching import Batcher, Outputs
+from serving.errors import RequestError, check_rows, describe_failure, invalid
+from serving.limits import RequestMemory
 from serving.metrics import Metrics
 from serving.models import SERVING_DEFAULT, Model
-from serving.signatures import Signature, TensorSpec
+from serving.signatures import Signature, Tensors, TensorSpec
 from serving.versions import Versions
+
+logger = logging.getLogger(__name__)
 
 _SIGNATURE_DEF = "signature_def"
 # Where a tensor of a type has its values, as TensorFlow Serving fills it: a client may
@@ -42,6 +47,8 @@ _FIELDS = {
     "bool": "bool_val",
     "string": "string_val",
 }
+# Where a client may have put them; other types are sent in `tensor_content`.
+_INPUT_FIELDS = {**_FIELDS, "half": "half_val", "bfloat16": "half_val"}
 
 Context: TypeAlias = grpc.aio.ServicerContext
 
@@ -49,10 +56,17 @@ Context: TypeAlias = grpc.aio.ServicerContext
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """Answers with the model that the REST API answers with."""
 
-    def __init__(self, versions: Versions, batcher: Batcher, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        versions: Versions,
+        batcher: Batcher,
+        metrics: Metrics,
+        memory: RequestMemory,
+    ) -> None:
         self._versions = versions
         self._batcher = batcher
         self._metrics = metrics
+        self._memory = memory
 
     async def Predict(  # noqa: N802 (the protocol's name)
         self, request: predict_pb2.PredictRequest, context: Context
@@ -69,8 +83,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 call.signature = name
                 signature = model.signatures[name]
                 wanted = _filter(signature, list(request.output_filter))
-                inputs = {key: _read(each) for key, each in request.inputs.items()}
-                outputs = await self._batcher.run(model, signature, inputs)
+                _check(request.inputs, signature, self._batcher.max_rows)
+                outputs = await self._run(request, model, signature, _read_tensors)
                 return predict_pb2.PredictResponse(
                     model_spec=_spec(request, model, name),
                     outputs={
@@ -89,13 +103,12 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                     model, request.model_spec.signature_name
                 )
                 call.signature = signature.name
-                rows = examples.serialize(request.input)
-                outputs = await self._batcher.run(
-                    model, signature, {examples.INPUTS: rows}
-                )
+                rows = examples.count(request.input)
+                check_rows(rows, self._batcher.max_rows)
+                outputs = await self._run(request, model, signature, _read_examples)
                 return classification_pb2.ClassificationResponse(
                     model_spec=_spec(request, model, signature.name),
-                    result=examples.read_classes(outputs, len(rows)),
+                    result=examples.read_classes(outputs, rows),
                 )
 
     async def Regress(  # noqa: N802
@@ -108,14 +121,26 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                     model, request.model_spec.signature_name
                 )
                 call.signature = signature.name
-                rows = examples.serialize(request.input)
-                outputs = await self._batcher.run(
-                    model, signature, {examples.INPUTS: rows}
-                )
+                rows = examples.count(request.input)
+                check_rows(rows, self._batcher.max_rows)
+                outputs = await self._run(request, model, signature, _read_examples)
                 return regression_pb2.RegressionResponse(
                     model_spec=_spec(request, model, signature.name),
-                    result=examples.read_values(outputs, len(rows)),
+                    result=examples.read_values(outputs, rows),
                 )
+
+    async def _run(
+        self,
+        request: Any,
+        model: Model,
+        signature: Signature,
+        read: Callable[[Any], Tensors],
+    ) -> Outputs:
+        size = request.ByteSize()
+        with self._memory.reserve() as reserve:
+            reserve(size)
+            inputs = await self._memory.process(size, read, request)
+            return await self._batcher.run(model, signature, inputs)
 
     async def MultiInference(  # noqa: N802
         self, request: Any, context: Context
@@ -194,10 +219,8 @@ async def _answering(metrics: Metrics, api: str, context: Context):  # type: ign
             await context.abort(error.code, error.message)
         except Exception as error:
             call.code = grpc.StatusCode.INTERNAL.name
-            await context.abort(
-                grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
-            )
-            raise
+            logger.exception("%s over gRPC failed", api)
+            await context.abort(grpc.StatusCode.INTERNAL, describe_failure(error))
 
 
 @contextlib.contextmanager
@@ -234,11 +257,54 @@ def _filter(signature: Signature, names: list[str]) -> list[str]:
     return names or list(signature.outputs)
 
 
-def _read(tensor: tensor_pb2.TensorProto) -> np.ndarray:
+def _check(
+    tensors: Mapping[str, tensor_pb2.TensorProto], signature: Signature, max_rows: int
+) -> None:
+    """Refuses tensors that do not fit, before memory is allocated for them.
+
+    `tf.make_ndarray` fills a tensor up to the size that its shape says, which costs a
+    client a few bytes and the server gigabytes.
+    """
+    signature.check_names(tensors.keys())
+    shapes = {}
+    for name, tensor in tensors.items():
+        type_name = _type_name(tensor)
+        if type_name != signature.inputs[name].type_name:
+            raise signature.wrong_type(name, type_name)
+        shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
+        signature.check_shape(name, shape)
+        values, sent = math.prod(shape), _count_values(tensor, type_name)
+        if values != sent:
+            raise invalid(
+                f'tensor parsing error: Expects input "{name}" to have {values} '
+                f"values, as its shape says, but {sent} are provided"
+            )
+        shapes[name] = shape
+    check_rows(signature.count_rows(shapes), max_rows)
+
+
+def _type_name(tensor: tensor_pb2.TensorProto) -> str:
     try:
-        return tf.make_ndarray(tensor)
+        return types_pb2.DataType.Name(tensor.dtype).removeprefix("DT_").lower()
+    except ValueError:
+        return f"type {tensor.dtype}"
+
+
+def _count_values(tensor: tensor_pb2.TensorProto, type_name: str) -> int:
+    if type_name in _INPUT_FIELDS and not tensor.tensor_content:
+        return len(getattr(tensor, _INPUT_FIELDS[type_name]))
+    return len(tensor.tensor_content) // (tf.as_dtype(tensor.dtype).size or 1)
+
+
+def _read_tensors(request: predict_pb2.PredictRequest) -> Tensors:
+    try:
+        return {name: tf.make_ndarray(each) for name, each in request.inputs.items()}
     except (TypeError, ValueError) as error:
         raise invalid(f"tensor parsing error: {error}") from error
+
+
+def _read_examples(request: Any) -> Tensors:
+    return {examples.INPUTS: examples.serialize(request.input)}
 
 
 def _write(tensor: np.ndarray, spec: TensorSpec) -> tensor_pb2.TensorProto:

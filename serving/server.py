@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import logging
 import os
+import resource
 import signal
 import socket
 import time
@@ -21,21 +22,29 @@ import uvloop
 from pipeline.errors import UsageError
 from serving import discovery
 from serving.batching import Batcher, BatchingSettings
+from serving.connections import limited_protocol
 from serving.health import Health
+from serving.limits import RequestLimits, RequestMemory
+from serving.messages import ParsingInterceptor
 from serving.metrics import Metrics
 from serving.versions import Versions
 
 if TYPE_CHECKING:
     from serving.models import Model
+    from serving.rest import RestApi
 
 logger = logging.getLogger(__name__)
 
 EXIT_NOT_DRAINED = 1
 _BACKLOG = 2048
-_MAX_MESSAGE_BYTES = 64 << 20
+# gRPC parses a message on the event loop: 0.3 s for as many empty strings.
+_MAX_MESSAGE_BYTES = 16 << 20
+_GRPC_IDLE_MILLISECONDS = 300_000
 _POLL_SECONDS = 0.05
 # For answers that are written, but not yet sent.
 _FLUSH_SECONDS = 1.0
+# For requests of which a part was sent before the end.
+_ARRIVAL_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +62,9 @@ class ServerSettings:
       keep_versions: How many of the newest versions stay in memory.
       labels: Names of versions, which stay in memory too.
       drain_seconds: How long requests in flight are waited for.
+      limits: What requests may use.
+      allowed_hosts: Hosts that browsers may use besides the address itself, or `*.` and
+        a domain.
     """
 
     model: Path
@@ -65,6 +77,8 @@ class ServerSettings:
     keep_versions: int = 1
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
     drain_seconds: float = 30.0
+    limits: RequestLimits = dataclasses.field(default_factory=RequestLimits)
+    allowed_hosts: tuple[str, ...] = ()
 
 
 def serve(settings: ServerSettings) -> None:
@@ -86,11 +100,12 @@ def serve(settings: ServerSettings) -> None:
         if settings.grpc_port:
             # gRPC opens its own, and does not say clearly why it could not.
             listen(settings.host, settings.grpc_port, "--grpc-port").close()
-        is_drained = uvloop.run(_serve(Server(settings, source, http)))
-    if not is_drained:
+        server = Server(settings, source, http)
+        is_drained = uvloop.run(_serve(server))
+    if not is_drained or server.is_running:
         # A thread that TensorFlow keeps cannot be ended, but would be waited for.
         logging.shutdown()
-        os._exit(EXIT_NOT_DRAINED)
+        os._exit(0 if is_drained else EXIT_NOT_DRAINED)
 
 
 async def _serve(server: Server) -> bool:
@@ -136,8 +151,19 @@ class Server:
             keep=settings.keep_versions,
             labels=settings.labels,
         )
-        self._batcher = Batcher(settings.batching, self.metrics)
+        self._batcher = Batcher(
+            settings.batching,
+            self.metrics,
+            request_seconds=settings.limits.request_seconds,
+        )
         self._health = Health(self._versions)
+        self._memory = RequestMemory(settings.limits)
+        self._rest: RestApi | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread is busy with a request that nobody waits for any more."""
+        return self._batcher.is_running
 
     async def run(self, stop: asyncio.Event) -> bool:
         """Serves until it is told to stop.
@@ -175,28 +201,47 @@ class Server:
     def _build_http(self) -> _HttpServer:
         from serving.rest import RestApi
 
-        api = RestApi(self._versions, self._batcher, self.metrics, self._health)
+        settings, limits = self._settings, self._settings.limits
+        self._rest = RestApi(
+            self._versions,
+            self._batcher,
+            self.metrics,
+            self._health,
+            self._memory,
+            body_seconds=limits.request_seconds,
+        )
         return _HttpServer(
             uvicorn.Config(
-                api.application(),
+                self._rest.application(settings.host, settings.allowed_hosts),
+                http=limited_protocol(
+                    _clip_to_descriptors(limits.max_connections), limits.header_seconds
+                ),
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 timeout_keep_alive=60,
-                timeout_graceful_shutdown=self._settings.drain_seconds,  # type: ignore[arg-type]
+                timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
             )
         )
 
     def _open_grpc(self) -> grpc.aio.Server | None:
-        settings = self._settings
+        settings, limits = self._settings, self._settings.limits
         if settings.grpc_port is None:
             return None
         server = grpc.aio.server(
+            interceptors=(ParsingInterceptor(),),
             options=(
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
                 ("grpc.max_send_message_length", -1),
-            )
+                # Connections that send nothing would use up the file descriptors.
+                (
+                    "grpc.server_handshake_timeout_ms",
+                    round(1000 * limits.header_seconds),
+                ),
+                ("grpc.max_connection_idle_ms", _GRPC_IDLE_MILLISECONDS),
+            ),
         )
         address = _address(settings.host, settings.grpc_port)
         self.grpc_port = server.add_insecure_port(address)
@@ -212,7 +257,10 @@ class Server:
         from serving.prediction_service import ModelService, PredictionService
 
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(self._versions, self._batcher, self.metrics), server
+            PredictionService(
+                self._versions, self._batcher, self.metrics, self._memory
+            ),
+            server,
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(self._versions, self.metrics), server
@@ -244,6 +292,7 @@ class Server:
         closing = None
         if rpc is not None:
             closing = asyncio.create_task(rpc.stop(self._settings.drain_seconds))
+        await self._stop_reading()
         is_drained = await self._wait_until_idle()
         await serving
         if rpc is not None and closing is not None:
@@ -252,6 +301,15 @@ class Server:
             await closing
         logger.info("stopped")
         return is_drained
+
+    async def _stop_reading(self) -> None:
+        """Waits a moment for requests that still arrive, then refuses them."""
+        assert self._rest is not None
+        seconds = min(_ARRIVAL_SECONDS, self._settings.drain_seconds)
+        deadline = time.monotonic() + seconds
+        while self._rest.is_reading and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
+        self._rest.stop_reading()
 
     async def _wait_until_idle(self) -> bool:
         deadline = time.monotonic() + self._settings.drain_seconds
@@ -267,12 +325,23 @@ class Server:
         return True
 
 
+def _clip_to_descriptors(connections: int) -> int:
+    """Leaves half of the file descriptors for models, gRPC and the rest."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return connections
+    return min(connections, limit // 2)
+
+
 def _load(directory: Path, version: int) -> Model:
     from serving.models import Model
 
     model = Model(directory, version)
-    for problem in model.warm_up():
-        logger.info("version %d is not warmed up: %s", version, problem)
+    problems = model.warm_up()
+    for name, problem in problems.items():
+        logger.warning("version %d: signature %s fails: %s", version, name, problem)
+    if problems.keys() == model.signatures.keys():
+        raise RuntimeError(f"no signature of version {version} can be run")
     return model
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from serving.errors import invalid
+from serving.errors import RequestError, invalid
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -34,9 +34,9 @@ class TensorSpec:
     def allows(self, shape: tuple[int, ...]) -> bool:
         """Tells whether a tensor may have a shape."""
         if self.shape is None:
-            return True
+            return min(shape, default=0) >= 0
         return len(shape) == len(self.shape) and all(
-            wanted in (None, size)
+            size >= 0 and wanted in (None, size)
             for wanted, size in zip(self.shape, shape, strict=True)
         )
 
@@ -79,32 +79,60 @@ class Signature:
         Raises:
           RequestError: A name, a type or a shape is not the signature's.
         """
-        if inputs.keys() != self.inputs.keys():
-            raise invalid(self._wrong_names(inputs))
+        self.check_names(inputs.keys())
         for name, tensor in inputs.items():
-            spec = self.inputs[name]
-            if tensor.dtype != spec.dtype:
-                raise invalid(
-                    f'Expects input "{name}" of signature "{self.name}" to be '
-                    f"{spec.type_name} but {_type_name(tensor)} is provided"
-                )
-            if not spec.allows(tensor.shape):
-                raise invalid(
-                    f'Expects input "{name}" of signature "{self.name}" to have shape '
-                    f"{_show(spec.shape)} but shape {_show(tensor.shape)} is provided"
-                )
+            if tensor.dtype != self.inputs[name].dtype:
+                raise self.wrong_type(name, _type_name(tensor))
+            self.check_shape(name, tensor.shape)
 
-    def rows(self, inputs: Tensors) -> int | None:
-        """Returns the number of rows of checked inputs; None if it is not one number.
+    def check_names(self, names: Collection[str]) -> None:
+        """Raises a RequestError if the names of the inputs are not the signature's."""
+        if set(names) != self.inputs.keys():
+            raise invalid(self._wrong_names(names))
 
-        Such a request cannot be joined with others.
+    def check_shape(self, name: str, shape: tuple[int, ...]) -> None:
+        """Raises a RequestError if an input may not have a shape."""
+        spec = self.inputs[name]
+        if not spec.allows(shape):
+            raise invalid(
+                f'Expects input "{name}" of signature "{self.name}" to have shape '
+                f"{_show(spec.shape)} but shape {_show(shape)} is provided"
+            )
+
+    def wrong_type(self, name: str, type_name: str) -> RequestError:
+        """Returns the error of an input of another type."""
+        return invalid(
+            f'Expects input "{name}" of signature "{self.name}" to be '
+            f"{self.inputs[name].type_name} but {type_name} is provided"
+        )
+
+    def count_rows(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        """Returns the number of rows of a request, of its longest input.
+
+        Args:
+          shapes: The checked shapes of the inputs, by name.
+
+        Raises:
+          RequestError: The outputs have a row for each row of the inputs, and two
+            inputs have different numbers of rows.
         """
-        if not self.is_by_row:
-            return None
-        rows = {len(tensor) for tensor in inputs.values()}
-        return rows.pop() if len(rows) == 1 else None
+        rows = {name: shape[0] for name, shape in sorted(shapes.items()) if shape}
+        by_row = [name for name in rows if self.inputs[name].has_free_rows]
+        if self._has_rows_out and len({rows[name] for name in by_row}) > 1:
+            counts = ", ".join(f"{name} has {rows[name]}" for name in by_row)
+            raise invalid(
+                f'Inputs of signature "{self.name}" must have the same number of '
+                f"rows: {counts}"
+            )
+        return max(rows.values(), default=1)
 
-    def _wrong_names(self, inputs: Tensors) -> str:
+    @property
+    def _has_rows_out(self) -> bool:
+        return any(
+            spec.has_free_rows or spec.shape is None for spec in self.outputs.values()
+        )
+
+    def _wrong_names(self, inputs: Collection[str]) -> str:
         given, wanted = (sorted(names) for names in (inputs, self.inputs))
         extra = ",".join(sorted(set(given) - set(wanted)))
         missing = ",".join(sorted(set(wanted) - set(given)))

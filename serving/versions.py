@@ -42,7 +42,7 @@ class Version:
     Attributes:
       number: The version.
       state: Its state.
-      error: Why it could not be loaded; None if it could.
+      error: What clients are told if it could not be loaded; None if it could.
       model: What answers, while it is in memory.
       users: Requests that it is answering.
       files: What could not be loaded, to try again only once it has changed.
@@ -202,9 +202,11 @@ class Versions:
             version.model = await self._run(self._load, path, number)
         except Exception as error:  # noqa: BLE001 (told in the log and the status)
             version.state = State.END
-            version.error = f"{type(error).__name__}: {error}"
+            name = type(error).__name__
+            # Clients see this; the message itself has paths of this machine.
+            version.error = f"{name}: the version cannot be loaded, see the log"
             self._metrics.loads.labels("error").inc()
-            logger.error("cannot load %s: %s", path, version.error)
+            logger.error("cannot load %s: %s: %s", path, name, error)
             return False
         seconds = time.perf_counter() - start
         version.state = State.AVAILABLE

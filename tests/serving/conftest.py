@@ -26,6 +26,8 @@ class Running:
     http: httpx.Client
     channel: grpc.Channel
     metrics: Metrics
+    # What `Server.run` returned, after the context: whether the server drained.
+    drained: list[bool]
 
     def post(self, path, **content):
         return self.http.post(f"/v1/models/{path}", json=content)
@@ -50,8 +52,9 @@ def running(directory, **settings):
         listening = stack.enter_context(server.listen("127.0.0.1", 0, "--port"))
         made = server.Server(settings, source, listening)
         loop, stop = asyncio.new_event_loop(), asyncio.Event()
+        drained = []
         thread = threading.Thread(
-            target=loop.run_until_complete, args=(made.run(stop),)
+            target=lambda: drained.append(loop.run_until_complete(made.run(stop)))
         )
         port = listening.getsockname()[1]
         thread.start()
@@ -62,7 +65,7 @@ def running(directory, **settings):
         )
         wait_until(lambda: http.get("/readyz").status_code == 200)
         channel = grpc.insecure_channel(f"127.0.0.1:{made.grpc_port}")
-        yield Running(http, stack.enter_context(channel), made.metrics)
+        yield Running(http, stack.enter_context(channel), made.metrics, drained)
 
 
 @pytest.fixture(scope="package")

@@ -24,6 +24,7 @@ class Doubler:
 
     def __init__(self, total=False):
         self.batches = []
+        self.first_rows = []
         self.go_on = threading.Event()
         self.go_on.set()
         self.total = total
@@ -31,6 +32,7 @@ class Doubler:
     def run(self, signature, inputs):
         self.go_on.wait()
         self.batches.append(len(inputs["x"]))
+        self.first_rows.append(inputs["x"].flat[0])
         if (inputs["x"] < 0).any():
             raise invalid("negative")
         return {"y": inputs["x"].sum(0) if self.total else 2 * inputs["x"]}
@@ -64,17 +66,67 @@ def test_batch_has_no_more_rows_than_allowed():
     assert model.batches == [3, 2]
 
 
-def test_request_of_more_rows_is_run_alone():
+def test_request_of_more_rows_is_run_in_pieces_with_others_in_between():
     model = Doubler()
-    found = run(model, [numbers(1), numbers(2, 3, 4), numbers(5)], max_batch_rows=2)
-    assert model.batches == [1, 3, 1]
-    assert found[1]["y"].ravel().tolist() == [4, 6, 8]
+    large = numbers(*range(7))
+    found = run(model, [large, numbers(10), numbers(11)], max_batch_rows=2)
+    assert max(model.batches) == 2
+    # The first piece, the two small requests, and only then the other pieces.
+    assert model.batches == [2, 2, 2, 2, 1]
+    assert [model.first_rows[1], found[1]["y"].item()] == [10, 20]
+    assert found[0]["y"].ravel().tolist() == [0, 2, 4, 6, 8, 10, 12]
+
+
+def test_request_whose_outputs_are_not_by_row_is_run_as_a_whole():
+    model = Doubler(total=True)
+    unknown = TensorSpec("int64", np.dtype(np.int64), None)
+    total = Signature("total", {"x": NUMBERS}, {"y": unknown})
+    (found,) = run(model, [numbers(1, 2, 3)], total, max_batch_rows=2)
+    assert found["y"].tolist() == [6]
+
+
+def test_request_is_refused_after_its_time_and_leaves_the_queue():
+    async def ask():
+        model, metrics = Doubler(), Metrics()
+        model.go_on.clear()
+        batcher = Batcher(BatchingSettings(threads=1), metrics, request_seconds=0.05)
+        requests = [batcher.run(model, DOUBLE, numbers(n)) for n in range(3)]
+        errors = await asyncio.gather(*requests, return_exceptions=True)
+        waiting = metrics.registry.get_sample_value("serving_queued_rows")
+        assert batcher.is_running
+        model.go_on.set()
+        return errors, waiting
+
+    errors, waiting = asyncio.run(ask())
+    for error in errors:
+        assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert error.http_status == 504
+        assert "not answered in 0.05 s (--request-seconds)" in error.message
+    assert waiting == 0
+
+
+def test_large_request_of_a_client_that_left_is_not_run_to_its_end():
+    async def ask():
+        model, metrics = Doubler(), Metrics()
+        model.go_on.clear()
+        batcher = Batcher(BatchingSettings(threads=1, max_batch_rows=2), metrics)
+        large = asyncio.create_task(batcher.run(model, DOUBLE, numbers(*range(100))))
+        await asyncio.sleep(0.05)  # the first piece is held in the thread
+        large.cancel()
+        model.go_on.set()
+        await batcher.run(model, DOUBLE, numbers(1))
+        return model.batches, metrics.registry.get_sample_value("serving_queued_rows")
+
+    batches, waiting = asyncio.run(ask())
+    assert batches == [2, 1]
+    assert waiting == 0
 
 
 def test_without_batching_each_is_run_alone():
     model = Doubler()
-    run(model, [numbers(1), numbers(2)], max_batch_rows=1, timeout_seconds=0)
-    assert model.batches == [1, 1]
+    requests = [numbers(1), numbers(2, 3, 4)]
+    run(model, requests, joins_requests=False, timeout_seconds=10_000)
+    assert model.batches == [1, 3]
 
 
 def test_rows_of_another_shape_are_not_joined():
@@ -90,6 +142,15 @@ def test_bad_request_does_not_fail_its_neighbours():
     assert found[0]["y"].tolist() == [[2]]
     assert found[2]["y"].tolist() == [[4]]
     assert found[1].message == "negative"
+
+
+def test_one_bad_request_of_many_is_found_in_few_runs():
+    model = Doubler()
+    found = run(model, [numbers(-1 if i == 40 else i) for i in range(64)])
+    assert found.pop(40).message == "negative"
+    assert len(found) == 63
+    assert all("y" in answer for answer in found)
+    assert len(model.batches) == 13  # all, and two halves at each of six levels
 
 
 def test_request_that_does_not_fit_never_joins_a_batch():
@@ -123,6 +184,23 @@ def test_inputs_without_rows_in_common_are_not_joined():
     found = run(model, [numbers(1), numbers(2)], signature)
     assert model.batches == [1, 1]
     assert [answer["y"].tolist() for answer in found] == [[[2]], [[4]]]
+
+
+def test_columns_of_unequal_length_are_refused():
+    signature = Signature("pair", {"a": NUMBERS, "b": NUMBERS}, {"y": NUMBERS})
+    inputs = {"a": numbers(1)["x"], "b": numbers(2, 3)["x"]}
+    (error,) = run(Doubler(), [inputs], signature)
+    assert error.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "the same number of rows: a has 1, b has 2" in error.message
+
+
+def test_longest_input_counts_where_inputs_have_no_rows_in_common():
+    # One output for all rows: the lengths may differ.
+    total = TensorSpec("int64", np.dtype(np.int64), ())
+    signature = Signature("total", {"a": NUMBERS, "b": NUMBERS}, {"y": total})
+    inputs = {"a": numbers(1)["x"], "b": numbers(*range(20))["x"]}
+    (error,) = run(Doubler(), [inputs], signature, max_queued_rows=10)
+    assert "has 20 rows; at most 10 are allowed" in error.message
 
 
 def test_full_queue_refuses_until_it_has_room():

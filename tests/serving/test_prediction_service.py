@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -21,6 +22,7 @@ from tests import exported as exported_lib
 from tests.exported import PAIRS
 
 SPEC = {"name": "half_plus_three"}
+HUGE = 4 * 10**15  # values that no memory holds
 
 
 def stub(server):
@@ -163,6 +165,55 @@ def test_tensor_with_too_few_values_is_refused(half_plus_three):
         stub(half_plus_three).Predict(request)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "tensor parsing error" in refused.value.details()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "shape", "message"),
+    [
+        ("z", "DT_FLOAT", [HUGE], "alias not found in signature: z"),
+        ("x", "DT_STRING", [HUGE], "to be float but string is provided"),
+        ("x", "DT_FLOAT", [1, HUGE], f"to have shape [?] but shape [1,{HUGE}] is"),
+        ("x", "DT_FLOAT", [HUGE], f"to have {HUGE} values, as its shape says, but 1"),
+        ("x", "DT_FLOAT", [2], "to have 2 values, as its shape says, but 1 are"),
+        ("x", "DT_FLOAT", [-1], "to have shape [?] but shape [-1] is provided"),
+    ],
+)
+def test_tensor_is_checked_before_it_is_expanded_to_its_shape(
+    half_plus_three, name, dtype, shape, message
+):
+    tensor = tensor_pb2.TensorProto(dtype=dtype, float_val=[1.0])
+    for size in shape:
+        tensor.tensor_shape.dim.add(size=size)
+    request = predict_pb2.PredictRequest(model_spec=SPEC, inputs={name: tensor})
+    assert request.ByteSize() < 100
+    with pytest.raises(grpc.RpcError) as refused:
+        stub(half_plus_three).Predict(request)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert message in refused.value.details()
+
+
+def test_example_whose_name_is_not_utf8_is_refused(half_plus_three, caplog):
+    request = classification_pb2.ClassificationRequest(
+        model_spec={**SPEC, "signature_name": "tensorflow/serving/classify"}
+    )
+    binary = examples(request, 1.0).SerializeToString()
+    assert binary.count(b"\x01x") == 1
+    classify = half_plus_three.channel.unary_unary(
+        "/tensorflow.serving.PredictionService/Classify"
+    )
+    with pytest.raises(grpc.RpcError) as refused:
+        classify(binary.replace(b"\x01x", b"\x01\xff"))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert not caplog.records
+
+
+def test_tensor_of_an_unknown_type_is_refused(half_plus_three):
+    tensor = tensor_pb2.TensorProto(dtype=999, float_val=[1.0])
+    request = predict_pb2.PredictRequest(model_spec=SPEC, inputs={"x": tensor})
+    with pytest.raises(grpc.RpcError) as refused:
+        stub(half_plus_three).Predict(request)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "to be float but type 999 is provided" in refused.value.details()
 
 
 def test_empty_input_is_refused(half_plus_three):

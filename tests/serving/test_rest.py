@@ -252,6 +252,14 @@ def test_malformed_regress_is_told_as_by_tensorflow_serving(
     assert error in answer.json()["error"]
 
 
+def test_error_of_the_model_names_no_file_of_the_machine(half_plus_three):
+    answer = half_plus_three.post(
+        "half_plus_three:regress", signature_name=REGRESS, examples=[{"z": 1.0}]
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("Name: <unknown>, Feature: x (data type")
+
+
 def test_signature_of_another_kind_is_not_classified(half_plus_three):
     answer = half_plus_three.post("half_plus_three:classify", examples=[{"x": 1.0}])
     assert answer.status_code == 400
@@ -333,6 +341,92 @@ def test_output_that_is_not_by_row_is_given_in_columns_alone(kinds):
     assert answer.json() == {"outputs": 3}
     answer = kinds.post("kinds:predict", instances=[1, 2], **asked)
     assert answer.json() == {"error": "Tensor name: total has no shape information "}
+
+
+def test_columns_of_unequal_length_are_refused(pairs):
+    columns = {"question": ["a"], "answer": ["a", "b"]}
+    answer = pairs.post("pairs:predict", inputs=columns)
+    assert answer.status_code == 400
+    assert answer.json() == {
+        "error": 'Inputs of signature "serving_default" must have the same number of '
+        "rows: answer has 2, question has 1"
+    }
+
+
+def test_too_many_rows_are_counted_before_they_are_read(half_plus_three):
+    rows = [1.0] * 5000
+    for content in ({"instances": rows}, {"inputs": rows}, {"inputs": {"x": rows}}):
+        answer = half_plus_three.post("half_plus_three:predict", **content)
+        assert answer.status_code == 400
+        assert "has 5000 rows; at most 4096 are allowed" in answer.json()["error"]
+    examples = {"signature_name": REGRESS, "examples": [{}] * 5000}
+    answer = half_plus_three.post("half_plus_three:regress", **examples)
+    assert "has 5000 rows; at most 4096 are allowed" in answer.json()["error"]
+
+
+def test_rows_of_many_batches_are_answered_in_order(half_plus_three):
+    rows = [float(row) for row in range(1000)]
+    answer = half_plus_three.post("half_plus_three:predict", instances=rows)
+    assert answer.json()["predictions"] == [row / 2 + 3 for row in rows]
+
+
+def test_context_that_grows_with_the_examples_is_refused(half_plus_three):
+    content = {"context": {"z": "a" * 50_000}, "examples": [{}] * 4000}
+    answer = half_plus_three.post(
+        "half_plus_three:regress", signature_name=REGRESS, **content
+    )
+    assert answer.status_code == 400
+    assert "copied to 4000 examples" in answer.json()["error"]
+
+
+def test_tensor_of_too_many_dimensions_is_refused(kinds):
+    nested = 1
+    for _ in range(35):
+        nested = [nested]
+    for content in ({"inputs": nested}, {"instances": [nested]}):
+        answer = kinds.post("kinds:predict", signature_name="total", **content)
+        assert answer.status_code == 400
+        assert "A tensor has at most 31 dimensions" in answer.json()["error"]
+
+
+def test_version_of_thousands_of_digits_is_refused(half_plus_three):
+    path = f"/v1/models/half_plus_three/versions/{'9' * 5000}"
+    for answer in (
+        half_plus_three.http.post(f"{path}:predict", content='{"instances": [1.0]}'),
+        half_plus_three.http.get(path),
+    ):
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith("Failed to convert version: 9999")
+    path = f"/v1/models/half_plus_three/versions/{'0' * 5000}123"
+    assert half_plus_three.http.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        ("predict", r'{"signature_name": "\ud800", "instances": [1]}'),
+        ("predict", r'{"instances": ["\ud800"]}'),
+        ("predict", r'{"instances": [{"\ud800": 1}]}'),
+        ("regress", r'{"signature_name": "\ud800", "examples": [{}]}'),
+        ("regress", r'{"examples": [{"\ud800": 1}]}'),
+        ("classify", r'{"examples": [{"x": "\ud800"}]}'),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused(half_plus_three, api, body):
+    path = f"/v1/models/half_plus_three:{api}"
+    answer = half_plus_three.http.post(path, content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+def test_example_that_is_no_example_is_refused(pairs):
+    for binary in (b"\xff", b"\n\x05\n\x03\n\x01\xff"):
+        row = {"b64": base64.b64encode(binary).decode()}
+        answer = pairs.post(
+            "pairs:predict", signature_name="serve_examples", instances=[row]
+        )
+        assert answer.status_code == 400
+        assert answer.json()["error"]
 
 
 def test_request_that_is_too_large_is_refused(kinds, monkeypatch):

@@ -12,9 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import httpx
 import pytest
+from click.testing import CliRunner
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from pipeline.errors import UsageError
 from pipeline.paths import REPOSITORY
+from pipeline.serve_command import serve_command
 from tests.serving import models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 from tests.serving.processes import started
@@ -141,9 +144,26 @@ def test_port_in_use_is_one_line_without_tensorflow(counter, option):
 def test_directory_without_a_model_is_one_line(tmp_path):
     finished = run("--model", tmp_path)
     assert finished.returncode == 2
-    assert finished.stderr.startswith(f"error: --model {tmp_path} holds no SavedModel")
+    assert finished.stderr.startswith(
+        f"error: --model {tmp_path} holds no complete SavedModel"
+    )
     assert len(finished.stderr.splitlines()) == 1
     assert "tensorflow" not in finished.stdout
+
+
+@pytest.mark.parametrize("host", ["http://a", "a:80", "a*", ""])
+def test_allowed_host_that_is_no_host_name_is_refused(counter, host):
+    finished = CliRunner().invoke(
+        serve_command, ["--model", str(counter), "--allowed-host", host]
+    )
+    assert isinstance(finished.exception, UsageError)
+    assert f"--allowed-host {host}: give a host name" in str(finished.exception)
+
+
+def test_every_option_is_documented():
+    text = (REPOSITORY / "docs" / "serving.md").read_text()
+    for option in serve_command.params:
+        assert option.opts[0] in text
 
 
 def test_label_without_a_version_is_refused(counter):

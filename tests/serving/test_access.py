@@ -1,0 +1,99 @@
+"""Which hosts, origins and content types the server answers."""
+
+import pytest
+
+from serving.access import trusted_hosts
+from tests.serving import models
+from tests.serving.conftest import running
+
+PREDICT = "/v1/models/half_plus_three:predict"
+BODY = '{"instances": [1.0]}'
+
+
+def post(server, **headers):
+    """Posts a request with headers whose names have underscores."""
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return server.http.post(PREDICT, content=BODY, headers=headers).status_code
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8501", "127.0.0.1.evil.example"]
+)
+def test_foreign_host_is_refused_on_loopback(half_plus_three, host):
+    for path in ("/", "/metrics", "/v1/models/half_plus_three"):
+        answer = half_plus_three.http.get(path, headers={"host": host})
+        assert answer.status_code == 400
+    assert post(half_plus_three, host=host) == 400
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8501"]
+)
+def test_names_of_loopback_are_answered(half_plus_three, host):
+    assert post(half_plus_three, host=host) == 200
+
+
+def test_page_of_the_server_itself_may_ask(half_plus_three):
+    base = half_plus_three.http.base_url
+    origin = f"http://{base.host}:{base.port}"
+    assert post(half_plus_three, origin=origin, content_type="application/json") == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "http://127.0.0.1:1", "https://localhost", "null"]
+)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/json"])
+def test_foreign_origin_is_refused(half_plus_three, origin, content_type):
+    assert post(half_plus_three, origin=origin, content_type=content_type) == 403
+
+
+def test_browser_must_send_json(half_plus_three):
+    base = half_plus_three.http.base_url
+    origin = f"http://{base.host}:{base.port}"
+    for content_type in (
+        "text/plain;charset=UTF-8",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=a",
+    ):
+        headers = {"origin": origin, "content_type": content_type}
+        assert post(half_plus_three, **headers) == 415
+    assert post(half_plus_three, origin=origin) == 415
+    headers = {"origin": origin, "content_type": "application/json; charset=utf-8"}
+    assert post(half_plus_three, **headers) == 200
+
+
+def test_client_that_is_no_browser_may_send_any_content_type(half_plus_three):
+    # `curl -d` as in TensorFlow Serving's documentation, and a client that names none.
+    content_type = "application/x-www-form-urlencoded"
+    assert post(half_plus_three, content_type=content_type) == 200
+    assert post(half_plus_three) == 200
+
+
+def test_allowed_host_is_answered_and_may_be_an_origin(tmp_path):
+    root = tmp_path / "half_plus_three"
+    models.save_half_plus_three(root / "1")
+    with running(root, allowed_hosts=("bert.example", "*.test")) as server:
+        assert post(server, host="bert.example:80") == 200
+        assert post(server, host="evil.example") == 400
+        assert post(server, host="localhost") == 200
+        json = {"content_type": "application/json"}
+        assert post(server, origin="https://bert.example", **json) == 200
+        assert post(server, origin="https://a.test:8443", **json) == 200
+        proxied = {"host": "bert.example", "origin": "https://bert.example", **json}
+        assert post(server, **proxied) == 200
+        assert post(server, origin="https://evil.example", **json) == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed", "expected"),
+    [
+        ("127.0.0.1", (), ["localhost", "127.0.0.1", "[::1]"]),
+        ("::1", (), ["localhost", "127.0.0.1", "[::1]"]),
+        ("localhost", ("a",), ["localhost", "127.0.0.1", "[::1]", "a"]),
+        ("127.0.0.2", (), ["localhost", "127.0.0.1", "[::1]", "127.0.0.2"]),
+        ("0.0.0.0", (), ["*"]),
+        ("10.1.2.3", ("a",), ["localhost", "127.0.0.1", "[::1]", "10.1.2.3", "a"]),
+    ],
+)
+def test_hosts_are_restricted_on_loopback_or_by_choice(host, allowed, expected):
+    assert trusted_hosts(host, allowed) == expected
