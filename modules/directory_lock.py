@@ -104,7 +104,9 @@ class _Heartbeat:
 
     def __init__(self, path: str, owner: str) -> None:
         self._path = path
-        self._content = {"owner": owner, "token": uuid.uuid4().hex, "beat": 0}
+        self._owner = owner
+        self._token = uuid.uuid4().hex
+        self._beats = 0
         self._other: str | None = None
         self._is_released = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -139,12 +141,13 @@ class _Heartbeat:
 
     def _find_other(self) -> None:
         content = _read(self._path)
-        if content is not None and content["token"] != self._content["token"]:
+        if content is not None and content["token"] != self._token:
             self._other = content["owner"]
 
     def _write(self) -> None:
-        self._content["beat"] += 1
-        checkpoints.write_json(self._path, self._content)
+        self._beats += 1
+        content = {"owner": self._owner, "token": self._token, "beat": self._beats}
+        checkpoints.write_json(self._path, content)
 
 
 def _read(path: str) -> dict[str, Any] | None:

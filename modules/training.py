@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -97,22 +97,35 @@ def run_fn(fn_args: Any) -> None:
         base_model=base_model,
     )
     seeds = range(config.seed, config.seed + config.restarts)
-    is_chief = strategies.is_chief(strategy)
+    results = _train_seeds(seeds, task, params, strategy, directory)
+    if strategies.is_chief(strategy):
+        _write_outputs(fn_args, task, config, params, results, directory)
+
+
+def _train_seeds(
+    seeds: Iterable[int],
+    task: TaskConfig,
+    params: experiment.ExperimentConfig,
+    strategy: tf.distribute.Strategy,
+    directory: str,
+) -> list[Result]:
     # Of several workers, the chief alone writes to the directory.
-    lock = directory_lock.hold(directory) if is_chief else contextlib.nullcontext()
+    lock: contextlib.AbstractContextManager[Callable[[], None]] = (
+        directory_lock.hold(directory)
+        if strategies.is_chief(strategy)
+        else contextlib.nullcontext(lambda: None)
+    )
     with lock as check_lock:
-        results = [
+        return [
             train(
                 task,
                 experiment.with_seed(params, seed),
                 strategy,
                 seed_directory(directory, seed),
-                check_lock=check_lock or (lambda: None),
+                check_lock=check_lock,
             )
             for seed in seeds
         ]
-    if is_chief:
-        _write_outputs(fn_args, task, config, params, results, directory)
 
 
 def _write_outputs(

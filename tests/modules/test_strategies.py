@@ -186,7 +186,7 @@ def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evalua
 ):
     chief, server, *workers = (f"127.0.0.1:{port}" for port in free_ports(4))
     cluster = {"chief": [chief], "worker": workers, "ps": [server]}
-    settings = arguments(directory, "parameter_server")
+    settings = arguments(directory, "parameter_server", print_rows=True)
     # The cluster tells the strategy. In each loop both workers take a step.
     settings["trainer"] |= {"strategy": "auto", "steps_per_loop": 2}
 

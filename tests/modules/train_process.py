@@ -53,7 +53,8 @@ def main(arguments):
 
     environment.keep_autograph_out_of_keras()
     strategies.serve_coordinator()
-    print_rows(FineTuningTask)
+    if arguments.get("print_rows"):
+        print_rows(FineTuningTask)
     config = TrainerConfig(**arguments["trainer"])
     strategy = strategies.choose_strategy(config)
     task = TaskConfig()
