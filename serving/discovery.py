@@ -30,8 +30,9 @@ class Source:
     name: str
     directory: Path
     # Numbers of SavedModels that are no numbered version, in the order of their links.
-    _numbers: dict[Path, int] = dataclasses.field(default_factory=dict)
-    _problems: dict[Path, str] = dataclasses.field(default_factory=dict)
+    _numbers: dict[Path, int] = dataclasses.field(default_factory=dict, compare=False)
+    # Why versions are incomplete, to log each reason once.
+    _problems: dict[Path, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def scan(self) -> dict[int, Path]:
         """Returns the complete SavedModels that are there now, by version."""

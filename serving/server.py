@@ -330,7 +330,7 @@ def _clip_to_descriptors(connections: int) -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return connections
-    return min(connections, limit // 2)
+    return max(1, min(connections, limit // 2))
 
 
 def _load(directory: Path, version: int) -> Model:

@@ -46,15 +46,17 @@ def test_parser_of_examples_is_run(tmp_path):
 
 
 def test_version_of_which_no_signature_runs_is_not_loaded(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "serving")  # another test's level may be set
     directory = save(tmp_path / "1", serving_default="fail")
     with pytest.raises(RuntimeError, match="no signature of version 1 can be run"):
         server._load(directory, 1)
-    (record,) = caplog.records
+    (record,) = [each for each in caplog.records if each.name == server.__name__]
     assert record.levelname == "WARNING"
     assert "signature serving_default fails: " in record.getMessage()
 
 
 def test_version_of_which_a_signature_runs_is_loaded(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "serving")
     directory = save(tmp_path / "1", serving_default="echo", other="fail")
     assert server._load(directory, 1).version == 1
     assert "version 1: signature other fails" in caplog.text
