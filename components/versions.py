@@ -1,6 +1,6 @@
 """Versions of a model in a directory, as TensorFlow Serving reads them.
 
-A version is pushed under a temporary name, renamed, and completed by a manifest. On an
+A version is copied under a temporary name, completed by a manifest, and renamed. On an
 object store a rename copies object by object, so a version counts only if no temporary
 directory lies beside it and all files of its manifest are there.
 """
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 # Not `tfx.v1`, which takes seconds to import: the command line reads versions, too.
 from tfx.dsl.io import fileio
 from tfx.utils import io_utils
+
+logger = logging.getLogger(__name__)
 
 MANIFEST_FILE = "manifest.json"
 
@@ -24,25 +28,30 @@ MANIFEST_FILE = "manifest.json"
 _FINGERPRINT_FILE = "fingerprint.pb"
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _CHUNK_BYTES = 1 << 20
+_ABANDONED_SECONDS = 3600
+_MILLISECONDS = 1000
 
 
 class VersionError(Exception):
     """A version whose files are not those that were pushed."""
 
 
-def list_versions(directory: str) -> list[int]:
-    """Returns the complete versions that a directory holds, the newest first."""
+def list_versions(directory: str) -> Iterator[int]:
+    """Yields the complete versions that a directory holds, the newest first.
+
+    Each is checked when it is taken: on an object store that costs a request a file.
+    """
     names = _list_names(directory)
-    return sorted(
-        (
-            int(name)
-            for name in names
-            if _is_version(name)
-            and _incomplete_name(name) not in names
-            and _has_all_files(os.path.join(directory, name))
-        ),
-        reverse=True,
-    )
+    numbers = {int(name): name for name in names if _is_version(name)}
+    for number, name in sorted(numbers.items(), reverse=True):
+        if _incomplete_name(name) in names:
+            continue
+        path = os.path.join(directory, name)
+        problem = _find_missing(path)
+        if problem:
+            logger.warning("%s is not complete and is skipped: %s", path, problem)
+        else:
+            yield number
 
 
 def choose_version(directory: str, model: str) -> int:
@@ -57,12 +66,12 @@ def choose_version(directory: str, model: str) -> int:
       others, the time in milliseconds where that is: not in seconds, for a version
       that was deleted must not be chosen again at once.
     """
-    newest = next(iter(list_versions(directory)), 0)
+    newest = next(list_versions(directory), 0)
     if newest and is_same_model(model, os.path.join(directory, str(newest))):
         return newest
     # Incomplete versions count, too: their numbers are taken.
     highest = max((int(n) for n in _list_names(directory) if _is_version(n)), default=0)
-    return max(time.time_ns() // 1_000_000, highest + 1)
+    return max(int(time.time() * _MILLISECONDS), highest + 1)
 
 
 def newest_other_version(directory: str, model: str) -> int | None:
@@ -94,22 +103,26 @@ def push(model: str, directory: str, version: int) -> None:
       version: The number to push the model as.
 
     Raises:
-      VersionError: The copy differs from the model.
+      VersionError: The copy differs from the model. No version appears.
     """
     _delete_leftovers(directory, version)
+    if version in list_versions(directory):
+        return
     destination = os.path.join(directory, str(version))
-    manifest = _describe_files(model)
-    if fileio.exists(destination) and _find_damage(destination, manifest):
+    if fileio.exists(destination):
         fileio.rmtree(destination)
-    if not fileio.exists(destination):
-        incomplete = os.path.join(directory, _incomplete_name(str(version)))
-        io_utils.copy_dir(model, incomplete)
-        fileio.rename(incomplete, destination)
-    damage = _find_damage(destination, manifest)
+    incomplete = os.path.join(directory, _incomplete_name(str(version)))
+    manifest = _describe_files(model)
+    io_utils.copy_dir(model, incomplete)
+    damage = _find_damage(incomplete, manifest)
     if damage:
-        raise VersionError(f"pushed version {destination}: {damage}; push it again")
-    path = os.path.join(destination, MANIFEST_FILE)
+        raise VersionError(
+            f"the copy {incomplete} of the model {model} is damaged: {damage}. Check "
+            "the storage and run the pipeline again"
+        )
+    path = os.path.join(incomplete, MANIFEST_FILE)
     io_utils.write_string_file(path, json.dumps({"files": manifest}, indent=1))
+    fileio.rename(incomplete, destination)
 
 
 def copy(version: str, destination: str) -> None:
@@ -132,16 +145,27 @@ def copy(version: str, destination: str) -> None:
 
 
 def _delete_leftovers(directory: str, version: int) -> None:
-    """Deletes what pushes that were killed left, up to and including a version."""
+    """Deletes what killed pushes of this version and of earlier ones left behind."""
     for name in _list_names(directory):
         match = _INCOMPLETE.fullmatch(name)
-        if match is None or int(match[1]) > version:
+        if match is None or not _is_abandoned(int(match[1]), directory, version):
             continue
         # The version first: without the other beside it, it would count as complete.
         for leftover in (match[1], name):
             path = os.path.join(directory, leftover)
             if fileio.exists(path):
                 fileio.rmtree(path)
+
+
+def _is_abandoned(number: int, directory: str, version: int) -> bool:
+    """Tells whether the push of a number ended without its version.
+
+    On this machine one run at a time pushes to a directory. On a cluster others may;
+    the number is the time in milliseconds at which a push started.
+    """
+    if number == version or "://" not in directory:
+        return number <= version
+    return number < (time.time() - _ABANDONED_SECONDS) * _MILLISECONDS
 
 
 def _describe_files(directory: str) -> dict[str, dict[str, Any]]:
@@ -188,16 +212,20 @@ def _find_damage(directory: str, manifest: dict[str, dict[str, Any]]) -> str:
     return ""
 
 
-def _has_all_files(directory: str) -> bool:
+def _find_missing(directory: str) -> str:
+    """Returns which file of a manifest is not there in its size; empty if all are."""
     try:
         manifest = _read_manifest(directory)
-    except ValueError:  # the manifest is being written
-        return False
-    paths = {os.path.join(directory, name): row for name, row in manifest.items()}
-    return all(
-        fileio.exists(path) and _size(path) == row["size"]
-        for path, row in paths.items()
-    )
+        sizes = {name: int(row["size"]) for name, row in manifest.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"{MANIFEST_FILE} cannot be read ({error})"
+    for name, size in sizes.items():
+        path = os.path.join(directory, name)
+        if not fileio.exists(path):
+            return f"{name} is missing"
+        if _size(path) != size:
+            return f"{name} has {_size(path)} bytes, not {size}"
+    return ""
 
 
 def _is_version(name: str) -> bool:

@@ -41,12 +41,12 @@ def read_description(model: str) -> dict[str, Any] | None:
     return checkpoints.read_json(os.path.join(model, FILE))
 
 
-def differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
+def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:
     """Returns the keys whose values differ, in words; empty if none does."""
     return "; ".join(
-        f"its {key} is {found.get(key)}, not {value}"
+        f"its {key} is {actual.get(key)}, not {value}"
         for key, value in expected.items()
-        if found.get(key) != value
+        if actual.get(key) != value
     )
 
 
@@ -54,11 +54,11 @@ def find_task_difference(model: str, expected: dict[str, Any]) -> str:
     """Returns why a model cannot be evaluated on a task; empty if it can.
 
     Args:
-      model: Directory of a SavedModel.
+      model: Directory of a SavedModel. One without a description, or of an earlier
+        release, is compared by the keys that it has.
       expected: The task, as `describe_task` returns it.
     """
-    found = read_description(model)
-    if found is None:
-        return f"it has no {FILE}, which describes its task"
-    # Earlier releases described classes and range alone.
-    return differences(found, {k: v for k, v in expected.items() if k in found})
+    described = read_description(model) or {}
+    return differences(
+        described, {key: expected[key] for key in expected if key in described}
+    )

@@ -36,11 +36,11 @@ def find_misfit(model: str, expected: dict[str, Any]) -> str:
       model: Directory of a SavedModel.
       expected: What `describe` says of the one to train.
     """
-    found = description.read_description(model)
-    if found is None:
-        problem = f"it has no {description.FILE}, which tells what its weights are"
+    described = description.read_description(model)
+    if described is None:
+        problem = f"it has no {description.FILE}, which describes its weights"
     else:
-        problem = description.differences(found, expected)
+        problem = description.differences(described, expected)
     if not problem:
         return ""
     return (

@@ -139,7 +139,9 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
     environment.silence_start_up()
     from pipeline import encoder_source
 
-    imported = encoder_source.import_encoder(source, destination, preprocessor)
+    imported = encoder_source.import_encoder(
+        source, destination, preprocessor, click.echo
+    )
     for line in encoder_source.describe(imported):
         click.echo(line)
 

@@ -103,7 +103,10 @@ def resolve_encoder(
 
 
 def import_encoder(
-    source: str, destination: str | Path, preprocessor: str | None = None
+    source: str,
+    destination: str | Path,
+    preprocessor: str | None = None,
+    report: Report = lambda _: None,
 ) -> ImportedEncoder:
     """Writes any encoder as a Model Garden checkpoint.
 
@@ -113,6 +116,7 @@ def import_encoder(
         whole.
       preprocessor: The preprocessor of a TF Hub or Kaggle encoder, for its vocabulary:
         a handle or a directory.
+      report: Called with a line for the user.
 
     Raises:
       UsageError: The source cannot be read or is not a BERT, or the destination exists.
@@ -131,7 +135,7 @@ def import_encoder(
             directory = locate(source, "SOURCE")
             if preprocessor is not None:
                 preprocessor = locate(preprocessor, "--preprocessor")
-            working.open(wait=True)
+            working.open(wait=report)
             if target.exists():
                 raise UsageError(f"{destination} exists; name a new directory")
             imported = conversion.convert(directory, str(working.path), preprocessor)
@@ -206,7 +210,7 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
         try:
-            import_encoder(source, destination)
+            import_encoder(source, destination, report=report)
         except UsageError:
             # Another process may have imported it meanwhile.
             if not destination.exists():

@@ -88,7 +88,12 @@ def _parse_one(text: str) -> tuple[str, Any]:
         raise UsageError(
             f"--parameter {name}: allowed are {', '.join((_DATA, *_SETTINGS))}"
         )
-    _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
+    try:
+        _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
+    except UsageError as error:
+        raise UsageError(
+            f"--parameter {text!r}: the value is not YAML: {error.__cause__}"
+        ) from error
     return name, parsed
 
 

@@ -20,6 +20,8 @@ _NUMBERS = {
         r"|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$"
     ),
 }
+# `1.20` and `no` are a version and a class name where the setting is a string.
+_OTHERS = (*_NUMBERS, _TAG + "bool")
 
 
 class _Loader(yaml.SafeLoader):
@@ -46,7 +48,7 @@ def load(text: str, kind: Any = Any) -> Any:
     Args:
       text: One YAML document.
       kind: Type of the setting: a model, or an annotation such as `list[str]`. A
-        number keeps its text where the type is a string.
+        number or boolean keeps its text where the type is a string.
 
     Raises:
       yaml.YAMLError: The text is not YAML.
@@ -82,7 +84,7 @@ def _keep_texts(node: yaml.Node, kind: Any) -> None:
     options = _options(kind)
     if isinstance(node, yaml.ScalarNode):
         is_text = any(o is str or get_origin(o) is Literal for o in options)
-        if is_text and node.tag in _NUMBERS:
+        if is_text and node.tag in _OTHERS:
             node.tag = _TAG + "str"
     elif isinstance(node, yaml.SequenceNode):
         items = (get_args(o)[0] for o in options if get_origin(o) is list)

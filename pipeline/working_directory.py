@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.errors import UsageError
@@ -27,14 +28,15 @@ class WorkingDirectory:
         self.path = path
         self._lock: contextlib.ExitStack | None = None
 
-    def open(self, *, wait: bool = False) -> None:
+    def open(self, *, wait: Callable[[str], None] | None = None) -> None:
         """Creates the directory, locks it and deletes what is in it.
 
         Args:
-          wait: Whether to wait for another process that uses it.
+          wait: Waits for another process that uses it, after a call of this function
+            with a line for the user. None refuses to wait.
 
         Raises:
-          UsageError: Another process uses it.
+          UsageError: Another process uses it, and `wait` is None.
         """
         while self._lock is None:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -76,20 +78,25 @@ class WorkingDirectory:
             shutil.rmtree(self.path, ignore_errors=True)
             self._release()
 
-    def _acquire(self, wait: bool) -> contextlib.ExitStack | None:
+    def _acquire(
+        self, wait: Callable[[str], None] | None
+    ) -> contextlib.ExitStack | None:
         """Returns what holds the lock, or None if its file is no longer at its path."""
         path = self.path / LOCK
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open(path, "a+", encoding="utf-8"))
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 file.seek(0)
                 owner = file.read().strip() or "another process"
-                raise UsageError(
-                    f"{self.path} is in use by {owner}; wait until it ends, or name "
-                    "another directory"
-                ) from error
+                if wait is None:
+                    raise UsageError(
+                        f"{self.path} is in use by {owner}; wait until it ends, or "
+                        "name another directory"
+                    ) from error
+                wait(f"waiting for {owner}, which writes to {self.path}")
+                fcntl.flock(file, fcntl.LOCK_EX)
             # Another process may have published or deleted the directory meanwhile.
             if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return None

@@ -122,7 +122,7 @@ def check(champion: str, exec_properties: dict[str, Any]) -> str:
 
 def find_newest(exec_properties: dict[str, Any]) -> str:
     """Returns the newest version; empty where there is none."""
-    newest = next(iter(versions.list_versions(exec_properties[DIRECTORY_KEY])), None)
+    newest = next(versions.list_versions(exec_properties[DIRECTORY_KEY]), None)
     return "" if newest is None else str(newest)
 
 

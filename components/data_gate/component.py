@@ -196,7 +196,8 @@ def _gaps(
 
 
 def _is_empty(text: bytes) -> bool:
-    characters = text.decode("utf-8", errors="replace")
+    # The tokenizer drops bytes that are not UTF-8, and their replacement character.
+    characters = text.decode("utf-8", errors="ignore").replace("\ufffd", "")
     return all(
         unicodedata.category(character) in _INVISIBLE for character in characters
     )

@@ -45,7 +45,7 @@ def WarmStart(
       WarmStartError: Training cannot start from the newest version.
     """
     del examples
-    version = next(iter(versions.list_versions(directory)), None)
+    version = next(versions.list_versions(directory), None)
     if version is None:
         return
     champion = os.path.join(directory, str(version))

@@ -113,7 +113,7 @@ def prepare(
     else:
         found = tables.open_tables(source, task, report)
     working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
-    working.open(wait=True)  # for another process that prepares the same data
+    working.open(wait=report)
     try:
         _refuse_existing(target)
         counts = {}

@@ -90,7 +90,7 @@ def test_next_model_gets_a_higher_version_and_the_previous_one_stays(
     other = write_model(tmp_path / "other" / "Format-Serving", b"b").parent
     push(other)
     assert len(served(tmp_path)) == 2
-    newest = str(versions.list_versions(str(tmp_path / "serving"))[0])
+    newest = str(next(versions.list_versions(str(tmp_path / "serving"))))
     assert int(newest) > int(first)
     assert versions.is_same_model(
         str(other / "Format-Serving"), str(tmp_path / "serving" / newest)
@@ -126,7 +126,7 @@ def test_push_that_dies_half_way_shows_nothing_and_the_next_one_completes(
         patch.setattr(versions.io_utils, "copy_dir", die)
         with pytest.raises(OSError, match="no space left"):
             push(model)
-    assert versions.list_versions(str(tmp_path / "serving")) == []
+    assert list(versions.list_versions(str(tmp_path / "serving"))) == []
     push(model)
     newest, *_ = versions.list_versions(str(tmp_path / "serving"))
     assert (tmp_path / "serving" / str(newest) / "saved_model.pb").exists()
@@ -144,4 +144,4 @@ def test_watcher_never_sees_half_a_model(push, model, tmp_path, monkeypatch):
     monkeypatch.setattr(versions.io_utils, "copy_dir", watched)
     push(model)
     assert seen == []
-    assert len(versions.list_versions(str(tmp_path / "serving"))) == 1
+    assert len(list(versions.list_versions(str(tmp_path / "serving")))) == 1

@@ -75,7 +75,7 @@ def test_remote_sources_are_left_as_they_are(recipe, source):
         ("output=null", ("output", None)),
         ("name=mine", ("name", "mine")),
         ("nonsense.key=1", ("nonsense.key", 1)),
-        ("task.classes=[no, yes]", ("task.classes", [False, True])),
+        ("task.classes=[no, yes]", ("task.classes", ["no", "yes"])),
     ],
 )
 def test_override_values_are_yaml(override, expected):

@@ -30,6 +30,11 @@ def test_parameter_without_a_value_is_refused():
         parameters.parse(["epochs"])
 
 
+def test_value_that_is_not_yaml_is_refused_by_the_name_of_the_parameter():
+    with pytest.raises(UsageError, match=r"--parameter 'thresholds=\{f1: 0.8': the v"):
+        parameters.parse(["thresholds={f1: 0.8"])
+
+
 def test_bound_that_is_no_mapping_is_refused_as_a_setting():
     values = parameters.parse(["thresholds=0.9", "max_regression={f1: 1e-5}"])
     assert parameters.as_settings(values) == {

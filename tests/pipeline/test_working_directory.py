@@ -1,5 +1,6 @@
 """A working directory belongs to one process at a time, and is published complete."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -39,10 +40,14 @@ def test_directory_that_was_published_while_another_waited_is_kept(tmp_path):
     first = WorkingDirectory(tmp_path / "working")
     second = WorkingDirectory(tmp_path / "working")
     first.open()
-    waiting = threading.Thread(target=second.open, kwargs={"wait": True})
+    lines = []
+    waiting = threading.Thread(target=second.open, kwargs={"wait": lines.append})
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
+    assert lines == [
+        f"waiting for process {os.getpid()}, which writes to {second.path}"
+    ]
     (first.path / "file").write_text("of the first")
     first.publish(tmp_path / "target")
     waiting.join(10)
