@@ -283,7 +283,7 @@ def _check_lower_case(path: str, config: dict[str, Any]) -> None:
     lower_case = config.get(LOWER_CASE_KEY)
     if not isinstance(lower_case, bool | None):
         raise EncoderError(
-            f"{path} says {LOWER_CASE_KEY} {lower_case!r}; true and false are allowed"
+            f"{path}: {LOWER_CASE_KEY} is {lower_case!r}; write true or false"
         )
 
 

@@ -97,7 +97,7 @@ def test_lower_case_that_is_no_boolean_is_refused(directory, name):
     settings = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**settings, "do_lower_case": "yes"}))
     with pytest.raises(
-        encoder_lib.EncoderError, match=rf"{name} says do_lower_case 'yes'; true"
+        encoder_lib.EncoderError, match=rf"{name}: do_lower_case is 'yes'; write true"
     ):
         encoder_lib.open_encoder(str(directory))
 
