@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import re
 import threading
@@ -16,6 +16,8 @@ from pipeline.errors import UsageError
 from pipeline.working_directory import WorkingDirectory
 
 SUMMARY = "summary.json"
+
+_LOGGER = logging.getLogger(__name__)
 
 _INCOMPLETE = "incomplete"
 _BEAT_SECONDS = 30.0
@@ -60,7 +62,7 @@ class LocalDestination:
         try:
             self._refuse_existing()
             self._delete_sibling()
-        except UsageError:
+        except BaseException:
             self.abandon()
             raise
 
@@ -132,11 +134,11 @@ class RemoteDestination:
         Raises:
           UsageError: Another prediction writes to the directory, or has finished.
         """
-        self._write_marker()
         try:
+            self._write_marker()
             for suffix in self._find_killed():
                 self._delete(suffix)
-        except UsageError:
+        except BaseException:
             self._delete(self.suffix)
             raise
         self._beats.start()
@@ -150,19 +152,30 @@ class RemoteDestination:
         """Writes the summary and deletes the marker.
 
         Raises:
-          UsageError: Another prediction took this one for killed and replaced it.
+          UsageError: The marker was too old, so that another prediction deleted it.
+            Or the directory cannot be written. Then the files are kept.
         """
         self._end_beats()
-        if not FileSystems.exists(self._marker):
+        try:
+            has_marker = FileSystems.exists(self._marker)
+            if has_marker:
+                self._write_summary(summary)
+                FileSystems.delete([self._marker])
+        except Exception as error:
+            raise UsageError(
+                f"all rows are predicted, but --output {self.directory} cannot be "
+                f"written ({error}). Its files with {self.suffix} in their names are "
+                f"complete, but {SUMMARY} may be missing. To keep them, delete the "
+                f"marker {self._marker}: otherwise the next prediction deletes them "
+                f"once the marker is {_STALE_SECONDS:g} s old"
+            ) from error
+        if not has_marker:
             self.abandon()
             raise UsageError(
                 f"--output {self.directory} was taken over by another prediction, "
                 f"because this one did not write its marker for {_STALE_SECONDS:g} s. "
                 "Name a new directory"
             )
-        with FileSystems.create(FileSystems.join(self.directory, SUMMARY)) as file:
-            file.write(summary)
-        FileSystems.delete([self._marker])
 
     def _find_killed(self) -> list[str]:
         """Returns the suffixes of killed predictions.
@@ -200,14 +213,29 @@ class RemoteDestination:
         return suffix != path and _SUFFIX.fullmatch(suffix) is not None
 
     def _write_marker(self) -> None:
-        with FileSystems.create(self._marker) as file:
-            file.write(b"A prediction writes to this directory.\n")
+        _write(self._marker, b"A prediction writes to this directory.\n")
+
+    def _write_summary(self, summary: bytes) -> None:
+        path = FileSystems.join(self.directory, SUMMARY)
+        try:
+            _write(path, summary)
+        except Exception:
+            _LOGGER.warning("%s was not written; retrying once", path, exc_info=True)
+            _write(path, summary)
 
     def _beat(self) -> None:
         while not self._ended.wait(_BEAT_SECONDS):
-            with contextlib.suppress(OSError):  # the next one may succeed
+            try:
                 if FileSystems.exists(self._marker):
                     self._write_marker()
+            except Exception:
+                # The clients of object stores raise errors of many types.
+                _LOGGER.warning(
+                    "the marker %s was not rewritten; the next attempt is in %g s",
+                    self._marker,
+                    _BEAT_SECONDS,
+                    exc_info=True,
+                )
 
     def _end_beats(self) -> None:
         self._ended.set()
@@ -233,6 +261,11 @@ def create(directory: str) -> Destination:
       UsageError: The directory has files.
     """
     return (RemoteDestination if "://" in directory else LocalDestination)(directory)
+
+
+def _write(path: str, content: bytes) -> None:
+    with FileSystems.create(path) as file:
+        file.write(content)
 
 
 def _refuse(directory: str, names: list[str]) -> None:

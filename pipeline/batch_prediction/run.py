@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -77,7 +78,8 @@ def predict_files(
         files do not fit the model, or `is_strict` and a row was refused. Or the
         predictions are complete, but cannot be moved to the destination; then they
         are kept.
-      RuntimeError: The pipeline failed. Nothing was written.
+      RuntimeError: The pipeline failed. What it wrote is deleted, unless a remote job
+        cannot be cancelled.
     """
     started = time.monotonic()
     target = destination_lib.create(destination)
@@ -86,17 +88,16 @@ def predict_files(
     description = describe(found if "://" in found else os.path.abspath(found))
     job = _plan(description, file_format, paths, output_format, target, batch_rows)
     target.begin()
-    try:
-        execution.run(job, beam_args, progress)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(target.abandon)
+        execution.run(job, beam_args, progress, cleanup.pop_all)
         tally = _read_tally(job)
         if is_strict and tally.refused:
             raise UsageError(
                 f"{tally.refused} of {tally.read} rows cannot be predicted, and with "
                 f"--strict nothing is written: {_first_refusals(job)}"
             )
-    except BaseException:
-        target.abandon()
-        raise
+        cleanup.pop_all()
     options = PipelineOptions(list(beam_args)).view_as(StandardOptions)
     summary = Summary(
         **dataclasses.asdict(tally),

@@ -105,6 +105,8 @@ class Parquet(Sink):
         _refuse_surplus(row, self._schema.names)
         try:
             pa.RecordBatch.from_pylist([row], schema=self._schema)
+        except MemoryError:  # pyarrow's is an ArrowException too
+            raise
         except (pa.ArrowException, OverflowError, ValueError) as error:
             raise RowError(
                 f"a value does not fit the schema that the first rows gave: {error}"

@@ -158,6 +158,7 @@ class _Tables(parquetio._ParquetSource):
 
     def read_records(self, file_name: str, range_tracker: Any) -> Iterator[Any]:
         start = range_tracker.start_position() or 0
+        file = None
         try:
             with self.open_file(file_name) as opened:
                 file = parquet.ParquetFile(opened)
@@ -170,7 +171,9 @@ class _Tables(parquetio._ParquetSource):
                     for number, row in enumerate(_read_group(file, group)):
                         yield offset, number, row
         except _DAMAGE as error:
-            yield start, None, RowError(f"the file cannot be read: {error}")
+            # Every split opens the file. Only the first one reports that it cannot.
+            if start == 0 or file is not None:
+                yield start, None, RowError(f"the file cannot be read: {error}")
 
 
 def _read_group(file: parquet.ParquetFile, group: int) -> Iterator[Any]:
@@ -180,6 +183,8 @@ def _read_group(file: parquet.ParquetFile, group: int) -> Iterator[Any]:
         for batch in file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group]):
             yield from _read_batch(batch)
             left -= batch.num_rows
+    except MemoryError:  # pyarrow's is an ArrowException too
+        raise
     except (pa.ArrowException, OSError) as error:
         # For corrupt pages pyarrow raises OSError itself, without a number. Errors of
         # the file system fail the bundle, and Beam retries it.
@@ -192,6 +197,8 @@ def _read_group(file: parquet.ParquetFile, group: int) -> Iterator[Any]:
 def _read_batch(batch: pa.RecordBatch) -> list[Any]:
     try:
         return batch.to_pylist()
+    except MemoryError:
+        raise
     except _UNREADABLE:
         return [_read_row(batch, index) for index in range(batch.num_rows)]
 
@@ -201,6 +208,8 @@ def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             row[name] = column[index].as_py()
+        except MemoryError:
+            raise
         except _UNREADABLE as error:
             return RowError(f"column {name} has a value that cannot be read: {error}")
     return row

@@ -87,37 +87,35 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
 
 
 class Client(kfp.Client):
-    """kfp's client, which answers at once where nobody is, and writes no file."""
+    """kfp's client, which fails early for an unreachable server and writes no file."""
 
     def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
-        """Asks once whether Kubeflow Pipelines is there.
+        """Requests the health of Kubeflow Pipelines once.
 
-        kfp asks five times, 5 s apart, and logs a traceback each time, even where a
+        kfp tries five times, 5 s apart, and logs a traceback each time, even where a
         token was refused; where packets are swallowed it waits as long as TCP does.
 
         Args:
           sleep_duration: As kfp calls it; there is no second time.
 
         Raises:
-          UsageError: Something else answers, as the page one logs in on, or
-            credentials would be sent in clear text.
+          UsageError: The response is not from the API, but a log-in page for example.
+            Or credentials would be sent in clear text.
         """
         api = self._healthz_api
         # This is the first request of a client: kfp sends it in its constructor.
         api.api_client.rest_client = _RestClient(api.api_client.configuration)
-        answer, _, headers = api.healthz_service_get_healthz_with_http_info(
-            _request_timeout=TIMEOUT
-        )
+        health, _, headers = api.healthz_service_get_healthz_with_http_info()
         kind = headers.get("content-type", "no content type")
         if "json" not in kind:
             host = api.api_client.configuration.host
             raise UsageError(
-                f"{host} answers with {kind}, so it is not the API of Kubeflow "
+                f"{host} responded with {kind}, so it is not the API of Kubeflow "
                 "Pipelines: perhaps a page to log in on, or the address lacks what "
                 "comes after the host, as /pipeline. To log in there is "
                 f"{_AUTHENTICATION}"
             )
-        return answer
+        return health
 
     def set_user_namespace(self, namespace: str) -> None:
         """Takes the namespace of the pod for this client alone.
@@ -204,15 +202,13 @@ class RunWatch:
     def _read(self) -> Any:
         run_id = self._run.run_id
         try:
-            return self._client.runs.run_service_get_run(
-                run_id, _request_timeout=TIMEOUT
-            )
+            return self._client.runs.run_service_get_run(run_id)
         except kfp_server_api.ApiException as error:
             if error.status != 401:
                 raise
         # A token of Identity-Aware Proxy lasts an hour, a run may last days.
         self._client = connect(self._server)
-        return self._client.runs.run_service_get_run(run_id, _request_timeout=TIMEOUT)
+        return self._client.runs.run_service_get_run(run_id)
 
 
 def _text(error: Any) -> str:
@@ -241,8 +237,9 @@ def _refuse_clear_text(url: str, headers: dict[str, str]) -> None:
     if has_credentials and parts.scheme == "http" and not _is_loopback(parts.hostname):
         raise UsageError(
             f"the host http://{parts.netloc} would receive the credentials in clear "
-            "text. Give an https:// address, or forward the port with `kubectl "
-            "port-forward` and give http://localhost:PORT"
+            "text. Give the https:// address of the server, or of a gateway or service "
+            "mesh that terminates TLS. Or run `kubectl port-forward` on this machine "
+            "and give http://localhost:PORT"
         )
 
 
@@ -296,8 +293,8 @@ def _refusal(host: str, error: Any) -> str:
 def _server_message(error: Any) -> str:
     """Returns what the server says, which is JSON if it comes from the API itself."""
     try:
-        answer = json.loads(error.body or "")
-        message = answer.get("message") or answer.get("error") or error.body
+        content = json.loads(error.body or "")
+        message = content.get("message") or content.get("error") or error.body
     except (ValueError, AttributeError):
         message = error.body or "no message"
     return str(message).strip()[:_MESSAGE_LENGTH]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from apache_beam.io import localfilesystem
-from apache_beam.io.filesystem import FileMetadata
+from apache_beam.io.filesystem import BeamIOError, FileMetadata
+from apache_beam.io.filesystems import FileSystems
 
 from pipeline.batch_prediction import destination, execution, predict_files
 from pipeline.errors import UsageError
@@ -73,6 +74,22 @@ class Bucket(localfilesystem.LocalFileSystem):
 def bucket(tmp_path, monkeypatch):
     monkeypatch.setattr(Bucket, "root", str(tmp_path / "bucket"))
     return tmp_path / "bucket"
+
+
+class ServerError(Exception):
+    """An error of an object store, which is no OSError."""
+
+
+def fail(monkeypatch, method, path, times):
+    """Makes a method of the bucket fail some times for a path."""
+    works, errors = getattr(Bucket, method), [ServerError("503")] * times
+
+    def call(self, argument, *arguments, **options):
+        if errors and path in str(argument):
+            raise errors.pop()
+        return works(self, argument, *arguments, **options)
+
+    monkeypatch.setattr(Bucket, method, call)
 
 
 @pytest.fixture
@@ -184,6 +201,19 @@ def test_results_are_kept_if_the_directory_cannot_be_written(
     assert (tmp_path / "out.incomplete" / "summary.json").is_file()
 
 
+def test_failed_start_leaves_no_files(bucket, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out.incomplete").touch()
+    with pytest.raises(FileExistsError):
+        destination.create(f"{tmp_path}/out").begin()
+    assert not [*(tmp_path / "out").iterdir()]
+    target = destination.create("bucket://out")
+    fail(monkeypatch, "_list", "bucket://out", times=1)
+    with pytest.raises(BeamIOError, match="503"):
+        target.begin()
+    assert not [*(bucket / "out").iterdir()]
+
+
 def test_remote_directory_is_complete_with_its_summary(longer, source, bucket):
     (bucket / "in").mkdir(parents=True)
     for name in ("a.tsv", "b.tsv"):
@@ -251,6 +281,62 @@ def test_marker_is_rewritten_while_a_prediction_runs(
 
     while_running(wait_for_beat)
     predict_files(longer, source, "bucket://out")
+
+
+def test_marker_is_rewritten_after_a_failed_request(bucket, monkeypatch):
+    monkeypatch.setattr(destination, "_BEAT_SECONDS", 0.01)
+    fail(monkeypatch, "exists", "incomplete-", times=1)
+    target = destination.create("bucket://out")
+    target.begin()
+    (marker,) = (bucket / "out").glob("incomplete-*")
+    os.utime(marker, (0, 0))
+    end = time.monotonic() + 5
+    while marker.stat().st_mtime == 0 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert marker.stat().st_mtime > 0
+    target.abandon()
+
+
+def begin_with_shard():
+    target = destination.create("bucket://out")
+    target.begin()
+    shard = f"{target.working}/predictions{target.suffix}-00000-of-00001.tsv"
+    with FileSystems.create(shard) as file:
+        file.write(b"left\n")
+    return target
+
+
+def test_summary_that_fails_once_is_written(bucket, monkeypatch):
+    target = begin_with_shard()
+    fail(monkeypatch, "create", "summary.json", times=1)
+    target.finish(b"{}")
+    shard, summary = sorted((bucket / "out").iterdir())
+    assert (shard.suffix, summary.read_text()) == (".tsv", "{}")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("exists", "incomplete-"),
+        ("create", "summary.json"),
+        ("delete", "incomplete-"),
+    ],
+)
+def test_results_in_a_bucket_are_kept_if_it_fails_at_the_end(
+    bucket, monkeypatch, method, path
+):
+    target = begin_with_shard()
+    fail(monkeypatch, method, path, times=2)
+    with pytest.raises(UsageError, match=r"all rows are predicted, but .*503") as error:
+        target.finish(b"{}")
+    message = str(error.value)
+    assert f"files with {target.suffix} in their names are complete" in message
+    assert f"delete the marker bucket://out/incomplete{target.suffix}:" in message
+    (bucket / "out" / f"incomplete{target.suffix}").unlink()
+    with pytest.raises(UsageError, match="not new"):
+        destination.create("bucket://out")
+    (shard,) = (bucket / "out").glob("predictions-*")
+    assert shard.read_text() == "left\n"
 
 
 def test_prediction_whose_marker_was_deleted_publishes_nothing(

@@ -3,12 +3,13 @@
 import gzip
 import json
 import os
+import types
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pipeline.batch_prediction import examples, predict_files
+from pipeline.batch_prediction import examples, predict_files, sinks, sources
 from pipeline.errors import UsageError
 from tests import exported
 from tests.pipeline.batch_prediction.conftest import (
@@ -209,6 +210,50 @@ def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     predicted = sorted(row["n"] for row in read_shards(tmp_path / "out", "parquet"))
     assert predicted == [*range(first), *range(2000, 4000)]
     assert summary.read == 4000
+
+
+def test_damaged_parquet_is_refused_once_for_all_its_splits(
+    longer, tmp_path, read_refused, monkeypatch
+):
+    monkeypatch.setattr("pipeline.batch_prediction.sources._SPLIT_BYTES", 1000)
+    write_rows(tmp_path / "a.parquet", [GOOD] * 5)
+    (tmp_path / "b.parquet").write_text("no parquet" * 400)
+    target = tmp_path / "out"
+    summary = predict_files(longer, str(tmp_path / "*.parquet"), str(target))
+    assert (summary.predicted, summary.refused) == (5, 1)
+    (refused,) = read_refused(target)
+    assert (refused["file"], refused["offset"]) == (str(tmp_path / "b.parquet"), 0)
+
+
+def allocate(*_, **options):
+    """Requests more memory than there is."""
+    return pa.allocate_buffer(1 << 62)
+
+
+BATCH = types.SimpleNamespace(to_pylist=allocate)
+ROW = types.SimpleNamespace(
+    to_pylist=lambda: int("not a number"),
+    num_rows=1,
+    schema=types.SimpleNamespace(names=["left"]),
+    columns=[[types.SimpleNamespace(as_py=allocate)]],
+)
+
+
+@pytest.mark.parametrize(
+    "read", [allocate, lambda *_, **__: [BATCH], lambda *_, **__: [ROW]]
+)
+def test_lack_of_memory_refuses_no_row_of_parquet(tmp_path, monkeypatch, read):
+    source = write_rows(tmp_path / "in.parquet", [GOOD])
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", read)
+    with pytest.raises(MemoryError):
+        list(sources.read_first("parquet", [str(source)]))
+
+
+def test_lack_of_memory_refuses_no_row_that_is_written(monkeypatch):
+    sink = sinks.Parquet(".parquet", pa.schema({"left": pa.string()}))
+    monkeypatch.setattr(pa, "RecordBatch", types.SimpleNamespace(from_pylist=allocate))
+    with pytest.raises(MemoryError):
+        sink.encode({"left": "a"})
 
 
 def test_integer_of_many_digits_does_not_stop_a_job(longer, tmp_path, read_refused):

@@ -12,7 +12,7 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.portability import local_job_service
 
-from pipeline.batch_prediction import predict_files
+from pipeline.batch_prediction import execution, predict_files
 from pipeline.beam import BeamConfig, beam_arguments
 from pipeline.paths import REPOSITORY
 from tests import worker_processes
@@ -93,19 +93,51 @@ class EndlessJob(local_job_service.BeamJob):
         self.set_state(beam_job_api_pb2.JobState.RUNNING)
 
 
-def test_interrupt_cancels_the_remote_job(longer, source, tmp_path):
-    service = local_job_service.LocalJobServicer(beam_job_type=EndlessJob)
+class UncancellableJob(EndlessJob):
+    """A job whose workers do not end."""
+
+    def cancel(self):
+        self.set_state(beam_job_api_pb2.JobState.CANCELLING)
+
+
+class FailingJob(EndlessJob):
+    """A job whose service refuses to cancel it."""
+
+    def cancel(self):
+        raise RuntimeError("permission denied")
+
+
+def interrupt(model, source, target, job_type):
+    """Returns the job of a prediction that Ctrl-C ends."""
+    service = local_job_service.LocalJobServicer(beam_job_type=job_type)
     endpoint = f"localhost:{service.start_grpc_server()}"
     portable = beam_arguments(BeamConfig(runner="portable", job_endpoint=endpoint))
     try:
         with pytest.raises(KeyboardInterrupt):
             predict_files(
-                *(longer, source, str(tmp_path / "out")),
+                *(model, source, str(target)),
                 beam_args=portable,
                 progress=lambda _: signal.raise_signal(signal.SIGINT),
             )
-        (job,) = service._jobs.values()
-        assert job.state == beam_job_api_pb2.JobState.CANCELLED
     finally:
         service.stop()
+    (job,) = service._jobs.values()
+    return job
+
+
+def test_interrupt_cancels_the_remote_job(longer, source, tmp_path):
+    job = interrupt(longer, source, tmp_path / "out", EndlessJob)
+    assert job.state == beam_job_api_pb2.JobState.CANCELLED
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
+
+
+@pytest.mark.parametrize("job_type", [UncancellableJob, FailingJob])
+def test_files_of_a_job_that_cannot_be_cancelled_are_kept(
+    longer, source, tmp_path, monkeypatch, caplog, job_type
+):
+    monkeypatch.setattr(execution, "_CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr(execution, "_POLL_SECONDS", 0.05)
+    job = interrupt(longer, source, tmp_path / "out", job_type)
+    assert f"job {job._job_id} may still run" in caplog.text
+    assert f"delete {tmp_path}/out.incomplete" in caplog.text
+    assert (tmp_path / "out.incomplete").is_dir()

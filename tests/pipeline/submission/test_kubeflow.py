@@ -311,7 +311,7 @@ def test_desktop_app_without_its_secret_is_refused(kubeflow, submit):
 
 def test_page_to_log_in_on_is_not_taken_for_the_api(kubeflow, submit):
     kubeflow.shows_login = True
-    with pytest.raises(UsageError, match=r"answers with text/html.*a page to log in"):
+    with pytest.raises(UsageError, match=r"responded with text/html.*a page to log in"):
         submit()
 
 
@@ -369,7 +369,9 @@ def test_credentials_are_not_sent_in_clear_text(
 ):
     monkeypatch.setenv(variable, "a-secret")
     server = KubeflowServer(kubeflow.host.replace("localhost", host))
-    with pytest.raises(UsageError, match=f"http://{host}:.* in clear text.*https://"):
+    with pytest.raises(
+        UsageError, match=f"http://{host}:.* clear text.* https://.* TLS.*forward"
+    ):
         submit(server)
     assert kubeflow.requests == []
 
