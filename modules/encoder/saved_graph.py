@@ -102,8 +102,8 @@ def _epsilon(directory: str, nodes: list[NodeDef]) -> dict[str, float]:
     if not values:
         raise EncoderError(
             f"{os.path.join(directory, GRAPH_FILE)} has no epsilon of a layer "
-            "normalization: a constant .../layer_norm/batchnorm/add/y, or the attribute "
-            "of .../layer_norm/FusedBatchNormV3. Use the encoder's Model Garden "
+            "normalization: a constant layer_norm/batchnorm/add/y, or the attribute "
+            "of layer_norm/FusedBatchNormV3. Use the encoder's Model Garden "
             "checkpoint with its bert_config.json, or export it again with the Model "
             "Garden's export_tfhub"
         )

@@ -216,7 +216,8 @@ def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evalua
     shares = worker_shares(directory)
     for trained_on, share in zip(batches, shares, strict=True):
         assert trained_on == share[: len(trained_on)]
-    assert sorted(sum(shares[0][:3] + shares[1][:3], [])) == list(range(44))
+    epoch = shares[0][:3] + shares[1][:3]
+    assert sorted(row for batch in epoch for row in batch) == list(range(44))
 
 
 def worker_shares(directory):
