@@ -118,14 +118,16 @@ class Evaluations:
             self._metric,
             values[self._metric],
         )
-        # A training that went back has seen later steps before.
-        self._history = [entry for entry in self._history if entry["step"] < step]
         self._history.append({"step": step, **values})
         if self.best is None or self._is_new_best.test(output):
             self._save({"step": step, "metrics": values})
             self._is_new_best.commit(output)
         if self._is_chief:
             checkpoints.write_json(self._history_file, self._history)
+
+    def drop_later_than(self, step: int) -> None:
+        """Drops evaluations of later steps: a training that went back repeats them."""
+        self._history = [entry for entry in self._history if entry["step"] <= step]
 
     def is_missing(self, step: int) -> bool:
         """Tells whether there was no evaluation at a step."""

@@ -61,11 +61,17 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
     def restore_or_initialize(self) -> str | None:
         """Restores the newest whole checkpoint, or initializes where there is none.
 
+        A training that has started goes back: to a checkpoint of an earlier step.
+
         Returns:
           The path of the checkpoint; None where there is none.
         """
         state = tf.train.get_checkpoint_state(self._shared)
         paths = state.all_model_checkpoint_paths if state else []
+        step = int(self._step_counter.numpy())
+        if step:
+            # The chief may not have discarded that of this step yet.
+            paths = [path for path in paths if _step_of(path) < step]
         for path in reversed(paths):
             problem = find_problem(path)
             if problem:
@@ -82,6 +88,21 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             logger.warning("no checkpoint in %s is whole: from the start", self._shared)
         self._init_fn()
         return None
+
+    def discard_current(self) -> None:
+        """Deletes the checkpoint of the current step, if there is one."""
+        path = f"{self._prefix}-{int(self._step_counter.numpy())}"
+        if self._maybe_delete.pop(path, None) is None:
+            return
+        self._latest_checkpoint = next(reversed(self._maybe_delete), None)
+        if self._maybe_delete:
+            self._record_state()
+        for name in tf.io.gfile.glob(f"{path}.*"):
+            tf.io.gfile.remove(name)
+
+
+def _step_of(path: str) -> int:
+    return int(path.rpartition("-")[2])
 
 
 def is_resumable_file(name: str) -> bool:

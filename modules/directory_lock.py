@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import logging
 import os
 import socket
@@ -44,7 +45,8 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
 
     Yields:
       A function to call before each write. It raises DirectoryInUseError if another
-      job took the lock over, because this one could not write for `STALE_SECONDS`.
+      job took the lock over, because this one could not write for `STALE_SECONDS`,
+      and tf.errors.OpError if after that time the lock still cannot be read.
 
     Raises:
       DirectoryInUseError: Another job holds the lock.
@@ -108,6 +110,8 @@ class _Heartbeat:
         self._token = uuid.uuid4().hex
         self._beats = 0
         self._other: str | None = None
+        self._mutex = threading.Lock()  # of the thread and `check`
+        self._renewed_at = time.monotonic()
         self._is_released = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
@@ -122,22 +126,35 @@ class _Heartbeat:
     def release(self) -> None:
         self._is_released.set()
         self._thread.join()
-        self._find_other()
-        if self._other is None and tf.io.gfile.exists(self._path):
-            tf.io.gfile.remove(self._path)
+        try:
+            self._find_other()
+            if self._other is None and tf.io.gfile.exists(self._path):
+                tf.io.gfile.remove(self._path)
+        except tf.errors.OpError as error:
+            # The training has ended. The next job takes over the stale file.
+            logger.warning("%s was not removed: %s", self._path, error)
 
     def check(self) -> None:
+        # The thread may have been stopped with the whole process.
+        if time.monotonic() - self._renewed_at > STALE_SECONDS:
+            self._renew()
         if self._other is not None:
             raise _in_use(self._path, self._other)
 
     def _beat(self) -> None:
         while self._other is None and not self._is_released.wait(BEAT_SECONDS):
             try:
-                self._find_other()
-                if self._other is None:
-                    self._write()
+                self._renew()
             except tf.errors.OpError as error:
                 logger.warning("the lock %s was not renewed: %s", self._path, error)
+
+    def _renew(self) -> None:
+        with self._mutex:
+            start = time.monotonic()
+            self._find_other()
+            if self._other is None:
+                self._write()
+                self._renewed_at = start
 
     def _find_other(self) -> None:
         content = _read(self._path)
@@ -147,7 +164,11 @@ class _Heartbeat:
     def _write(self) -> None:
         self._beats += 1
         content = {"owner": self._owner, "token": self._token, "beat": self._beats}
-        checkpoints.write_json(self._path, content)
+        # A name of its own: two jobs that start at once write at the same time.
+        incomplete = f"{self._path}.{self._token}"
+        with tf.io.gfile.GFile(incomplete, "w") as file:
+            json.dump(content, file)
+        tf.io.gfile.rename(incomplete, self._path, overwrite=True)
 
 
 def _read(path: str) -> dict[str, Any] | None:

@@ -107,7 +107,7 @@ def _build_controller(
         train_actions=[lambda _: check_lock(), progress, *recovery, save_on_sigterm],
         eval_actions=[
             lambda _: check_lock(),
-            _record_or_recover(evaluations, recovery),
+            _record_or_recover(evaluations, manager, recovery),
             save_on_sigterm,
             lambda _: progress.restart(),
         ],
@@ -115,7 +115,9 @@ def _build_controller(
 
 
 def _record_or_recover(
-    evaluations: actions.Evaluations, train_actions: list[orbit.Action]
+    evaluations: actions.Evaluations,
+    manager: checkpoints.ResumableCheckpoints,
+    train_actions: list[orbit.Action],
 ) -> orbit.Action:
     """Returns the action that treats outputs that are not finite as a NaN loss."""
     (recover,) = (
@@ -129,6 +131,8 @@ def _record_or_recover(
             evaluations(output)
             return
         logger.warning("evaluation: the model's outputs are not finite")
+        # Finite weights can overflow: their checkpoint looks like a good one.
+        manager.discard_current()
         recover({"training_loss": tf.constant(math.nan)})
         output.clear()  # Summaries would show it at the restored step.
 
@@ -160,6 +164,7 @@ def _continue(
     while True:
         # Training and evaluation may both go back to an earlier step.
         step = int(trainer.global_step.numpy())
+        evaluations.drop_later_than(step)
         is_due = step >= last or (step > 0 and step % interval == 0)
         if is_due and evaluations.is_missing(step):
             controller.evaluate(params.validation_steps)

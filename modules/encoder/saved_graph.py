@@ -1,6 +1,7 @@
-"""What the graph of a SavedModel tells of an encoder, read as a protocol buffer.
+"""The settings of an encoder that the graph of its SavedModel holds.
 
-A SavedModel stores no configuration. Its graph shows what the variables do not.
+A SavedModel stores no configuration. Its graph, read as a protocol buffer, has the
+activation and the epsilon, which the shapes of the variables do not show.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def describe(directory: str) -> dict[str, Any]:
       `hidden_act`, which "gelu" it is, and `layer_norm_eps`.
 
     Raises:
-      EncoderError: It cannot be read, or its graph is not BERT's.
+      EncoderError: It cannot be read, or its graph is not BERT's or has no epsilon.
     """
     nodes = list(_nodes(directory))
     is_first = any(
@@ -65,7 +66,7 @@ def describe(directory: str) -> dict[str, Any]:
 
 
 def find_lower_case(directory: str) -> bool | None:
-    """Tells whether a preprocessor of the Model Garden's puts text in lower case.
+    """Returns whether a preprocessor of the Model Garden's puts text in lower case.
 
     Args:
       directory: Its SavedModel, local or remote.
@@ -95,15 +96,23 @@ def _activation(directory: str, nodes: list[NodeDef]) -> dict[str, Any]:
 
 
 def _epsilon(directory: str, nodes: list[NodeDef]) -> dict[str, float]:
-    found = [_stored_epsilon(node) for node in nodes if _EPSILON.fullmatch(node.name)]
+    stored = [_stored_epsilon(node) for node in nodes if _EPSILON.fullmatch(node.name)]
     # The shortest number that float32 rounds to the same value.
-    values = {float(str(np.float32(value))) for value in found if value is not None}
+    values = {float(str(np.float32(value))) for value in stored if value is not None}
+    if not values:
+        raise EncoderError(
+            f"{os.path.join(directory, GRAPH_FILE)} has no epsilon of a layer "
+            "normalization: a constant layer_norm/batchnorm/add/y, or the attribute "
+            "of layer_norm/FusedBatchNormV3. Use the encoder's Model Garden "
+            "checkpoint with its bert_config.json, or export it again with the Model "
+            "Garden's export_tfhub"
+        )
     if len(values) > 1:
         raise EncoderError(
             f"SavedModel {directory} has layer normalizations of epsilon "
             f"{', '.join(map(str, sorted(values)))}; BERT has one for all"
         )
-    return {"layer_norm_eps": values.pop()} if values else {}
+    return {"layer_norm_eps": values.pop()}
 
 
 def _stored_epsilon(node: NodeDef) -> float | None:

@@ -55,8 +55,8 @@ def test_weights_of_another_model_are_refused(tmp_path):
 def reopen(tmp_path):
     """Opens the checkpoints as a restarted training does, which saves every 2 steps."""
 
-    def reopen():
-        step = tf.Variable(0, dtype=tf.int64)
+    def reopen(step=0, is_chief=True):
+        step = tf.Variable(step, dtype=tf.int64)
         weights = tf.Variable([1.0])
         manager = checkpoints.ResumableCheckpoints(
             tf.train.Checkpoint(step=step, weights=weights),
@@ -64,6 +64,7 @@ def reopen(tmp_path):
             step_counter=step,
             interval=2,
             init_fn=lambda: None,
+            is_chief=is_chief,
         )
 
         def save(number, value=1.0):
@@ -107,6 +108,38 @@ def test_bad_checkpoint_does_not_displace_a_good_one(bad_newest, reopen):
         path[-1]: checkpoints.find_problem(path) for path in manager.checkpoints
     }
     assert problems == {"4": None, "5": None}
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_discarded_checkpoint_is_never_restored(tmp_path, reopen, is_restarted):
+    manager, save = reopen()
+    for number in (2, 4, 6):
+        save(number)
+    manager.discard_current()
+    assert not list(tmp_path.glob("ckpt-6*"))
+    if is_restarted:
+        manager, save = reopen()
+    assert manager.restore_or_initialize().endswith("ckpt-4")
+    assert save(6).endswith("ckpt-6")
+    assert [path[-1] for path in manager.checkpoints] == ["4", "6"]
+
+
+def test_last_checkpoint_that_is_discarded_leaves_none(tmp_path, reopen):
+    manager, save = reopen()
+    save(2)
+    manager.discard_current()
+    manager.discard_current()
+    restarted, _ = reopen()
+    assert restarted.restore_or_initialize() is None
+
+
+def test_worker_goes_back_before_the_chief_discards_the_checkpoint(reopen):
+    _, save = reopen()
+    for number in (4, 6):
+        save(number)
+    worker, _ = reopen(step=6, is_chief=False)
+    worker.discard_current()
+    assert worker.restore_or_initialize().endswith("ckpt-4")
 
 
 def test_finished_training_deletes_what_a_killed_save_left(bad_newest, tmp_path):

@@ -1,5 +1,9 @@
 """Two jobs in one training directory, on a file system and on an object store."""
 
+import concurrent.futures
+import subprocess
+import sys
+import threading
 import time
 
 import pytest
@@ -52,8 +56,35 @@ def test_job_that_ended_leaves_the_directory_to_the_next_at_once(directory):
     assert time.monotonic() - start < directory_lock.STALE_SECONDS
 
 
+# A process of its own, without the seconds that importing TensorFlow takes.
+HOLD_UNTIL_KILLED = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def killed_job(directory):
+    """Leaves what a job that SIGKILL ended leaves in the directory."""
+    if directory == REMOTE:
+        write_lock(directory, "process 1 on killed-pod")
+        return
+    tf.io.gfile.makedirs(directory)
+    command = [sys.executable, "-c", HOLD_UNTIL_KILLED, f"{directory}/lock"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+        try:
+            assert job.stdout.readline() == "held\n"
+            with pytest.raises(DirectoryInUseError), hold(directory):
+                pass
+        finally:
+            job.kill()
+
+
+@pytest.mark.usefixtures("killed_job")
 def test_restarted_job_resumes_after_a_kill_without_help(directory):
-    write_lock(directory, "process 1 on killed-pod")
     with hold(directory) as check:
         check()
         time.sleep(3 * directory_lock.BEAT_SECONDS)
@@ -68,3 +99,70 @@ def test_job_whose_lock_was_taken_over_stops(directory):
         with pytest.raises(DirectoryInUseError, match="process 1 on other-pod"):
             check()
     assert tf.io.gfile.exists(f"{directory}/lock")  # of the other job
+
+
+@pytest.fixture
+def no_beats(monkeypatch):
+    """The lock's thread does not run, as in a process that is stopped for a while."""
+    monkeypatch.setattr(directory_lock, "BEAT_SECONDS", 60.0)
+    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("no_beats")
+@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+def test_job_that_was_stopped_for_long_looks_before_it_writes(directory):
+    with hold(directory) as check:
+        time.sleep(2 * directory_lock.STALE_SECONDS)
+        before = checkpoints.read_json(f"{directory}/lock")
+        check()
+        assert checkpoints.read_json(f"{directory}/lock") != before  # renewed
+        write_lock(directory, "process 1 on other-pod")
+        time.sleep(2 * directory_lock.STALE_SECONDS)
+        with pytest.raises(DirectoryInUseError, match="process 1 on other-pod"):
+            check()
+
+
+@pytest.mark.usefixtures("no_beats")
+@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+def test_one_of_two_jobs_that_start_at_once_gets_the_directory(directory, monkeypatch):
+    both_write = threading.Barrier(2, timeout=10)
+    is_refused = threading.Event()
+    rename = tf.io.gfile.rename
+
+    def rename_after_both_wrote(*args, **settings):
+        both_write.wait()
+        rename(*args, **settings)
+
+    def run_job():
+        try:
+            with hold(directory) as check:
+                assert is_refused.wait(10)
+                check()
+                return "trained"
+        except DirectoryInUseError:
+            is_refused.set()
+            return "refused"
+
+    monkeypatch.setattr(tf.io.gfile, "rename", rename_after_both_wrote)
+    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 60.0)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        jobs = [pool.submit(run_job) for _ in range(2)]
+        assert sorted(job.result() for job in jobs) == ["refused", "trained"]
+
+
+@pytest.mark.usefixtures("no_beats")
+@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+def test_unavailable_bucket_at_the_end_does_not_hide_how_the_job_ended(
+    directory, monkeypatch, caplog
+):
+    def fail(*_):
+        raise tf.errors.UnavailableError(None, None, "503")
+
+    def run_job():
+        with hold(directory):
+            monkeypatch.setattr(checkpoints, "read_json", fail)
+            raise SystemExit(143)
+
+    with pytest.raises(SystemExit):
+        run_job()
+    assert f"{directory}/lock was not removed: 503" in caplog.text

@@ -77,12 +77,12 @@ def shares(config, count, workers, **changes):
     config = dataclasses.replace(config, workers=workers, **changes)
     # A worker's own pipeline reads its index from the process that runs it.
     every_batch = inputs.build_batches(dataclasses.replace(config, workers=1))
-    found = []
+    rows = []
     for worker in range(workers):
         index = tf.constant(worker, tf.int64)
         share = inputs.share_among_workers(every_batch, config, index)
-        found.append([rows_of([batch]) for batch in share.take(count)])
-    return found
+        rows.append([rows_of([batch]) for batch in share.take(count)])
+    return rows
 
 
 def test_asynchronous_workers_share_each_epoch_without_a_row_twice(config):

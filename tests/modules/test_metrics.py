@@ -81,8 +81,8 @@ def test_every_metric_of_outputs_that_are_not_finite_is_nan(task, bad):
     labels = np.arange(9) % task.outputs
     outputs = np.full((9, task.outputs), 0.5, np.float32)
     outputs[4] = bad
-    found = metrics.compute(
+    values = metrics.compute(
         task, predictions(labels, outputs[:, 0] if task.is_regression else outputs)
     )
-    assert set(found) == {"loss", *task.metrics}
-    assert all(math.isnan(value) for value in found.values())
+    assert set(values) == {"loss", *task.metrics}
+    assert all(math.isnan(value) for value in values.values())

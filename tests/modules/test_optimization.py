@@ -57,29 +57,29 @@ def test_constant_rate_after_a_polynomial_warmup():
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("schedule", ["polynomial", "cosine", "constant"])
 def test_warmup_steps_replace_the_fraction_in_warmup_and_decay(fraction, schedule):
-    found = rates(
+    curve = rates(
         warmup_fraction=fraction,
         optimization={
             "learning_rate": schedule,
             "warmup": {"type": "linear", "linear": {"warmup_steps": 20}},
         },
     )
-    np.testing.assert_allclose(found[[0, 10, 20]], [0, PEAK / 2, PEAK], atol=1e-9)
-    assert found.max() == pytest.approx(PEAK)
-    assert found[100] == pytest.approx(PEAK if schedule == "constant" else 0, abs=1e-9)
+    np.testing.assert_allclose(curve[[0, 10, 20]], [0, PEAK / 2, PEAK], atol=1e-9)
+    assert curve.max() == pytest.approx(PEAK)
+    assert curve[100] == pytest.approx(PEAK if schedule == "constant" else 0, abs=1e-9)
 
 
 def test_warmup_of_0_steps_starts_at_the_peak():
     warmup = {"linear": {"warmup_steps": 0}}
-    found = rates(warmup_fraction=0.5, optimization={"warmup": warmup})
-    assert found[[0, 100]] == pytest.approx([PEAK, 0])
+    curve = rates(warmup_fraction=0.5, optimization={"warmup": warmup})
+    assert curve[[0, 100]] == pytest.approx([PEAK, 0])
 
 
 @pytest.mark.parametrize("schedule", ["polynomial", "cosine", "power_linear"])
 def test_warmup_over_the_whole_training_ends_at_the_peak(schedule):
     config = build(10, warmup_fraction=0.95, optimization={"learning_rate": schedule})
-    found = optimization.learning_rates(config, 10)
-    np.testing.assert_allclose(found, np.linspace(0, PEAK, 11), rtol=1e-5)
+    curve = optimization.learning_rates(config, 10)
+    np.testing.assert_allclose(curve, np.linspace(0, PEAK, 11), rtol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [-1, 2.5, None])

@@ -100,8 +100,8 @@ def test_marker_words_in_capitals_do_not_make_a_vocabulary_cased(tmp_path):
 def test_explicit_lower_case_setting_decides(tmp_path, name, lower_case, ids):
     path = write_vocabulary(tmp_path, "Cat", "cat")
     (tmp_path / name).write_text(json.dumps({"do_lower_case": lower_case}))
-    (found,) = preprocessing.tokenize([tf.constant(["Cat cat"])], path)
-    assert found.to_list() == [ids]
+    (token_ids,) = preprocessing.tokenize([tf.constant(["Cat cat"])], path)
+    assert token_ids.to_list() == [ids]
 
 
 def test_lower_case_setting_of_the_tokenizer_comes_before_the_models(tmp_path):

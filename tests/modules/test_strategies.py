@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules import checkpoints, strategies
+from modules import checkpoints, experiment, inputs, strategies
 from pipeline.config import TrainerConfig
 from pipeline.paths import REPOSITORY
+from pipeline.task import TaskConfig
 from tests import tiny
 from tests.modules.summaries import scalars
 
@@ -187,7 +188,7 @@ def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evalua
     chief, server, *workers = (f"127.0.0.1:{port}" for port in free_ports(4))
     cluster = {"chief": [chief], "worker": workers, "ps": [server]}
     settings = arguments(directory, "parameter_server", print_rows=True)
-    # The cluster tells the strategy. In each loop both workers take a step.
+    # `auto` follows from the cluster. In each loop both workers take a step.
     settings["trainer"] |= {"strategy": "auto", "steps_per_loop": 2}
 
     def config(job, index=0):
@@ -209,10 +210,29 @@ def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evalua
     )
     assert len(losses) == STEPS / 2
     assert np.mean(losses[-2:]) < np.mean(losses[:2])
-    # Half of an epoch's 6 batches each.
-    epoch = [rows_trained_on(worker.communicate()[0])[:3] for worker in others[:2]]
-    rows = [row for batches in epoch for batch in batches for row in batch]
-    assert sorted(rows) == list(range(44))
+    # Any idle worker takes the next step, so one may take more of them.
+    batches = [rows_trained_on(worker.communicate()[0]) for worker in others[:2]]
+    assert sum(map(len, batches)) == STEPS
+    shares = worker_shares(directory)
+    for trained_on, share in zip(batches, shares, strict=True):
+        assert trained_on == share[: len(trained_on)]
+    epoch = shares[0][:3] + shares[1][:3]
+    assert sorted(row for batch in epoch for row in batch) == list(range(44))
+
+
+def worker_shares(directory):
+    """Returns the rows of the batches of each of two workers: every second batch."""
+    params = experiment.build_experiment(
+        TaskConfig(),
+        TrainerConfig(**TRAINER),
+        encoder=str(directory / "encoder"),
+        max_seq_length=32,
+        splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
+        strategy=tf.distribute.OneDeviceStrategy("CPU:0"),
+    )
+    batches = inputs.build_batches(params.task.train_data).take(2 * STEPS)
+    rows = [targets["ids"].numpy().tolist() for _, targets in batches]
+    return [rows[worker::2] for worker in range(2)]
 
 
 def rows_trained_on(output):

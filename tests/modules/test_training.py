@@ -229,6 +229,29 @@ def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
     assert any(line.startswith("resumed from step 4") for line in lines())
 
 
+def test_step_that_is_trained_again_is_evaluated_again(
+    train, tmp_path, monkeypatch, kill_at, lines
+):
+    settings = {"checkpoint_interval": 3, "evaluation_interval": 3}
+    with monkeypatch.context():
+        kill_at(7)
+        with pytest.raises(Killed):
+            train(**settings)
+        monkeypatch.undo()
+    (tmp_path / "run" / "ckpt-6.data-00000-of-00001").unlink()
+    train(**settings)
+    evaluated = [line.split(" loss")[0] for line in lines() if "evaluation" in line]
+    assert evaluated == [f"step {step} evaluation" for step in (3, 6, 6, 9, STEPS)]
+
+
+def test_evaluations_after_the_restored_step_do_not_count_for_patience(tmp_path, train):
+    settings = {"learning_rate": 1e-9, "evaluation_interval": 1, "patience": 2}
+    (tmp_path / "run").mkdir()
+    later = [{"step": step, "accuracy": 1.0 / step} for step in (1, 2, 3)]
+    checkpoints.write_json(str(tmp_path / "run" / "evaluations.json"), later)
+    assert train(**settings).steps == 3
+
+
 def test_sigterm_saves_before_it_exits(train, tmp_path, monkeypatch, lines):
     original = trainer_lib.FineTuningTrainer.train
 
@@ -333,9 +356,9 @@ def test_loss_above_its_bound_goes_back_too(train):
 
 @pytest.fixture
 def spoil_weights(monkeypatch):
-    """Makes a weight NaN in the last update before a step, so many times."""
+    """Gives all weights a value after the last update of a step, so many times."""
 
-    def spoil_weights(step, times):
+    def spoil_weights(step, times, value=math.nan):
         original = trainer_lib.FineTuningTrainer.train
         left = [times]
 
@@ -343,7 +366,8 @@ def spoil_weights(monkeypatch):
             output = original(self, num_steps)
             if self.global_step.numpy() == step and left[0]:
                 left[0] -= 1
-                self.model.trainable_variables[-1].assign([math.nan, math.nan])
+                for variable in self.model.trainable_variables:
+                    variable.assign(tf.fill(variable.shape, value))
             return output
 
         monkeypatch.setattr(trainer_lib.FineTuningTrainer, "train", train)
@@ -365,6 +389,21 @@ def test_weights_that_are_nan_at_an_evaluation_go_back_to_the_last_good_checkpoi
     losses = scalars(tmp_path / "run" / "validation", "validation_loss")
     assert list(losses) == [6, STEPS]
     assert np.isfinite(list(losses.values())).all()
+
+
+def test_outputs_that_overflow_go_back_to_the_checkpoint_before_the_evaluation(
+    train, spoil_weights, tmp_path, lines
+):
+    # The weights are finite, and each evaluation follows a checkpoint of its step.
+    spoil_weights(6, times=2, value=3e38)
+    with pytest.raises(loop.TrainingError, match=r"NaN.*trainer\.learning_rate"):
+        train(recovery_max_trials=1)
+    assert any(line.startswith("resumed from step 0") for line in lines())
+    newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
+    assert newest.endswith("ckpt-0")  # a restarted job resumes from it
+    assert train(recovery_max_trials=1).steps == STEPS
+    history = checkpoints.read_json(str(tmp_path / "run" / "evaluations.json"))
+    assert [entry["step"] for entry in history] == [6, STEPS]
 
 
 def test_weights_that_stay_nan_fail_with_what_to_do(train, spoil_weights):

@@ -193,6 +193,18 @@ def test_epsilon_is_read_from_the_graph(tmp_path):
     sources.assert_same_outputs(restored, answers(source), atol=1e-4)
 
 
+def test_graph_without_an_epsilon_is_refused(plain, tmp_path):
+    path = plain / "saved_model.pb"
+    graph = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    for function in graph.meta_graphs[0].graph_def.library.function:
+        for node in function.node_def:
+            node.name = node.name.replace("layer_norm/batchnorm", "norm/batchnorm")
+    path.write_bytes(graph.SerializeToString())
+    message = r"saved_model\.pb .*no epsilon of a layer normalization.*checkpoint"
+    with pytest.raises(EncoderError, match=message):
+        convert(plain, tmp_path / "imported")
+
+
 class WritingInitializer(tf.saved_model.experimental.TrackableResource):
     """A resource whose initializer writes a file whenever its SavedModel is loaded."""
 
