@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from serving.limits import RequestLimits
 from serving.metrics import Metrics
 
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
 MAX_HEADER_BYTES = 64 << 10
+# Requests that wait for the response before theirs. uvicorn reads on whenever one ends.
+_MAX_PIPELINED = 16
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -39,6 +47,8 @@ class LimitedProtocol(HttpToolsProtocol):
         # Bytes since a request began or the last part of its body: of its headers, of
         # its trailers or between the parts of a body.
         self._header_bytes = 0
+        # `cycle` is the last request that was read, which may wait for this one.
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(  # type: ignore[override]
         self, transport: asyncio.Transport
@@ -80,6 +90,19 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.cycle is None or self.cycle.scope is not self.scope:
             super().on_header(name, value)
 
+    def on_headers_complete(self) -> None:
+        """Runs the request, or adds it to those that wait."""
+        if len(self.pipeline) == _MAX_PIPELINED:
+            raise ValueError("too many pipelined requests")  # stops the parser
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is not HTTP; ends the connection if a request is running."""
+        if self._is_waiting:
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
     def on_body(self, body: bytes) -> None:
         """Adds a part of a body."""
         self._header_bytes = 0
@@ -107,8 +130,17 @@ class LimitedProtocol(HttpToolsProtocol):
         """Ends an idle connection."""
         self.transport.abort()
 
+    def _start_asgi_task(
+        self, cycle: RequestResponseCycle, app: ASGI3Application
+    ) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops waiting."""
+        """Ends the request that is running, and stops waiting."""
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
         self._stop_timer()
         self._stop_writing_timer()
@@ -128,6 +160,7 @@ class LimitedProtocol(HttpToolsProtocol):
             for connection in self.connections
             if isinstance(connection, LimitedProtocol)
             and connection.timeout_keep_alive_task is not None
+            and connection._writing_timer is None  # its response is read
             and not connection.transport.is_closing()
         }
         if idle:

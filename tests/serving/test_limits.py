@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-import dataclasses
+import json
 import socket
 import struct
 import threading
@@ -230,14 +230,31 @@ def test_requests_on_one_connection_have_any_size_together(half_plus_three):
             assert is_alive(client)
 
 
-def test_client_that_does_not_read_is_closed(counter):
-    limits = dataclasses.replace(LIMITS, max_connections=1)
-    with running(counter, limits=limits) as server, socket.socket() as client:
+def test_few_requests_may_be_sent_before_the_response(half_plus_three):
+    with connect(half_plus_three) as client:
+        client.sendall(HEALTH * 9 + HEALTH[:-2] + b"connection: close\r\n\r\n")
+        assert read_all(client).count(b"200 OK") == 10
+    with connect(half_plus_three) as client, contextlib.suppress(ConnectionError):
+        client.sendall(HEALTH * 1000)
+        assert read_all(client).count(b"200 OK") < 1000
+
+
+def test_client_that_does_not_read_is_closed(tmp_path):
+    models.save_kinds(tmp_path / "kinds")
+    limits = RequestLimits(max_connections=1, request_seconds=2)
+    # More than the system holds of a response.
+    row = {"text": "a" * 4_000_000, "numbers": [1, 2], "count": 1}
+    body = json.dumps({"instances": [row]}).encode()
+    head = UNFINISHED.replace(b"counter", b"kinds").replace(b"100", b"%d" % len(body))
+    with (
+        running(tmp_path / "kinds", limits=limits) as server,
+        socket.socket() as client,
+    ):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect((server.http.base_url.host, server.http.base_url.port))
-        client.settimeout(0.3)
-        with pytest.raises(TimeoutError):
-            send_forever(client, HEALTH.replace(b"healthz", b"a" * 30_000))
+        client.sendall(head.removesuffix(b"{") + body)
+        wait_until(lambda: server.metrics.in_flight == 1)
+        wait_until(lambda: server.metrics.in_flight == 0)
         refused = server.http.get("/healthz")
         assert refused.status_code == 503
         assert "1 connections (--max-connections)" in refused.json()["error"]
