@@ -265,7 +265,7 @@ def predict(server, steps):
     request = predict_pb2.PredictRequest(model_spec={"name": "counter"})
     request.inputs["steps"].CopyFrom(tf.make_tensor_proto(steps, tf.int64))
     stub = prediction_service_pb2_grpc.PredictionServiceStub(server.channel)
-    return stub.Predict(request)
+    return stub.Predict(request, timeout=30)
 
 
 def predict_longer_and_longer(server):

@@ -95,9 +95,13 @@ def test_versions_change_under_load_and_sigterm_drains(counter, steps):
         assert server.ask(path="counter/versions/1")[0] == 404
         assert server.metric("serving_loaded_versions") == 1
         # A version that is never read to its end does not hold the end of the server.
-        shutil.copytree(counter / "2", counter / "4")
-        os.mkfifo(counter / "4" / "manifest.json")
-        drain(server, steps)
+        endless = shutil.copytree(counter / "2", counter / ".4.incomplete")
+        os.mkfifo(endless / "manifest.json")
+        endless.rename(counter / "4")
+        with ThreadPoolExecutor(1) as opener:
+            opening = opener.submit((counter / "4" / "manifest.json").open, "w")
+            with opening.result(PATIENCE_SECONDS):  # once the server reads it
+                drain(server, steps)
 
 
 def drain(server, steps):
