@@ -151,7 +151,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _close_idle(self) -> bool:
-        """Closes the connection that has been idle for longest; tells if there is one.
+        """Closes the connection that has been idle longest; returns whether any is.
 
         A client sends a request again on a new connection if an idle one is closed.
         """
