@@ -76,21 +76,24 @@ from pipeline.errors import UsageError
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="MiB of requests in memory at once; more are refused with 503.",
+    help="MiB of requests in memory at once; more are refused with 503. A quarter "
+    "is for requests below 64 KiB.",
 )
 @click.option(
     "--request-seconds",
     type=click.FloatRange(0, min_open=True),
     default=60.0,
     show_default=True,
-    help="Time to receive a request, and to answer it; then it is refused with 504.",
+    help="Time to receive a request, and to predict; then it is refused with 504. "
+    "Also time for the client to read the response.",
 )
 @click.option(
     "--max-connections",
     type=click.IntRange(1),
     default=512,
     show_default=True,
-    help="HTTP connections open at once; at most half of `ulimit -n`.",
+    help="HTTP connections, gRPC connections and gRPC calls at once; at most half of "
+    "`ulimit -n`.",
 )
 @click.option(
     "--header-seconds",

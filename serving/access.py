@@ -16,23 +16,24 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
+_LOOPBACK = ["localhost", "127.0.0.1", "::1"]
+# Load balancers and Kubernetes send them an address as the host.
+_PROBES = ("/healthz", "/readyz")
 _ANY = "*"
 _JSON = "application/json"
 
 
 def trusted_hosts(host: str, allowed: Sequence[str]) -> list[str]:
-    """Returns the values of the `Host` header that are answered, without ports.
+    """Returns the hosts that the `Host` header may name.
 
     Args:
       host: The address that the server listens on.
-      allowed: Further hosts. Without any, an address that other machines can reach is
-        answered under every name.
+      allowed: Further hosts. Without any, an address that other machines can reach
+        allows every host.
     """
     if not allowed and not _is_loopback(host):
         return [_ANY]
-    own = f"[{host}]" if ":" in host else host
-    return list(dict.fromkeys([*_LOOPBACK, own, *allowed]))
+    return list(dict.fromkeys([*_LOOPBACK, host, *allowed]))
 
 
 def _is_loopback(host: str) -> bool:
@@ -42,25 +43,29 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class OriginMiddleware:
-    """Refuses requests of pages of other origins, and a browser's that are not JSON.
+class AccessMiddleware:
+    """Refuses other hosts, pages of other origins, and a browser's POST without JSON.
 
     Requests without an `Origin` header pass: clients that are no browser send none.
     """
 
-    def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, host: str, allowed_hosts: Sequence[str]) -> None:
         """Wraps an application.
 
         Args:
           app: The application.
-          allowed_hosts: Hosts, or `*.` and a domain, whose pages may send requests, as
-            behind a proxy that replaces the `Host` header.
+          host: The address that the server listens on.
+          allowed_hosts: Further hosts, or `*.` and a domain, that the server is reached
+            by. Their pages may send requests, as behind a proxy that replaces the
+            `Host` header.
         """
         self._app = app
-        self._allowed_hosts = [host.lower() for host in allowed_hosts]
+        allowed = [name.lower().strip("[]") for name in allowed_hosts]
+        self._hosts = trusted_hosts(host, allowed)
+        self._origins = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
+        """Passes a request on, or refuses it."""
         status, problem = self._check(scope) if scope["type"] == "http" else (200, "")
         if not problem:
             await self._app(scope, receive, send)
@@ -69,10 +74,16 @@ class OriginMiddleware:
 
     def _check(self, scope: Scope) -> tuple[int, str]:
         headers = Headers(scope=scope)
-        origin = headers.get("origin")
+        host, origin = headers.get("host", ""), headers.get("origin")
+        is_probe = scope["path"] in _PROBES
+        if not is_probe and not _matches(_hostname(f"//{host}"), self._hosts):
+            return 400, (
+                f"Host {host[:200]} is not allowed; allow it with --allowed-host"
+            )
         if origin is None:
             return 200, ""
-        if not self._is_allowed(origin, headers.get("host", "")):
+        site = _hostname(origin)
+        if not _is_same(origin, host) and not (site and _matches(site, self._origins)):
             return 403, (
                 f"Origin {origin[:200]} is not allowed; allow its host with "
                 "--allowed-host"
@@ -85,17 +96,23 @@ class OriginMiddleware:
             )
         return 200, ""
 
-    def _is_allowed(self, origin: str, host: str) -> bool:
-        try:
-            site = urlsplit(origin)
-        except ValueError:
-            return False
-        if site.netloc and site.netloc.lower() == host.lower():
-            return True  # also over HTTPS, which ends at a proxy
-        name = site.netloc.lower().rpartition("@")[2]
-        name = name[: name.index("]") + 1] if "]" in name else name.partition(":")[0]
-        return bool(name) and any(
-            pattern in (_ANY, name)
-            or (pattern.startswith("*.") and name.endswith(pattern[1:]))
-            for pattern in self._allowed_hosts
-        )
+
+def _is_same(origin: str, host: str) -> bool:
+    """Tells whether an origin is the host; its scheme is not known behind a proxy."""
+    _, _, site = origin.partition("://")
+    return bool(site) and site.lower() == host.lower()
+
+
+def _hostname(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # of an IPv6 address without its end
+        return ""
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(
+        pattern in (_ANY, name)
+        or (pattern.startswith("*.") and name.endswith(pattern[1:]))
+        for pattern in patterns
+    )

@@ -15,7 +15,6 @@ import grpc
 import numpy as np
 
 from serving.errors import RequestError, check_rows
-from serving.limits import RequestLimits
 from serving.metrics import Metrics
 from serving.signatures import Signature, Tensors
 
@@ -79,22 +78,14 @@ class Batcher:
     client never waits for others. Lives on one event loop.
     """
 
-    def __init__(
-        self,
-        settings: BatchingSettings,
-        metrics: Metrics,
-        *,
-        request_seconds: float = RequestLimits.request_seconds,
-    ) -> None:
+    def __init__(self, settings: BatchingSettings, metrics: Metrics) -> None:
         """Starts nothing yet.
 
         Args:
           settings: How requests are joined.
           metrics: Counts batches and waiting rows.
-          request_seconds: Time to answer a request.
         """
         self._settings = settings
-        self._request_seconds = request_seconds
         self._metrics = metrics
         self._queues: dict[Hashable, _Queue] = {}
         self._queued_rows = 0
@@ -118,26 +109,13 @@ class Batcher:
           The outputs by name.
 
         Raises:
-          RequestError: The inputs do not fit the signature, too many rows wait, the
-            model cannot answer, or the time is up.
+          RequestError: The inputs do not fit the signature, too many rows wait, or the
+            model cannot predict.
         """
         signature.check(inputs)
         rows = signature.count_rows({name: t.shape for name, t in inputs.items()})
-        running = self._run_pieces(model, signature, inputs, rows)
-        try:
-            return await asyncio.wait_for(running, self._request_seconds)
-        except asyncio.TimeoutError as error:
-            raise RequestError(
-                grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"The request was not answered in {self._request_seconds:g} s "
-                "(--request-seconds)",
-            ) from error
-
-    async def _run_pieces(
-        self, model: Runnable, signature: Signature, inputs: Tensors, rows: int
-    ) -> Outputs:
-        """Runs a request a batch at a time, so that others run in between."""
         self._admit(rows)
+        # A batch at a time, so that others run in between.
         pieces = [_Request(inputs, rows)]
         if signature.is_by_row and rows > self._settings.max_batch_rows:
             pieces = _cut(inputs, rows, self._settings.max_batch_rows)
@@ -187,11 +165,6 @@ class Batcher:
         self._count_queued(-request.rows)
         if queue.rows < self._settings.max_batch_rows:
             queue.is_full.clear()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a thread runs a batch, even if nobody waits for it any more."""
-        return self._running > 0
 
     @property
     def max_rows(self) -> int:

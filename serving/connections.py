@@ -1,80 +1,206 @@
-"""HTTP connections: how many there are, and how long they may be silent."""
+"""HTTP connections: how many, how large their headers, and how long they may wait."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-_REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\n"
-    b"content-length: 0\r\nconnection: close\r\n\r\n"
+from uvicorn.protocols.http.httptools_impl import (
+    HttpToolsProtocol,
+    RequestResponseCycle,
 )
+
+from serving.limits import RequestLimits
+from serving.metrics import Metrics
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
+MAX_HEADER_BYTES = 64 << 10
+# Requests that wait for the response before theirs. uvicorn reads on whenever one ends.
+_MAX_PIPELINED = 16
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """Closes connections above a limit, and those that send no whole headers.
+    """Limits connections, their headers, and clients that do not send or read.
 
-    uvicorn waits without an end for the first request of a connection, and
-    `limit_concurrency` keeps the connections that it refuses open until they send one.
+    uvicorn waits without an end for the first request of a connection and for clients
+    that do not read, httptools holds headers of any size, and `limit_concurrency` keeps
+    the connections that it refuses open until they send a request.
 
     Attributes:
-      max_connections: Connections open at once.
-      header_seconds: Time to send the headers of a request, from the beginning of the
-        connection or the first byte after a response.
+      limits: Connections open at once, time to send the headers of a request (from the
+        beginning of the connection or the first byte after a response), and time to
+        read a response.
+      metrics: Counts the connections refused.
     """
 
-    max_connections: int
-    header_seconds: float
+    limits: RequestLimits
+    metrics: Metrics
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._header_timer: asyncio.TimerHandle | None = None
+        self._writing_timer: asyncio.TimerHandle | None = None
+        # Bytes since a request began or the last part of its body: of its headers, of
+        # its trailers or between the parts of a body.
+        self._header_bytes = 0
+        # `cycle` is the last request that was read, which may wait for this one.
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(  # type: ignore[override]
         self, transport: asyncio.Transport
     ) -> None:
         """Refuses the connection, or waits for its first headers."""
         super().connection_made(transport)
-        if len(self.connections) > self.max_connections:
-            transport.write(_REFUSAL)
-            transport.close()
+        # Calls `pause_writing` for every byte that the client does not read, also when
+        # the connection is to be closed.
+        transport.set_write_buffer_limits(0, 0)
+        limit = self.limits.max_connections
+        if len(self.connections) > limit and not self._close_idle():
+            self.metrics.refused_connections.inc()
+            self._refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"The server has {limit} connections (--max-connections). Try again "
+                "later",
+            )
         else:
             self._watch_headers()
 
     def data_received(self, data: bytes) -> None:
         """Reads a part of a request."""
+        self._header_bytes += len(data)
         super().data_received(data)
-        self._watch_headers()
+        if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+            self._stop_timer()
+            if self._is_waiting:
+                self._refuse(
+                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    f"The URL and headers have more than {MAX_HEADER_BYTES} bytes",
+                )
+            else:  # a request is running, whose response comes first
+                self.transport.abort()
+        else:
+            self._watch_headers()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Adds a header; drops a trailer, which would change the request's headers."""
+        if self.cycle is None or self.cycle.scope is not self.scope:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Runs the request, or adds it to those that wait."""
+        if len(self.pipeline) == _MAX_PIPELINED:
+            raise ValueError("too many pipelined requests")  # stops the parser
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is not HTTP; ends the connection if a request is running."""
+        if self._is_waiting:
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+    def on_body(self, body: bytes) -> None:
+        """Adds a part of a body."""
+        self._header_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Ends a request."""
+        self._header_bytes = 0
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Waits for the client to read what is written, for a time."""
+        super().pause_writing()
+        if self._writing_timer is None:
+            self._writing_timer = self.loop.call_later(
+                self.limits.request_seconds, self.transport.abort
+            )
+
+    def resume_writing(self) -> None:
+        """Goes on: the client has read everything."""
+        super().resume_writing()
+        self._stop_writing_timer()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Ends an idle connection."""
+        self.transport.abort()
+
+    def _start_asgi_task(
+        self, cycle: RequestResponseCycle, app: ASGI3Application
+    ) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops waiting."""
+        """Ends the request that is running, and stops waiting."""
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
         self._stop_timer()
+        self._stop_writing_timer()
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether no request is running."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _close_idle(self) -> bool:
+        """Closes the connection that has been idle longest; returns whether any is.
+
+        A client sends a request again on a new connection if an idle one is closed.
+        """
+        idle = {
+            connection.timeout_keep_alive_task.when(): connection
+            for connection in self.connections
+            if isinstance(connection, LimitedProtocol)
+            and connection.timeout_keep_alive_task is not None
+            and connection._writing_timer is None  # its response is read
+            and not connection.transport.is_closing()
+        }
+        if idle:
+            idle[min(idle)].transport.abort()
+        return bool(idle)
+
+    def _refuse(self, status: HTTPStatus, problem: str) -> None:
+        body = json.dumps({"error": problem})
+        self.transport.write(
+            f"HTTP/1.1 {status} {status.phrase}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            f"connection: close\r\n\r\n{body}".encode()
+        )
+        self.transport.close()
 
     def _watch_headers(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
+        if not self._is_waiting:
             self._stop_timer()
         elif self._header_timer is None and not self.transport.is_closing():
             self._header_timer = self.loop.call_later(
-                self.header_seconds, self._close_if_waiting
+                self.limits.header_seconds, self._close_if_waiting
             )
 
     def _close_if_waiting(self) -> None:
         self._header_timer = None
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
+        if self._is_waiting:
+            self.transport.abort()
 
     def _stop_timer(self) -> None:
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
 
+    def _stop_writing_timer(self) -> None:
+        if self._writing_timer is not None:
+            self._writing_timer.cancel()
+            self._writing_timer = None
 
-def limited_protocol(
-    max_connections: int, header_seconds: float
-) -> type[LimitedProtocol]:
+
+def limited_protocol(limits: RequestLimits, metrics: Metrics) -> type[LimitedProtocol]:
     """Returns the protocol with its limits, as uvicorn makes it without arguments."""
-    limits = {"max_connections": max_connections, "header_seconds": header_seconds}
-    return type("LimitedProtocol", (LimitedProtocol,), limits)
+    attributes = {"limits": limits, "metrics": metrics}
+    return type("LimitedProtocol", (LimitedProtocol,), attributes)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
+from collections.abc import Collection
 from pathlib import Path
 
 from pipeline.errors import UsageError
@@ -34,17 +36,21 @@ class Source:
     # Why versions are incomplete, to log each reason once.
     _problems: dict[Path, str] = dataclasses.field(default_factory=dict, compare=False)
 
-    def scan(self) -> dict[int, Path]:
-        """Returns the complete SavedModels that are there now, by version."""
+    def scan(self, loaded: Collection[int] = ()) -> dict[int, Path]:
+        """Returns the complete SavedModels that are there now, by version.
+
+        Args:
+          loaded: Versions that were complete, of which no manifest is read again.
+        """
         path = self.directory.resolve()
         if holds_model(path):
-            found = {self._number(path): path}
+            versions = {self._number(path): path}
         else:
-            found = list_versions(path)
+            versions = list_versions(path)
         return {
             version: path
-            for version, path in found.items()
-            if holds_model(path) and self._is_complete(version, path)
+            for version, path in versions.items()
+            if self._is_complete(version, path, is_loaded=version in loaded)
         }
 
     def _number(self, path: Path) -> int:
@@ -52,8 +58,13 @@ class Source:
             return int(path.name)
         return self._numbers.setdefault(path, _FIRST_VERSION + len(self._numbers))
 
-    def _is_complete(self, version: int, path: Path) -> bool:
-        problem = find_problem(path)
+    def _is_complete(self, version: int, path: Path, *, is_loaded: bool) -> bool:
+        try:
+            if not holds_model(path):
+                return False
+            problem = None if is_loaded else find_problem(path)
+        except OSError as error:  # must not keep other versions from being loaded
+            problem = f"{error.filename}: {error.strerror}"
         if problem is None:
             self._problems.pop(path, None)
         elif self._problems.get(path) != problem:
@@ -96,6 +107,9 @@ def find_problem(path: Path) -> str | None:
     A push leaves `.VERSION.incomplete` beside the version until it ends, and writes
     `manifest.json` into it last. Without a manifest the version counts as complete: it
     was copied by hand, or pushed before there were manifests.
+
+    Raises:
+      OSError: The manifest cannot be read.
     """
     marker = path.parent / f".{path.name}.incomplete"
     if marker.exists():
@@ -134,9 +148,13 @@ def holds_model(path: Path) -> bool:
 
 def fingerprint(directory: Path) -> frozenset[tuple[str, int, int]]:
     """Returns name, size in bytes and time in nanoseconds of all files below."""
-    files = [path for path in directory.rglob("*") if path.is_file()]
-    stats = [(str(path), path.stat()) for path in files]
-    return frozenset((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+    files = set()
+    for path in directory.rglob("*"):
+        with contextlib.suppress(OSError):  # loading the version fails, and is logged
+            if path.is_file():
+                stat = path.stat()
+                files.add((str(path), stat.st_size, stat.st_mtime_ns))
+    return frozenset(files)
 
 
 def _is_version(name: str) -> bool:

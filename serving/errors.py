@@ -48,6 +48,14 @@ def invalid(message: str) -> RequestError:
     return RequestError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
+def is_invalid(error: Exception) -> bool:
+    """Tells whether a request, and not the model or the server, is at fault."""
+    return (
+        isinstance(error, RequestError)
+        and error.code is grpc.StatusCode.INVALID_ARGUMENT
+    )
+
+
 def describe_failure(error: Exception) -> str:
     """Returns what clients are told of an error of the server itself.
 

@@ -29,7 +29,10 @@ _TYPE_NAMES = {
     float: "Number",
     type(None): "Null",
 }
-_TOO_DEEP = "JSON Parse error: The document is nested too deeply"
+_TOO_DEEP = (
+    f"JSON Parse error: The document is nested deeper than {MAX_DEPTH} levels. Send "
+    "tensors of fewer axes"
+)
 # Python's words and those of RapidJSON, which TensorFlow Serving reads JSON with.
 _PARSE_ERRORS = {
     "Expecting value": "Invalid value.",

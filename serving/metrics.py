@@ -26,6 +26,7 @@ class Metrics:
       loaded_versions: Versions in memory.
       loads: Versions that were loaded, by result: `ok` or `error`.
       load_seconds: How long loading and warming up took, by version.
+      refused_connections: HTTP connections refused at `--max-connections`.
     """
 
     def __init__(self) -> None:
@@ -77,6 +78,11 @@ class Metrics:
             "serving_load_seconds",
             "How long loading and warming up a version took.",
             ("version",),
+            registry=registry,
+        )
+        self.refused_connections = Counter(
+            "serving_refused_connections",
+            "HTTP connections refused at --max-connections.",
             registry=registry,
         )
 

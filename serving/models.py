@@ -14,7 +14,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from serving import warm_up
-from serving.errors import RequestError, invalid
+from serving.errors import RequestError, invalid, is_invalid
 from serving.signatures import Signature, Tensors, TensorSpec
 
 SERVING_DEFAULT = "serving_default"
@@ -95,23 +95,29 @@ class Model:
             for name, spec in self.signatures[signature].outputs.items()
         }
 
-    def warm_up(self) -> dict[str, str]:
+    def warm_up(self) -> dict[str, Exception]:
         """Runs every signature with a row of zeros, empty strings or Examples.
 
         Returns:
-          Why a signature failed, by its name.
+          The error of each signature that failed, by its name.
         """
-        problems = {}
-        for name, signature in self.signatures.items():
-            for row in warm_up.build_rows(signature, self._example):
+        problems = {name: self._find_problem(name) for name in self.signatures}
+        return {name: error for name, error in problems.items() if error is not None}
+
+    def _find_problem(self, name: str) -> Exception | None:
+        errors: list[Exception] = []
+        try:
+            for row in warm_up.build_rows(self.signatures[name], self._example):
                 try:
                     self.run(name, row)
                 except RequestError as error:
-                    problems[name] = error.message
+                    errors.append(error)
                 else:
-                    problems.pop(name, None)
-                    break
-        return problems
+                    return None
+        except (TypeError, ValueError) as error:  # of an input that no row is made for
+            errors.append(error)
+        # A row that gets further than the others shows what the model lacks.
+        return min(errors, key=is_invalid)
 
 
 def _read_meta_graph(directory: Path) -> meta_graph_pb2.MetaGraphDef:

@@ -26,7 +26,7 @@ from tensorflow_serving.apis import (
 from serving import examples
 from serving.batching import Batcher, Outputs
 from serving.errors import RequestError, check_rows, describe_failure, invalid
-from serving.limits import RequestMemory
+from serving.limits import RequestLimits, RequestMemory, limit_time
 from serving.metrics import Metrics
 from serving.models import SERVING_DEFAULT, Model
 from serving.signatures import Signature, Tensors, TensorSpec
@@ -62,11 +62,14 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         batcher: Batcher,
         metrics: Metrics,
         memory: RequestMemory,
+        *,
+        request_seconds: float = RequestLimits.request_seconds,
     ) -> None:
         self._versions = versions
         self._batcher = batcher
         self._metrics = metrics
         self._memory = memory
+        self._request_seconds = request_seconds
 
     async def Predict(  # noqa: N802 (the protocol's name)
         self, request: predict_pb2.PredictRequest, context: Context
@@ -137,10 +140,14 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         read: Callable[[Any], Tensors],
     ) -> Outputs:
         size = request.ByteSize()
-        with self._memory.reserve() as reserve:
-            reserve(size)
+
+        async def predict() -> Outputs:
             inputs = await self._memory.process(size, read, request)
             return await self._batcher.run(model, signature, inputs)
+
+        with self._memory.reserve() as reserve:
+            reserve(size)
+            return await limit_time(predict(), self._request_seconds)
 
     async def MultiInference(  # noqa: N802
         self, request: Any, context: Context

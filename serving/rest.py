@@ -19,7 +19,6 @@ import numpy as np
 import prometheus_client
 from fastapi import responses
 from google.protobuf import json_format
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from tensorflow_serving.apis import get_model_metadata_pb2
 
@@ -27,7 +26,12 @@ from serving import access, examples, json_tensors, json_values
 from serving.batching import Batcher, Outputs
 from serving.errors import RequestError, describe_failure, invalid
 from serving.health import Health
-from serving.limits import MAX_REQUEST_BYTES, RequestLimits, RequestMemory
+from serving.limits import (
+    MAX_REQUEST_BYTES,
+    RequestLimits,
+    RequestMemory,
+    limit_time,
+)
 from serving.metrics import Call, Metrics
 from serving.models import SERVING_DEFAULT, Model
 from serving.signatures import Signature, Tensors
@@ -67,14 +71,14 @@ class RestApi:
         health: Health,
         memory: RequestMemory,
         *,
-        body_seconds: float = RequestLimits.request_seconds,
+        request_seconds: float = RequestLimits.request_seconds,
     ) -> None:
         self._versions = versions
         self._batcher = batcher
         self._metrics = metrics
         self._health = health
         self._memory = memory
-        self._body_seconds = body_seconds
+        self._request_seconds = request_seconds
         self._unread: set[asyncio.Task[bytes]] = set()
 
     def application(
@@ -88,11 +92,8 @@ class RestApi:
         """
         # Its own pages of documentation load scripts from elsewhere.
         app = fastapi.FastAPI(openapi_url=None)
-        app.add_middleware(access.OriginMiddleware, allowed_hosts=allowed_hosts)
         app.add_middleware(
-            TrustedHostMiddleware,
-            allowed_hosts=access.trusted_hosts(host, allowed_hosts),
-            www_redirect=False,
+            access.AccessMiddleware, host=host, allowed_hosts=allowed_hosts
         )
         app.get("/")(self._page)
         app.get("/healthz")(_tell_alive)
@@ -131,7 +132,8 @@ class RestApi:
                 with self._metrics.call("REST", api) as call:
                     return _refuse_unread(call, error)
             with self._metrics.call("REST", api) as call:
-                return await _answer(call, request, answer(match, body, call))
+                answering = limit_time(answer(match, body, call), self._request_seconds)
+                return await _answer(call, request, answering)
 
     async def _read_body(
         self, request: fastapi.Request, reserve: Callable[[int], None]
@@ -139,11 +141,11 @@ class RestApi:
         reading = asyncio.create_task(_read_body(request, reserve))
         self._unread.add(reading)
         try:
-            return await asyncio.wait_for(reading, self._body_seconds)
+            return await asyncio.wait_for(reading, self._request_seconds)
         except asyncio.TimeoutError as error:
             raise RequestError(
                 grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"The request was not received in {self._body_seconds:g} s "
+                f"The request was not received in {self._request_seconds:g} s "
                 "(--request-seconds)",
             ) from error
         except asyncio.CancelledError:

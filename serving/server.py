@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from pipeline.errors import UsageError
 from serving import discovery
 from serving.batching import Batcher, BatchingSettings
 from serving.connections import limited_protocol
+from serving.errors import is_invalid
 from serving.health import Health
 from serving.limits import RequestLimits, RequestMemory
 from serving.messages import ParsingInterceptor
@@ -37,8 +39,11 @@ logger = logging.getLogger(__name__)
 
 EXIT_NOT_DRAINED = 1
 _BACKLOG = 2048
-# gRPC parses a message on the event loop: 0.3 s for as many empty strings.
-_MAX_MESSAGE_BYTES = 16 << 20
+# gRPC parses a message on the event loop, 0.1 s for as many empty strings, and holds it
+# in memory before it is counted. It is gRPC's default.
+_MAX_MESSAGE_BYTES = 4 << 20
+_MAX_STREAMS = 64  # of a connection
+_NO_COMPRESSION = 1  # a set of bits, of which the first is `identity`
 _GRPC_IDLE_MILLISECONDS = 300_000
 _POLL_SECONDS = 0.05
 # For answers that are written, but not yet sent.
@@ -102,10 +107,12 @@ def serve(settings: ServerSettings) -> None:
             listen(settings.host, settings.grpc_port, "--grpc-port").close()
         server = Server(settings, source, http)
         is_drained = uvloop.run(_serve(server))
-    if not is_drained or server.is_running:
-        # A thread that TensorFlow keeps cannot be ended, but would be waited for.
-        logging.shutdown()
-        os._exit(0 if is_drained else EXIT_NOT_DRAINED)
+    # Python would wait for threads that load a version, parse a request or predict, and
+    # cannot end them.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0 if is_drained else EXIT_NOT_DRAINED)
 
 
 async def _serve(server: Server) -> bool:
@@ -151,19 +158,11 @@ class Server:
             keep=settings.keep_versions,
             labels=settings.labels,
         )
-        self._batcher = Batcher(
-            settings.batching,
-            self.metrics,
-            request_seconds=settings.limits.request_seconds,
-        )
+        self._limits = _clip_to_descriptors(settings.limits)
+        self._batcher = Batcher(settings.batching, self.metrics)
         self._health = Health(self._versions)
-        self._memory = RequestMemory(settings.limits)
+        self._memory = RequestMemory(self._limits)
         self._rest: RestApi | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a thread is busy with a request that nobody waits for any more."""
-        return self._batcher.is_running
 
     async def run(self, stop: asyncio.Event) -> bool:
         """Serves until it is told to stop.
@@ -201,21 +200,19 @@ class Server:
     def _build_http(self) -> _HttpServer:
         from serving.rest import RestApi
 
-        settings, limits = self._settings, self._settings.limits
+        settings = self._settings
         self._rest = RestApi(
             self._versions,
             self._batcher,
             self.metrics,
             self._health,
             self._memory,
-            body_seconds=limits.request_seconds,
+            request_seconds=self._limits.request_seconds,
         )
         return _HttpServer(
             uvicorn.Config(
                 self._rest.application(settings.host, settings.allowed_hosts),
-                http=limited_protocol(
-                    _clip_to_descriptors(limits.max_connections), limits.header_seconds
-                ),
+                http=limited_protocol(self._limits, self.metrics),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -226,22 +223,13 @@ class Server:
         )
 
     def _open_grpc(self) -> grpc.aio.Server | None:
-        settings, limits = self._settings, self._settings.limits
+        settings, limits = self._settings, self._limits
         if settings.grpc_port is None:
             return None
         server = grpc.aio.server(
             interceptors=(ParsingInterceptor(),),
-            options=(
-                ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-                ("grpc.max_send_message_length", -1),
-                # Connections that send nothing would use up the file descriptors.
-                (
-                    "grpc.server_handshake_timeout_ms",
-                    round(1000 * limits.header_seconds),
-                ),
-                ("grpc.max_connection_idle_ms", _GRPC_IDLE_MILLISECONDS),
-            ),
+            maximum_concurrent_rpcs=limits.max_connections,
+            options=_grpc_options(limits),
         )
         address = _address(settings.host, settings.grpc_port)
         self.grpc_port = server.add_insecure_port(address)
@@ -258,7 +246,11 @@ class Server:
 
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(
-                self._versions, self._batcher, self.metrics, self._memory
+                self._versions,
+                self._batcher,
+                self.metrics,
+                self._memory,
+                request_seconds=self._limits.request_seconds,
             ),
             server,
         )
@@ -325,12 +317,39 @@ class Server:
         return True
 
 
-def _clip_to_descriptors(connections: int) -> int:
+def _clip_to_descriptors(limits: RequestLimits) -> RequestLimits:
     """Leaves half of the file descriptors for models, gRPC and the rest."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY:
-        return connections
-    return max(1, min(connections, limit // 2))
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    connections = max(1, descriptors // 2)
+    if descriptors == resource.RLIM_INFINITY or connections >= limits.max_connections:
+        return limits
+    logger.warning(
+        "--max-connections %d is more than half of `ulimit -n` (%d); the limit is %d. "
+        "Raise `ulimit -n` for more",
+        limits.max_connections,
+        descriptors,
+        connections,
+    )
+    return dataclasses.replace(limits, max_connections=connections)
+
+
+def _grpc_options(limits: RequestLimits) -> tuple[tuple[str, int], ...]:
+    # Time to receive a request and to predict. A stalled one ends with its connection.
+    milliseconds = round(2 * 1000 * limits.request_seconds)
+    return (
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", -1),
+        # A message of kilobytes would become megabytes before it is counted.
+        ("grpc.compression_enabled_algorithms_bitset", _NO_COMPRESSION),
+        ("grpc.max_allowed_incoming_connections", limits.max_connections),
+        ("grpc.max_concurrent_streams", _MAX_STREAMS),
+        # Connections that send nothing would use up the file descriptors.
+        ("grpc.server_handshake_timeout_ms", round(1000 * limits.header_seconds)),
+        ("grpc.max_connection_idle_ms", _GRPC_IDLE_MILLISECONDS),
+        ("grpc.max_connection_age_ms", milliseconds),
+        ("grpc.max_connection_age_grace_ms", milliseconds),
+    )
 
 
 def _load(directory: Path, version: int) -> Model:
@@ -340,7 +359,9 @@ def _load(directory: Path, version: int) -> Model:
     problems = model.warm_up()
     for name, problem in problems.items():
         logger.warning("version %d: signature %s fails: %s", version, name, problem)
-    if problems.keys() == model.signatures.keys():
+    # A signature may refuse a made-up row, as one that is no picture, and serve others.
+    broken = {name for name, problem in problems.items() if not is_invalid(problem)}
+    if broken and broken == model.signatures.keys():
         raise RuntimeError(f"no signature of version {version} can be run")
     return model
 

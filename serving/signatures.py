@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from serving.errors import RequestError, invalid
 
 Tensors = Mapping[str, np.ndarray]
+# An error message names no more inputs of a request.
+_QUOTED_NAMES = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +90,8 @@ class Signature:
 
     def check_names(self, names: Collection[str]) -> None:
         """Raises a RequestError if the names of the inputs are not the signature's."""
-        if set(names) != self.inputs.keys():
+        # The counts first: a request may have a million names.
+        if len(names) != len(self.inputs) or set(names) != self.inputs.keys():
             raise invalid(self._wrong_names(names))
 
     def check_shape(self, name: str, shape: tuple[int, ...]) -> None:
@@ -132,19 +136,21 @@ class Signature:
             spec.has_free_rows or spec.shape is None for spec in self.outputs.values()
         )
 
-    def _wrong_names(self, inputs: Collection[str]) -> str:
-        given, wanted = (sorted(names) for names in (inputs, self.inputs))
-        extra = ",".join(sorted(set(given) - set(wanted)))
-        missing = ",".join(sorted(set(wanted) - set(given)))
-        if len(given) == len(wanted):
+    def _wrong_names(self, names: Collection[str]) -> str:
+        sent = sorted(itertools.islice(names, _QUOTED_NAMES))
+        expected = ",".join(sorted(self.inputs))
+        extra = ",".join(name for name in sent if name not in self.inputs)
+        missing = ",".join(name for name in sorted(self.inputs) if name not in names)
+        if len(names) == len(self.inputs):
             return (
                 f"input tensor alias not found in signature: {extra}. Inputs expected "
-                f"to be in the set {{{','.join(wanted)}}}."
+                f"to be in the set {{{expected}}}."
             )
+        more = ",..." if len(names) > len(sent) else ""
         return (
-            f"input size does not match signature: {len(given)}!={len(wanted)} "
-            f"len({{{','.join(given)}}}) != len({{{','.join(wanted)}}}). "
-            f"Sent extra: {{{extra}}}. Missing but required: {{{missing}}}."
+            f"input size does not match signature: {len(names)}!={len(self.inputs)} "
+            f"len({{{','.join(sent)}{more}}}) != len({{{expected}}}). "
+            f"Sent extra: {{{extra}{more}}}. Missing but required: {{{missing}}}."
         )
 
 

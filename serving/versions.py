@@ -98,16 +98,16 @@ class Versions:
 
     async def refresh(self) -> None:
         """Loads what is new in the directory, then lets go of what is not wanted."""
-        found = await self._run(self._source.scan)
+        paths = await self._run(self._source.scan, set(self._available()))
         wanted = [
             number
-            for number in sorted(set(self._labels.values()) & found.keys())
-            if await self._is_loaded(number, found[number])
+            for number in sorted(set(self._labels.values()) & paths.keys())
+            if await self._is_loaded(number, paths[number])
         ]
         newest = 0
         # One that cannot be loaded leaves its place to the next older one.
-        for number in sorted(found, reverse=True):
-            if newest < self._keep and await self._is_loaded(number, found[number]):
+        for number in sorted(paths, reverse=True):
+            if newest < self._keep and await self._is_loaded(number, paths[number]):
                 wanted.append(number)
                 newest += 1
         self._tell_if_orphaned(is_orphaned=not wanted and self.is_available)

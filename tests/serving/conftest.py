@@ -25,6 +25,7 @@ class Running:
 
     http: httpx.Client
     channel: grpc.Channel
+    grpc_port: int
     metrics: Metrics
     # What `Server.run` returned, after the context: whether the server drained.
     drained: list[bool]
@@ -65,7 +66,8 @@ def running(directory, **settings):
         )
         wait_until(lambda: http.get("/readyz").status_code == 200)
         channel = grpc.insecure_channel(f"127.0.0.1:{made.grpc_port}")
-        yield Running(http, stack.enter_context(channel), made.metrics, drained)
+        stack.enter_context(channel)
+        yield Running(http, channel, made.grpc_port, made.metrics, drained)
 
 
 @pytest.fixture(scope="package")

@@ -23,11 +23,20 @@ def test_foreign_host_is_refused_on_loopback(half_plus_three, host):
     for path in ("/", "/metrics", "/v1/models/half_plus_three"):
         answer = half_plus_three.http.get(path, headers={"host": host})
         assert answer.status_code == 400
+        assert answer.json() == {
+            "error": f"Host {host} is not allowed; allow it with --allowed-host"
+        }
     assert post(half_plus_three, host=host) == 400
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health_check_may_send_any_host(half_plus_three, path):
+    answer = half_plus_three.http.get(path, headers={"host": "10.1.2.3:8501"})
+    assert answer.status_code == 200
+
+
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8501"]
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8501", "[::1]"]
 )
 def test_names_of_loopback_are_answered(half_plus_three, host):
     assert post(half_plus_three, host=host) == 200
@@ -87,12 +96,12 @@ def test_allowed_host_is_answered_and_may_be_an_origin(tmp_path):
 @pytest.mark.parametrize(
     ("host", "allowed", "expected"),
     [
-        ("127.0.0.1", (), ["localhost", "127.0.0.1", "[::1]"]),
-        ("::1", (), ["localhost", "127.0.0.1", "[::1]"]),
-        ("localhost", ("a",), ["localhost", "127.0.0.1", "[::1]", "a"]),
-        ("127.0.0.2", (), ["localhost", "127.0.0.1", "[::1]", "127.0.0.2"]),
+        ("127.0.0.1", (), ["localhost", "127.0.0.1", "::1"]),
+        ("::1", (), ["localhost", "127.0.0.1", "::1"]),
+        ("localhost", ("a",), ["localhost", "127.0.0.1", "::1", "a"]),
+        ("127.0.0.2", (), ["localhost", "127.0.0.1", "::1", "127.0.0.2"]),
         ("0.0.0.0", (), ["*"]),
-        ("10.1.2.3", ("a",), ["localhost", "127.0.0.1", "[::1]", "10.1.2.3", "a"]),
+        ("10.1.2.3", ("a",), ["localhost", "127.0.0.1", "::1", "10.1.2.3", "a"]),
     ],
 )
 def test_hosts_are_restricted_on_loopback_or_by_choice(host, allowed, expected):

@@ -41,7 +41,7 @@ def test_document_is_parsed_to_a_fixed_depth():
     assert document.keys() == {"instances"}
     for depth in (json_values.MAX_DEPTH, 100_000):
         deeper = body.format("[" * depth, "]" * depth).encode()
-        with pytest.raises(RequestError, match="The document is nested too deeply"):
+        with pytest.raises(RequestError, match="is nested deeper than 40 levels"):
             json_values.parse(deeper)
 
 

@@ -157,6 +157,33 @@ def test_refusal_has_the_code_of_tensorflow_serving(
     assert message in refused.value.details()
 
 
+def test_names_of_a_request_are_counted_before_they_are_compared(half_plus_three):
+    inputs = {f"{number:06}": tensor_pb2.TensorProto() for number in range(100_000)}
+    request = predict_pb2.PredictRequest(model_spec=SPEC, inputs=inputs)
+    with pytest.raises(grpc.RpcError) as refused:
+        stub(half_plus_three).Predict(request)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    details = refused.value.details()
+    assert "input size does not match signature: 100000!=1" in details
+    assert "Missing but required: {x}." in details
+    assert len(details) < 300
+
+
+def test_message_above_the_limit_is_refused(half_plus_three):
+    with pytest.raises(grpc.RpcError) as refused:
+        predict(half_plus_three, SPEC, {"x": np.zeros(1 << 20, np.float32)})
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "larger than max" in refused.value.details()
+
+
+def test_compressed_message_is_refused_unread(half_plus_three):
+    call = stub(half_plus_three).Predict
+    with pytest.raises(grpc.RpcError) as refused:
+        call(predict_pb2.PredictRequest(), compression=grpc.Compression.Gzip)
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert "Compression algorithm 'gzip' is disabled" in refused.value.details()
+
+
 def test_tensor_with_too_few_values_is_refused(half_plus_three):
     tensor = tf.make_tensor_proto(np.float32([1, 2, 3]))
     tensor.tensor_content = tensor.tensor_content[:4]

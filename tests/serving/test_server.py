@@ -2,6 +2,9 @@
 
 import contextlib
 import os
+import re
+import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +21,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pipeline.errors import UsageError
 from pipeline.paths import REPOSITORY
 from pipeline.serve_command import serve_command
+from serving.limits import RequestLimits
+from serving.server import _clip_to_descriptors
 from tests.serving import models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 from tests.serving.processes import started
@@ -89,7 +94,14 @@ def test_versions_change_under_load_and_sigterm_drains(counter, steps):
         assert server.ask(path="counter/versions/2") == (200, 2)
         assert server.ask(path="counter/versions/1")[0] == 404
         assert server.metric("serving_loaded_versions") == 1
-        drain(server, steps)
+        # A version that is never read to its end does not hold the end of the server.
+        endless = shutil.copytree(counter / "2", counter / ".4.incomplete")
+        os.mkfifo(endless / "manifest.json")
+        endless.rename(counter / "4")
+        with ThreadPoolExecutor(1) as opener:
+            opening = opener.submit((counter / "4" / "manifest.json").open, "w")
+            with opening.result(PATIENCE_SECONDS):  # once the server reads it
+                drain(server, steps)
 
 
 def drain(server, steps):
@@ -151,6 +163,14 @@ def test_directory_without_a_model_is_one_line(tmp_path):
     assert "tensorflow" not in finished.stdout
 
 
+def test_limit_of_connections_that_is_lowered_is_logged(caplog):
+    caplog.set_level("WARNING", "serving")
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits = _clip_to_descriptors(RequestLimits(max_connections=descriptors))
+    assert limits.max_connections == descriptors // 2
+    assert f"--max-connections {descriptors} is more than half of" in caplog.text
+
+
 @pytest.mark.parametrize("host", ["http://a", "a:80", "a*", ""])
 def test_allowed_host_that_is_no_host_name_is_refused(counter, host):
     finished = CliRunner().invoke(
@@ -163,7 +183,8 @@ def test_allowed_host_that_is_no_host_name_is_refused(counter, host):
 def test_every_option_is_documented():
     text = (REPOSITORY / "docs" / "serving.md").read_text()
     for option in serve_command.params:
-        assert option.opts[0] in text
+        # In backticks, alone or before its value.
+        assert re.search(rf"`{option.opts[0]}[ `]", text), option.opts[0]
 
 
 def test_label_without_a_version_is_refused(counter):

@@ -197,6 +197,37 @@ def test_version_is_loaded_once_its_manifest_is_fulfilled(pushed, caplog):
     assert f"{pushed.root}/11/variables/data has 4 bytes" in caplog.text
 
 
+def test_unreadable_manifest_does_not_stop_other_versions(pushed, caplog):
+    caplog.set_level(logging.WARNING, "serving")
+    for version in (11, 12, 13):
+        shutil.copytree(pushed.root / "10", pushed.root / str(version), dirs_exist_ok=1)
+    manifest = pushed.root / "12" / "manifest.json"
+    manifest.mkdir()  # which cannot be read, also by a test of the administrator
+
+    async def push():
+        versions = pushed.serve(keep=2)
+        for _ in range(3):
+            await versions.refresh()
+        return states(versions)
+
+    assert asyncio.run(push()) == {11: State.AVAILABLE, 13: State.AVAILABLE}
+    assert caplog.text.count(f"{manifest}: Is a directory") == 1
+
+
+def test_manifest_of_a_loaded_version_is_not_read_again(pushed, caplog):
+    caplog.set_level(logging.WARNING, "serving")
+
+    async def serve():
+        versions = pushed.serve()
+        await versions.refresh()
+        (pushed.root / "10" / "manifest.json").write_text("broken")
+        await versions.refresh()
+        return states(versions)
+
+    assert asyncio.run(serve()) == {10: State.AVAILABLE}
+    assert not caplog.records
+
+
 def test_version_is_loaded_once_its_push_has_ended(pushed):
     async def push():
         versions = pushed.serve()

@@ -2,6 +2,7 @@
 
 import logging
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -11,11 +12,16 @@ from tests.serving import models
 
 
 class Broken(tf.Module):
-    """Fails for every row, in one signature or in both."""
+    """Cannot predict any row, or not the row of the warm-up."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
-    def fail(self, text):
-        with tf.control_dependencies([tf.debugging.Assert(tf.size(text) > 9, [text])]):
+    def lack(self, text):
+        return {"text": text + tf.io.read_file("/missing/vocabulary")}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def check(self, text):
+        is_filled = tf.reduce_all(tf.strings.length(text) > 0)
+        with tf.control_dependencies([tf.debugging.Assert(is_filled, [text])]):
             return {"text": tf.identity(text)}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
@@ -30,24 +36,40 @@ def save(directory, **signatures):
     return directory
 
 
+@pytest.fixture
+def runs(monkeypatch):
+    """The names of the signatures that are run."""
+    names, run = [], Model.run
+
+    def record(model, name, inputs):
+        names.append(name)
+        return run(model, name, inputs)
+
+    monkeypatch.setattr(Model, "run", record)
+    return names
+
+
 @pytest.mark.parametrize("kind", ["pairs", "tokens of sentences"])
-def test_every_signature_of_an_exported_model_is_run(export, kind, caplog, capfd):
+def test_every_signature_of_an_exported_model_is_run(export, kind, caplog, capfd, runs):
     caplog.set_level(logging.INFO, "serving")
     directory = export(kind).directory
     capfd.readouterr()
-    server._load(directory, 1)
+    model = server._load(directory, 1)
+    assert sorted(runs) == sorted(model.signatures)
     assert not [record for record in caplog.records if record.name.startswith("serv")]
     assert "OP_REQUIRES failed" not in capfd.readouterr().err
 
 
-def test_parser_of_examples_is_run(tmp_path):
+def test_parser_of_examples_is_run(tmp_path, runs):
     directory = models.save_half_plus_three(tmp_path / "1")
-    assert Model(directory, 1).warm_up() == {}
+    model = Model(directory, 1)
+    assert model.warm_up() == {}
+    assert set(runs) == model.signatures.keys()
 
 
 def test_version_of_which_no_signature_runs_is_not_loaded(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "serving")  # another test's level may be set
-    directory = save(tmp_path / "1", serving_default="fail")
+    directory = save(tmp_path / "1", serving_default="lack")
     with pytest.raises(RuntimeError, match="no signature of version 1 can be run"):
         server._load(directory, 1)
     (record,) = [each for each in caplog.records if each.name == server.__name__]
@@ -55,8 +77,32 @@ def test_version_of_which_no_signature_runs_is_not_loaded(tmp_path, caplog):
     assert "signature serving_default fails: " in record.getMessage()
 
 
+def test_version_that_refuses_the_row_of_the_warm_up_is_loaded(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "serving")
+    model = server._load(save(tmp_path / "1", serving_default="check"), 1)
+    assert "version 1: signature serving_default fails: " in caplog.text
+    row = {"text": np.array([b"a"], object)}
+    assert model.run("serving_default", row)["text"] == [b"a"]
+
+
+def test_signature_that_python_cannot_call_fails_alone(tmp_path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None], "x")
+        signatures = {
+            name: v1.saved_model.predict_signature_def({argument: x}, {"y": x + 1})
+            for name, argument in (("serving_default", "x"), ("other", "self"))
+        }
+        builder = v1.saved_model.Builder(str(tmp_path / "1"))
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
+    problems = Model(tmp_path / "1", 1).warm_up()
+    assert problems.keys() == {"other"}
+    assert isinstance(problems["other"], TypeError)
+
+
 def test_version_of_which_a_signature_runs_is_loaded(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "serving")
-    directory = save(tmp_path / "1", serving_default="echo", other="fail")
+    directory = save(tmp_path / "1", serving_default="echo", other="lack")
     assert server._load(directory, 1).version == 1
     assert "version 1: signature other fails" in caplog.text
