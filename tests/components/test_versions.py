@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 
 import pytest
 
@@ -102,7 +103,8 @@ def test_version_whose_manifest_cannot_be_read_does_not_count(
 ):
     versions.push(str(model), str(tmp_path / "serving"), 7)
     (tmp_path / "serving" / "7" / "manifest.json").write_text(text)
-    assert listed(tmp_path / "serving") == []
+    with caplog.at_level(logging.WARNING, logger=versions.logger.name):
+        assert listed(tmp_path / "serving") == []
     assert "serving/7 is not complete and is skipped: manifest.json" in caplog.text
 
 
