@@ -1,6 +1,7 @@
 """Two jobs in one training directory, on a file system and on an object store."""
 
 import concurrent.futures
+import logging
 import subprocess
 import sys
 import threading
@@ -155,6 +156,8 @@ def test_one_of_two_jobs_that_start_at_once_gets_the_directory(directory, monkey
 def test_unavailable_bucket_at_the_end_does_not_hide_how_the_job_ended(
     directory, monkeypatch, caplog
 ):
+    caplog.set_level(logging.WARNING, "modules")
+
     def fail(*_):
         raise tf.errors.UnavailableError(None, None, "503")
 

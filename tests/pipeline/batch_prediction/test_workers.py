@@ -1,6 +1,7 @@
 """Worker processes: the same rows, also where one of them dies."""
 
 import concurrent.futures
+import logging
 import os
 import signal
 import subprocess
@@ -135,6 +136,7 @@ def test_interrupt_cancels_the_remote_job(longer, source, tmp_path):
 def test_files_of_a_job_that_cannot_be_cancelled_are_kept(
     longer, source, tmp_path, monkeypatch, caplog, job_type
 ):
+    caplog.set_level(logging.WARNING, "pipeline")
     monkeypatch.setattr(execution, "_CANCEL_SECONDS", 0.2)
     monkeypatch.setattr(execution, "_POLL_SECONDS", 0.05)
     job = interrupt(longer, source, tmp_path / "out", job_type)
