@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules import checkpoints
+from modules import checkpoints, file_lock
 
 logger = logging.getLogger(__name__)
 
@@ -61,16 +60,11 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def _hold_local(path: str, owner: str) -> Iterator[Callable[[], None]]:
-    with open(path, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise _in_use(path, file.read()) from error
-        file.truncate(0)
-        file.write(owner)
-        file.flush()
-        yield lambda: None
+    try:
+        with file_lock.hold(path, owner):
+            yield lambda: None
+    except file_lock.LockedError as error:
+        raise _in_use(path, error.owner) from error
 
 
 @contextlib.contextmanager

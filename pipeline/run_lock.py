@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from modules import file_lock
 from pipeline.errors import UsageError
 
 
@@ -25,16 +25,11 @@ def hold(path: Path, run: str) -> Iterator[None]:
       UsageError: Another process holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise UsageError(
-                f"output {path.parent} is in use by {file.read().strip()}; wait for "
-                "its end, or name another directory with --output DIR"
-            ) from error
-        file.truncate(0)
-        file.write(f"process {os.getpid()}, {run}\n")
-        file.flush()
-        yield
+    try:
+        with file_lock.hold(path, f"process {os.getpid()}, {run}\n"):
+            yield
+    except file_lock.LockedError as error:
+        raise UsageError(
+            f"output {path.parent} is in use by {error.owner}; wait for its end, or "
+            "name another directory with --output DIR"
+        ) from error

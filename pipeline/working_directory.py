@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from modules import file_lock
 from pipeline.errors import UsageError
 
 LOCK = ".lock"
@@ -83,27 +83,25 @@ class WorkingDirectory:
     ) -> contextlib.ExitStack | None:
         """Returns what holds the lock, or None if its file is no longer at its path."""
         path = self.path / LOCK
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open(path, "a+", encoding="utf-8"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                file.seek(0)
-                owner = file.read().strip() or "another process"
-                if wait is None:
-                    raise UsageError(
-                        f"{self.path} is in use by {owner}; wait until it ends, or "
-                        "name another directory"
-                    ) from error
+
+        def report(owner: str) -> None:
+            if wait is not None:
                 wait(f"waiting for {owner}, which writes to {self.path}")
-                fcntl.flock(file, fcntl.LOCK_EX)
+
+        with contextlib.ExitStack() as stack:
+            try:
+                lock = file_lock.hold(
+                    path, f"process {os.getpid()}", wait=report if wait else None
+                )
+                file = stack.enter_context(lock)
+            except file_lock.LockedError as error:
+                raise UsageError(
+                    f"{self.path} is in use by {error.owner}; wait until it ends, or "
+                    "name another directory"
+                ) from error
             # Another process may have published or deleted the directory meanwhile.
-            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                return None
-            file.truncate(0)
-            file.write(f"process {os.getpid()}")
-            file.flush()
-            return stack.pop_all()
+            is_in_place = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            return stack.pop_all() if is_in_place else None
 
     def _release(self) -> None:
         assert self._lock is not None
