@@ -44,13 +44,7 @@ def list_versions(directory: str) -> Iterator[int]:
     names = _list_names(directory)
     numbers = {int(name): name for name in names if _is_version(name)}
     for number, name in sorted(numbers.items(), reverse=True):
-        if _incomplete_name(name) in names:
-            continue
-        path = os.path.join(directory, name)
-        problem = _find_missing(path)
-        if problem:
-            logger.warning("%s is not complete and is skipped: %s", path, problem)
-        else:
+        if _is_complete(directory, name, names):
             yield number
 
 
@@ -106,10 +100,11 @@ def push(model: str, directory: str, version: int) -> None:
       VersionError: The copy differs from the model. No version appears.
     """
     _delete_leftovers(directory, version)
-    if version in list_versions(directory):
-        return
     destination = os.path.join(directory, str(version))
-    if fileio.exists(destination):
+    names = _list_names(directory)
+    if str(version) in names:
+        if _is_complete(directory, str(version), names):
+            return
         fileio.rmtree(destination)
     incomplete = os.path.join(directory, _incomplete_name(str(version)))
     manifest = _describe_files(model)
@@ -210,6 +205,23 @@ def _find_damage(directory: str, manifest: dict[str, dict[str, Any]]) -> str:
         if _hash(path) != expected["sha256"]:
             return f"{name} differs from the file that was pushed"
     return ""
+
+
+def _is_complete(directory: str, name: str, names: set[str]) -> bool:
+    """Tells whether a version is complete; logs which of its files is missing.
+
+    Args:
+      directory: Holds the versions.
+      name: The version's name.
+      names: All names in the directory.
+    """
+    if _incomplete_name(name) in names:
+        return False
+    path = os.path.join(directory, name)
+    problem = _find_missing(path)
+    if problem:
+        logger.warning("%s is not complete and is skipped: %s", path, problem)
+    return not problem
 
 
 def _find_missing(directory: str) -> str:
