@@ -228,8 +228,9 @@ def is_cased(vocab_file: str) -> bool:
       vocab_file: One token a line.
 
     Returns:
-      What `do_lower_case` says in a file beside the vocabulary. Without it, whether a
-      word has a capital letter; markers such as `[CLS]` and `<S>` do not count.
+      The opposite of `do_lower_case` in a file beside the vocabulary. Without it,
+      whether a word has a capital letter; markers such as `[CLS]` and `<S>` do not
+      count.
     """
     lower_case = find_lower_case(vocab_file)
     if lower_case is not None:

@@ -286,10 +286,10 @@ def _check_vocabulary(path: str) -> None:
 def _check_files(paths: list[str], expected: str | None) -> None:
     if expected is None:
         return
-    found = fingerprint.of_files(paths)
-    if found != expected:
+    actual = fingerprint.of_files(paths)
+    if actual != expected:
         raise UsageError(
-            f"{', '.join(paths)} has SHA-256 {found}, encoder.sha256 is {expected}: "
+            f"{', '.join(paths)} has SHA-256 {actual}, encoder.sha256 is {expected}: "
             "these are other files than the recipe's; install them again, or set "
-            f"encoder.sha256 to {found} if they are what you want"
+            f"encoder.sha256 to {actual} if they are what you want"
         )

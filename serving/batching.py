@@ -299,8 +299,8 @@ def _join(answers: list[Outputs], rows: list[int]) -> Outputs | None:
     shapes = [
         [(size, *value.shape[1:]) for value in answers[0].values()] for size in rows
     ]
-    found = [[value.shape for value in answer.values()] for answer in answers]
-    return _concatenate(answers) if found == shapes else None
+    actual = [[value.shape for value in answer.values()] for answer in answers]
+    return _concatenate(answers) if actual == shapes else None
 
 
 def _concatenate(parts: Sequence[Tensors]) -> Outputs:

@@ -57,7 +57,7 @@ def is_invalid(error: Exception) -> bool:
 
 
 def describe_failure(error: Exception) -> str:
-    """Returns what clients are told of an error of the server itself.
+    """Returns the message for clients of an error of the server itself.
 
     The error's message stays in the log: it may have paths of this machine.
     """

@@ -39,8 +39,8 @@ class TensorSpec:
         if self.shape is None:
             return min(shape, default=0) >= 0
         return len(shape) == len(self.shape) and all(
-            size >= 0 and wanted in (None, size)
-            for wanted, size in zip(self.shape, shape, strict=True)
+            size >= 0 and allowed in (None, size)
+            for allowed, size in zip(self.shape, shape, strict=True)
         )
 
 

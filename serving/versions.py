@@ -42,7 +42,7 @@ class Version:
     Attributes:
       number: The version.
       state: Its state.
-      error: What clients are told if it could not be loaded; None if it could.
+      error: The message for clients if it could not be loaded; None if it could.
       model: What answers, while it is in memory.
       users: Requests that it is answering.
       files: What could not be loaded, to try again only once it has changed.

@@ -41,7 +41,7 @@ class _Variables:
         Garden.
       shapes: Shape of each of the encoder's, by its name.
       lower_case_key: Key of the variable `do_lower_case`, empty if there is none.
-      left_out: Names of the masked language model's own.
+      left_out: Names of the variables of the masked language model alone.
     """
 
     keys: dict[str, str]
@@ -109,7 +109,7 @@ def read_config(directory: str, vocabulary: str) -> dict[str, Any]:
 
     Returns:
       The sizes and the activation that `bert_config.json` has, and `do_lower_case` if
-      the encoder or the preprocessor says it.
+      the encoder or the preprocessor has it.
 
     Raises:
       EncoderError: It cannot be read, or is no encoder of the Model Garden's.
@@ -179,9 +179,9 @@ def _read_variables(directory: str) -> _Variables:
     graph, shapes = model_garden.read_checkpoint(_checkpoint(directory), files)
     root = model_garden.children(graph, 0)
     setting = root.get(LOWER_CASE_KEY)
-    own = _variable_nodes(graph, 0) - {setting}
-    rest = _variable_nodes(graph, root.get(_LANGUAGE_MODEL)) - own
-    keys = _without_prefix(directory, _keys(graph, own))
+    encoder = _variable_nodes(graph, 0) - {setting}
+    rest = _variable_nodes(graph, root.get(_LANGUAGE_MODEL)) - encoder
+    keys = _without_prefix(directory, _keys(graph, encoder))
     settings = _keys(graph, set() if setting is None else {setting})
     return _Variables(
         keys=keys,

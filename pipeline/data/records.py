@@ -123,8 +123,10 @@ def _glob(source: str, pattern: str) -> list[str]:
 def _find_patterns(source: str, name: str) -> list[str]:
     # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.
     patterns = (f"{name}/*.tf*record*", f"{name}[-.]*tf*record*")
-    found = [pattern for pattern in patterns if _glob(source, pattern)]
-    return found + [os.path.basename(p) for p in _glob(source, f"*_{name}.tf*record*")]
+    matching = [pattern for pattern in patterns if _glob(source, pattern)]
+    return matching + [
+        os.path.basename(p) for p in _glob(source, f"*_{name}.tf*record*")
+    ]
 
 
 def _refuse_both(source: str, split: str, *patterns: str) -> NoReturn:

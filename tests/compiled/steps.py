@@ -16,7 +16,7 @@ def preprocessing_fn(inputs):
 
 
 def find_difference(champion, expected):
-    """Finds what it was told to find."""
+    """Returns the difference that it expects."""
     return expected
 
 

@@ -102,8 +102,8 @@ def test_first_verdict_says_that_there_is_no_champion():
 def test_verdict_says_why_there_is_no_comparison(tmp_path):
     reason = "not compared with the champion serving/1, its classes is a, not b"
     verdict.write_verdict(Verdict(True, ["eval"], None, [], reason), str(tmp_path))
-    found = read_verdict(str(tmp_path))
-    assert found.summary == f"blessed; {reason}: absolute thresholds alone"
+    restored = read_verdict(str(tmp_path))
+    assert restored.summary == f"blessed; {reason}: absolute thresholds alone"
 
 
 def test_verdict_is_read_back_as_it_was_written(tmp_path):

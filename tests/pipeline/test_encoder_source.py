@@ -251,9 +251,9 @@ def test_downloads_are_kept_in_the_users_own_directory(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     shared = Path(tempfile.gettempdir()) / "tfhub_modules"
     key = hashlib.sha1(HANDLES[0].encode()).hexdigest()
-    own = tmp_path / "home" / "tfhub_modules"
-    sources.write_saved_model(own / key)
-    assert encoder_source.locate(HANDLES[0], "SOURCE") == str(own / key)
+    user_cache = tmp_path / "home" / "tfhub_modules"
+    sources.write_saved_model(user_cache / key)
+    assert encoder_source.locate(HANDLES[0], "SOURCE") == str(user_cache / key)
     with pytest.raises(UsageError, match="cannot be downloaded"):
         encoder_source.locate(HANDLES[1], "SOURCE")
     assert os.environ["TFHUB_CACHE_DIR"] != str(shared)

@@ -70,20 +70,20 @@ def test_batch_has_no_more_rows_than_allowed():
 def test_request_of_more_rows_is_run_in_pieces_with_others_in_between():
     model = Doubler()
     large = numbers(*range(7))
-    found = run(model, [large, numbers(10), numbers(11)], max_batch_rows=2)
+    outputs = run(model, [large, numbers(10), numbers(11)], max_batch_rows=2)
     assert max(model.batches) == 2
     # The first piece, the two small requests, and only then the other pieces.
     assert model.batches == [2, 2, 2, 2, 1]
-    assert [model.first_rows[1], found[1]["y"].item()] == [10, 20]
-    assert found[0]["y"].ravel().tolist() == [0, 2, 4, 6, 8, 10, 12]
+    assert [model.first_rows[1], outputs[1]["y"].item()] == [10, 20]
+    assert outputs[0]["y"].ravel().tolist() == [0, 2, 4, 6, 8, 10, 12]
 
 
 def test_request_whose_outputs_are_not_by_row_is_run_as_a_whole():
     model = Doubler(total=True)
     unknown = TensorSpec("int64", np.dtype(np.int64), None)
     total = Signature("total", {"x": NUMBERS}, {"y": unknown})
-    (found,) = run(model, [numbers(1, 2, 3)], total, max_batch_rows=2)
-    assert found["y"].tolist() == [6]
+    (outputs,) = run(model, [numbers(1, 2, 3)], total, max_batch_rows=2)
+    assert outputs["y"].tolist() == [6]
 
 
 def test_request_is_refused_after_its_time_and_leaves_the_queue():
@@ -148,10 +148,10 @@ def test_bad_request_does_not_fail_its_neighbours():
 
 def test_one_bad_request_of_many_is_found_in_few_runs():
     model = Doubler()
-    found = run(model, [numbers(-1 if i == 40 else i) for i in range(64)])
-    assert found.pop(40).message == "negative"
-    assert len(found) == 63
-    assert all("y" in answer for answer in found)
+    outputs = run(model, [numbers(-1 if i == 40 else i) for i in range(64)])
+    assert outputs.pop(40).message == "negative"
+    assert len(outputs) == 63
+    assert all("y" in answer for answer in outputs)
     assert len(model.batches) == 13  # all, and two halves at each of six levels
 
 
