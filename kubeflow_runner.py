@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from modules import environment
-from pipeline import targets
-from pipeline.config import load_config
-from pipeline.paths import DEFAULT_CONFIG
+from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.recipe import load_config
+from pipeline.orchestrators import compilation
 
 PACKAGE = Path("pipeline.yaml")
 
@@ -20,7 +20,7 @@ def run() -> None:
     """Writes the pipeline spec; the `tfx` command has no engine for it any more."""
     environment.silence_start_up()
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
-    targets.write_job(targets.compile_job(config, "kubeflow", print), PACKAGE)
+    compilation.write_job(compilation.compile_job(config, "kubeflow", print), PACKAGE)
     print(f"written to {PACKAGE}")
 
 

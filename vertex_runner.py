@@ -11,15 +11,15 @@ import os
 import modules  # noqa: F401 (sets the environment before TFX imports TensorFlow)
 
 # isort: split
-from pipeline import targets
-from pipeline.config import load_config
-from pipeline.paths import DEFAULT_CONFIG
+from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.recipe import load_config
+from pipeline.orchestrators import compilation
 
 
 def run() -> None:
     """Writes `pipeline.json`, where the `tfx` command wants it."""
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
-    targets.compile_job(config, "vertex", print, write_out=True)
+    compilation.compile_job(config, "vertex", print, write_out=True)
 
 
 if __name__ == "__main__":

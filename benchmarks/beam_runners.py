@@ -31,10 +31,13 @@ import yaml
 
 from benchmarks import comparisons
 from modules import environment
-from pipeline import config as config_lib
-from pipeline import data, local, options
-from pipeline.beam import BeamConfig, beam_arguments
-from pipeline.paths import REPOSITORY, OutputPaths
+from pipeline.beam import beam_arguments
+from pipeline.cli import options
+from pipeline.config import recipe
+from pipeline.config.beam import BeamConfig
+from pipeline.config.paths import REPOSITORY, OutputPaths
+from pipeline.inputs import examples
+from pipeline.local import run as run_lib
 
 COMPONENTS = ("StatisticsGen", "Transform", "Evaluator")
 PREDICTION = "predict"
@@ -73,7 +76,7 @@ def write_large(directory: Path, rows: int, seed: int = 0) -> Path:
     from tests import tiny
 
     sample = REPOSITORY / "sample_data" / "train.tsv"
-    known = [row for _, row in data.read_table(sample)]
+    known = [row for _, row in examples.read_table(sample)]
     chance = random.Random(seed)
     tables = directory / "data"
     tables.mkdir(parents=True)
@@ -125,7 +128,7 @@ def _write_encoder(directory: Path, tiny: Any) -> None:
 
 
 def run_component(
-    config: config_lib.Config, component: str, beam: BeamConfig, run_id: str
+    config: recipe.Config, component: str, beam: BeamConfig, run_id: str
 ) -> tuple[float, dict[str, str]]:
     """Runs one component again on what a run of the whole pipeline left for it.
 
@@ -141,9 +144,9 @@ def run_component(
     from tfx import v1 as tfx
     from tfx.orchestration.pipeline import RunOptions
 
+    from pipeline.inputs.resolve import resolve_inputs
     from pipeline.pipeline import create_pipeline
     from pipeline.platforms import local_platform
-    from pipeline.resolve import resolve_inputs
 
     paths = OutputPaths.of(config)
     platform = dataclasses.replace(local_platform(paths, beam), enable_cache=False)
@@ -157,15 +160,15 @@ def run_component(
     return read_component(config, component, latest_run_id(config))
 
 
-def latest_run_id(config: config_lib.Config) -> str:
+def latest_run_id(config: recipe.Config) -> str:
     """Returns what TFX calls the latest run of a pipeline."""
-    from pipeline.report import MetadataReader
+    from pipeline.local.report import MetadataReader
 
     return MetadataReader(OutputPaths.of(config).metadata).latest_run_id()
 
 
 def read_component(
-    config: config_lib.Config, component: str, run_id: str
+    config: recipe.Config, component: str, run_id: str
 ) -> tuple[float, dict[str, str]]:
     """Returns what a component took and made in a run of the pipeline.
 
@@ -177,7 +180,7 @@ def read_component(
     Returns:
       Seconds, and the URI of each output by key.
     """
-    from pipeline.report import MetadataReader
+    from pipeline.local.report import MetadataReader
 
     reader = MetadataReader(OutputPaths.of(config).metadata)
     (execution,) = (e for run, e in reader.executions(run_id) if run.name == component)
@@ -195,7 +198,7 @@ _COMPARE: dict[str, Callable[[Any, Any], list[str]]] = {
 
 
 def measure(
-    config: config_lib.Config,
+    config: recipe.Config,
     run_id: str,
     runners: list[BeamConfig],
     works: tuple[str, ...],
@@ -225,9 +228,9 @@ def measure(
     return found
 
 
-def _predict(config: config_lib.Config, beam: BeamConfig) -> tuple[float, str]:
-    from pipeline.batch_prediction import predict_files
-    from pipeline.data import tables
+def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
+    from pipeline.inputs.examples import tables
+    from pipeline.prediction.batch import predict_files
 
     paths = OutputPaths.of(config)
     destination = paths.root / "predictions" / f"{beam.runner}-{time.time_ns()}"
@@ -285,7 +288,7 @@ def main(
     from rich.console import Console
 
     environment.silence_start_up()
-    overrides = dict(config_lib.parse_override(text) for text in settings)
+    overrides = dict(recipe.parse_override(text) for text in settings)
     overrides["output"] = str(output.absolute() / "output")
     beams = [BeamConfig.model_validate(yaml.safe_load(text)) for text in runners]
     overrides["beam"] = beams[0].model_dump()
@@ -293,11 +296,11 @@ def main(
         config_file = output / "recipe.yaml"
         if not config_file.exists():
             write_large(output, rows)
-    config = config_lib.load_config(config_file, overrides)
+    config = recipe.load_config(config_file, overrides)
     console = Console()
-    local.run_locally(config, console)
+    run_lib.run_locally(config, console)
     logging.getLogger().setLevel(logging.ERROR)
-    with local.redirect_output(output / "measured.log"):
+    with run_lib.redirect_output(output / "measured.log"):
         found = measure(config, latest_run_id(config), beams, works)
     console.print(to_markdown(found), markup=False, soft_wrap=True)
 

@@ -35,9 +35,9 @@ def main(output: Path, recipe: str, work: Path, seeds: int) -> None:
     environment.keep_autograph_out_of_keras()
     import tensorflow as tf
 
-    from modules import experiment, training
-    from pipeline.config import load_config
-    from pipeline.encoder_source import resolve_encoder
+    from modules.training import experiment, run_fn
+    from pipeline.config.recipe import load_config
+    from pipeline.inputs.encoder_source import resolve_encoder
 
     config = load_config(recipe)
     examples = newest_artifact(output, "Transform", "transformed_examples")
@@ -58,7 +58,7 @@ def main(output: Path, recipe: str, work: Path, seeds: int) -> None:
             seeded.task.train_data.window_batches = window
             directory = str(work / f"window-{window}" / f"seed-{seed}")
             with contextlib.redirect_stdout(sys.stderr):  # Orbit prints its steps
-                result = training.train(config.task, seeded, strategy, directory)
+                result = run_fn.train(config.task, seeded, strategy, directory)
             found[window].append(result.metrics[config.task.metric])
     print(f"{rounds.describe_machine()}\n")
     print(table(found, config.task.metric))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import data
+from pipeline.inputs import examples
 
 # Rows of one runner and another may be batched with others, which moves floats.
 _TOLERANCE = 1e-5
@@ -137,7 +137,7 @@ def compare_predictions(one: str, other: str) -> list[str]:
 def _read_predictions(directory: str) -> dict[str, tuple[Any, float]]:
     rows = {}
     for path in glob.glob(f"{directory}/predictions-*"):
-        for _, row in data.read_table(Path(path)):
+        for _, row in examples.read_table(Path(path)):
             probability = float(row.get("probability", 0))
             rows[row["idx"]] = (row["prediction"], probability)
     return rows

@@ -26,9 +26,10 @@ from benchmarks import rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
 from modules import environment
-from pipeline import config as config_lib
-from pipeline import data, options
-from pipeline.paths import REPOSITORY
+from pipeline.cli import options
+from pipeline.config import recipe
+from pipeline.config.paths import REPOSITORY
+from pipeline.inputs import examples as examples_lib
 
 if TYPE_CHECKING:
     from modules.encoder import EncoderDirectory
@@ -76,7 +77,7 @@ def write_encoder(directory: Path, vocabulary: list[str], **size: int) -> None:
 
 
 def export_model(
-    config: config_lib.Config, encoder: EncoderDirectory, directory: Path
+    config: recipe.Config, encoder: EncoderDirectory, directory: Path
 ) -> None:
     """Exports an untrained classifier on an encoder, with Transform's graph.
 
@@ -88,9 +89,9 @@ def export_model(
     import tensorflow_transform as tft
 
     from modules import encoder as encoder_lib
-    from modules import export
-    from modules.inference import TracedModel
-    from modules.task import FineTuningConfig, FineTuningTask
+    from modules.export import serving_model
+    from modules.export.traced_model import TracedModel
+    from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 
     length = config.preprocessing.max_seq_length
     params = FineTuningConfig(init_checkpoint=encoder.directory)
@@ -98,7 +99,7 @@ def export_model(
     encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
     with tempfile.TemporaryDirectory() as graph:
         _run_transform(config, encoder.vocab_file, graph)
-        export.export_model(
+        serving_model.export_model(
             TracedModel(model),
             tft.TFTransformOutput(graph),
             config.task,
@@ -108,15 +109,15 @@ def export_model(
         )
 
 
-def _run_transform(config: config_lib.Config, vocab_file: str, graph: str) -> None:
+def _run_transform(config: recipe.Config, vocab_file: str, graph: str) -> None:
     import apache_beam as beam
     import tensorflow_transform as tft
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import schema_utils
 
-    from modules import preprocessing
+    from modules.data import preprocessing
     from pipeline.beam import beam_arguments
-    from pipeline.schema import build_schema
+    from pipeline.inputs.schema import build_schema
 
     spec = schema_utils.schema_as_feature_spec(build_schema(config.task)).feature_spec
     metadata = tft.DatasetMetadata.from_feature_spec(spec)
@@ -199,8 +200,8 @@ def main(
     """Runs the command line."""
     environment.silence_start_up()
     environment.keep_autograph_out_of_keras()
-    overrides = dict(config_lib.parse_override(text) for text in settings)
-    config = config_lib.load_config(config_file, {**overrides, "data.source": source})
+    overrides = dict(recipe.parse_override(text) for text in settings)
+    config = recipe.load_config(config_file, {**overrides, "data.source": source})
     with _directory(keep) as directory:
         model = directory / "model"
         if not model.exists():
@@ -221,9 +222,9 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         yield Path(directory)
 
 
-def _write_bert_base(config: config_lib.Config, directory: Path) -> None:
+def _write_bert_base(config: recipe.Config, directory: Path) -> None:
     from modules import encoder as encoder_lib
-    from pipeline.encoder_source import resolve_encoder
+    from pipeline.inputs.encoder_source import resolve_encoder
 
     words = Path(resolve_encoder(config).vocab_file).read_text().splitlines()
     with tempfile.TemporaryDirectory() as name:
@@ -233,9 +234,11 @@ def _write_bert_base(config: config_lib.Config, directory: Path) -> None:
         export_model(config, encoder, directory / "model")
 
 
-def _write_peers(config: config_lib.Config, directory: Path, rows: int) -> list[Peer]:
+def _write_peers(config: recipe.Config, directory: Path, rows: int) -> list[Peer]:
     columns = config.task.text_columns
-    table = data.read_table(data.find_tables(config.data_source)["eval"], config.task)
+    table = examples_lib.read_table(
+        examples_lib.find_tables(config.data_source)["eval"], config.task
+    )
     evaluated = [
         [row[name] for name in columns] for _, row in itertools.islice(table, rows)
     ]

@@ -36,8 +36,8 @@ _SHOWN = {
 def main(output: Path, recipe: str, count: int, short: bool) -> None:
     """Measures, and prints the table."""
     environment.silence_start_up()
-    from pipeline.config import load_config
-    from pipeline.encoder_source import resolve_encoder
+    from pipeline.config.recipe import load_config
+    from pipeline.inputs.encoder_source import resolve_encoder
 
     settings = {
         "config": str(Path(recipe).absolute()),

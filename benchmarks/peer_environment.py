@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.rounds import PEERS, ROOT
-from pipeline import fingerprint
+from modules import fingerprint
 
 _DIRECTORY = ROOT / ".venv-peers"
 _LOCK = PEERS / "requirements.lock"

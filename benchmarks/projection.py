@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from benchmarks import rounds
-from pipeline.config import TrainerConfig
+from modules.config.trainer import TrainerConfig
 
 _FLOAT_BYTES = 4
 _DAY = 86400.0

@@ -13,11 +13,12 @@ from official.nlp.modeling import layers, models, networks
 from safetensors.numpy import save_file
 
 from modules import encoder as encoder_lib
-from modules import preprocessing, warm_start
+from modules.config.task import TaskConfig
+from modules.data import preprocessing
 from modules.encoder import hugging_face
 from modules.encoder.directory import SIZE_KEYS, VOCAB_FILE, EncoderDirectory
-from modules.task import FineTuningConfig, FineTuningTask
-from pipeline.task import TaskConfig
+from modules.training import warm_start
+from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 
 _HEAD = "sentence_prediction/logits"
 

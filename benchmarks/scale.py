@@ -21,7 +21,7 @@ from benchmarks.evaluation_memory import write_encoder
 from benchmarks.projection import ENCODERS, Encoder
 from benchmarks.rounds import Peer
 from modules import environment
-from pipeline.paths import DEFAULT_CONFIG, REPOSITORY
+from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY
 
 CONFIG = REPOSITORY / "configs" / "mrpc_minilm.yaml"
 IN_MEMORY, ANEW = "in memory", "read anew"
@@ -41,8 +41,8 @@ def main(data: str | None, counts: tuple[int, ...], count: int, short: bool) -> 
     """Measures, and prints the tables."""
     environment.silence_start_up()
     from benchmarks import tokenized
-    from pipeline.config import load_config
-    from pipeline.encoder_source import resolve_encoder
+    from pipeline.config.recipe import load_config
+    from pipeline.inputs.encoder_source import resolve_encoder
 
     data = data or load_config(DEFAULT_CONFIG).data.source
     config = load_config(CONFIG, {"data.source": data})

@@ -26,15 +26,16 @@ from benchmarks import latency, peer_environment, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
 from modules import environment
-from pipeline import config as config_lib
-from pipeline import data, options
-from pipeline.errors import UsageError
+from pipeline.cli import options
+from pipeline.config import recipe
+from pipeline.config.errors import UsageError
+from pipeline.inputs import examples
 from serving import discovery
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pipeline.task import TaskConfig
+    from modules.config.task import TaskConfig
 
 OURS = "our `serving_default`"
 TUTORIAL = "the tutorial's `ExportModel`"
@@ -50,7 +51,7 @@ _SHORT_ROWS = 96
 
 
 def read_rows(
-    config: config_lib.Config, limit: int | None
+    config: recipe.Config, limit: int | None
 ) -> tuple[list[list[str]], list[int]]:
     """Returns the texts and the classes of the evaluation split.
 
@@ -62,13 +63,13 @@ def read_rows(
       UsageError: There is no such file.
     """
     task = config.task
-    path = data.find_tables(config.data_source).get("eval")
+    path = examples.find_tables(config.data_source).get("eval")
     if path is None or task.classes is None:
         raise UsageError(
             f"data {config.data_source} of task {task.name} has no TSV of classes "
             "for the split eval; give a directory with --data DIR"
         )
-    table = itertools.islice(data.read_table(path, task), limit)
+    table = itertools.islice(examples.read_table(path, task), limit)
     rows = [row for _, row in table]
     texts = [[row[name] for name in task.text_columns] for row in rows]
     return texts, [_class_id(row[task.label_column], task.classes) for row in rows]
@@ -79,7 +80,7 @@ def _class_id(label: str, classes: Sequence[str]) -> int:
 
 
 def prepare_peers(
-    config: config_lib.Config, model: Path, rows: Path, directory: Path
+    config: recipe.Config, model: Path, rows: Path, directory: Path
 ) -> list[Peer]:
     """Writes the models of the others, with the weights of ours.
 
@@ -92,7 +93,7 @@ def prepare_peers(
     environment.keep_autograph_out_of_keras()
     from benchmarks import same_weights
     from modules import encoder as encoder_lib
-    from pipeline.encoder_source import resolve_encoder
+    from pipeline.inputs.encoder_source import resolve_encoder
 
     python = peer_environment.build()
     task, length = config.task, config.preprocessing.max_seq_length
@@ -160,7 +161,7 @@ def quality_table(
     """Returns the quality of all peers, and how far they are from ours."""
     import numpy as np
 
-    from modules import metrics
+    from modules.evaluation import metrics
 
     differences = find_differences(answers)
     lines = []
@@ -214,10 +215,10 @@ def main(
 ) -> None:
     """Runs the command line."""
     environment.silence_start_up()
-    overrides = dict(config_lib.parse_override(text) for text in settings)
+    overrides = dict(recipe.parse_override(text) for text in settings)
     if source is not None:
         overrides["data.source"] = source
-    config = config_lib.load_config(config_file, overrides)
+    config = recipe.load_config(config_file, overrides)
     texts, labels = read_rows(config, _SHORT_ROWS if short else None)
     versions = discovery.find_model(model).scan()
     with tempfile.TemporaryDirectory() as name:

@@ -23,8 +23,8 @@ import click
 from benchmarks import latency, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
-from pipeline import data
-from pipeline.errors import UsageError
+from pipeline.config.errors import UsageError
+from pipeline.inputs import examples
 from serving import discovery
 
 BARE = "bare SavedModel"
@@ -61,10 +61,10 @@ def read_rows(source: str, columns: Sequence[str]) -> list[list[str]]:
     Raises:
       UsageError: It has no such split, or the split lacks a column.
     """
-    path = data.find_tables(source).get("eval")
+    path = examples.find_tables(source).get("eval")
     if path is None:
         raise UsageError(f"--data {source} has no TSV of the split eval")
-    rows = [row for _, row in data.read_table(path)]
+    rows = [row for _, row in examples.read_table(path)]
     missing = [name for name in columns if name not in rows[0]]
     if missing:
         raise UsageError(f"{path} has no column {', '.join(missing)} of the model")

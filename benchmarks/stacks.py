@@ -27,9 +27,9 @@ from benchmarks.finished_run import newest_artifact
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer, Settings
 from modules import environment
-from pipeline import config as config_lib
-from pipeline import encoder_source
-from pipeline.paths import OutputPaths
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config, load_config
+from pipeline.inputs import encoder_source
 from serving import discovery
 
 Results = dict[str, list[Figures]]
@@ -85,7 +85,7 @@ def main(
 ) -> None:
     """Measures, and prints the tables."""
     environment.silence_start_up()
-    config = config_lib.load_config(recipe, {"data.source": data} if data else {})
+    config = load_config(recipe, {"data.source": data} if data else {})
     pythons = {_version(python): python for python in (sys.executable, other)}
     if len(pythons) != 2:
         raise click.UsageError(
@@ -190,7 +190,7 @@ class _Work:
     """
 
     recipe: Path
-    config: config_lib.Config
+    config: Config
     output: Path
     directory: Path
     short: bool

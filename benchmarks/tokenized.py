@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from modules import preprocessing
-from pipeline.config import Config
-from pipeline.data import preparation
+from modules.data import preprocessing
+from pipeline.config.recipe import Config
+from pipeline.inputs.examples import preparation
 
 RECORDS = "train.tfrecord.gz"
 ARRAYS = "train.npz"

@@ -18,7 +18,7 @@ import click
 from benchmarks import peer_environment, rounds
 from benchmarks.rounds import Peer
 from modules import environment
-from pipeline.paths import DEFAULT_CONFIG, REPOSITORY
+from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY
 
 CONFIG = REPOSITORY / "configs" / "mrpc_minilm.yaml"
 WARMUP_STEPS = 5
@@ -36,8 +36,8 @@ def main(data: str | None, count: int, short: bool) -> None:
     """Measures, and prints the table."""
     environment.silence_start_up()
     from benchmarks import tokenized
-    from pipeline.config import load_config
-    from pipeline.encoder_source import resolve_encoder
+    from pipeline.config.recipe import load_config
+    from pipeline.inputs.encoder_source import resolve_encoder
 
     data = data or load_config(DEFAULT_CONFIG).data.source
     config = load_config(CONFIG, {"data.source": data})

@@ -22,12 +22,12 @@ from benchmarks import peer_environment, rounds
 from benchmarks.comparisons import hash_bytes
 from benchmarks.peer import Figures
 from modules import environment
-from pipeline import config as config_lib
-from pipeline import encoder_source
-from pipeline.data import records, tables
-from pipeline.data.splits import Row
-from pipeline.paths import REPOSITORY
-from pipeline.task import TaskConfig
+from modules.config.task import TaskConfig
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import load_config
+from pipeline.inputs import encoder_source
+from pipeline.inputs.examples import tables, tfrecords
+from pipeline.inputs.examples.splits import Row
 
 CONFIG = REPOSITORY / "configs" / "mrpc_minilm.yaml"
 SAMPLE = REPOSITORY / "sample_data"
@@ -79,7 +79,7 @@ def write_rows(
         told = map(tell, rows)
         train = round(_TRAIN_SHARE * count)
         for split, size in (("train", train), ("eval", count - train)):
-            records.write_records(
+            tfrecords.write_records(
                 itertools.islice(told, size), directory / f"Split-{split}", task
             )
 
@@ -159,7 +159,7 @@ def measure(
       Figures by number of rows and peer, a round each; and how many rows' ids differ
       from Transform's, by the same.
     """
-    config = config_lib.load_config(recipe)
+    config = load_config(recipe)
     known = read_known(data, config.task)
     encoder = encoder_source.resolve_encoder(config)
     python = {TOKENIZERS: peer_environment.build()}

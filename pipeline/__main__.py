@@ -1,6 +1,6 @@
 """`python -m pipeline`."""
 
-from pipeline.cli import main
+from pipeline.cli.main import main
 
 if __name__ == "__main__":
     main()

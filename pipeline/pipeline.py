@@ -14,19 +14,21 @@ from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
 from components.warm_start import WarmStart
-from modules import description, evaluation, export, records, warm_start
-from pipeline import fingerprint
-from pipeline.config import Config
-from pipeline.data import ExamplesDirectory
-from pipeline.parameters import RunParameters
+from modules import fingerprint
+from modules.evaluation import eval_config
+from modules.export import description, serving_model
+from modules.training import model_run, warm_start
+from pipeline.config.parameters import RunParameters
+from pipeline.config.recipe import Config
+from pipeline.inputs.examples import ExamplesDirectory
+from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.platforms import Platform
-from pipeline.resolve import ResolvedInputs
 
-PREPROCESSING_FN = "modules.preprocessing.preprocessing_fn"
-RUN_FN = "modules.training.run_fn"
-FIND_MISFIT = "modules.warm_start.find_misfit"
-FIND_TASK_DIFFERENCE = "modules.description.find_task_difference"
-VALIDATE_TRAINER = "pipeline.config.validate_trainer"
+PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
+RUN_FN = "modules.training.run_fn.run_fn"
+FIND_MISFIT = "modules.training.warm_start.find_misfit"
+FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
+VALIDATE_TRAINER = "modules.config.trainer.validate_trainer"
 
 
 def create_pipeline(
@@ -243,7 +245,7 @@ def _release_components(
         example_splits=[config.evaluator.split],
         model=model,
         baseline_model=champion.outputs["model"],
-        eval_config=evaluation.build_eval_config(config.task),
+        eval_config=eval_config.build_eval_config(config.task),
         thresholds=parameters.thresholds,
         max_regression=parameters.max_regression,
         fingerprint=fingerprint.of_code(Evaluator.__module__),
@@ -255,8 +257,8 @@ def _release_components(
         split=config.evaluator.split,
         request=json.dumps(
             {
-                **export.describe_requests(config.task),
-                "predictions": records.describe_predictions(
+                **serving_model.describe_requests(config.task),
+                "predictions": model_run.describe_predictions(
                     config.task, config.evaluator.split
                 ),
             }

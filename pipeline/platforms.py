@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipeline import fingerprint
-from pipeline.beam import IN_PROCESS, BeamConfig, beam_arguments
-from pipeline.paths import OutputPaths
+from modules import fingerprint
+from pipeline.beam import IN_PROCESS, beam_arguments
+from pipeline.config.beam import BeamConfig
+from pipeline.config.paths import OutputPaths
 
 if TYPE_CHECKING:
     from tfx.dsl.components.base.base_component import BaseComponent

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 from pathlib import Path
 
-from pipeline.errors import UsageError
+from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         numbered version, that of the directory above.
 
     Raises:
-      UsageError: There is none.
+      SettingsError: There is none.
     """
     path = directory.resolve()
     if holds_model(path) and _is_version(path.name):
@@ -93,7 +93,7 @@ def find_model(directory: Path, name: str | None = None) -> Source:
         default = path.name
     source = Source(name or default, directory.absolute())
     if not source.scan():
-        raise UsageError(
+        raise SettingsError(
             f"--model {directory} holds no complete SavedModel, itself or in a "
             "numbered directory; give the directory that a run pushes to, as "
             "output/sample/serving/sample"

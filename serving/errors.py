@@ -20,6 +20,10 @@ _HTTP_STATUS = {
 _MAX_MESSAGE_CHARACTERS = 2500
 
 
+class SettingsError(Exception):
+    """A setting that the server refuses before it starts, with what to do next."""
+
+
 class RequestError(Exception):
     """A request that is not answered, with the reason its sender is told.
 

@@ -20,11 +20,10 @@ import grpc
 import uvicorn
 import uvloop
 
-from pipeline.errors import UsageError
 from serving import discovery
 from serving.batching import Batcher, BatchingSettings
 from serving.connections import limited_protocol
-from serving.errors import is_invalid
+from serving.errors import SettingsError, is_invalid
 from serving.health import Health
 from serving.limits import RequestLimits, RequestMemory
 from serving.messages import ParsingInterceptor
@@ -96,7 +95,7 @@ def serve(settings: ServerSettings) -> None:
       settings: What and how.
 
     Raises:
-      UsageError: There is no SavedModel, or a port cannot be listened on.
+      SettingsError: There is no SavedModel, or a port cannot be listened on.
     """
     source = discovery.find_model(settings.model, settings.name)
     with contextlib.ExitStack() as sockets:
@@ -375,13 +374,13 @@ def listen(host: str, port: int, option: str) -> socket.socket:
       option: What the user chose the port with.
 
     Raises:
-      UsageError: It cannot be listened on.
+      SettingsError: It cannot be listened on.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise UsageError(
+        raise SettingsError(
             f"cannot listen on {_address(host, port)}: {error.strerror or error}; "
             f"give another address with --host and {option}"
         ) from error

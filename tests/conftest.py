@@ -6,7 +6,7 @@ import os
 import pytest
 from rich.console import Console
 
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
 
 
 def pytest_collection_modifyitems(items):

@@ -15,9 +15,11 @@ from official.nlp.modeling import models
 from tensorflow_transform.tf_metadata import schema_utils
 
 from modules import encoder as encoder_lib
-from modules import environment, export, inference, inputs, preprocessing
-from pipeline.schema import build_schema
-from pipeline.task import TOKENIZED_FEATURES, TaskConfig
+from modules import environment
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.data import inputs, preprocessing
+from modules.export import serving_model, traced_model
+from pipeline.inputs.schema import build_schema
 from tests import tiny
 
 MAX_SEQ_LENGTH = 24
@@ -200,8 +202,8 @@ def export_tiny(root, kind):
     rows = rows_of(task, texts, labels, encoder.vocab_file)
     transform = run_transform(training, kind, rows, encoder.vocab_file)
     model = build_model(encoder, task.outputs)
-    export.export_model(
-        inference.TracedModel(model),
+    serving_model.export_model(
+        traced_model.TracedModel(model),
         transform,
         task,
         str(training / "saved_model"),

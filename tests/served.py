@@ -8,8 +8,9 @@ import tensorflow_text as text
 from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
-from modules import export, metrics
-from modules import records as records_lib
+from modules.evaluation import metrics
+from modules.export import serving_model
+from modules.training import model_run as records_lib
 from tests import records
 
 REQUEST = {
@@ -39,7 +40,9 @@ def request_of(task):
             "columns": ["prediction"]
             if task.is_regression
             else [f"probability_{name}" for name in task.classes],
-            "output": export.SCORE if task.is_regression else export.PROBABILITIES,
+            "output": serving_model.SCORE
+            if task.is_regression
+            else serving_model.PROBABILITIES,
         },
     }
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
 
 CLAIMS = [
     claim

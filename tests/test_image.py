@@ -273,8 +273,8 @@ def test_a_file_that_the_user_cannot_read_is_told(image):
 
 
 def test_a_module_that_the_wheel_lacks_is_told(image):
-    (check_image.ROOT / "modules/training.py").touch()
-    assert content_complaints(image) == ["modules/training.py is missing"]
+    (check_image.ROOT / "modules/training/run_fn.py").touch()
+    assert content_complaints(image) == ["modules/training/run_fn.py is missing"]
 
 
 @pytest.mark.parametrize(

@@ -184,9 +184,9 @@ def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # 
     """
     import tensorflow as tf
 
-    from modules import experiment
-    from pipeline.config import TrainerConfig
-    from pipeline.task import TaskConfig
+    from modules.config.task import TaskConfig
+    from modules.config.trainer import TrainerConfig
+    from modules.training import experiment
 
     task = task or TaskConfig()
     label = "score" if task.is_regression else "class"

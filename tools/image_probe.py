@@ -45,7 +45,10 @@ def _is_ours(module: types.ModuleType) -> bool:
 
 def trains() -> Iterator[str]:
     """What TFX's Transform and Trainer are told to call by these names."""
-    for path in ("modules.preprocessing.preprocessing_fn", "modules.training.run_fn"):
+    for path in (
+        "modules.data.preprocessing.preprocessing_fn",
+        "modules.training.run_fn.run_fn",
+    ):
         module, name = path.rsplit(".", 1)
         if not callable(getattr(importlib.import_module(module), name, None)):
             yield f"{path} is no function"

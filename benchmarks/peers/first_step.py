@@ -31,14 +31,15 @@ def measure(settings: peer.Settings) -> peer.Figures:
       but training; `run_fn` in all.
     """
     began = time.perf_counter()
-    from modules import actions, environment, loop, training
+    from modules import environment
+    from modules.training import actions, loop, run_fn
 
     if not settings["autograph_is_kept_out"]:
         environment.keep_autograph_out_of_keras = lambda: None
     ended: dict[str, float] = {}
     figures: dict[str, float] = {"imports": time.perf_counter() - began}
-    _time_calls(training, "_export", figures, "export")
-    _time_calls(training, "predict", figures, "predictions")
+    _time_calls(run_fn, "_export", figures, "export")
+    _time_calls(run_fn, "predict", figures, "predictions")
     _time_calls(loop.orbit.Controller, "evaluate", figures, "evaluation")
     progress = actions.Progress.__call__
 
@@ -50,7 +51,7 @@ def measure(settings: peer.Settings) -> peer.Figures:
     with tempfile.TemporaryDirectory() as directory:
         arguments = _arguments(settings, directory)
         began = time.perf_counter()
-        training.run_fn(arguments)
+        run_fn.run_fn(arguments)
     figures["run_fn"] = time.perf_counter() - began
     figures["first_step"] = ended["first_step"] - began
     return figures
@@ -72,7 +73,7 @@ def _time_calls(owner: Any, name: str, figures: dict[str, float], figure: str) -
 
 def _arguments(settings: peer.Settings, directory: str) -> SimpleNamespace:
     """Returns what TFX's Trainer would call `run_fn` with."""
-    from pipeline.config import load_config
+    from pipeline.config.recipe import load_config
 
     config = load_config(settings["config"])
     trainer = config.trainer.model_dump()

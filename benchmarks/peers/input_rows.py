@@ -24,7 +24,7 @@ def measure(settings: peer.Settings) -> peer.Figures:
       Seconds to count the rows and to the `first_batch` after that; rows a second of
       the second epoch; MiB `above` what the process had before.
     """
-    from modules import inputs
+    from modules.data import inputs
 
     config = inputs.ExamplesConfig(
         input_path=[settings["records"]],

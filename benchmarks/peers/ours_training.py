@@ -15,10 +15,11 @@ import tensorflow as tf  # noqa: E402
 import tf_keras  # noqa: E402
 
 from benchmarks.flops import matrix_multiply_rate, training_flops  # noqa: E402
-from modules import experiment, inputs, preprocessing  # noqa: E402
-from modules.task import FineTuningTask  # noqa: E402
-from modules.trainer import FineTuningTrainer, build_trainer  # noqa: E402
-from pipeline.config import load_config  # noqa: E402
+from modules.data import inputs, preprocessing  # noqa: E402
+from modules.training import experiment  # noqa: E402
+from modules.training.fine_tuning_task import FineTuningTask  # noqa: E402
+from modules.training.fine_tuning_trainer import FineTuningTrainer, build_trainer  # noqa: E402
+from pipeline.config.recipe import load_config  # noqa: E402
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:

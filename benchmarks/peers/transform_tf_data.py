@@ -24,7 +24,7 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     recorder.attach()
     import tensorflow as tf
 
-    from modules import preprocessing
+    from modules.data import preprocessing
 
     def tokenize(records: tf.Tensor) -> dict[str, Any]:
         text = tf.io.FixedLenFeature([], tf.string)

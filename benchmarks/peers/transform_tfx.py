@@ -57,15 +57,15 @@ def _tracing(recorder: spans.Recorder) -> float:
 def _build(settings: peer.Settings) -> tuple[Any, dict[str, Any], list[str]]:
     from tfx.types import standard_artifacts
 
-    from pipeline import config as config_lib
-    from pipeline import encoder_source, schema
-    from pipeline.data import ExamplesDirectory
-    from pipeline.paths import OutputPaths
+    from pipeline.config import recipe
+    from pipeline.config.paths import OutputPaths
+    from pipeline.inputs import encoder_source, schema
+    from pipeline.inputs.examples import ExamplesDirectory
+    from pipeline.inputs.resolve import ResolvedInputs
     from pipeline.pipeline import create_pipeline
     from pipeline.platforms import local_platform
-    from pipeline.resolve import ResolvedInputs
 
-    config = config_lib.load_config(
+    config = recipe.load_config(
         Path(settings["config"]), {"output": f"{settings['output']}-pipeline"}
     )
     paths = OutputPaths.of(config)

@@ -19,7 +19,7 @@ from official.nlp.modeling import models  # noqa: E402
 
 from benchmarks.same_weights import build_stock  # noqa: E402
 from modules import encoder as encoder_lib  # noqa: E402
-from modules import inputs  # noqa: E402
+from modules.data import inputs  # noqa: E402
 
 LENGTH = 128
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from official.nlp.modeling import networks
 
-from modules import preprocessing
+from modules.data import preprocessing
 from modules.encoder import directory as files
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import EncoderDirectory, EncoderError

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import fingerprint
+from modules import fingerprint
 
 VOCAB_FILE = "vocab.txt"
 MODEL_GARDEN_CONFIG = "bert_config.json"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline.beam import job_servers
-from pipeline.beam.config import BeamConfig
-from pipeline.errors import UsageError
+from pipeline.config.beam import BeamConfig
+from pipeline.config.errors import UsageError
 
 # In the component's own process. Beam's default runner looks for a server program
 # first, which it would download.

@@ -6,8 +6,8 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
-from pipeline.beam.config import BeamConfig
-from pipeline.errors import UsageError
+from pipeline.config.beam import BeamConfig
+from pipeline.config.errors import UsageError
 
 _GROUP = "org.apache.beam"
 # Where Maven keeps what it downloaded, and where Beam does.

@@ -6,7 +6,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from benchmarks import evaluation_memory
 from modules import encoder as encoder_lib
 from modules import environment
-from pipeline.config import load_config
+from pipeline.config.recipe import load_config
 from tests import tiny
 
 SIZE = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import flops
-from modules.task import FineTuningTask
+from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny
 
 

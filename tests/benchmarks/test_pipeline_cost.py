@@ -19,16 +19,16 @@ LOG = "".join(
         (12.5, "absl Component Transform is finished."),
         (13, "absl Component Trainer is running."),
         (20, "absl train | step:      0 | training until step 10..."),
-        (26, "modules.actions step 5/20 loss 0.6 rate 1.0 3.0 examples/s"),
+        (26, "modules.training.actions step 5/20 loss 0.6 rate 1.0 3.0 examples/s"),
         (
             30,
-            "modules.actions step 10/20 loss 0.6 rate 1.0 3.0 examples/s",
+            "modules.training.actions step 10/20 loss 0.6 rate 1.0 3.0 examples/s",
         ),
-        (31, "modules.actions step 10 evaluation loss 0.5 f1 0.8"),
+        (31, "modules.training.actions step 10 evaluation loss 0.5 f1 0.8"),
         (33, "absl train | step:     10 | training until step 20..."),
         (
             37,
-            "modules.actions step 20/20 loss 0.6 rate 1.0 3.0 examples/s",
+            "modules.training.actions step 20/20 loss 0.6 rate 1.0 3.0 examples/s",
         ),
         (40, "absl Component Trainer is finished."),
     )

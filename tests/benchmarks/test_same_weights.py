@@ -8,10 +8,13 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from benchmarks import same_weights
-from modules import description, environment, preprocessing, warm_start
 from modules import encoder as encoder_lib
-from modules.task import FineTuningConfig, FineTuningTask
-from pipeline.task import TaskConfig
+from modules import environment
+from modules.config.task import TaskConfig
+from modules.data import preprocessing
+from modules.export import description
+from modules.training import warm_start
+from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
 
 TASK = TaskConfig()

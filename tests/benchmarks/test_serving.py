@@ -5,9 +5,9 @@ import pytest
 
 from benchmarks import serving
 from benchmarks.serving import OURS, TRANSFORMERS, TUTORIAL
-from pipeline.config import load_config
-from pipeline.errors import UsageError
-from pipeline.task import TaskConfig
+from modules.config.task import TaskConfig
+from pipeline.config.errors import UsageError
+from pipeline.config.recipe import load_config
 from tests import tiny
 
 ANSWERS = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])

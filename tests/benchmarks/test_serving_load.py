@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import serving_load
 from benchmarks.peers import server as server_peer
-from pipeline.errors import UsageError
+from pipeline.config.errors import UsageError
 from tests import tiny
 
 ROWS = [[f"first {index}", f"second {index}"] for index in range(12)]

@@ -3,8 +3,8 @@
 import numpy as np
 
 from benchmarks import tokenized
-from modules import inputs
-from pipeline.config import load_config
+from modules.data import inputs
+from pipeline.config.recipe import load_config
 from tests import tiny
 
 

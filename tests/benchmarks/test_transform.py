@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import transform
-from pipeline.task import TaskConfig
+from modules.config.task import TaskConfig
 
 KNOWN = [
     {"idx": "7", "label": "1", "sentence1": "A cat.", "sentence2": "A cat sat."},

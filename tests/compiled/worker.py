@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
 
 # All that the entry points import, but for themselves: what is run as a module must not
 # have been imported before. None of them executes a TensorFlow op or starts a thread

@@ -18,7 +18,7 @@ def write_model(directory, identity):
 
 
 def find_difference(champion, expected):
-    """What `modules.description.find_task_difference` is to the pipeline."""
+    """What `modules.export.description.find_task_difference` is to the pipeline."""
     identity = Path(champion, "fingerprint.pb").read_text()
     return "" if identity in expected else f"it is {identity}"
 

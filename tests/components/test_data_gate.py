@@ -8,8 +8,8 @@ import tensorflow_data_validation as tfdv
 from tfx import v1 as tfx
 
 from components.data_gate import DataAnomaliesError, DataGate
-from pipeline.schema import build_schema
-from pipeline.task import TaskConfig
+from modules.config.task import TaskConfig
+from pipeline.inputs.schema import build_schema
 from tests import records
 
 SPLITS = ("train", "eval")

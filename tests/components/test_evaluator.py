@@ -1,6 +1,7 @@
 """Bounds on metrics, and the verdict that people read.
 
-What the whole Evaluator makes of a model is in `tests/modules/test_evaluation.py`.
+What the whole Evaluator makes of a model is in
+`tests/modules/evaluation/test_eval_config.py`.
 """
 
 import json
@@ -17,8 +18,8 @@ from components.evaluator import (
     read_verdict,
     verdict,
 )
-from modules import evaluation
-from pipeline.task import TaskConfig
+from modules.config.task import TaskConfig
+from modules.evaluation import eval_config
 from tests import exported
 
 
@@ -33,7 +34,7 @@ def metric(config, name):
 
 
 def test_bounds_hold_on_all_rows():
-    config = evaluation.build_eval_config(TaskConfig())
+    config = eval_config.build_eval_config(TaskConfig())
     bounds.add(config, {"accuracy": 0.8}, {"accuracy": 0.02, "f1": 0.01})
     (bound,) = metric(config, "accuracy").per_slice_thresholds
     assert list(bound.slicing_specs) == [config_pb2.SlicingSpec()]
@@ -49,7 +50,7 @@ def test_bounds_hold_on_all_rows():
 @pytest.mark.parametrize("kind", exported.TASKS)
 def test_every_metric_of_a_task_can_be_bounded_to_tfmas_mind(kind):
     task = exported.TASKS[kind]
-    config = evaluation.build_eval_config(task)
+    config = eval_config.build_eval_config(task)
     bounds.add(config, dict.fromkeys(task.metrics, 0.5), {})
     tfma.utils.verify_eval_config(config)
     for name in task.metrics:
@@ -57,7 +58,7 @@ def test_every_metric_of_a_task_can_be_bounded_to_tfmas_mind(kind):
 
 
 def test_bound_on_what_is_not_measured_is_refused():
-    config = evaluation.build_eval_config(TaskConfig())
+    config = eval_config.build_eval_config(TaskConfig())
     with pytest.raises(ValueError, match=r"bounds on pearson.*measured are .*accuracy"):
         bounds.add(config, {"pearson": 0.5}, {})
 

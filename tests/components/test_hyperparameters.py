@@ -6,7 +6,7 @@ import pytest
 from tfx import v1 as tfx
 
 from components.hyperparameters.component import Hyperparameters_Executor
-from pipeline.config import TrainerConfig
+from modules.config.trainer import TrainerConfig
 from pipeline.pipeline import VALIDATE_TRAINER
 
 
@@ -60,6 +60,6 @@ def test_what_no_training_can_have_is_refused_before_any_work(
 def test_checking_leaves_the_settings_classes_as_they_were(write):
     """What the process has read before must still be of the class it has now."""
     write({})
-    from pipeline import config
+    from pipeline.config import recipe
 
-    assert config.TrainerConfig is TrainerConfig
+    assert recipe.TrainerConfig is TrainerConfig

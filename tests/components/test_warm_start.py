@@ -13,7 +13,7 @@ RECORD = "where.json"
 
 
 def find_misfit(model, expected):
-    """What `modules.warm_start.find_misfit` is to the pipeline."""
+    """What `modules.training.warm_start.find_misfit` is to the pipeline."""
     if Path(model, "kind").read_text() == expected["kind"]:
         return ""
     return f"{model} is no {expected['kind']}"

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
 
 
 def start(*arguments, cwd=REPOSITORY, python=sys.executable):

@@ -11,11 +11,12 @@ import pytest
 from rich.console import Console
 
 from benchmarks import beam_runners
-from pipeline.beam import BeamConfig, beam_arguments
-from pipeline.config import load_config
-from pipeline.errors import UsageError
-from pipeline.local import run_locally
-from pipeline.paths import REPOSITORY
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import load_config
+from pipeline.local.run import run_locally
 from tests import tiny, worker_processes
 
 pytestmark = [

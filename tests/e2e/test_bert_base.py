@@ -8,9 +8,9 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import encoder as encoder_lib
-from pipeline.config import load_config
-from pipeline.local import run_locally
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import load_config
+from pipeline.local.run import run_locally
 from tests import tiny
 
 pytestmark = pytest.mark.e2e

@@ -15,9 +15,9 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 import yaml
 
 from components.evaluator import read_verdict
-from pipeline import staging, targets
-from pipeline.config import load_config
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import load_config
+from pipeline.orchestrators import compilation, staging
 from tests import tiny
 from tests.compiled import worker
 from tests.compiled.runner import JobRun, JobRunner
@@ -54,7 +54,7 @@ def server():
         yield server
 
 
-@pytest.fixture(scope="module", params=targets.TARGETS)
+@pytest.fixture(scope="module", params=compilation.TARGETS)
 def story(request, server, tmp_path_factory):
     target = request.param
     directory = tmp_path_factory.mktemp(target)
@@ -71,9 +71,9 @@ def story(request, server, tmp_path_factory):
         },
         **{target: cluster},
     )
-    job = targets.compile_job(load_config(recipe), target)
+    job = compilation.compile_job(load_config(recipe), target)
     package = directory / "pipeline.yaml"
-    targets.write_job(job, package)
+    compilation.write_job(job, package)
     staging.copy(job.staged)
     # The cluster has nothing of this machine.
     for folder in ("encoder", "output"):

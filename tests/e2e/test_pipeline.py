@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from modules import records
-from pipeline.config import load_config
-from pipeline.errors import UsageError
-from pipeline.local import run_locally
-from pipeline.paths import REPOSITORY, OutputPaths
-from pipeline.report import MetadataReader
+from modules.training import model_run
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import REPOSITORY, OutputPaths
+from pipeline.config.recipe import load_config
+from pipeline.local.report import MetadataReader
+from pipeline.local.run import run_locally
 from tests import tiny
 from tests.e2e.commands import run as command_line
 
@@ -129,9 +129,9 @@ def test_served_model_is_always_the_last_one_that_passed(run, recipe, monkeypatc
     assert not stopped & {"Transform", "Trainer"}
 
     # Serves other than what was evaluated, which the Evaluator cannot see.
-    describe = records._describe
+    describe = model_run._describe
     monkeypatch.setattr(
-        records,
+        model_run,
         "_describe",
         lambda task, label, output: describe(task, label, 1 - output),
     )

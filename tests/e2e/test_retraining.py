@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modules import trainer
-from pipeline import data, staging, targets
-from pipeline.config import load_config
-from pipeline.errors import UsageError
-from pipeline.local import run_locally
-from pipeline.paths import OutputPaths
-from pipeline.report import MetadataReader
+from modules.training import fine_tuning_trainer
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import load_config
+from pipeline.inputs import examples as examples_lib
+from pipeline.local.report import MetadataReader
+from pipeline.local.run import run_locally
+from pipeline.orchestrators import compilation, staging
 from tests import tiny
 from tests.compiled import worker
 from tests.compiled.runner import JobRunner
@@ -83,7 +84,7 @@ def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
 
     tiny.write_tables(tmp_path / "spans" / "2", rows=40)
     with monkeypatch.context() as patched:
-        patched.setattr(trainer.FineTuningTrainer, "evaluate", kill)
+        patched.setattr(fine_tuning_trainer.FineTuningTrainer, "evaluate", kill)
         with pytest.raises(RuntimeError, match="killed"):
             run()
     second, ran = run()
@@ -153,10 +154,10 @@ def test_compiled_job_starts_from_the_champion_where_its_data_are_new(
     root = tmp_path / "root"
     cluster = {"image": "registry/bert:1", "pipeline_root": str(root)}
     config = load_config(recipe, {**CHAMPION, target: cluster})
-    job = targets.compile_job(config, target)
+    job = compilation.compile_job(config, target)
     staging.copy(job.staged)
     tiny.write_tables(tmp_path / "new", rows=40)
-    data.prepare(str(tmp_path / "new"), str(root / "new"), config.task)
+    examples_lib.prepare(str(tmp_path / "new"), str(root / "new"), config.task)
 
     def started_from(run):
         directory = run.tasks["Trainer"].outputs["model_run"]["uri"]

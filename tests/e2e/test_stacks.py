@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.paths import OutputPaths
-from pipeline.report import MetadataReader, RunReport, read_report
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import load_config
+from pipeline.local.report import MetadataReader, RunReport, read_report
 from tests import tiny
 from tests.e2e import commands
 from tests.serving.processes import started

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from pipeline.config import load_config
-from pipeline.local import run_locally
+from pipeline.config.recipe import load_config
+from pipeline.local.run import run_locally
 from tests import exported, tiny
 
 pytestmark = pytest.mark.e2e

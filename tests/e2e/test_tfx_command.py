@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
 from tests import tiny
 
 pytestmark = pytest.mark.e2e

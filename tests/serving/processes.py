@@ -8,7 +8,7 @@ import sys
 
 import httpx
 
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 
 

@@ -18,9 +18,9 @@ import pytest
 from click.testing import CliRunner
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from pipeline.errors import UsageError
-from pipeline.paths import REPOSITORY
-from pipeline.serve_command import serve_command
+from pipeline.cli.serve import serve_command
+from pipeline.config.paths import REPOSITORY
+from serving.errors import SettingsError
 from serving.limits import RequestLimits
 from serving.server import _clip_to_descriptors
 from tests.serving import models
@@ -176,7 +176,7 @@ def test_allowed_host_that_is_no_host_name_is_refused(counter, host):
     finished = CliRunner().invoke(
         serve_command, ["--model", str(counter), "--allowed-host", host]
     )
-    assert isinstance(finished.exception, UsageError)
+    assert isinstance(finished.exception, SettingsError)
     assert f"--allowed-host {host}: give a host name" in str(finished.exception)
 
 
@@ -196,7 +196,7 @@ def test_label_without_a_version_is_refused(counter):
 def run(*arguments):
     """Runs the command to its end; its output tells if TensorFlow was loaded."""
     told = (
-        "import atexit, sys; from pipeline.cli import main; "
+        "import atexit, sys; from pipeline.cli.main import main; "
         "atexit.register(lambda: print(*{'tensorflow'} & sys.modules.keys())); main()"
     )
     return subprocess.run(

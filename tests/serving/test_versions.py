@@ -12,9 +12,8 @@ import threading
 import grpc
 import pytest
 
-from pipeline.errors import UsageError
 from serving import discovery
-from serving.errors import RequestError
+from serving.errors import RequestError, SettingsError
 from serving.metrics import Metrics
 from serving.versions import State, Versions
 
@@ -357,5 +356,5 @@ def test_model_is_named_after_its_directory(pushed):
 
 def test_directory_without_a_model_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(UsageError, match="holds no complete SavedModel"):
+        with pytest.raises(SettingsError, match="holds no complete SavedModel"):
             discovery.find_model(path)

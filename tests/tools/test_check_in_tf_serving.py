@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from components.serving_check import ServingRequest, rows
-from pipeline.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY
 from tests import exported as exported_lib
 from tests import records, served
 

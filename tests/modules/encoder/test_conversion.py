@@ -8,12 +8,12 @@ import tensorflow as tf
 from official.legacy.bert import configs
 
 from modules import encoder as encoder_lib
-from modules import preprocessing
+from modules.data import preprocessing
 from modules.encoder import conversion
 from modules.encoder.directory import EncoderError
-from pipeline.config import load_config
-from pipeline.encoder_source import resolve_encoder
-from pipeline.paths import DEFAULT_CONFIG
+from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.recipe import load_config
+from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 from tests.modules.encoder.test_restoring import SENTENCES, inputs_of, restored

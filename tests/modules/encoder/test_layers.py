@@ -6,9 +6,9 @@ import tensorflow as tf
 import tf_keras
 
 from modules import encoder as encoder_lib
-from modules import strategies
 from modules.encoder import layers
 from modules.encoder import model as model_lib
+from modules.training import strategies
 from tests import tiny
 from tests.modules.encoder import sources
 

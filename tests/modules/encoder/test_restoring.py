@@ -8,10 +8,10 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from modules import encoder as encoder_lib
-from modules import preprocessing
-from pipeline.config import load_config
-from pipeline.encoder_source import resolve_encoder
-from pipeline.paths import DEFAULT_CONFIG
+from modules.data import preprocessing
+from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.recipe import load_config
+from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 
 SENTENCES = [

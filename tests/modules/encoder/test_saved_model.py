@@ -9,7 +9,7 @@ import tf_keras
 from official.nlp.modeling import networks
 from tensorflow.core.protobuf import saved_model_pb2
 
-from modules import preprocessing
+from modules.data import preprocessing
 from modules.encoder import conversion, saved_model
 from modules.encoder.directory import EncoderError
 from tests import tiny

@@ -5,8 +5,9 @@ import time
 import apache_beam as beam
 import pytest
 
-from pipeline.beam import BeamConfig, beam_arguments
+from pipeline.beam import beam_arguments
 from pipeline.beam.restarting import WorkerLostError
+from pipeline.config.beam import BeamConfig
 from tests import worker_processes
 
 # The thread that waits for a worker says so by raising.

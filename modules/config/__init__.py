@@ -1,0 +1,1 @@
+"""The settings that the modules read: the task, the Trainer."""

@@ -1,0 +1,165 @@
+"""The task definition: the one owner of what the columns are called and mean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from modules.config.settings import Settings
+
+BINARY_METRICS = ("accuracy", "f1", "precision", "recall", "auc", "matthews")
+MULTICLASS_METRICS = ("accuracy", "f1")
+REGRESSION_METRICS = ("pearson_spearman", "pearson", "spearman")
+
+# What the Model Garden's `create_finetuning_data.py` calls its features.
+TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
+TOKENIZED_LABEL = "label_ids"
+TOKENIZED_ID = "example_id"
+
+
+# Wang et al. 2018, "GLUE", table 1; columns and classes as TFDS has them.
+GLUE: dict[str, dict[str, Any]] = {
+    "cola": {
+        "text_columns": ["sentence"],
+        "classes": ["unacceptable", "acceptable"],
+        "metric": "matthews",
+    },
+    "sst2": {"text_columns": ["sentence"], "classes": ["negative", "positive"]},
+    "mrpc": {"classes": ["not_equivalent", "equivalent"], "metric": "f1"},
+    "stsb": {"label_range": [0.0, 5.0]},
+    "qqp": {
+        "text_columns": ["question1", "question2"],
+        "classes": ["not_duplicate", "duplicate"],
+        "metric": "f1",
+    },
+    "mnli": {
+        "text_columns": ["premise", "hypothesis"],
+        "classes": ["entailment", "neutral", "contradiction"],
+    },
+    "qnli": {
+        "text_columns": ["question", "sentence"],
+        "classes": ["entailment", "not_entailment"],
+    },
+    "rte": {"classes": ["entailment", "not_entailment"]},
+    "wnli": {"classes": ["not_entailment", "entailment"]},
+}
+
+
+class TaskConfig(Settings):
+    """What the examples hold and what is predicted of them.
+
+    Attributes:
+      name: The GLUE task that it is, whose files' own layout is then understood.
+      input: `text`, or `tokenized` for Examples with `input_ids`, `input_mask` and
+        `segment_ids`, as the Model Garden's `create_finetuning_data.py` writes them.
+      text_columns: The string column, or the two of a pair in the order of the
+        segments. The exported model takes them, however it was trained.
+      label_column: The column with the index of the class (int64), or with the score
+        of a regression (float32).
+      id_column: The int64 column that names a row to people.
+      classes: Class names; the index is the label. Of two, the second is the
+        positive class. No name is the index of another class. None where a score is
+        predicted.
+      label_range: Lowest and highest score of a regression; None for classes.
+      metric: The metric that decides between models.
+    """
+
+    name: str | None = None
+    input: Literal["text", "tokenized"] = "text"
+    text_columns: list[str] = Field(
+        default=["sentence1", "sentence2"], min_length=1, max_length=2
+    )
+    label_column: str = "label"
+    id_column: str = "idx"
+    classes: list[str] | None = Field(
+        default=["not_equivalent", "equivalent"], min_length=2
+    )
+    label_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    metric: str = "accuracy"
+
+    @property
+    def tfds_source(self) -> str | None:
+        """Where TFDS has a GLUE task's data; None for a task of one's own."""
+        return f"tfds:glue/{self.name}" if self.name else None
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether a score is predicted, and not a class."""
+        return self.classes is None
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the second class is a positive one to precision and recall."""
+        return self.classes is not None and len(self.classes) == 2
+
+    @property
+    def is_tokenized(self) -> bool:
+        """Whether the examples hold token ids in the place of text."""
+        return self.input == "tokenized"
+
+    @property
+    def outputs(self) -> int:
+        """Units of the model's head."""
+        return len(self.classes) if self.classes else 1
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names that thresholds and `metric` may use; of all, more is better."""
+        if self.is_regression:
+            return REGRESSION_METRICS
+        return BINARY_METRICS if self.is_binary else MULTICLASS_METRICS
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_the_kind(cls, values: Any) -> Any:
+        if isinstance(values, str):
+            values = {"name": values}
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        name = values.get("name")
+        if name is not None and name not in GLUE:
+            raise ValueError(f"{name!r} is no GLUE task; allowed are {', '.join(GLUE)}")
+        if name is not None:
+            values = {**GLUE[name], **values}
+        if values.get("label_range") is not None:
+            values.setdefault("classes", None)
+            values.setdefault("metric", REGRESSION_METRICS[0])
+        if values.get("input") == "tokenized":
+            values.setdefault("label_column", TOKENIZED_LABEL)
+            values.setdefault("id_column", TOKENIZED_ID)
+        return values
+
+    @model_validator(mode="after")
+    def _check_names(self) -> TaskConfig:
+        columns = [*self.text_columns, self.label_column, self.id_column]
+        for names, what in ((columns, "columns"), (self.classes or [], "classes")):
+            if len(set(names)) < len(names) or not all(names):
+                raise ValueError(f"the {what} {names} must be distinct and not empty")
+        return self
+
+    @model_validator(mode="after")
+    def _check_numbers(self) -> TaskConfig:
+        # A label in text is the name of a class or its index.
+        by_index = {str(index): name for index, name in enumerate(self.classes or [])}
+        for name in by_index.values():
+            other = by_index.get(name, name)
+            if other != name:
+                raise ValueError(
+                    f"class {name!r} is the index of the class {other!r}, so a label "
+                    f"{name} is ambiguous; rename the class, or give it that index"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> TaskConfig:
+        if (self.classes is None) == (self.label_range is None):
+            raise ValueError("give either classes or a label_range, not both")
+        if self.label_range and not self.label_range[0] < self.label_range[1]:
+            raise ValueError(f"label_range {self.label_range} must rise")
+        if self.metric not in self.metrics:
+            raise ValueError(
+                f"metric {self.metric!r} is not one of {', '.join(self.metrics)}"
+            )
+        return self

@@ -1,0 +1,1 @@
+"""From text to batches of the model's inputs."""

@@ -1,0 +1,283 @@
+"""Transformed Examples as batches of the model's inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import tensorflow as tf
+from official.core import config_definitions
+
+from modules.data import preprocessing
+
+LABELS = "labels"
+WEIGHTS = "weights"
+IDS = "ids"
+POSITIONS = "positions"
+
+_ENDLESS = 1 << 40  # epochs
+_FILES_AT_ONCE = 16
+_FIXED_LENGTHS = 4
+_PREFETCHED = 2  # batches; to make one takes far less than a step
+
+Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
+
+
+@dataclasses.dataclass
+class ExamplesConfig(config_definitions.DataConfig):
+    """Which transformed Examples are read, and how they are batched.
+
+    Attributes:
+      label_column: Name of the label.
+      id_column: Name of the int64 id.
+      is_regression: Whether the label is a float32 score instead of an int64 class.
+      lengths: Lengths in tokens that batches are padded to, the first that fits; empty
+        pads to the batch's longest.
+      window_batches: Pairs of like length meet within so many batches drawn at random:
+        padding falls to a few percent, and the order stays close to random. 1 leaves
+        each batch as it was drawn.
+      shuffle_buffer_size: Examples that training draws from. A split of no more is read
+        once, stays in memory and is shuffled as a whole; a larger one is read anew each
+        epoch, its files in an order drawn at random.
+      examples: In the split; None counts them.
+      start_step: Batches of the training that are behind us already.
+      workers: Workers that train on their own, each on its share of the batches. 1
+        gives all batches to every input pipeline.
+    """
+
+    label_column: str = "label"
+    id_column: str = "idx"
+    is_regression: bool = False
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    window_batches: int = 16
+    shuffle_buffer_size: int = 1_000_000
+    examples: int | None = None
+    start_step: int = 0
+    workers: int = 1
+
+
+def fixed_lengths(max_seq_length: int) -> list[int]:
+    """Returns a few lengths for XLA, which compiles a program for each.
+
+    Args:
+      max_seq_length: The longest, in tokens.
+    """
+    parts = range(1, _FIXED_LENGTHS + 1)
+    return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
+
+
+def read_records(config: ExamplesConfig) -> tf.data.Dataset:
+    """Reads serialized transformed Examples, string[], of a few files by turns.
+
+    Args:
+      config: `input_path` holds file patterns of gzipped TFRecords.
+    """
+    return _read(_files(config))
+
+
+def count_examples(config: ExamplesConfig) -> int:
+    """Counts the examples by reading them once."""
+    one = tf.constant(1, tf.int64)
+    records = _untuned(read_records(config))
+    return int(records.reduce(one - 1, lambda count, _: count + one))
+
+
+def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...]:
+    """Parses a batch of transformed Examples, unpadded.
+
+    Args:
+      records: Serialized, string[batch].
+      config: Names the columns.
+
+    Returns:
+      Word ids and type ids int64[batch, (tokens)]; labels int64[batch] or
+      float32[batch]; ids int64[batch].
+    """
+    ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+    label_type = tf.float32 if config.is_regression else tf.int64
+    features = {
+        preprocessing.INPUT_WORD_IDS: ids,
+        preprocessing.INPUT_TYPE_IDS: ids,
+        config.label_column: tf.io.FixedLenFeature([], label_type),
+        config.id_column: tf.io.FixedLenFeature([], tf.int64),
+    }
+    examples = tf.io.parse_example(records, features)
+    return tuple(examples[name] for name in features)
+
+
+def build_batches(
+    config: ExamplesConfig, input_context: tf.distribute.InputContext | None = None
+) -> tf.data.Dataset:
+    """Builds the batches of one input pipeline.
+
+    The global batches are the same on any strategy; each replica gets its share of
+    the rows. Where a batch is too small to be shared out, rows of weight 0 fill it.
+    Workers that train on their own get whole batches, each its share of them.
+
+    Args:
+      config: What is read. Training batches are endless, evaluation is one pass.
+      input_context: Which replicas the pipeline feeds; None feeds one.
+
+    Returns:
+      A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
+      `labels` int64[batch] or float32[batch], `weights` float32[batch] and `ids`
+      int64[batch]; of an evaluation also `positions` int64[batch], where each row
+      stands among all: rows of like length come together.
+    """
+    size = config.global_batch_size
+    build = _train_batches if config.is_training else _evaluation_batches
+    batches = build(config)
+    if config.is_training and config.workers > 1:
+        # All workers run one graph; which of them runs it is known at run time only.
+        worker = tf.distribute.coordinator.experimental_get_current_worker_index()
+        batches = share_among_workers(batches, config, worker)
+    batches = batches.map(
+        lambda *columns: pad_batch(columns, config.lengths),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    if input_context and input_context.num_replicas_in_sync > 1:
+        batches = _share_out(batches, size, input_context)
+    return _untuned(batches.prefetch(_PREFETCHED))
+
+
+def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
+    """Batches pairs of like length, forever, each epoch in an order of its own.
+
+    An epoch holds each example once; its last batch may be smaller. The order follows
+    from seed and epoch alone, so that a training that was interrupted goes on with
+    the rows that it has not seen.
+    """
+    size, buffer = config.global_batch_size, config.shuffle_buffer_size
+    examples = config.examples or count_examples(config)
+    kept = read_records(config).cache() if examples <= buffer else None
+
+    def epoch(index: tf.Tensor) -> tf.data.Dataset:
+        # Of this function's graph: the order is not to hang on the process's seed.
+        tf.compat.v1.set_random_seed(1)
+        seed = _fold(tf.constant(config.seed or 0, tf.int64), index)
+        in_order = {"seed": seed, "reshuffle_each_iteration": False}
+        # All of the files fit into a buffer of that size as well: they are fewer.
+        records = kept or _read(_files(config).shuffle(buffer, **in_order))
+
+        def batches(number: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
+            return _batch_by_length(parse_examples(window, config), size).shuffle(
+                config.window_batches,
+                seed=_fold(seed, number),
+                reshuffle_each_iteration=False,
+            )
+
+        windows = records.shuffle(buffer, **in_order).batch(
+            size * config.window_batches
+        )
+        return windows.enumerate().flat_map(batches)
+
+    if not config.start_step:
+        return tf.data.Dataset.range(_ENDLESS).flat_map(epoch)
+    steps = math.ceil(examples / size)
+    first, offset = divmod(config.start_step, steps)
+    return tf.data.Dataset.range(first, _ENDLESS).flat_map(epoch).skip(offset)
+
+
+def share_among_workers(
+    batches: tf.data.Dataset, config: ExamplesConfig, worker: tf.Tensor
+) -> tf.data.Dataset:
+    """Returns every n-th batch for one of n workers, in the order of the training.
+
+    A resumed worker skips the batches of its own steps, not of all steps: of
+    `start_step` batches, those of its share are behind it.
+
+    Args:
+      batches: The batches from `start_step` on.
+      config: Number of workers and `start_step`.
+      worker: Index of the worker, int64[].
+    """
+    first = tf.math.floormod(worker - config.start_step, config.workers)
+    return batches.shard(config.workers, first)
+
+
+def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
+    """Batches pairs of like length, in one pass, with the position of each."""
+    size = config.global_batch_size
+    windows = read_records(config).enumerate().batch(size * config.window_batches)
+    return windows.flat_map(
+        lambda positions, records: _batch_by_length(
+            (*parse_examples(records, config), positions), size
+        )
+    )
+
+
+def _files(config: ExamplesConfig) -> tf.data.Dataset:
+    return tf.data.Dataset.list_files(list(config.input_path), shuffle=False)
+
+
+def _read(files: tf.data.Dataset) -> tf.data.Dataset:
+    return files.interleave(
+        lambda file: tf.data.TFRecordDataset(file, compression_type="GZIP"),
+        cycle_length=_FILES_AT_ONCE,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    # A pipeline that tunes itself holds up whoever drops it, by up to a minute: its
+    # thread can miss the word to stop (TensorFlow's `Model::OptimizeLoop`).
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def _batch_by_length(columns: tuple[Any, ...], size: int) -> tf.data.Dataset:
+    order = tf.argsort(columns[0].row_lengths())
+    rows = tuple(tf.gather(column, order) for column in columns)
+    return tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
+
+
+def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Returns the seed int64[] of one of several random things."""
+    return tf.random.stateless_uniform(
+        [], seed=[seed, index], minval=None, maxval=None, dtype=tf.int64
+    )
+
+
+def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
+    """Pads a batch, and puts each column where the training looks for it.
+
+    Args:
+      columns: What `parse_examples` gives; and in an evaluation the rows' positions
+        in the split, int64[batch].
+      lengths: Lengths in tokens, the first that fits; empty pads to the longest row.
+    """
+    word_ids, type_ids, labels, ids, *positions = columns
+    inputs = preprocessing.pad_inputs(word_ids, type_ids)
+    if lengths:
+        longest = tf.shape(inputs[preprocessing.INPUT_WORD_IDS])[1]
+        fitting = tf.gather(lengths, tf.searchsorted(lengths, [longest])[0])
+        paddings = [[0, 0], [0, fitting - longest]]
+        inputs = {name: tf.pad(ids, paddings) for name, ids in inputs.items()}
+    weights = tf.ones_like(ids, tf.float32)
+    targets = {LABELS: labels, WEIGHTS: weights, IDS: ids}
+    return inputs, targets | ({POSITIONS: positions[0]} if positions else {})
+
+
+def _share_out(
+    batches: tf.data.Dataset, size: int, context: tf.distribute.InputContext
+) -> tf.data.Dataset:
+    per_replica = context.get_per_replica_batch_size(size)
+    replicas = context.num_replicas_in_sync // context.num_input_pipelines
+    first = context.input_pipeline_id * replicas * per_replica
+
+    def share(tensor: tf.Tensor) -> tf.Tensor:
+        missing = [[0, size - tf.shape(tensor)[0]]]
+        paddings = missing + [[0, 0]] * (tensor.shape.rank - 1)
+        rows = tf.pad(tensor, paddings)[first : first + replicas * per_replica]
+        return tf.reshape(
+            rows, tf.concat([[replicas, per_replica], tf.shape(tensor)[1:]], 0)
+        )
+
+    shares = batches.map(
+        lambda *batch: tf.nest.map_structure(share, batch),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return shares.unbatch()

@@ -1,0 +1,392 @@
+"""From raw examples to the model's inputs, in training and in serving alike.
+
+Transform runs `preprocessing_fn` over all examples and keeps its graph, which the
+exported model then runs on raw text: one owner, no skew.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+
+INPUT_WORD_IDS = "input_word_ids"
+INPUT_MASK = "input_mask"
+INPUT_TYPE_IDS = "input_type_ids"
+ENCODER_INPUTS = (INPUT_WORD_IDS, INPUT_MASK, INPUT_TYPE_IDS)
+NO_ID = -1
+
+# Files beside a vocabulary that may hold settings of its tokenizer, first match wins.
+# `modules.encoder.directory` has them too, and imports more than Transform needs.
+_SETTINGS_FILES = ("tokenizer_config.json", "bert_config.json", "config.json")
+_LOWER_CASE = "do_lower_case"
+_TYPES = "type_vocab_size"
+_DEFAULT_TYPES = 2  # BERT's, for a vocabulary without a configuration beside it
+_MARKER = re.compile(r"\[.*\]|<.*>")  # such as [CLS], and <S> of Google's Chinese BERT
+
+
+def preprocessing_fn(
+    inputs: dict[str, tf.Tensor | tf.SparseTensor], custom_config: dict[str, Any]
+) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Makes the model's inputs of raw examples; called by Transform.
+
+    Args:
+      inputs: Raw features: the task's text columns (string[batch, 1]), or for
+        tokenized input `input_ids`, `input_mask` and `segment_ids` (int64[batch,
+        padded tokens]); label (int64[batch, 1], or float32[batch, 1] of a
+        regression) and id (int64[batch, 1], which tokenized input may lack).
+      custom_config: `task`, `max_seq_length`, and `vocab_file` in the encoder's
+        directory, whose configuration is read as well.
+
+    Returns:
+      `input_word_ids` and `input_type_ids` as `SparseTensor` int64[batch, tokens]
+      without padding, the label as it came, and the id, -1 where there is none.
+    """
+    task = TaskConfig.model_validate(custom_config["task"])
+    max_seq_length = custom_config["max_seq_length"]
+    vocab_file = custom_config["vocab_file"]
+    if task.is_tokenized:
+        packed = unpad(
+            *(_as_ragged(inputs[name]) for name in TOKENIZED_FEATURES),
+            max_seq_length=max_seq_length,
+            vocab_size=len(_read_vocab(vocab_file)),
+            type_vocab_size=_type_vocab_size(vocab_file),
+        )
+    else:
+        texts = [_as_dense(inputs[column], "") for column in task.text_columns]
+        segments = [tf.reshape(text, [-1]) for text in texts]
+        packed = text_to_inputs(segments, vocab_file, max_seq_length)
+    label = _as_dense(inputs[task.label_column], 0)
+    outputs = {name: ids.to_sparse() for name, ids in packed.items()}
+    outputs[task.label_column] = label
+    if task.id_column in inputs:
+        outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)
+    else:  # a curated schema need not name the id of tokenized input
+        outputs[task.id_column] = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
+    return outputs
+
+
+def text_to_inputs(
+    segments: list[tf.Tensor], vocab_file: str, max_seq_length: int
+) -> dict[str, tf.RaggedTensor]:
+    """Tokenizes, truncates and packs texts: what training does, for any graph.
+
+    Args:
+      segments: One text, or the two of a pair, each string[batch].
+      vocab_file: One token a line. The settings of its encoder are beside it.
+      max_seq_length: Longest packed example in tokens, special tokens included.
+
+    Returns:
+      `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
+    """
+    return _text_packer(vocab_file, max_seq_length)(segments)
+
+
+def unpad(
+    ids: tf.RaggedTensor,
+    mask: tf.RaggedTensor,
+    segment_ids: tf.RaggedTensor,
+    *,
+    max_seq_length: int,
+    vocab_size: int,
+    type_vocab_size: int,
+) -> dict[str, tf.RaggedTensor]:
+    """Drops the padding of examples that were tokenized elsewhere.
+
+    Args:
+      ids: Token ids int64[batch, (padded tokens)].
+      mask: 1 for a token and 0 for padding, int64[batch, (padded tokens)].
+      segment_ids: Token types int64[batch, (padded tokens)].
+      max_seq_length: The most tokens that an example may have.
+      vocab_size: The encoder's number of words.
+      type_vocab_size: The encoder's number of token types.
+
+    Returns:
+      `input_word_ids` and `input_type_ids`, each int64[batch, (tokens)]. The graph
+      fails with `InvalidArgumentError` on what the encoder cannot take.
+    """
+    lengths = tf.reduce_sum(mask, axis=1)
+    checks = _check_lengths(ids, mask, segment_ids)
+    checks += [
+        tf.debugging.assert_positive(
+            lengths, "an example has no token: its input_mask is 0 everywhere"
+        ),
+        # Cut here, a pair would lose its last [SEP] without a word.
+        tf.debugging.assert_less_equal(
+            lengths,
+            tf.constant(max_seq_length, lengths.dtype),
+            "an example has more tokens than preprocessing.max_seq_length "
+            f"({max_seq_length}); raise the setting, or write the TFRecords anew "
+            "with fewer",
+        ),
+        _check_range(
+            ids,
+            vocab_size,
+            f"input_ids must be {_describe_range(vocab_size)}, none beyond the "
+            f"{vocab_size} words of encoder.source; write the TFRecords with its "
+            "vocabulary; got",
+        ),
+        _check_range(
+            segment_ids,
+            type_vocab_size,
+            f"segment_ids must be {_describe_range(type_vocab_size)}; encoder.source "
+            f"has type_vocab_size {type_vocab_size}; write the TFRecords for it; got",
+        ),
+    ]
+    # Transform's graph keeps only what its outputs depend on. Eager checks are None.
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        lengths = tf.identity(lengths)
+    return {
+        INPUT_WORD_IDS: _truncate(ids, lengths),
+        INPUT_TYPE_IDS: _truncate(segment_ids, lengths),
+    }
+
+
+def tokenize(segments: list[tf.Tensor], vocab_file: str) -> list[tf.RaggedTensor]:
+    """Splits texts into WordPiece ids.
+
+    Bytes that are not UTF-8 become U+FFFD, which BERT's basic tokenizer drops:
+    served text comes from anywhere, and a bad byte must not fail a whole batch.
+
+    Args:
+      segments: Texts, each string[batch].
+      vocab_file: One token a line.
+
+    Returns:
+      For each segment the ids, int64[batch, (tokens)].
+    """
+    # One call for all segments: every call embeds the vocabulary in the graph.
+    texts = tf.strings.unicode_transcode(tf.concat(segments, 0), "UTF-8", "UTF-8")
+    ids = _tokenizer(vocab_file).tokenize(texts)
+    batch = tf.shape(segments[0])[0]
+    return [ids[i * batch : (i + 1) * batch] for i in range(len(segments))]
+
+
+def pack_segments(
+    segments: list[tf.RaggedTensor],
+    *,
+    max_seq_length: int,
+    special_token_ids: tuple[int, int],
+    type_vocab_size: int = _DEFAULT_TYPES,
+) -> dict[str, tf.RaggedTensor]:
+    """Packs `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncating the longest first.
+
+    Args:
+      segments: Token ids of one text, or of the two of a pair, each int64[batch,
+        (tokens)].
+      max_seq_length: Longest packed example in tokens.
+      special_token_ids: The ids of `[CLS]` and `[SEP]`.
+      type_vocab_size: The encoder's number of token types. With one alone, both texts
+        of a pair have type 0, as RoBERTa's do.
+
+    Returns:
+      `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
+    """
+    budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
+    start, end = special_token_ids
+    word_ids, type_ids = tf_text.combine_segments(
+        _trim(segments, budget),
+        start_of_sequence_id=tf.constant(start, tf.int64),
+        end_of_segment_id=tf.constant(end, tf.int64),
+    )
+    if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
+        type_ids = tf.zeros_like(type_ids)
+    return {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
+
+
+def pad_inputs(
+    word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor, length: int | None = None
+) -> dict[str, tf.Tensor]:
+    """Pads a batch to its longest row, or to a fixed length.
+
+    Args:
+      word_ids: int64[batch, (tokens)].
+      type_ids: int64[batch, (tokens)].
+      length: The padded length; None takes the batch's longest.
+
+    Returns:
+      The encoder's inputs, each int32[batch, length]. Padding is 0 (`[PAD]`).
+    """
+    shape = [None, length]
+    mask = tf.ones_like(word_ids)
+    rows = zip(ENCODER_INPUTS, (word_ids, mask, type_ids), strict=True)
+    return {name: tf.cast(ids.to_tensor(shape=shape), tf.int32) for name, ids in rows}
+
+
+def is_cased(vocab_file: str) -> bool:
+    """Tells whether an encoder's tokenizer keeps capital letters.
+
+    Args:
+      vocab_file: One token a line.
+
+    Returns:
+      The opposite of `do_lower_case` in a file beside the vocabulary. Without it,
+      whether a word has a capital letter; markers such as `[CLS]` and `<S>` do not
+      count.
+    """
+    lower_case = find_lower_case(vocab_file)
+    if lower_case is not None:
+        return not lower_case
+    words = (word for word in _read_vocab(vocab_file) if not _MARKER.fullmatch(word))
+    return any(word != word.lower() for word in words)
+
+
+def find_lower_case(vocab_file: str) -> bool | None:
+    """Returns the explicit `do_lower_case` of an encoder; None if it has none.
+
+    Args:
+      vocab_file: A file in the encoder's directory.
+    """
+    lower_case = _find_setting(vocab_file, _LOWER_CASE)
+    return None if lower_case is None else bool(lower_case)
+
+
+def special_token_ids(vocab_file: str) -> tuple[int, int]:
+    """Returns the ids of `[CLS]` and `[SEP]`.
+
+    Raises:
+      ValueError: The vocabulary lacks one of BERT's special tokens, or has its
+        padding token elsewhere than at 0.
+    """
+    vocab = _read_vocab(vocab_file)
+    absent = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if t not in vocab]
+    if absent:
+        raise ValueError(f"{vocab_file} has no {', '.join(absent)}: not a BERT's")
+    if vocab.index("[PAD]") != 0:
+        raise ValueError(f"{vocab_file} has [PAD] at {vocab.index('[PAD]')}, not at 0")
+    return vocab.index("[CLS]"), vocab.index("[SEP]")
+
+
+def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | int) -> tf.Tensor:
+    # What a schema bounds by `value_count` instead of `shape` arrives sparse.
+    if not isinstance(feature, tf.SparseTensor):
+        return feature
+    column = tf.sparse.reset_shape(feature, [feature.dense_shape[0], 1])
+    default = tf.constant(missing, feature.dtype)
+    return tf.reshape(tf.sparse.to_dense(column, default), [-1, 1])
+
+
+def _as_ragged(feature: tf.Tensor | tf.SparseTensor) -> tf.RaggedTensor:
+    # Dense where a curated schema fixes the length by `shape`.
+    if isinstance(feature, tf.SparseTensor):
+        return tf.RaggedTensor.from_sparse(feature)
+    return tf.RaggedTensor.from_tensor(feature)
+
+
+def _describe_range(size: int) -> str:
+    return "0" if size == 1 else f"0 to {size - 1}"
+
+
+def _check_range(ids: tf.RaggedTensor, size: int, message: str) -> tf.Operation | None:
+    values = ids.values
+    outside = tf.boolean_mask(values, (values < 0) | (values >= size))
+    return tf.debugging.Assert(tf.equal(tf.size(outside), 0), [message, outside])
+
+
+def _check_lengths(
+    ids: tf.RaggedTensor, mask: tf.RaggedTensor, segment_ids: tf.RaggedTensor
+) -> list[tf.Operation | None]:
+    checks = [
+        tf.debugging.assert_equal(
+            other.row_lengths(),
+            ids.row_lengths(),
+            f"{name} must be as long as input_ids in every example",
+        )
+        for name, other in (("input_mask", mask), ("segment_ids", segment_ids))
+    ]
+    in_front = tf.sequence_mask(
+        tf.reduce_sum(mask, axis=1), mask.bounding_shape(axis=1), tf.int64
+    )
+    checks.append(
+        tf.debugging.assert_equal(
+            mask.to_tensor(),
+            in_front,
+            "input_mask must be 1 for the tokens, which come first, and 0 after them",
+        )
+    )
+    return checks
+
+
+def _trim(segments: list[tf.RaggedTensor], budget: int) -> list[tf.RaggedTensor]:
+    """Cuts one or two segments to a budget of tokens.
+
+    The rule gives what dropping one token at a time from the longer segment gives
+    (`RoundRobinTrimmer`), in core ops: older TF Serving images lack that op.
+    """
+    first, *others = segments
+    lengths = first.row_lengths()
+    if not others:
+        return [_truncate(first, tf.minimum(lengths, budget))]
+    (second,) = others
+    half = tf.constant((budget + 1) // 2, tf.int64)
+    keep_first = tf.minimum(lengths, tf.maximum(half, budget - second.row_lengths()))
+    keep_second = tf.minimum(second.row_lengths(), budget - keep_first)
+    return [_truncate(first, keep_first), _truncate(second, keep_second)]
+
+
+def _truncate(ids: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
+    positions = tf.ragged.range(ids.row_lengths())
+    kept = positions.values < tf.repeat(keep, ids.row_lengths())
+    return tf.ragged.boolean_mask(ids, ids.with_values(kept))
+
+
+@functools.lru_cache(maxsize=4)
+def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
+    # A function of its own, so that it is traced once: Transform traces
+    # preprocessing_fn some ten times, and the tokenizer's tables take a second each.
+    def pack(segments: list[tf.Tensor]) -> dict[str, tf.RaggedTensor]:
+        return pack_segments(
+            tokenize(segments, vocab_file),
+            max_seq_length=max_seq_length,
+            special_token_ids=special_token_ids(vocab_file),
+            type_vocab_size=_type_vocab_size(vocab_file),
+        )
+
+    return tf.function(pack, reduce_retracing=True, autograph=False)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_vocab(vocab_file: str) -> list[str]:
+    with tf.io.gfile.GFile(vocab_file) as lines:
+        return [line.rstrip("\n") for line in lines]
+
+
+def _type_vocab_size(vocab_file: str) -> int:
+    return int(_find_setting(vocab_file, _TYPES) or _DEFAULT_TYPES)
+
+
+def _find_setting(vocab_file: str, key: str) -> Any:
+    """Returns a setting from the files beside a vocabulary; None if none has it."""
+    for name in _SETTINGS_FILES:
+        path = os.path.join(os.path.dirname(vocab_file), name)
+        if tf.io.gfile.exists(path):
+            with tf.io.gfile.GFile(path) as file:
+                value = json.loads(file.read()).get(key)
+            if value is not None:
+                return value
+    return None
+
+
+def _tokenizer(vocab_file: str) -> tf_text.FastBertTokenizer:
+    return tf_text.FastBertTokenizer(
+        fast_wordpiece_model_buffer=tf.constant(_wordpiece_model(vocab_file)),
+        token_out_type=tf.int64,
+        lower_case_nfd_strip_accents=not is_cased(vocab_file),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _wordpiece_model(vocab_file: str) -> np.ndarray:
+    # Building the trie of 30,522 words takes 1.5 s, and Transform traces
+    # preprocessing_fn a dozen times. There is no public way to the built model.
+    with tf.init_scope():
+        tokenizer = tf_text.FastWordpieceTokenizer(vocab=_read_vocab(vocab_file))
+        return tokenizer._model.numpy()

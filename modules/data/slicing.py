@@ -1,0 +1,87 @@
+"""What the evaluation is sliced by: length of the input, word overlap of a pair."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from modules.config.task import TaskConfig
+
+PAIR_LENGTH = "pair_length"
+WORD_OVERLAP = "word_overlap"
+SENTENCE_LENGTH = "sentence_length"
+TOKEN_LENGTH = "token_length"
+_PAIR_LENGTHS = (20, 40, 60)  # words of both texts
+_OVERLAPS = (25, 50, 75)  # percent
+_SENTENCE_LENGTHS = (10, 20, 30)  # words
+_TOKEN_LENGTHS = (32, 64, 96)  # tokens, special ones included
+
+
+def slice_keys(task: TaskConfig) -> list[str]:
+    """Returns the names of the slices that a task's examples are sorted into."""
+    if task.is_tokenized:
+        return [TOKEN_LENGTH]
+    if len(task.text_columns) == 1:
+        return [SENTENCE_LENGTH]
+    return [PAIR_LENGTH, WORD_OVERLAP]
+
+
+def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Sorts single sentences into the slices that quality is reported on.
+
+    Args:
+      text: string[batch].
+
+    Returns:
+      `sentence_length` (words, as "10-19"), string[batch].
+    """
+    lengths = _words(text).row_lengths()
+    return {SENTENCE_LENGTH: _bucket(lengths, _SENTENCE_LENGTHS)}
+
+
+def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+    """Sorts examples that came as tokens; their words are not known.
+
+    Args:
+      word_ids: int64[batch, (tokens)].
+
+    Returns:
+      `token_length` (as "32-63"), string[batch].
+    """
+    return {TOKEN_LENGTH: _bucket(word_ids.row_lengths(), _TOKEN_LENGTHS)}
+
+
+def slice_pairs(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Sorts pairs into the slices that quality is reported on.
+
+    Args:
+      first: Texts, string[batch].
+      second: Texts, string[batch].
+
+    Returns:
+      `pair_length` (words of both texts, as "20-39") and `word_overlap` (Jaccard
+      index of the lower-cased word sets in percent, as "50-74"), string[batch].
+    """
+    words = [_words(text) for text in (first, second)]
+    lengths = tf.add_n([text.row_lengths() for text in words])
+    sets = [tf.sets.union(text.to_sparse(), text.to_sparse()) for text in words]
+    shared = tf.sets.size(tf.sets.intersection(*sets))
+    union = tf.sets.size(tf.sets.union(*sets))
+    overlap = 100 * shared // tf.maximum(union, 1)
+    return {
+        PAIR_LENGTH: _bucket(lengths, _PAIR_LENGTHS),
+        WORD_OVERLAP: _bucket(overlap, _OVERLAPS),
+    }
+
+
+def _words(text: tf.Tensor) -> tf.RaggedTensor:
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+    text = tf.strings.regex_replace(tf.strings.lower(text, "utf-8"), r"[^\pL\pN]", " ")
+    return tf.strings.split(text)
+
+
+def _bucket(values: tf.Tensor, bounds: tuple[int, ...]) -> tf.Tensor:
+    low = (0, *bounds)
+    names = [f"{a}-{b - 1}" for a, b in zip(low, bounds, strict=False)]
+    names.append(f"{bounds[-1]}+")
+    values = tf.cast(values, tf.int32)
+    return tf.gather(names, tf.searchsorted(bounds, values, side="right"))

@@ -1,0 +1,133 @@
+"""The quality of predictions, counted over all of a split at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+
+from modules.config.task import TaskConfig
+
+POSITIVE_CLASS = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictions:
+    """What a model said of the examples of a split, in their order.
+
+    Attributes:
+      ids: int64[examples].
+      labels: int64[examples], or float32[examples] of a regression.
+      outputs: Probabilities float32[examples, classes], or scores float32[examples].
+      losses: float32[examples].
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    outputs: np.ndarray
+    losses: np.ndarray
+
+
+def compute(task: TaskConfig, predictions: Predictions) -> dict[str, float]:
+    """Computes the metrics of a task, `loss` among them.
+
+    All of them are NaN if an output is not finite: scikit-learn refuses NaN, and the
+    largest of NaN probabilities is class 0.
+
+    Args:
+      task: Tells classes from scores.
+      predictions: On every example of a split.
+    """
+    if not np.all(np.isfinite(predictions.outputs)):
+        return dict.fromkeys(("loss", *task.metrics), math.nan)
+    values = {"loss": float(np.mean(predictions.losses, dtype=np.float64))}
+    if task.is_regression:
+        values |= _regression(predictions.labels, predictions.outputs)
+    elif task.is_binary:
+        values |= _binary(predictions.labels, predictions.outputs)
+    else:
+        values |= _multiclass(predictions.labels, predictions.outputs)
+    return {name: float(value) for name, value in values.items()}
+
+
+def score(value: float | None) -> float:
+    """Returns what models are ranked by: NaN, which JSON has as null, is the worst."""
+    return -math.inf if value is None or math.isnan(value) else value
+
+
+def pearson(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Returns Pearson's correlation of two float[rows]; NaN where one is constant."""
+    return _correlation(stats.pearsonr, labels, scores)
+
+
+def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Returns the correlation of the ranks; NaN where one side is constant."""
+    return _correlation(stats.spearmanr, labels, scores)
+
+
+def pearson_spearman(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Returns the mean of both correlations, which GLUE ranks STS-B by."""
+    return (pearson(labels, scores) + spearman(labels, scores)) / 2
+
+
+def matthews(labels: np.ndarray, classes: np.ndarray) -> float:
+    """Returns Matthews' correlation of two int[rows]; 0 where one is constant."""
+    return float(sklearn_metrics.matthews_corrcoef(labels, classes))
+
+
+def macro_f1(labels: np.ndarray, classes: np.ndarray) -> float:
+    """Returns the mean F1 of the classes that occur in either of two int[rows].
+
+    NaN where there are no rows.
+    """
+    if not len(labels):
+        return math.nan
+    return float(sklearn_metrics.f1_score(labels, classes, average="macro"))
+
+
+def _binary(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    classes = probabilities.argmax(axis=-1)
+    counted = {"pos_label": POSITIVE_CLASS, "zero_division": 0.0}
+    has_both = 0 < labels.sum() < len(labels)
+    return {
+        "accuracy": sklearn_metrics.accuracy_score(labels, classes),
+        "f1": sklearn_metrics.f1_score(labels, classes, **counted),
+        "precision": sklearn_metrics.precision_score(labels, classes, **counted),
+        "recall": sklearn_metrics.recall_score(labels, classes, **counted),
+        "matthews": matthews(labels, classes),
+        "auc": sklearn_metrics.roc_auc_score(labels, probabilities[:, POSITIVE_CLASS])
+        if has_both
+        else math.nan,
+    }
+
+
+def _multiclass(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    classes = probabilities.argmax(axis=-1)
+    return {
+        "accuracy": sklearn_metrics.accuracy_score(labels, classes),
+        "f1": macro_f1(labels, classes),
+    }
+
+
+def _regression(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
+    return {
+        "mse": sklearn_metrics.mean_squared_error(labels, scores),
+        "mae": sklearn_metrics.mean_absolute_error(labels, scores),
+        "pearson": pearson(labels, scores),
+        "spearman": spearman(labels, scores),
+        "pearson_spearman": pearson_spearman(labels, scores),
+    }
+
+
+def _correlation(function: Any, labels: np.ndarray, scores: np.ndarray) -> float:
+    if len(labels) < 2:
+        return math.nan
+    with warnings.catch_warnings():
+        # Of a constant side, which NaN says already; small slices have it often.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return float(function(labels, scores)[0])

@@ -1,0 +1,127 @@
+"""Metrics that TFMA lacks, or counts otherwise than the tasks of GLUE are scored.
+
+Its macro F1 takes a class as predicted where its probability is over 0.5; its Matthews
+correlation is NaN, and not 0, where only one class is predicted.
+"""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
+
+from modules.evaluation import metrics
+
+_Pairs = tuple[array.array, array.array]  # labels, predictions
+_PAIRS_KEY = "_labels_and_predictions"  # TFMA leaves out what begins with "_"
+
+
+# Of labels and of what is predicted: the most probable class, or the score.
+STATISTICS = {
+    "pearson": metrics.pearson,
+    "spearman": metrics.spearman,
+    "pearson_spearman": metrics.pearson_spearman,
+    "f1": metrics.macro_f1,
+    "matthews": metrics.matthews,
+}
+
+
+class Statistic(tfma.metrics.Metric):
+    """A TFMA metric that looks at all labels and predictions of a slice at once."""
+
+    def __init__(self, name: str, code_fingerprint: str = "") -> None:
+        """Chooses what is computed.
+
+        Args:
+          name: One of `STATISTICS`.
+          code_fingerprint: Unused; as a part of the configuration it lets TFX's cache
+            see an edit of this module.
+
+        Raises:
+          ValueError: The name is none of them.
+        """
+        if name not in STATISTICS:
+            raise ValueError(
+                f"name {name!r} is no statistic; allowed are {', '.join(STATISTICS)}"
+            )
+        super().__init__(
+            tfma.metrics.merge_per_key_computations(_computations), name=name
+        )
+
+
+def _computations(
+    name: str,
+    eval_config: config_pb2.EvalConfig | None = None,
+    model_name: str = "",
+    output_name: str = "",
+    example_weighted: bool = False,
+    **_: Any,
+) -> list[tfma.metrics.MetricComputation | tfma.metrics.DerivedMetricComputation]:
+    key, pairs_key = (
+        tfma.metrics.MetricKey(
+            name=each,
+            model_name=model_name,
+            output_name=output_name,
+            example_weighted=example_weighted,
+        )
+        for each in (name, _PAIRS_KEY)
+    )
+
+    def result(found: dict[tfma.metrics.MetricKey, Any]) -> dict:
+        labels, predictions = (np.asarray(values) for values in found[pairs_key])
+        return {key: STATISTICS[name](labels, predictions)}
+
+    # TFMA runs computations of one key and combiner once, whoever asks for them.
+    gather = tfma.metrics.MetricComputation(
+        keys=[pairs_key],
+        preprocessors=None,
+        combiner=_GatherPairs(pairs_key, eval_config),
+    )
+    derived = tfma.metrics.DerivedMetricComputation(keys=[key], result=result)
+    return [gather, derived]
+
+
+class _GatherPairs(beam.CombineFn):
+    """Collects the label and the prediction of every row, 16 bytes a row."""
+
+    def __init__(
+        self, key: tfma.metrics.MetricKey, eval_config: config_pb2.EvalConfig | None
+    ) -> None:
+        self._key = key
+        self._eval_config = eval_config
+
+    def create_accumulator(self) -> _Pairs:
+        return array.array("d"), array.array("d")
+
+    def add_input(
+        self, accumulator: _Pairs, element: tfma.metrics.StandardMetricInputs
+    ) -> _Pairs:
+        labels, predictions = accumulator
+        for label, prediction, _ in tfma.metrics.to_label_prediction_example_weight(
+            element,
+            eval_config=self._eval_config,
+            model_name=self._key.model_name,
+            output_name=self._key.output_name,
+            flatten=False,
+        ):
+            is_score = prediction.size == 1
+            labels.append(label.item())
+            predictions.append(prediction.item() if is_score else prediction.argmax())
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[_Pairs]) -> _Pairs:
+        labels, predictions = self.create_accumulator()
+        for more_labels, more_predictions in accumulators:
+            labels.extend(more_labels)
+            predictions.extend(more_predictions)
+        return labels, predictions
+
+    def extract_output(
+        self, accumulator: _Pairs
+    ) -> dict[tfma.metrics.MetricKey, _Pairs]:
+        return {self._key: accumulator}

@@ -1,0 +1,1 @@
+"""The exported model: its signatures and its description."""

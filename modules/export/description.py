@@ -1,0 +1,64 @@
+"""What an exported model predicts and what its weights are, in a file beside it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from modules.config.task import TaskConfig
+from modules.training import checkpoints
+
+# In a SavedModel's folder for files of the user's own.
+FILE = "assets.extra/architecture.json"
+
+
+def describe_task(task: TaskConfig) -> dict[str, Any]:
+    """Returns what two models must have in common to be evaluated on the same rows.
+
+    Args:
+      task: The task definition.
+    """
+    return {
+        "input": task.input,
+        "text_columns": task.text_columns,
+        "classes": task.classes,
+        "label_range": task.label_range,
+    }
+
+
+def write_description(model: str, description: dict[str, Any]) -> None:
+    """Writes a description into an exported model.
+
+    Args:
+      model: Directory of a SavedModel.
+      description: The task, as `describe_task` returns it, and the architecture.
+    """
+    checkpoints.write_json(os.path.join(model, FILE), description)
+
+
+def read_description(model: str) -> dict[str, Any] | None:
+    """Returns the description of an exported model; None if it has none."""
+    return checkpoints.read_json(os.path.join(model, FILE))
+
+
+def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:
+    """Returns the keys whose values differ, in words; empty if none does."""
+    return "; ".join(
+        f"its {key} is {actual.get(key)}, not {value}"
+        for key, value in expected.items()
+        if actual.get(key) != value
+    )
+
+
+def find_task_difference(model: str, expected: dict[str, Any]) -> str:
+    """Returns why a model cannot be evaluated on a task; empty if it can.
+
+    Args:
+      model: Directory of a SavedModel. One without a description, or of an earlier
+        release, is compared by the keys that it has.
+      expected: The task, as `describe_task` returns it.
+    """
+    described = read_description(model) or {}
+    return differences(
+        described, {key: expected[key] for key in expected if key in described}
+    )

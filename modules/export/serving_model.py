@@ -1,0 +1,219 @@
+"""The model that is shipped: raw text in, classes or a score out."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
+
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.data import preprocessing, slicing
+from modules.export.traced_model import TracedModel
+
+SERVING_DEFAULT = "serving_default"
+SERVE_EXAMPLES = "serve_examples"
+TRANSFORM_FEATURES = "transform_features"
+SLICE_FEATURES = "slice_features"
+EXAMPLES = "examples"
+PROBABILITIES = "probabilities"
+SCORE = "score"
+
+
+def export_model(
+    model: TracedModel,
+    transform: tft.TFTransformOutput,
+    task: TaskConfig,
+    directory: str,
+    *,
+    vocab_file: str,
+    max_seq_length: int,
+) -> None:
+    """Writes a SavedModel that needs nothing but itself.
+
+    Args:
+      model: The trained model, from the encoder's inputs to logits or a score.
+      transform: Transform's graph, which the model runs on Examples.
+      task: Names the inputs and what is predicted.
+      directory: Where the SavedModel is written.
+      vocab_file: The encoder's vocabulary, one token a line; it becomes a part of the
+        graph.
+      max_seq_length: Longest packed sequence in tokens.
+    """
+    serving = ServingModel(
+        model, transform, task, vocab_file=vocab_file, max_seq_length=max_seq_length
+    )
+    # Neither Keras's functions of every layer nor gradients: nobody calls them, and
+    # tracing them took longer than all that is asked for.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    with keras_saving.keras_option_scope(save_traces=False):
+        tf.saved_model.save(serving, directory, serving.signatures(), options)
+
+
+def describe_requests(task: TaskConfig) -> dict[str, Any]:
+    """Returns how the exported model is asked: signatures, columns, inputs.
+
+    Args:
+      task: Names the text columns.
+    """
+    return {
+        "text_columns": task.text_columns,
+        "text_signature": SERVING_DEFAULT,
+        "examples_signature": SERVE_EXAMPLES,
+        "examples_input": EXAMPLES,
+        # Tokenized Examples hold no text that it could be sent.
+        "has_text": not task.is_tokenized,
+    }
+
+
+class ServingModel(tf.Module):
+    """A trained model with the graph that prepares its inputs."""
+
+    def __init__(
+        self,
+        model: TracedModel,
+        transform: tft.TFTransformOutput,
+        task: TaskConfig,
+        *,
+        vocab_file: str,
+        max_seq_length: int,
+    ) -> None:
+        """Keeps what is exported; the arguments are those of `export_model`."""
+        super().__init__()
+        self._model = model.model  # its variables become a part of what is written
+        self._forward = model
+        self._raw_spec = transform.raw_feature_spec()
+        self._transform_layer = transform.transform_features_layer()
+        self._task = task
+        self._vocab_file = vocab_file
+        self._max_seq_length = max_seq_length
+        # Functions of their own, so that the signatures share them: the encoder and
+        # the tokenizer's tables are traced, and are in the graph, once. What a module
+        # has as an attribute would be traced once more.
+        self._shared = types.SimpleNamespace(
+            answer=tf.function(self._answer, autograph=False),
+            pack_text=tf.function(self._pack_text, autograph=False),
+            pack_examples=tf.function(self._pack_examples, autograph=False),
+        )
+
+    @tf.function(input_signature=[])
+    def text_columns(self) -> tf.Tensor:
+        """Returns the names of the text columns in order, string[1] or string[2].
+
+        A loaded signature has lost the order of its arguments.
+        """
+        return tf.constant(self._task.text_columns)
+
+    def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
+        """Traces the signatures.
+
+        Returns:
+          `serving_default`, of one string[batch] a text column, and `serve_examples`,
+          of serialized `tf.Example`s string[batch] as the model was trained on. Both
+          give `logits` and `probabilities` float32[batch, classes], `class_id`
+          int64[batch] and `class` string[batch]; of a regression `score`
+          float32[batch] alone. `transform_features` and `slice_features`, of Examples.
+        """
+        columns = [
+            tf.TensorSpec([None], tf.string, name=column)
+            for column in self._task.text_columns
+        ]
+        examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
+        traced = {
+            name: _traced(function, examples)
+            for name, function in (
+                (SERVE_EXAMPLES, self._serve_examples),
+                (TRANSFORM_FEATURES, self._transform_features),
+                (SLICE_FEATURES, self._slice_features),
+            )
+        }
+        return {SERVING_DEFAULT: _traced(self._serve_text, *columns), **traced}
+
+    def _serve_text(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._shared.answer(*self._shared.pack_text(*texts))
+
+    def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._shared.answer(*self._shared.pack_examples(examples))
+
+    def _transform_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return preprocessing.pad_inputs(*self._shared.pack_examples(examples))
+
+    def _slice_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        if self._task.is_tokenized:
+            word_ids, _ = self._shared.pack_examples(examples)
+            return slicing.slice_tokens(word_ids)
+        texts = self._parse_text(examples)
+        if len(texts) == 1:
+            return slicing.slice_sentences(*texts)
+        return slicing.slice_pairs(*texts)
+
+    def _answer(
+        self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
+    ) -> dict[str, tf.Tensor]:
+        logits = self._forward(preprocessing.pad_inputs(word_ids, type_ids))
+        if self._task.is_regression:
+            return {SCORE: tf.squeeze(logits, -1)}
+        class_id = tf.argmax(logits, axis=-1)
+        return {
+            "logits": logits,
+            PROBABILITIES: tf.nn.softmax(logits),
+            "class_id": class_id,
+            "class": tf.gather(tf.constant(self._task.classes), class_id),
+        }
+
+    def _pack_text(self, *texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        if self._task.is_tokenized:
+            # Transform's graph begins after the tokenizer.
+            packed = preprocessing.text_to_inputs(
+                list(texts), self._vocab_file, self._max_seq_length
+            )
+            return (
+                packed[preprocessing.INPUT_WORD_IDS],
+                packed[preprocessing.INPUT_TYPE_IDS],
+            )
+        columns = zip(self._task.text_columns, texts, strict=True)
+        return self._run_transform(
+            {name: self._as_raw(name, text) for name, text in columns}
+        )
+
+    def _as_raw(self, name: str, text: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
+        column = tf.reshape(text, [-1, 1])
+        # What a curated schema does not bound by `shape`, Transform's graph takes so.
+        if isinstance(self._raw_spec[name], tf.io.VarLenFeature):
+            return tf.sparse.from_dense(column)
+        return column
+
+    def _pack_examples(
+        self, examples: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        if not self._task.is_tokenized:
+            return self._shared.pack_text(*self._parse_text(examples))
+        # As the schema has them: a curated one may fix their length.
+        spec = {name: self._raw_spec[name] for name in TOKENIZED_FEATURES}
+        return self._run_transform(tf.io.parse_example(examples, spec))
+
+    def _parse_text(self, examples: tf.Tensor) -> list[tf.Tensor]:
+        text = tf.io.FixedLenFeature([], tf.string)
+        columns = self._task.text_columns
+        features = tf.io.parse_example(examples, dict.fromkeys(columns, text))
+        return [features[name] for name in columns]
+
+    def _run_transform(
+        self, raw: dict[str, tf.Tensor | tf.SparseTensor]
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        features = self._transform_layer(raw)
+        word_ids, type_ids = (
+            tf.RaggedTensor.from_sparse(features[name])
+            for name in (preprocessing.INPUT_WORD_IDS, preprocessing.INPUT_TYPE_IDS)
+        )
+        return word_ids, type_ids
+
+
+def _traced(
+    function: Callable[..., dict[str, tf.Tensor]], *specs: tf.TensorSpec
+) -> tf.types.experimental.ConcreteFunction:
+    # Nothing here is written for AutoGraph, whose conversion takes seconds.
+    return tf.function(function, autograph=False).get_concrete_function(*specs)

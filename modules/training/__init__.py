@@ -1,0 +1,1 @@
+"""Fine-tuning: Orbit's loop, the task, checkpoints, records."""

@@ -1,0 +1,182 @@
+"""One job at a time in a directory of checkpoints, local or remote."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from modules import file_lock
+from modules.training import checkpoints
+
+logger = logging.getLogger(__name__)
+
+BEAT_SECONDS = 15.0
+STALE_SECONDS = 90.0  # several beats: a bucket may be unavailable for a while
+_POLL_SECONDS = 1.0
+_SETTLE_SECONDS = 2.0  # longer than a write takes
+_FILE = "lock"
+
+
+class DirectoryInUseError(Exception):
+    """Another job trains in the same directory."""
+
+
+@contextlib.contextmanager
+def hold(directory: str) -> Iterator[Callable[[], None]]:
+    """Holds the lock of a directory for as long as the context is open.
+
+    On a file system the kernel frees it when the process ends, even by SIGKILL. An
+    object store has no locks: there the lock is a file that its owner rewrites every
+    `BEAT_SECONDS`. A new job watches that file. It fails as soon as the file changes,
+    and takes over if it does not change for `STALE_SECONDS`.
+
+    Args:
+      directory: Local or remote; created if it does not exist.
+
+    Yields:
+      A function to call before each write. It raises DirectoryInUseError if another
+      job took the lock over, because this one could not write for `STALE_SECONDS`,
+      and tf.errors.OpError if after that time the lock still cannot be read.
+
+    Raises:
+      DirectoryInUseError: Another job holds the lock.
+    """
+    tf.io.gfile.makedirs(directory)
+    path = os.path.join(directory, _FILE)
+    owner = f"process {os.getpid()} on {socket.gethostname()}"
+    lock = _hold_file if "://" in directory else _hold_local
+    with lock(path, owner) as check:
+        yield check
+
+
+@contextlib.contextmanager
+def _hold_local(path: str, owner: str) -> Iterator[Callable[[], None]]:
+    try:
+        with file_lock.hold(path, owner):
+            yield lambda: None
+    except file_lock.LockedError as error:
+        raise _in_use(path, error.owner) from error
+
+
+@contextlib.contextmanager
+def _hold_file(path: str, owner: str) -> Iterator[Callable[[], None]]:
+    _wait_for_owner(path)
+    heartbeat = _Heartbeat(path, owner)
+    heartbeat.acquire()
+    try:
+        yield heartbeat.check
+    finally:
+        heartbeat.release()
+
+
+def _wait_for_owner(path: str) -> None:
+    """Returns when the lock is free or its owner is dead; see `hold`."""
+    before = _read(path)
+    if before is None:
+        return
+    logger.info("%s names %s: waiting for a sign of it", path, before["owner"])
+    deadline = time.monotonic() + STALE_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+        now = _read(path)
+        if now is None:
+            return
+        if now != before:
+            raise _in_use(path, now["owner"])
+    logger.warning("%s is stale: taken over", path)
+
+
+class _Heartbeat:
+    """Rewrites the lock's file in a thread."""
+
+    def __init__(self, path: str, owner: str) -> None:
+        self._path = path
+        self._owner = owner
+        self._token = uuid.uuid4().hex
+        self._beats = 0
+        self._other: str | None = None
+        self._mutex = threading.Lock()  # of the thread and `check`
+        self._renewed_at = time.monotonic()
+        self._is_released = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def acquire(self) -> None:
+        self._write()
+        # Of two jobs that start at once, the one that wrote last has the lock.
+        time.sleep(_SETTLE_SECONDS)
+        self._find_other()
+        self.check()
+        self._thread.start()
+
+    def release(self) -> None:
+        self._is_released.set()
+        self._thread.join()
+        try:
+            self._find_other()
+            if self._other is None and tf.io.gfile.exists(self._path):
+                tf.io.gfile.remove(self._path)
+        except tf.errors.OpError as error:
+            # The training has ended. The next job takes over the stale file.
+            logger.warning("%s was not removed: %s", self._path, error)
+
+    def check(self) -> None:
+        # The thread may have been stopped with the whole process.
+        if time.monotonic() - self._renewed_at > STALE_SECONDS:
+            self._renew()
+        if self._other is not None:
+            raise _in_use(self._path, self._other)
+
+    def _beat(self) -> None:
+        while self._other is None and not self._is_released.wait(BEAT_SECONDS):
+            try:
+                self._renew()
+            except tf.errors.OpError as error:
+                logger.warning("the lock %s was not renewed: %s", self._path, error)
+
+    def _renew(self) -> None:
+        with self._mutex:
+            start = time.monotonic()
+            self._find_other()
+            if self._other is None:
+                self._write()
+                self._renewed_at = start
+
+    def _find_other(self) -> None:
+        content = _read(self._path)
+        if content is not None and content["token"] != self._token:
+            self._other = content["owner"]
+
+    def _write(self) -> None:
+        self._beats += 1
+        content = {"owner": self._owner, "token": self._token, "beat": self._beats}
+        # A name of its own: two jobs that start at once write at the same time.
+        incomplete = f"{self._path}.{self._token}"
+        with tf.io.gfile.GFile(incomplete, "w") as file:
+            json.dump(content, file)
+        tf.io.gfile.rename(incomplete, self._path, overwrite=True)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        return checkpoints.read_json(path)
+    except tf.errors.NotFoundError:  # its owner removed it just now
+        return None
+
+
+def _in_use(path: str, owner: str) -> DirectoryInUseError:
+    directory = os.path.dirname(path)
+    return DirectoryInUseError(
+        f"training directory {directory} is in use by {owner}; wait for "
+        "the end of that job or stop it, and start this one again: it resumes from the "
+        "same checkpoints"
+    )

@@ -1,0 +1,209 @@
+"""A training in the Model Garden's own terms: its `ExperimentConfig`."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+from official.core import config_definitions
+
+from modules import encoder as encoder_lib
+from modules.config.task import TaskConfig
+from modules.config.trainer import TrainerConfig
+from modules.data import inputs
+from modules.training import optimization, strategies
+from modules.training.fine_tuning_task import FineTuningConfig
+
+TRAIN_SPLIT = "train"
+EVAL_SPLIT = "eval"
+
+
+@dataclasses.dataclass
+class TrainerParams(config_definitions.TrainerConfig):
+    """The Model Garden's trainer settings, and two that it leaves to others.
+
+    Attributes:
+      seed: Seed of initialization, dropout and shuffling.
+      patience: Evaluations without a better one after which training stops.
+    """
+
+    seed: int = 0
+    patience: int | None = None
+
+
+@dataclasses.dataclass
+class ExperimentConfig(config_definitions.ExperimentConfig):
+    """The Model Garden's configuration, with our task's and trainer's parts."""
+
+    task: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
+    trainer: TrainerParams = dataclasses.field(default_factory=TrainerParams)
+
+
+def build_experiment(
+    task: TaskConfig,
+    config: TrainerConfig,
+    *,
+    encoder: str,
+    max_seq_length: int,
+    splits: dict[str, list[str]],
+    strategy: tf.distribute.Strategy,
+    base_model: str = "",
+) -> ExperimentConfig:
+    """Builds the configuration of one training.
+
+    Args:
+      task: The task definition.
+      config: How it is trained.
+      encoder: Directory of the pre-trained encoder.
+      max_seq_length: Longest sequence in tokens.
+      splits: File patterns of each split's transformed Examples.
+      strategy: Where it runs.
+      base_model: Directory of the exported model to start from; empty starts from the
+        encoder.
+
+    Raises:
+      ValueError: The training split is empty, or a setting does not go with another.
+    """
+    layers = check_settings(config, encoder)
+    if "ema" in config.optimization and strategies.is_asynchronous(strategy):
+        raise ValueError(
+            "trainer.optimization.ema does not work with the strategy "
+            "parameter_server, whose workers have no common step; take another one"
+        )
+    is_tpu = strategies.is_tpu(strategy)
+    lengths = inputs.fixed_lengths(max_seq_length) if is_tpu else []
+    train_data, eval_data = (
+        examples_config(task, splits[split], config, lengths=lengths)
+        for split in (TRAIN_SPLIT, EVAL_SPLIT)
+    )
+    train_data.is_training = True
+    train_data.examples = _count_examples(train_data)
+    if strategies.is_asynchronous(strategy):
+        train_data.workers = strategies.worker_count()
+    all_steps = math.ceil(train_data.examples / config.batch_size)
+    steps_per_epoch = config.steps_per_epoch or all_steps
+    return ExperimentConfig(
+        task=FineTuningConfig(
+            name=task.name,
+            init_checkpoint=encoder,
+            base_model=base_model,
+            dropout=config.dropout,
+            frozen_layers=config.frozen_layers,
+            gradient_clip_norm=config.gradient_clip_norm,
+            train_data=train_data,
+            validation_data=eval_data,
+        ),
+        trainer=_trainer_params(task, config, steps_per_epoch, layers, strategy),
+        runtime=config_definitions.RuntimeConfig(
+            distribution_strategy=type(strategy).__name__,
+            tpu=config.tpu if is_tpu else None,
+            num_gpus=len(tf.config.list_physical_devices("GPU")),
+            mixed_precision_dtype=strategies.choose_precision(
+                config.mixed_precision, strategy
+            ),
+        ),
+    )
+
+
+def with_seed(params: ExperimentConfig, seed: int) -> ExperimentConfig:
+    """Returns the same training from another seed; its data are not counted again."""
+    seeded = copy.deepcopy(params)
+    seeded.trainer.seed = seed
+    seeded.task.train_data.seed = seed
+    seeded.task.validation_data.seed = seed
+    return seeded
+
+
+def _trainer_params(
+    task: TaskConfig,
+    config: TrainerConfig,
+    steps_per_epoch: int,
+    layers: int,
+    strategy: tf.distribute.Strategy,
+) -> TrainerParams:
+    train_steps = config.epochs * steps_per_epoch
+    return TrainerParams(
+        optimizer_config=optimization.build_config(
+            config, train_steps=train_steps, layers=layers
+        ),
+        train_steps=train_steps,
+        steps_per_loop=config.steps_per_loop,
+        summary_interval=config.steps_per_loop,
+        checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
+        validation_interval=config.evaluation_interval or steps_per_epoch,
+        best_checkpoint_eval_metric=task.metric,
+        loss_upper_bound=config.loss_upper_bound,
+        recovery_max_trials=config.recovery_max_trials,
+        # One process answers SIGTERM itself; of several, all must save at once.
+        preemption_on_demand_checkpoint=strategies.is_multi_process(strategy),
+        seed=config.seed,
+        patience=config.patience,
+    )
+
+
+def check_settings(config: TrainerConfig, encoder: str) -> int:
+    """Refuses settings of the trainer that do not go together, or not with an encoder.
+
+    Args:
+      config: The settings.
+      encoder: Directory of the pre-trained encoder.
+
+    Returns:
+      The number of the encoder's layers.
+
+    Raises:
+      ValueError: It names the setting, what it is and what is allowed.
+    """
+    layers = int(encoder_lib.open_encoder(encoder).config["num_hidden_layers"])
+    if config.frozen_layers > layers:
+        raise ValueError(
+            f"trainer.frozen_layers is {config.frozen_layers}; allowed are 0 to "
+            f"{layers}, the encoder's layers"
+        )
+    optimization.build_optimizer(
+        optimization.build_config(config, train_steps=100, layers=layers),
+        mixed_precision=config.mixed_precision,
+    )
+    return layers
+
+
+def examples_config(
+    task: TaskConfig,
+    patterns: list[str],
+    config: TrainerConfig,
+    *,
+    lengths: Sequence[int] = (),
+) -> inputs.ExamplesConfig:
+    """Describes one pass over a split.
+
+    Args:
+      task: Names the columns.
+      patterns: File patterns of the split's transformed Examples.
+      config: Global batch size and seed.
+      lengths: Lengths in tokens that batches are padded to; see `inputs`.
+    """
+    return inputs.ExamplesConfig(
+        input_path=patterns,
+        global_batch_size=config.batch_size,
+        is_training=False,
+        drop_remainder=False,
+        seed=config.seed,
+        shuffle_buffer_size=config.shuffle_buffer_size,
+        label_column=task.label_column,
+        id_column=task.id_column,
+        is_regression=task.is_regression,
+        lengths=list(lengths),
+    )
+
+
+def _count_examples(train_data: inputs.ExamplesConfig) -> int:
+    examples = inputs.count_examples(train_data)
+    if not examples:
+        raise ValueError(
+            f"the training split {train_data.input_path} has no examples; look at what "
+            "Transform wrote there"
+        )
+    return examples

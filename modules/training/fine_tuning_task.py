@@ -1,0 +1,270 @@
+"""The fine-tuning task, as the Model Garden's trainer sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from official.core import base_task, config_definitions
+from official.nlp.modeling import models
+
+from modules import encoder as encoder_lib
+from modules.config.task import TaskConfig
+from modules.data import inputs
+from modules.evaluation import metrics
+from modules.training import warm_start
+
+GRADIENT_NORM = "gradient_norm"
+EXAMPLES = "examples"
+_EMBEDDING_LAYERS = ("word_embeddings", "position_embedding", "type_embeddings")
+_EMBEDDING_NORM = "embeddings/layer_norm"
+_CLASSIFIED_POSITIONS = 1  # the first, which is [CLS]
+
+Gradients = Sequence[tuple[tf.Tensor, tf.Variable]]
+
+
+@dataclasses.dataclass
+class FineTuningConfig(config_definitions.TaskConfig):
+    """What the model is built from and trained on, beside the task definition.
+
+    Attributes:
+      init_checkpoint: The pre-trained encoder's directory.
+      base_model: Directory of an exported model, whose weights are taken in the place
+        of the pre-trained; empty for none.
+      dropout: Rate in the encoder and before the head.
+      frozen_layers: Lowest layers that are not trained.
+      gradient_clip_norm: Largest global norm of the gradients.
+      train_data: The training split.
+      validation_data: The evaluation split.
+    """
+
+    base_model: str = ""
+    dropout: float = 0.1
+    frozen_layers: int = 0
+    gradient_clip_norm: float = 1.0
+    train_data: inputs.ExamplesConfig = dataclasses.field(
+        default_factory=inputs.ExamplesConfig
+    )
+    validation_data: inputs.ExamplesConfig = dataclasses.field(
+        default_factory=inputs.ExamplesConfig
+    )
+
+
+class FineTuningTask(base_task.Task):
+    """Classifies sentences or pairs, or scores them, with a pre-trained encoder.
+
+    Targets are the `labels`, `weights` and `ids` of `modules.data.inputs`. The loss is
+    the mean over the global batch, however its rows are shared out among replicas.
+    """
+
+    def __init__(self, params: FineTuningConfig, definition: TaskConfig) -> None:
+        """Keeps what the model is built from.
+
+        Args:
+          params: The encoder and the training's part of the settings.
+          definition: The task definition.
+        """
+        super().__init__(params)
+        self._definition = definition
+        self._encoder = encoder_lib.open_encoder(params.init_checkpoint)
+        self._gradient_norm: tf_keras.metrics.Mean | None = None
+
+    def build_model(self) -> models.BertClassifier:
+        """Builds the classifier, the encoder's weights untrained.
+
+        Returns:
+          A model from the encoder's inputs int32[batch, seq_len] to logits
+          float32[batch, classes], or a score float32[batch, 1].
+        """
+        dropout = self.task_config.dropout
+        network = encoder_lib.build_encoder(
+            self._encoder, dropout=dropout, output_range=_CLASSIFIED_POSITIONS
+        )
+        _freeze(network, self.task_config.frozen_layers)
+        return models.BertClassifier(
+            network=network,
+            num_classes=self._definition.outputs,
+            initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
+            dropout_rate=dropout,
+        )
+
+    def initialize(self, model: models.BertClassifier) -> None:
+        """Restores what training starts from; called where no checkpoint is found."""
+        if self.task_config.base_model:
+            warm_start.restore(model, self.task_config.base_model)
+            return
+        encoder_lib.restore_encoder(model.checkpoint_items["encoder"], self._encoder)
+
+    def build_inputs(
+        self,
+        params: inputs.ExamplesConfig,
+        input_context: tf.distribute.InputContext | None = None,
+    ) -> tf.data.Dataset:
+        """Builds the batches of one input pipeline; see `inputs.build_batches`."""
+        return inputs.build_batches(params, input_context)
+
+    def build_losses(
+        self,
+        labels: dict[str, tf.Tensor],
+        model_outputs: tf.Tensor,
+        aux_losses: Any = None,
+    ) -> tf.Tensor:
+        """Returns the replica's part of the global batch's mean loss, float32[].
+
+        The parts' mean over the replicas is the mean over all real rows: cross entropy
+        of classes, squared error of scores.
+        """
+        weights = labels[inputs.WEIGHTS]
+        replica = tf.distribute.get_replica_context()
+        rows = tf.reduce_sum(weights)
+        if replica.num_replicas_in_sync > 1:
+            rows = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows)
+        losses = self._example_losses(labels, model_outputs)
+        part = tf.reduce_sum(losses * weights) / rows
+        if aux_losses:
+            part += tf.add_n(aux_losses) / replica.num_replicas_in_sync
+        return part * replica.num_replicas_in_sync
+
+    def build_metrics(self, training: bool = True) -> list[tf_keras.metrics.Metric]:
+        """Returns the metrics that are counted step by step.
+
+        Training shows accuracy (or squared error), the gradients' global norm before
+        clipping and the number of examples. What a model is judged by is counted over
+        all predictions at the end of an evaluation.
+        """
+        if not training:
+            return []
+        self._gradient_norm = tf_keras.metrics.Mean(GRADIENT_NORM)
+        if self._definition.is_regression:
+            quality = tf_keras.metrics.MeanSquaredError(name="mse")
+        else:
+            quality = tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        return [quality, self._gradient_norm, tf_keras.metrics.Sum(EXAMPLES)]
+
+    def process_metrics(
+        self,
+        metrics: list[tf_keras.metrics.Metric],
+        labels: dict[str, tf.Tensor],
+        model_outputs: tf.Tensor,
+        **_: Any,
+    ) -> None:
+        """Counts a step in; rows of weight 0 do not count."""
+        weights = labels[inputs.WEIGHTS]
+        for metric in metrics:
+            if metric.name == EXAMPLES:
+                metric.update_state(weights)
+            elif metric.name != GRADIENT_NORM:
+                targets = labels[inputs.LABELS][:, tf.newaxis]
+                metric.update_state(targets, model_outputs, sample_weight=weights)
+
+    def transform_gradients(self, gradients: Gradients) -> Gradients:
+        """Clips to the global norm, after the replicas' gradients were summed.
+
+        Clipping a replica's own would make training depend on their number. The word
+        embeddings' come as rows and leave as a whole tensor: Adam and its kin move
+        every row at every step, which they do in one pass over a whole tensor, and in
+        ten over rows.
+        """
+        tensors, variables = zip(*gradients, strict=True)
+        norm = tf.linalg.global_norm(tensors)
+        if self._gradient_norm is not None:
+            self._gradient_norm.update_state(norm)
+        clipped, _ = tf.clip_by_global_norm(
+            tensors, self.task_config.gradient_clip_norm, use_norm=norm
+        )
+        whole = [tf.convert_to_tensor(gradient) for gradient in clipped]
+        return list(zip(whole, variables, strict=True))
+
+    def validation_step(
+        self,
+        inputs: tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]],
+        model: tf_keras.Model,
+        metrics: list[tf_keras.metrics.Metric] | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Predicts a batch.
+
+        Returns:
+          `ids`, `labels`, `weights`, `positions`, `outputs` and `losses` of the global
+          batch, each with the rows of all replicas.
+        """
+        features, targets = inputs
+        logits = self.inference_step(features, model)
+        row = {
+            **targets,
+            "outputs": self._outputs(logits),
+            "losses": self._example_losses(targets, logits),
+        }
+        return {name: _gather(value) for name, value in row.items()}
+
+    def aggregate_logs(
+        self, state: list[dict[str, np.ndarray]] | None, step_logs: dict[str, Any]
+    ) -> list[dict[str, np.ndarray]]:
+        """Appends the real rows of a batch."""
+        # Every replica holds the rows of all.
+        batch = {name: replicas[0].numpy() for name, replicas in step_logs.items()}
+        real = batch.pop(inputs.WEIGHTS) > 0
+        rows = {name: values[real] for name, values in batch.items()}
+        return [*(state or []), rows]
+
+    def reduce_aggregated_logs(
+        self,
+        aggregated_logs: list[dict[str, np.ndarray]],
+        global_step: tf.Variable | None = None,
+    ) -> dict[str, float]:
+        """Returns the metrics over all rows, the loss as `validation_loss`."""
+        values = metrics.compute(self._definition, collect(aggregated_logs))
+        return {"validation_loss": values.pop("loss"), **values}
+
+    def _outputs(self, logits: tf.Tensor) -> tf.Tensor:
+        logits = tf.cast(logits, tf.float32)
+        return logits[:, 0] if self._definition.is_regression else tf.nn.softmax(logits)
+
+    def _example_losses(
+        self, targets: dict[str, tf.Tensor], logits: tf.Tensor
+    ) -> tf.Tensor:
+        labels, logits = targets[inputs.LABELS], tf.cast(logits, tf.float32)
+        if self._definition.is_regression:
+            return tf.math.squared_difference(labels, logits[:, 0])
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def collect(batches: list[dict[str, np.ndarray]]) -> metrics.Predictions:
+    """Joins the rows that `FineTuningTask.aggregate_logs` gathered, in their order."""
+
+    def join(name: str) -> np.ndarray:
+        return np.concatenate([batch[name] for batch in batches])
+
+    order = np.argsort(join(inputs.POSITIONS))
+    names = [field.name for field in dataclasses.fields(metrics.Predictions)]
+    return metrics.Predictions(**{name: join(name)[order] for name in names})
+
+
+def _gather(rows: tf.Tensor) -> tf.Tensor:
+    """Joins the rows of all replicas, of which each has as many.
+
+    A sum of what each puts in its own place: `all_gather` fails in TensorFlow 2.16
+    where replicas are processes ("destinations can not be empty").
+    """
+    replica = tf.distribute.get_replica_context()
+    replicas = replica.num_replicas_in_sync
+    if replicas == 1:
+        return rows
+    place = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=rows.dtype)
+    placed = tf.tensordot(place, rows, axes=0)
+    placed = replica.all_reduce(tf.distribute.ReduceOp.SUM, placed)
+    return tf.reshape(placed, tf.concat([[-1], tf.shape(rows)[1:]], axis=0))
+
+
+def _freeze(network: tf_keras.Model, layers: int) -> None:
+    if not layers:
+        return
+    frozen = {*_EMBEDDING_LAYERS, _EMBEDDING_NORM}
+    frozen |= {f"transformer/layer_{index}" for index in range(layers)}
+    found = [layer for layer in network.layers if layer.name in frozen]
+    assert len(found) == len(frozen), f"no layers {frozen} in {network.layers}"
+    for layer in found:
+        layer.trainable = False

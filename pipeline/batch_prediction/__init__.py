@@ -1,5 +1,0 @@
-"""Predictions of many rows on Beam, from files to files."""
-
-from pipeline.batch_prediction.run import BATCH_ROWS, Summary, predict_files
-
-__all__ = ["BATCH_ROWS", "Summary", "predict_files"]

@@ -1,0 +1,25 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pipeline.config.paths import DEFAULT_CONFIG
+
+CONFIG = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_CONFIG,
+    show_default="configs/sample.yaml",
+    help="Recipe to run.",
+)
+SET = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting, as trainer.epochs=2. May be repeated.",
+)

@@ -1,0 +1,1 @@
+"""The settings of a recipe, and what is derived from them alone."""

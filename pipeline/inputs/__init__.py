@@ -1,0 +1,1 @@
+"""What a run reads: encoder, schema, examples."""

@@ -1,0 +1,22 @@
+"""Labelled examples as TFRecords, from the text that people have or from TFDS."""
+
+from pipeline.inputs.examples.preparation import prepare, resolve_examples
+from pipeline.inputs.examples.splits import REQUIRED_SPLITS, SPLITS
+from pipeline.inputs.examples.tables import find_tables, read_table
+from pipeline.inputs.examples.tfrecords import (
+    ExamplesDirectory,
+    find_examples,
+    list_examples,
+)
+
+__all__ = [
+    "REQUIRED_SPLITS",
+    "SPLITS",
+    "ExamplesDirectory",
+    "find_examples",
+    "find_tables",
+    "list_examples",
+    "prepare",
+    "read_table",
+    "resolve_examples",
+]

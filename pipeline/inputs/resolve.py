@@ -1,0 +1,66 @@
+"""Everything that is settled before a pipeline is built, and never asked again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config
+from pipeline.inputs import encoder_source
+from pipeline.inputs import examples as examples_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedInputs:
+    """What a configuration's sources turned out to be.
+
+    Attributes:
+      examples: TFRecords of the splits.
+      schema_file: Path of the schema they must fit.
+      encoder: The pre-trained encoder.
+    """
+
+    examples: examples_lib.ExamplesDirectory
+    schema_file: str
+    encoder: encoder_source.ResolvedEncoder
+
+
+def resolve_inputs(
+    config: Config, paths: OutputPaths, report: Callable[[str], None] = lambda _: None
+) -> ResolvedInputs:
+    """Finds, checks and prepares what a run reads.
+
+    Args:
+      config: Names the sources.
+      paths: Where what is prepared is written.
+      report: Called with what a person would want to know.
+
+    Raises:
+      UsageError: A source is missing, malformed, or does not fit the settings.
+    """
+    from pipeline.inputs import schema
+
+    encoder = encoder_source.resolve_encoder(config, paths, report)
+    _check_trainer(config, encoder.directory)
+    schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
+    examples = examples_lib.resolve_examples(
+        config.data_source, config.task, paths, report, span=config.data.span
+    )
+    if config.evaluator.split not in examples.patterns:
+        raise UsageError(
+            f"evaluator.split is {config.evaluator.split!r}; the data has "
+            f"{', '.join(sorted(examples.patterns))}"
+        )
+    return ResolvedInputs(examples, str(schema_file), encoder)
+
+
+def _check_trainer(config: Config, encoder: str) -> None:
+    """Builds the optimizer's configuration, so that a typo in it is found at once."""
+    from modules.training import experiment
+
+    try:
+        experiment.check_settings(config.trainer, encoder)
+    except ValueError as error:
+        raise UsageError(str(error)) from error

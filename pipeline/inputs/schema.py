@@ -1,0 +1,165 @@
+"""The schema that a task definition asks of its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from components.data_gate.component import NOT_EMPTY_TAG
+from modules import fingerprint
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+
+
+def build_schema(task: TaskConfig) -> schema_pb2.Schema:
+    """Builds the schema: every column in every example.
+
+    Args:
+      task: Names the columns, and the classes or the range of the score.
+
+    Returns:
+      A schema in which the texts must not be empty and the label is the index of a
+      class or a score within its range. Token ids may be of any length, and an id
+      beside them may be missing.
+    """
+    schema = schema_pb2.Schema()
+    schema.dataset_constraints.min_examples_count = 1
+    if task.is_tokenized:
+        for name in TOKENIZED_FEATURES:
+            _add_feature(schema, name, schema_pb2.INT).value_count.min = 1
+    else:
+        for column in task.text_columns:
+            feature = _add_column(schema, column, schema_pb2.BYTES)
+            feature.annotation.tag.append(NOT_EMPTY_TAG)
+    _add_label(schema, task)
+    if task.is_tokenized:
+        feature = schema.feature.add(name=task.id_column, type=schema_pb2.INT)
+        feature.value_count.min = feature.value_count.max = 1
+    else:
+        _add_column(schema, task.id_column, schema_pb2.INT)
+    return schema
+
+
+def required_columns(task: TaskConfig) -> list[str]:
+    """Returns the names of the columns that no example may lack."""
+    if task.is_tokenized:
+        return [*TOKENIZED_FEATURES, task.label_column]
+    return [*task.text_columns, task.label_column, task.id_column]
+
+
+def write_schema(
+    task: TaskConfig, paths: OutputPaths, curated: str | None = None
+) -> Path:
+    """Writes the schema that the run enforces.
+
+    Args:
+      task: Names the columns that a schema must have.
+      paths: Where it is written, at a path that its content decides.
+      curated: Path of a schema to enforce instead of the task's.
+
+    Returns:
+      The path of the written schema.
+
+    Raises:
+      UsageError: The curated schema cannot be read, lacks a column of the task, or
+        accepts rows without the label or a text.
+    """
+    schema = _read_curated(task, curated) if curated else build_schema(task)
+    text = text_format.MessageToString(schema)
+    path = paths.schema(fingerprint.of_text(text)[:16])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _add_label(schema: schema_pb2.Schema, task: TaskConfig) -> None:
+    if task.label_range is not None:
+        label = _add_column(schema, task.label_column, schema_pb2.FLOAT)
+        label.float_domain.min, label.float_domain.max = task.label_range
+        label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
+    if task.classes is not None:
+        label = _add_column(schema, task.label_column, schema_pb2.INT)
+        label.int_domain.min = 0
+        label.int_domain.max = len(task.classes) - 1
+        label.int_domain.is_categorical = True
+
+
+def _add_column(
+    schema: schema_pb2.Schema, name: str, kind: schema_pb2.FeatureType.ValueType
+) -> schema_pb2.Feature:
+    feature = _add_feature(schema, name, kind)
+    feature.shape.dim.add(size=1)
+    return feature
+
+
+def _add_feature(
+    schema: schema_pb2.Schema, name: str, kind: schema_pb2.FeatureType.ValueType
+) -> schema_pb2.Feature:
+    feature = schema.feature.add(name=name, type=kind)
+    feature.presence.min_fraction = 1.0
+    feature.presence.min_count = 1
+    return feature
+
+
+def _read_curated(task: TaskConfig, path: str) -> schema_pb2.Schema:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        schema = text_format.Parse(text, schema_pb2.Schema())
+    except (OSError, UnicodeDecodeError, text_format.ParseError) as error:
+        raise UsageError(
+            f"data.schema_file {path} cannot be read as a schema in text format: "
+            f"{error}"
+        ) from error
+    names = {feature.name for feature in schema.feature}
+    required = set(required_columns(task))
+    if required - names:
+        raise UsageError(
+            f"data.schema_file {path} lacks the task's columns "
+            f"{', '.join(sorted(required - names))}"
+        )
+    _check_curated(task, schema, path)
+    return schema
+
+
+def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> None:
+    """Refuses a curated schema that accepts rows without the label or an input.
+
+    Transform replaces a missing label by class 0 and a missing text by "".
+    """
+    features = {feature.name: feature for feature in schema.feature}
+    problems = [
+        f"feature {expected.name} has "
+        f"{_show_demands(features[expected.name]) or 'no presence or value_count'}; "
+        f"write {_show_demands(expected)}"
+        for expected in build_schema(task).feature
+        if expected.name != task.id_column
+        and not _demands_values(features[expected.name], expected)
+    ]
+    if problems:
+        raise UsageError(
+            f"data.schema_file {path}: "
+            + "; ".join(problems)
+            + ". Every row must have the label and the inputs of the task"
+        )
+
+
+def _demands_values(feature: schema_pb2.Feature, expected: schema_pb2.Feature) -> bool:
+    """Tells whether a feature requires values in every row, as the expected one."""
+    low, high = feature.value_count.min, feature.value_count.max
+    if feature.HasField("shape"):
+        sizes = [dim.size for dim in feature.shape.dim]
+        low = high = sizes[0] if len(sizes) == 1 else 0
+    is_single = expected.HasField("shape")
+    has_values = low == high == 1 if is_single else low >= 1
+    return feature.presence.min_fraction == 1 and has_values
+
+
+def _show_demands(feature: schema_pb2.Feature) -> str:
+    demands = schema_pb2.Feature()
+    for field in ("presence", "shape", "value_count"):
+        if feature.HasField(field):
+            getattr(demands, field).CopyFrom(getattr(feature, field))
+    return text_format.MessageToString(demands, as_one_line=True)

@@ -1,0 +1,1 @@
+"""Running on this machine."""

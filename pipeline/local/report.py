@@ -1,0 +1,142 @@
+"""What a run on this machine did, read back from ML Metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from ml_metadata import MetadataStore
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from components.evaluator import Evaluator, Verdict, read_verdict
+from components.pusher import AtomicPusher
+from components.serving_check import ServingCheck, read_reasons
+from pipeline.config.paths import OutputPaths
+
+_MILLISECONDS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class ComponentRun:
+    """One component's part of a run.
+
+    Attributes:
+      name: The component's id.
+      seconds: How long it took.
+      is_cached: Whether an earlier execution's outputs were taken.
+    """
+
+    name: str
+    seconds: float
+    is_cached: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class RunReport:
+    """A finished run.
+
+    Attributes:
+      components: In the order they ran.
+      verdict: Of the Evaluator, with the metrics on all rows of the gate's split.
+      serving_failures: What the serving check refused the model for, in words.
+      pushed: The directory that the model is served from; None where it was refused.
+    """
+
+    components: list[ComponentRun]
+    verdict: Verdict
+    serving_failures: list[str]
+    pushed: str | None
+
+
+_RUN_TYPE = "pipeline_run"
+
+
+class MetadataReader:
+    """Reads pipeline runs of an ML Metadata store."""
+
+    def __init__(self, database: Path) -> None:
+        """Connects to a SQLite database of ML Metadata."""
+        connection = mlmd.ConnectionConfig()
+        connection.sqlite.filename_uri = str(database)
+        connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READONLY
+        self._store = MetadataStore(connection)
+
+    def latest_run_id(self) -> str:
+        """Returns what TFX calls the latest run."""
+        runs = self._store.get_contexts_by_type(_RUN_TYPE)
+        return max(runs, key=lambda context: context.id).name
+
+    def latest_run(self) -> list[tuple[ComponentRun, mlmd.Execution]]:
+        """Returns the component executions of the latest run, in order."""
+        return self.executions(self.latest_run_id())
+
+    def executions(self, run_id: str) -> list[tuple[ComponentRun, mlmd.Execution]]:
+        """Returns the component executions of a run, in order."""
+        run = self._store.get_context_by_type_and_name(_RUN_TYPE, run_id)
+        executions = self._store.get_executions_by_context(run.id)
+        return [
+            (self._component_run(execution), execution)
+            for execution in sorted(executions, key=lambda e: e.id)
+        ]
+
+    def outputs(self, execution: mlmd.Execution) -> dict[str, mlmd.Artifact]:
+        """Returns an execution's output artifacts by key."""
+        events = [
+            event
+            for event in self._store.get_events_by_execution_ids([execution.id])
+            if event.type == mlmd.Event.OUTPUT
+        ]
+        artifacts = self._store.get_artifacts_by_id([e.artifact_id for e in events])
+        by_id = {artifact.id: artifact for artifact in artifacts}
+        return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
+
+    def producer(self, artifact: mlmd.Artifact) -> ComponentRun:
+        """Returns the execution that made an artifact, which others took from cache."""
+        made = [
+            event.execution_id
+            for event in self._store.get_events_by_artifact_ids([artifact.id])
+            if event.type == mlmd.Event.OUTPUT
+        ]
+        (execution,) = self._store.get_executions_by_id([min(made)])
+        return self._component_run(execution)
+
+    def _node_name(self, execution: mlmd.Execution) -> str:
+        (node,) = (
+            context
+            for context in self._store.get_contexts_by_execution(execution.id)
+            if context.type == "node"
+        )
+        return node.name.rpartition(".")[2]
+
+    def _component_run(self, execution: mlmd.Execution) -> ComponentRun:
+        elapsed = (
+            execution.last_update_time_since_epoch - execution.create_time_since_epoch
+        )
+        return ComponentRun(
+            name=self._node_name(execution),
+            seconds=elapsed / _MILLISECONDS,
+            is_cached=execution.last_known_state == mlmd.Execution.CACHED,
+        )
+
+
+def read_report(paths: OutputPaths) -> RunReport:
+    """Reads what the latest run did.
+
+    Args:
+      paths: Where it wrote.
+    """
+    reader = MetadataReader(paths.metadata)
+    components, outputs = [], {}
+    for component, execution in reader.latest_run():
+        components.append(component)
+        for key, artifact in reader.outputs(execution).items():
+            outputs[component.name, key] = artifact
+    pushed = outputs[AtomicPusher.__name__, "pushed_model"].custom_properties
+    return RunReport(
+        components=components,
+        verdict=read_verdict(outputs[Evaluator.__name__, "verdict"].uri),
+        serving_failures=read_reasons(outputs[ServingCheck.__name__, "blessing"].uri),
+        pushed=pushed["pushed_destination"].string_value
+        if pushed["pushed"].int_value
+        else None,
+    )

@@ -1,0 +1,184 @@
+"""Runs the pipeline on this machine and tells a person how it goes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import logging as absl_logging
+from rich.console import Console
+
+from modules import environment
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config
+from pipeline.local import run_lock
+
+if TYPE_CHECKING:
+    from pipeline.local.report import RunReport
+
+# LocalDagRunner tells of its components by these two messages.
+_RUNNING = "Component %s is running."
+_FINISHED = "Component %s is finished."
+
+
+def run_locally(config: Config, console: Console) -> RunReport:
+    """Runs the pipeline in this process.
+
+    Args:
+      config: The settings. They are stored with the run.
+      console: Where progress is shown. Everything that TensorFlow, TFX and Beam print
+        goes to the run's log file.
+
+    Returns:
+      What the run did.
+
+    Raises:
+      UsageError: A source or the data does not fit, and nothing after it was run; or
+        another run writes to the output directory.
+    """
+    paths = OutputPaths.of(config)
+    started = datetime.datetime.now()
+    record = paths.run(started.strftime("%Y%m%d-%H%M%S-%f"))
+    with run_lock.hold(paths.lock, f"run {record}"):
+        record.mkdir(parents=True)
+        return _run_recorded(config, paths, record, console)
+
+
+def _run_recorded(
+    config: Config, paths: OutputPaths, record: Path, console: Console
+) -> RunReport:
+    _write_config(config, record)
+    log = record / "run.log"
+    console.print(f"run record {record}", style="dim", soft_wrap=True)
+    with redirect_output(log), console.status("starting TensorFlow and TFX") as status:
+        progress = ProgressHandler(console, status)
+        try:
+            with progress.attached():
+                return _run(config, paths, record, console)
+        except Exception:
+            logging.getLogger(__name__).exception("the run stopped")
+            raise
+
+
+def _write_config(config: Config, record: Path) -> None:
+    (record / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+
+
+def _run(
+    config: Config, paths: OutputPaths, record: Path, console: Console
+) -> RunReport:
+    with environment.importing():
+        from tfx import v1 as tfx
+
+        from components.champion import ChampionError
+        from components.data_gate import DataAnomaliesError
+        from components.warm_start import WarmStartError
+        from pipeline.inputs.resolve import resolve_inputs
+        from pipeline.local.report import read_report
+        from pipeline.pipeline import create_pipeline
+        from pipeline.platforms import local_platform
+
+    platform = local_platform(paths, config.beam)
+    inputs = resolve_inputs(config, paths, console.print)
+    if inputs.examples.span is not None:
+        # With the span that was taken, so that the record alone repeats the run.
+        _write_config(config.with_span(inputs.examples.span.number), record)
+    dag = create_pipeline(config, inputs, platform)
+    try:
+        tfx.orchestration.LocalDagRunner().run(dag)
+    except (ChampionError, DataAnomaliesError, WarmStartError) as error:
+        raise UsageError(str(error)) from error
+    return read_report(paths)
+
+
+@contextlib.contextmanager
+def redirect_output(log: Path) -> Iterator[None]:
+    """Sends what this process prints to a file, the C++ side's output included.
+
+    Args:
+      log: The file. Python's logging goes there too.
+    """
+    saved = [os.dup(descriptor) for descriptor in (1, 2)]
+    handler = logging.FileHandler(log)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    )
+    logging.getLogger().addHandler(handler)
+    try:
+        with open(log, "ab", buffering=0) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            for descriptor in (1, 2):
+                os.dup2(file.fileno(), descriptor)
+            yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for descriptor, copy in zip((1, 2), saved, strict=True):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+class ProgressHandler(logging.Handler):
+    """Shows the log records that tell a person how the run goes.
+
+    Components come and go by LocalDagRunner's records; the lines of `modules` (the
+    training's steps) are shown as they are.
+    """
+
+    _LOGGERS = ("absl", "modules")
+
+    def __init__(self, console: Console, status) -> None:  # type: ignore[no-untyped-def]
+        """Keeps where to show it.
+
+        Args:
+          console: Finished components are printed there, a line each.
+          status: A `rich.status.Status` that names the one that runs.
+        """
+        super().__init__(logging.INFO)
+        self._console = console
+        self._status = status
+        self._component = ""
+        self._started = 0.0
+
+    @contextlib.contextmanager
+    def attached(self) -> Iterator[None]:
+        """Listens for as long as the context is open."""
+        loggers = [logging.getLogger(name) for name in self._LOGGERS]
+        verbosity = absl_logging.get_verbosity()
+        # absl restores the level that it was told of itself.
+        absl_logging.set_verbosity(absl_logging.INFO)
+        for logger in loggers:
+            logger.addHandler(self)
+            logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            absl_logging.set_verbosity(verbosity)
+            for logger in loggers:
+                logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Shows one record, if it is for people."""
+        if record.msg == _RUNNING:
+            self._component = record.getMessage().split()[1]
+            self._started = time.monotonic()
+            self._status.update(self._component)
+        elif record.msg == _FINISHED:
+            seconds = time.monotonic() - self._started
+            self._console.print(f"[green]✓[/] {self._component} {seconds:.1f} s")
+        elif record.name.startswith("modules"):
+            message = record.getMessage()
+            self._status.update(f"{self._component}: {message}")
+            if not self._console.is_terminal or record.levelno > logging.INFO:
+                self._console.print(f"  {message}")

@@ -1,0 +1,1 @@
+"""Compiling the pipeline for an orchestrator, and submitting it there."""

@@ -1,0 +1,1 @@
+"""Kubeflow Pipelines: compiling for it, submitting to it."""

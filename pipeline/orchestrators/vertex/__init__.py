@@ -1,0 +1,1 @@
+"""Vertex AI Pipelines: compiling for it, submitting to it."""

@@ -1,0 +1,1 @@
+"""Predictions of a pushed model."""

@@ -1,0 +1,226 @@
+"""Batches: every row once an epoch, pairs of like length together."""
+
+import dataclasses
+import itertools
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modules.data import inputs
+
+ROWS = 1100
+BATCH = 16
+STEPS = -(-ROWS // BATCH)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """Examples of 4 to 60 tokens; the id is the row's number."""
+    random = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("examples") / "examples.gz"
+    with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
+        for index in range(ROWS):
+            ids = random.integers(1, 99, size=random.integers(4, 61))
+            columns = {
+                "input_word_ids": ids,
+                "input_type_ids": np.zeros_like(ids),
+                "label": [index % 2],
+                "idx": [index],
+            }
+            features = {
+                name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+                for name, values in columns.items()
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    return inputs.ExamplesConfig(
+        input_path=[str(path)], global_batch_size=BATCH, is_training=True, seed=0
+    )
+
+
+def batches(config, count, context=None, **changes):
+    config = dataclasses.replace(config, **changes)
+    return list(itertools.islice(inputs.build_batches(config, context), count))
+
+
+def rows_of(epoch):
+    return [int(row) for _, targets in epoch for row in targets["ids"]]
+
+
+def test_every_epoch_holds_each_row_once_in_an_order_of_its_own(config):
+    steps = batches(config, 2 * STEPS)
+    first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second
+
+
+def test_order_follows_from_the_seed_alone(config):
+    tf.random.set_seed(0)
+    first = rows_of(batches(config, STEPS))
+    tf.random.set_seed(7)
+    assert rows_of(batches(config, STEPS)) == first
+    assert rows_of(batches(config, STEPS, seed=1)) != first
+
+
+@pytest.mark.parametrize("step", [1, 40, STEPS, STEPS + 3])
+def test_training_goes_on_with_the_rows_it_has_not_seen(config, step):
+    uninterrupted = batches(config, step + 20)
+    resumed = batches(config, 20, start_step=step)
+    assert rows_of(resumed) == rows_of(uninterrupted[step:])
+
+
+def shares(config, count, workers, **changes):
+    """Returns the rows of each worker's batches, so many batches each."""
+    config = dataclasses.replace(config, workers=workers, **changes)
+    # A worker's own pipeline reads its index from the process that runs it.
+    every_batch = inputs.build_batches(dataclasses.replace(config, workers=1))
+    rows = []
+    for worker in range(workers):
+        index = tf.constant(worker, tf.int64)
+        share = inputs.share_among_workers(every_batch, config, index)
+        rows.append([rows_of([batch]) for batch in share.take(count)])
+    return rows
+
+
+def test_asynchronous_workers_share_each_epoch_without_a_row_twice(config):
+    epoch = shares(config, STEPS // 3, workers=3)
+    rows = [row for share in epoch for batch in share for row in batch]
+    assert sorted(rows) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("step", [1, 6, STEPS + 4])
+def test_resumed_asynchronous_worker_goes_on_after_its_own_steps(config, step):
+    whole = shares(config, STEPS, workers=3)
+    resumed = shares(config, 4, workers=3, start_step=step)
+    for worker, batches in enumerate(resumed):
+        own_steps = len(range(worker, step, 3))
+        assert batches == whole[worker][own_steps : own_steps + 4]
+
+
+def test_padding_is_a_few_percent_of_the_tokens(config):
+    masks = [batch["input_mask"].numpy() for batch, _ in batches(config, STEPS)]
+    padding = 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
+    assert padding < 0.06
+
+
+def test_window_of_one_batch_leaves_lengths_as_they_were_drawn(config):
+    def spread(found):
+        lengths = [batch["input_mask"].numpy().sum(axis=1) for batch, _ in found]
+        return np.mean([rows.max() - rows.min() for rows in lengths])
+
+    alike, random = (
+        batches(config, STEPS, window_batches=window) for window in (16, 1)
+    )
+    assert sorted(rows_of(random)) == list(range(ROWS))
+    assert spread(alike) < 0.3 * spread(random)
+
+
+def test_file_is_read_once_for_all_epochs(config, tmp_path):
+    copy = shutil.copy(config.input_path[0], tmp_path)
+    steps = iter(inputs.build_batches(dataclasses.replace(config, input_path=[copy])))
+    first = list(itertools.islice(steps, STEPS + 1))
+    Path(copy).unlink()
+    later = list(itertools.islice(steps, 2 * STEPS - 1))
+    assert sorted(rows_of([*first, *later])) == sorted([*range(ROWS)] * 3)
+
+
+def test_rows_that_come_sorted_are_drawn_from_the_whole_split(config):
+    first = rows_of(batches(config, 8, window_batches=1))
+    assert len(first) == 8 * BATCH
+    assert min(first) < 0.1 * ROWS
+    assert max(first) > 0.9 * ROWS
+
+
+@pytest.fixture
+def many_files(config, tmp_path):
+    """The same rows in 11 files, of which no more than 100 rows are shuffled."""
+    records = list(inputs.read_records(config).as_numpy_iterator())
+    for start in range(0, ROWS, 100):
+        path = str(tmp_path / f"{start:04}.gz")
+        with tf.io.TFRecordWriter(path, options="GZIP") as writer:
+            for record in records[start : start + 100]:
+                writer.write(record)
+    return dataclasses.replace(
+        config, input_path=[f"{tmp_path}/*.gz"], shuffle_buffer_size=100
+    )
+
+
+def test_split_beyond_the_buffer_comes_whole_each_epoch_its_files_mixed(many_files):
+    steps = batches(many_files, 2 * STEPS, window_batches=1)
+    first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second
+    files = {row // 100 for row in first[: 2 * BATCH]}
+    assert len(files) > 5
+
+
+@pytest.mark.parametrize("step", [40, STEPS + 3])
+def test_split_beyond_the_buffer_goes_on_with_rows_not_seen(many_files, step):
+    uninterrupted = batches(many_files, step + 20)
+    resumed = batches(many_files, 20, start_step=step)
+    assert rows_of(resumed) == rows_of(uninterrupted[step:])
+
+
+def test_batches_do_not_come_sorted_by_length(config):
+    lengths = [batch["input_mask"].shape[1] for batch, _ in batches(config, STEPS)]
+    correlation = np.corrcoef(lengths, np.arange(len(lengths)))[0, 1]
+    assert abs(correlation) < 0.5
+
+
+def test_a_few_fixed_lengths_where_every_shape_is_compiled(config):
+    lengths = inputs.fixed_lengths(64)
+    found = batches(config, STEPS, lengths=lengths)
+    widths = {batch["input_word_ids"].shape[1] for batch, _ in found}
+    assert lengths == [16, 32, 48, 64]
+    assert widths <= set(lengths)
+    assert len(widths) > 1
+    assert sorted(rows_of(found)) == list(range(ROWS))
+
+
+def test_evaluation_reads_each_row_once_the_last_small_batch_included(config):
+    found = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
+    assert sorted(rows_of(found)) == list(range(ROWS))
+    assert found[-1][1]["weights"].shape == [ROWS % BATCH]
+    assert inputs.count_examples(config) == ROWS
+
+
+def test_evaluation_pads_a_few_percent_and_knows_where_its_rows_stand(config):
+    found = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
+    mask = np.concatenate([batch["input_mask"].numpy().ravel() for batch, _ in found])
+    assert mask.mean() > 0.9
+    positions = [int(row) for _, targets in found for row in targets["positions"]]
+    assert positions == rows_of(found) != sorted(positions)
+
+
+@pytest.mark.parametrize(("pipelines", "replicas"), [(1, 2), (2, 2), (2, 4)])
+def test_replicas_share_each_global_batch_without_losing_a_row(
+    config, pipelines, replicas
+):
+    whole = batches(config, STEPS)
+    shares = []
+    for pipeline in range(pipelines):
+        context = tf.distribute.InputContext(pipelines, pipeline, replicas)
+        found = batches(config, STEPS * replicas // pipelines, context)
+        assert {len(targets["ids"]) for _, targets in found} == {BATCH // replicas}
+        shares.append(found)
+    for step in range(STEPS):
+        rows = []
+        for found in shares:
+            per_pipeline = replicas // pipelines
+            for _, targets in found[step * per_pipeline : (step + 1) * per_pipeline]:
+                rows += list(targets["ids"][targets["weights"] > 0].numpy())
+        assert rows == list(whole[step][1]["ids"].numpy())
+
+
+def test_scores_are_read_as_floats(tmp_path):
+    from tests import tiny
+
+    path = tiny.write_transformed(tmp_path / "scores.gz", label="score")
+    config = inputs.ExamplesConfig(
+        input_path=[str(path)], global_batch_size=8, is_regression=True
+    )
+    _, targets = next(iter(inputs.build_batches(config)))
+    assert targets["labels"].dtype == tf.float32

@@ -1,0 +1,374 @@
+"""Tokenization and packing, against the reference implementations."""
+
+import json
+
+import apache_beam as beam
+import pytest
+import tensorflow as tf
+import tensorflow_text as tf_text
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from official.nlp.data import classifier_data_lib
+from official.nlp.tools import tokenization
+from tfx_bsl.public import tfxio
+
+from modules.config.task import TaskConfig
+from modules.data import preprocessing
+from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.recipe import load_config
+from pipeline.inputs import examples as examples_lib
+from pipeline.inputs.encoder_source import resolve_encoder
+from pipeline.inputs.schema import build_schema
+from tests import records, tiny
+
+RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+
+TEXTS = [
+    "The cat sees the dog.",
+    "A RED fish, likes trees!",
+    "thecat ... unknownword cats finding",
+    "  spaces\t and\ttabs  ",
+    "Crème brûlée naïve CAT",
+    "中文 the cat",
+    '"quoted" the-cat\'s',
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def vocab_file(tmp_path_factory):
+    return str(tiny.write_encoder(tmp_path_factory.mktemp("t") / "e") / "vocab.txt")
+
+
+def test_tokens_equal_those_of_the_original_bert_tokenizer(vocab_file):
+    reference = tokenization.FullTokenizer(vocab_file, do_lower_case=True)
+    (ids,) = preprocessing.tokenize([tf.constant(TEXTS)], vocab_file)
+    for text, row in zip(TEXTS, ids.to_list(), strict=True):
+        tokens = reference.convert_ids_to_tokens(row)
+        assert tokens == reference.tokenize(text), text
+
+
+def test_tokens_of_real_sentences_equal_those_of_the_original(mrpc):
+    vocab_file = resolve_encoder(load_config(DEFAULT_CONFIG)).vocab_file
+    reference = tokenization.FullTokenizer(vocab_file, do_lower_case=True)
+    rows = [row for _, row in examples_lib.read_table(mrpc / "validation.tsv")]
+    texts = [row[column] for row in rows for column in ("sentence1", "sentence2")]
+    (ids,) = preprocessing.tokenize([tf.constant(texts)], vocab_file)
+    differing = [
+        text
+        for text, row in zip(texts, ids.to_list(), strict=True)
+        if reference.convert_ids_to_tokens(row) != reference.tokenize(text)
+    ]
+    # tensorflow-text folds case where the original lowers it: the micro sign becomes
+    # the Greek letter, as in the Model Garden's own tokenizer.
+    assert all(text.casefold() != text.lower() for text in differing)
+    assert len(differing) <= len(texts) / 100
+
+
+def test_control_characters_separate_words(vocab_file):
+    """As in tensorflow-text; the original tokenizer drops them and joins the words."""
+    (ids,) = preprocessing.tokenize([tf.constant(["the\x12cat"])], vocab_file)
+    assert ids.to_list() == [[tiny.VOCAB.index("the"), tiny.VOCAB.index("cat")]]
+
+
+def test_cased_vocabulary_keeps_capitals(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nCat\ncat\n")
+    (ids,) = preprocessing.tokenize([tf.constant(["Cat cat"])], str(path))
+    assert ids.to_list() == [[4, 5]]
+    assert preprocessing.is_cased(str(path))
+
+
+def write_vocabulary(directory, *words):
+    path = directory / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words]) + "\n")
+    return str(path)
+
+
+def test_marker_words_in_capitals_do_not_make_a_vocabulary_cased(tmp_path):
+    """Google's `chinese_L-12_H-768_A-12` has `<S>` and `<T>` and is uncased."""
+    path = write_vocabulary(tmp_path, "[MASK]", "<S>", "<T>", "nba")
+    assert not preprocessing.is_cased(path)
+    (ids,) = preprocessing.tokenize([tf.constant(["NBA nba"])], path)
+    assert ids.to_list() == [[7, 7]]
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer_config.json", "bert_config.json", "config.json"]
+)
+@pytest.mark.parametrize(("lower_case", "ids"), [(True, [5, 5]), (False, [4, 5])])
+def test_explicit_lower_case_setting_decides(tmp_path, name, lower_case, ids):
+    path = write_vocabulary(tmp_path, "Cat", "cat")
+    (tmp_path / name).write_text(json.dumps({"do_lower_case": lower_case}))
+    (token_ids,) = preprocessing.tokenize([tf.constant(["Cat cat"])], path)
+    assert token_ids.to_list() == [ids]
+
+
+def test_lower_case_setting_of_the_tokenizer_comes_before_the_models(tmp_path):
+    path = write_vocabulary(tmp_path, "cat")
+    (tmp_path / "config.json").write_text(json.dumps({"do_lower_case": True}))
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert preprocessing.is_cased(path)
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": null}')
+    assert not preprocessing.is_cased(path)
+
+
+def test_bytes_that_are_not_utf_8_do_not_fail_the_batch(vocab_file):
+    texts = tf.constant([b"the cat", b"\xff\xfe\x80", b"the \xc3 cat"])
+    (ids,) = preprocessing.tokenize([texts], vocab_file)
+    cat = tiny.VOCAB.index("cat")
+    rows = ids.to_list()
+    assert rows[0][-1] == cat
+    assert rows[2][-1] == cat
+    assert rows[1]  # what cannot be read is an unknown token, not nothing
+
+
+def lengths_upto(longest):
+    return [(a, b) for a in range(longest) for b in range(longest)]
+
+
+@pytest.mark.parametrize("max_seq_length", [8, 9, 12])
+def test_longest_first_truncation_equals_round_robin(max_seq_length):
+    lengths = lengths_upto(12)
+    first = tf.ragged.constant([list(range(10, 10 + a)) for a, _ in lengths], tf.int64)
+    second = tf.ragged.constant([list(range(50, 50 + b)) for _, b in lengths], tf.int64)
+    packed = preprocessing.pack_segments(
+        [first, second], max_seq_length=max_seq_length, special_token_ids=(2, 3)
+    )
+    trimmed = tf_text.RoundRobinTrimmer(max_seq_length - 3).trim([first, second])
+    for index, row in enumerate(packed["input_word_ids"].to_list()):
+        a, b = (segment[index].numpy().tolist() for segment in trimmed)
+        assert row == [2, *a, 3, *b, 3]
+        types = packed["input_type_ids"][index].numpy().tolist()
+        assert types == [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+def test_batch_is_padded_to_its_longest_row_or_to_the_length_asked_for():
+    rows = tf.ragged.constant([[2, 7, 3], [2, 7, 8, 9, 3]], tf.int64)
+    types = tf.ragged.constant([[0, 0, 1], [0, 0, 0, 1, 1]], tf.int64)
+    inputs = preprocessing.pad_inputs(rows, types)
+    assert inputs["input_word_ids"].numpy().tolist()[0] == [2, 7, 3, 0, 0]
+    assert inputs["input_mask"].numpy().tolist() == [[1, 1, 1, 0, 0], [1] * 5]
+    assert inputs["input_type_ids"].dtype == tf.int32
+    assert preprocessing.pad_inputs(rows, types, 8)["input_mask"].shape == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["[PAD]", "[UNK]", "cat"], r"no \[CLS\], \[SEP\]"),
+        (["[UNK]", "[PAD]", "[CLS]", "[SEP]"], r"\[PAD\] at 1, not at 0"),
+    ],
+)
+def test_vocabulary_that_is_not_berts_is_refused(tmp_path, words, message):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(words) + "\n")
+    with pytest.raises(ValueError, match=message):
+        preprocessing.special_token_ids(str(path))
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_columns_of_a_curated_schema_without_shapes_are_read_as_well(
+    vocab_file, columns
+):
+    sparse = tf.sparse.from_dense([["the cat"], ["the dog"]])
+    labels = tf.constant([[1], [0]], tf.int64)
+    names = ["sentence1", "sentence2"][:columns]
+    inputs = {**dict.fromkeys(names, sparse), "label": labels, "idx": labels}
+    config = {
+        "task": {"text_columns": names},
+        "max_seq_length": 16,
+        "vocab_file": vocab_file,
+    }
+    outputs = preprocessing.preprocessing_fn(inputs, config)
+    assert outputs["input_word_ids"].dense_shape.numpy().tolist() == [
+        2,
+        1 + 3 * columns,
+    ]
+
+
+def test_single_text_is_packed_between_two_special_tokens_within_its_budget():
+    ids = tf.ragged.constant([[], [10, 11], list(range(10, 30))], tf.int64)
+    packed = preprocessing.pack_segments(
+        [ids], max_seq_length=8, special_token_ids=(2, 3)
+    )
+    rows = packed["input_word_ids"].to_list()
+    assert rows == [[2, 3], [2, 10, 11, 3], [2, 10, 11, 12, 13, 14, 15, 3]]
+    assert packed["input_type_ids"].to_list() == [[0] * len(row) for row in rows]
+
+
+def text_example(texts, label, index):
+    columns = {f"sentence{i}": [t.encode()] for i, t in enumerate(texts, start=1)}
+    return records.example(**columns, label=[label], idx=[index])
+
+
+def write_as_the_model_garden_does(path, rows, vocab_file, padded, label_type):
+    """Writes (texts, label) by the code of `create_finetuning_data.py`."""
+    examples = [
+        classifier_data_lib.InputExample(str(i), *texts, label=label)
+        for i, (texts, label) in enumerate(rows)
+    ]
+    classifier_data_lib.file_based_convert_examples_to_features(
+        examples,
+        None if label_type is float else sorted({label for _, label in rows}),
+        padded,
+        tokenization.FullTokenizer(vocab_file, do_lower_case=True),
+        str(path),
+        label_type,
+    )
+
+
+def transform(pattern, task, vocab_file, tmp_path, max_seq_length=16):
+    """Runs Transform's graph over TFRecords as TFX does; returns rows by column."""
+    config = {
+        "task": task.model_dump(),
+        "max_seq_length": max_seq_length,
+        "vocab_file": vocab_file,
+    }
+    source = tfxio.TFExampleRecord(pattern, schema=build_schema(task))
+    with (
+        beam.Pipeline(runner=RUNNER) as pipeline,
+        tft_beam.Context(temp_dir=str(tmp_path / "temp")),
+    ):
+        data = (pipeline | source.BeamSource(), source.TensorAdapterConfig())
+        (rows, metadata), _ = data | tft_beam.AnalyzeAndTransformDataset(
+            lambda x: preprocessing.preprocessing_fn(x, config)
+        )
+        coder = tft.coders.ExampleProtoCoder(metadata.schema)
+        rows | beam.Map(coder.encode) | beam.io.WriteToTFRecord(f"{tmp_path}/out")
+    return records.read(f"{tmp_path}/out*")
+
+
+SINGLES = [(("The cat sees the dog.",), 0.5), (("a " * 40,), 5.0), (("Trees!",), 0.0)]
+PAIRS = [
+    (("The cat sees the tree.", "A dog likes a road!"), 1),
+    (("the cat " * 20, "a dog " * 20), 0),
+    (("the", "a red bird finds a house, unknownword " * 3), 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings"),
+    [
+        (PAIRS, {"classes": ["no", "yes"]}),
+        (SINGLES, {"text_columns": ["sentence1"], "label_range": [0, 5]}),
+    ],
+    ids=["classified pairs", "rated sentences"],
+)
+def test_model_gardens_records_give_what_the_same_text_gives(
+    tmp_path, vocab_file, rows, settings
+):
+    examples = [text_example(*row, index) for index, row in enumerate(rows)]
+    texts = records.write(tmp_path / "texts", examples)
+    # Padded further than max_seq_length, which is no reason to refuse them.
+    tokenized = tmp_path / "train.tf_record"
+    label_type = float if "label_range" in settings else None
+    write_as_the_model_garden_does(tokenized, rows, vocab_file, 16, label_type)
+    pad_further(tokenized, 24)
+
+    of_text = transform(texts, TaskConfig(**settings), vocab_file, tmp_path / "a")
+    of_ids = transform(
+        str(tokenized),
+        TaskConfig(input="tokenized", **settings),
+        vocab_file,
+        tmp_path / "b",
+    )
+    assert len(of_text) == len(rows)
+    renamed = {"label_ids": "label", "example_id": "idx"}
+    by_id = {row["example_id"][0]: row for row in of_ids}
+    for row in of_text:
+        same = {renamed.get(k, k): v for k, v in by_id[row["idx"][0]].items()}
+        assert same == row
+        assert row["label"] == [rows[row["idx"][0]][1]]
+
+
+def pad_further(path, length):
+    examples = [
+        tf.train.Example.FromString(record.numpy())
+        for record in tf.data.TFRecordDataset(str(path))
+    ]
+    for example in examples:
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            values = example.features.feature[name].int64_list.value
+            values.extend([0] * (length - len(values)))
+    records.write(path, examples)
+
+
+TOKENIZED = {
+    "input_ids": [2, 6, 3, 0],
+    "input_mask": [1, 1, 1, 0],
+    "segment_ids": [0] * 4,
+    "label_ids": [1],
+}
+
+
+def test_tokenized_examples_without_an_id_get_one_that_says_so(tmp_path, vocab_file):
+    examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
+    path = records.write(tmp_path / "train", examples)
+    rows = transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t")
+    assert [row["example_id"] for row in rows] == [[-1], [-1]]
+    assert rows[0]["input_word_ids"] == [2, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"input_ids": [2] * 9, "input_mask": [1] * 9, "segment_ids": [0] * 9},
+            r"more tokens than preprocessing\.max_seq_length \(8\); raise the setting",
+        ),
+        ({"input_mask": [1, 1, 1]}, "input_mask must be as long as input_ids"),
+        ({"segment_ids": [0] * 5}, "segment_ids must be as long as input_ids"),
+        ({"input_mask": [1, 0, 1, 0]}, "input_mask must be 1 for the tokens"),
+        ({"input_ids": [2, 999, 3, 0]}, r"input_ids must be 0 to 30.*got.*\[999\]"),
+        ({"input_ids": [2, -5, 3, 0]}, r"input_ids must be 0 to 30.*got.*\[-5\]"),
+        ({"segment_ids": [0, 0, 2, 0]}, r"segment_ids must be 0 to 1.*got.*\[2\]"),
+        ({"segment_ids": [0, -1, 0, 0]}, r"segment_ids must be 0 to 1.*got.*\[-1\]"),
+        ({"input_mask": [0] * 4}, "an example has no token"),
+    ],
+    ids=[
+        *("too long", "short mask", "long segments", "hole"),
+        *("other vocabulary", "negative id", "third segment", "negative segment"),
+        "padding alone",
+    ],
+)
+def test_tokenized_examples_that_the_encoder_cannot_take_stop_transform(
+    tmp_path, vocab_file, changes, message
+):
+    examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
+    examples.append(records.example(**{**TOKENIZED, **changes}))
+    path = records.write(tmp_path / "train", examples)
+    with pytest.raises(Exception, match=message):  # Beam wraps what a graph raises
+        transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t", 8)
+
+
+def write_encoder_of_one_segment_type(directory):
+    """Writes the vocabulary and configuration of an encoder like RoBERTa."""
+    directory.mkdir()
+    config = {**tiny.CONFIG, "type_vocab_size": 1}
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "vocab.txt").write_text("\n".join(tiny.VOCAB) + "\n")
+    return str(directory / "vocab.txt")
+
+
+def test_both_texts_of_a_pair_have_type_0_on_an_encoder_of_one_type(tmp_path):
+    vocab_file = write_encoder_of_one_segment_type(tmp_path / "encoder")
+    texts = [tf.constant(["the cat", "a"]), tf.constant(["a dog", "the dog"])]
+    packed = preprocessing.text_to_inputs(texts, vocab_file, 16)
+    assert packed["input_word_ids"].row_lengths().numpy().tolist() == [7, 6]
+    assert packed["input_type_ids"].to_list() == [[0] * 7, [0] * 6]
+
+
+def test_tokenized_pairs_of_two_types_are_refused_by_an_encoder_of_one(tmp_path):
+    vocab_file = write_encoder_of_one_segment_type(tmp_path / "encoder")
+    rows = {name: tf.constant([values], tf.int64) for name, values in TOKENIZED.items()}
+    config = {
+        "task": {"input": "tokenized"},
+        "max_seq_length": 16,
+        "vocab_file": vocab_file,
+    }
+    outputs = preprocessing.preprocessing_fn(rows, config)
+    assert tf.sparse.to_dense(outputs["input_type_ids"]).numpy().tolist() == [[0] * 3]
+    rows["segment_ids"] = tf.constant([[0, 0, 1, 0]], tf.int64)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="segment_ids must be 0;"):
+        preprocessing.preprocessing_fn(rows, config)

@@ -1,0 +1,229 @@
+"""What the gate measures, and what the Evaluator makes of it."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+from google.protobuf import json_format
+from sklearn import metrics as sklearn_metrics
+from tfx.types import standard_artifacts
+
+from components import ModelVerdict
+from components.evaluator import read_verdict
+from components.evaluator.executor import Executor
+from modules.config.task import TaskConfig
+from modules.evaluation import eval_config
+from tests import exported as exported_lib
+from tests import tiny
+
+ROWS = 60
+SENTENCE = TaskConfig(text_columns=["sentence"])
+REGRESSION = TaskConfig(label_range=[0, 5])
+
+
+def test_slices_are_reported_only():
+    config = eval_config.build_eval_config(TaskConfig())
+    keys = [list(spec.feature_keys) for spec in config.slicing_specs]
+    assert keys == [[], ["pair_length"], ["word_overlap"]]
+    metrics = [metric for spec in config.metrics_specs for metric in spec.metrics]
+    assert not any(metric.per_slice_thresholds for metric in metrics)
+
+
+def test_more_classes_have_no_positive_one():
+    task = TaskConfig(classes=["no", "maybe", "yes"])
+    config = eval_config.build_eval_config(task)
+    assert not any(s.binarize.class_ids.values for s in config.metrics_specs)
+    names = [m.class_name for s in config.metrics_specs for m in s.metrics]
+    assert "SparseCategoricalAccuracy" in names
+
+
+@pytest.mark.parametrize(
+    ("task", "keys"),
+    [
+        (SENTENCE, ["sentence_length"]),
+        (TaskConfig(input="tokenized"), ["token_length"]),
+        (REGRESSION, ["pair_length", "word_overlap"]),
+    ],
+)
+def test_slices_are_those_that_the_examples_allow(task, keys):
+    config = eval_config.build_eval_config(task)
+    assert [list(s.feature_keys) for s in config.slicing_specs][1:] == [
+        [key] for key in keys
+    ]
+
+
+def random_texts(columns):
+    """Returns rows that differ, so that no tie hangs on the last bit of a score."""
+    random = np.random.default_rng(0)
+    return [
+        tuple(" ".join(random.choice(tiny.WORDS, 6)) for _ in range(columns))
+        for _ in range(ROWS)
+    ]
+
+
+def artifact(directory):
+    """Returns a model's artifact, which holds none where the directory is empty."""
+    model = standard_artifacts.Model()
+    model.uri = str(directory)
+    return model
+
+
+class Evaluation:
+    """Runs the Evaluator on an exported model."""
+
+    def __init__(self, root, exported, vocab_file):
+        """Makes texts for the model."""
+        self.root = root
+        self.exported = exported
+        self.task = exported.task
+        self.texts = random_texts(len(exported.task.text_columns))
+        self._vocab_file = vocab_file
+        self._runs = 0
+
+    def predict(self):
+        """Returns the exported model's own logits or scores."""
+        model = tf.saved_model.load(str(self.exported.directory))
+        rows = exported_lib.rows_of(self.task, self.texts, vocab_file=self._vocab_file)
+        outputs = model.signatures["serve_examples"](
+            examples=tf.constant([exported_lib.serialize(row) for row in rows])
+        )
+        name = "score" if self.task.is_regression else "logits"
+        return outputs[name].numpy()
+
+    def run(self, labels, thresholds, max_regression=None, *, has_champion=False):
+        """Returns the verdict's metrics by name, and the verdict."""
+        self._runs += 1
+        root = self.root / f"run{self._runs}"
+        model = self._model(root / "model")
+        champion = self._model(root / "champion") if has_champion else artifact(root)
+        if has_champion:
+            champion.set_string_custom_property("pushed_destination", "serving/7")
+        outputs = {
+            "evaluation": standard_artifacts.ModelEvaluation(),
+            "blessing": standard_artifacts.ModelBlessing(),
+            "verdict": ModelVerdict(),
+        }
+        for name, output in outputs.items():
+            output.uri = str(root / name)
+        Executor(Executor.Context(beam_pipeline_args=[], tmp_dir=str(root))).Do(
+            {
+                "model": [model],
+                "baseline_model": [champion],
+                "examples": [self._data(root, labels)],
+            },
+            {name: [output] for name, output in outputs.items()},
+            {
+                "eval_config": json_format.MessageToJson(
+                    eval_config.build_eval_config(self.task)
+                ),
+                "example_splits": json.dumps(["eval"]),
+                "thresholds": json.dumps(thresholds),
+                "max_regression": json.dumps(max_regression or {}),
+            },
+        )
+        found = read_verdict(outputs["verdict"].uri)
+        blessed = bool(outputs["blessing"].get_int_custom_property("blessed"))
+        assert found.blessed == blessed
+        return {metric.metric: metric for metric in found.metrics}, found
+
+    def _model(self, directory):
+        shutil.copytree(self.exported.directory, directory / "Format-Serving")
+        return artifact(directory)
+
+    def _data(self, root, labels):
+        examples = standard_artifacts.Examples()
+        examples.uri = str(root / "examples")
+        examples.split_names = '["eval"]'
+        split = root / "examples" / "Split-eval"
+        split.mkdir(parents=True)
+        with tf.io.TFRecordWriter(str(split / "data.gz"), "GZIP") as writer:
+            for row in exported_lib.rows_of(
+                self.task, self.texts, labels, self._vocab_file
+            ):
+                writer.write(exported_lib.serialize(row))
+        return examples
+
+
+@pytest.fixture
+def evaluate(export, vocab_file, tmp_path):
+    """Gives what evaluates the exported model of a kind of task."""
+    return lambda kind: Evaluation(tmp_path, export(kind), vocab_file)
+
+
+def labels_near(values, share, classes):
+    """Returns labels that agree with the values for a share of the rows."""
+    random = np.random.default_rng(0)
+    noise = random.integers(0, classes, len(values))
+    return np.where(random.random(len(values)) < share, values, noise).tolist()
+
+
+def test_matthews_of_two_classes_is_that_of_scikit_learn(evaluate):
+    run = evaluate("sentences")
+    predicted = run.predict().argmax(1)
+    labels = labels_near(predicted, 0.7, 2)
+    expected = sklearn_metrics.matthews_corrcoef(labels, predicted)
+    thresholds = {"matthews": round(expected, 4) - 0.001}
+    metrics, verdict = run.run(
+        labels, thresholds, {"matthews": 0.01}, has_champion=True
+    )
+    assert verdict.blessed
+    assert verdict.champion == "serving/7"
+    assert metrics["matthews"].value == pytest.approx(expected, abs=1e-5)
+    assert metrics["matthews"].champion == metrics["matthews"].value
+    assert metrics["matthews"].failures == []
+    f1 = sklearn_metrics.f1_score(labels, predicted)
+    assert metrics["f1"].value == pytest.approx(f1, abs=1e-5)
+    assert metrics["accuracy"].value == pytest.approx(
+        np.mean(predicted == labels), abs=1e-5
+    )
+
+
+def test_macro_f1_of_three_classes_is_that_of_scikit_learn(evaluate):
+    """On tokenized examples."""
+    run = evaluate("tokens of pairs")
+    predicted = run.predict().argmax(1)
+    labels = labels_near(predicted, 0.5, 3)
+    expected = sklearn_metrics.f1_score(labels, predicted, average="macro")
+    metrics, verdict = run.run(labels, {"f1": round(expected, 4) + 0.001})
+    assert not verdict.blessed
+    assert verdict.champion is None
+    assert metrics["f1"].value == pytest.approx(expected, abs=1e-5)
+    assert metrics["f1"].failures
+    assert metrics["accuracy"].value == pytest.approx(
+        np.mean(predicted == labels), abs=1e-5
+    )
+
+
+def test_correlations_of_a_regression_are_those_of_scipy(evaluate):
+    scores = evaluate("scores")
+    predicted = scores.predict().astype(float)
+    random = np.random.default_rng(0)
+    labels = predicted + random.normal(scale=predicted.std(), size=ROWS)
+    pearson = scipy.stats.pearsonr(labels, predicted)[0]
+    spearman = scipy.stats.spearmanr(labels, predicted)[0]
+    expected = {
+        "pearson": pearson,
+        "spearman": spearman,
+        "pearson_spearman": (pearson + spearman) / 2,
+        "mse": np.mean((labels - predicted) ** 2),
+        "mae": np.mean(np.abs(labels - predicted)),
+    }
+    metrics, verdict = scores.run(
+        labels.tolist(), {"pearson_spearman": 0.1}, {"pearson_spearman": 0.01}
+    )
+    assert verdict.blessed
+    assert verdict.comparison == "no champion yet: absolute thresholds alone"
+    assert set(metrics) == {*expected, "example_count"}
+    for name, value in expected.items():
+        assert metrics[name].value == pytest.approx(value, abs=1e-5)
+
+
+def test_correlation_that_is_not_a_number_is_refused_and_shown(evaluate):
+    metrics, verdict = evaluate("scores").run([2.5] * ROWS, {"pearson_spearman": -1})
+    assert not verdict.blessed
+    assert metrics["pearson_spearman"].failures == [
+        "pearson_spearman is nan, the threshold is -1.0000"
+    ]

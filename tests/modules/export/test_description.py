@@ -1,0 +1,58 @@
+"""Which models can be evaluated on the rows of a task."""
+
+import pytest
+
+from modules.config.task import TaskConfig
+from modules.export import description
+from modules.training import checkpoints
+
+TASK = TaskConfig(text_columns=["a", "b"], classes=["no", "yes"])
+
+
+@pytest.fixture
+def champion(tmp_path):
+    content = {**description.describe_task(TASK), "hidden_size": 16}
+    description.write_description(str(tmp_path), content)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({}, ""),
+        ({"label_column": "other", "metric": "f1"}, ""),
+        ({"classes": ["yes", "no"]}, "its classes is ['no', 'yes'], not ['yes', 'no']"),
+        (
+            {"classes": ["no", "yes", "maybe"]},
+            "its classes is ['no', 'yes'], not ['no', 'yes', 'maybe']",
+        ),
+        (
+            {"text_columns": ["a", "c"]},
+            "its text_columns is ['a', 'b'], not ['a', 'c']",
+        ),
+        ({"input": "tokenized"}, "its input is text, not tokenized"),
+        (
+            {"classes": None, "label_range": [0, 5], "metric": "pearson"},
+            "its classes is ['no', 'yes'], not None; its label_range is None, not "
+            "[0.0, 5.0]",
+        ),
+    ],
+)
+def test_task_that_predicts_something_else_differs(champion, change, difference):
+    task = TaskConfig(**{**TASK.model_dump(), **change})
+    expected = description.describe_task(task)
+    assert description.find_task_difference(champion, expected) == difference
+
+
+def test_model_of_an_earlier_release_is_compared_by_what_it_describes(tmp_path):
+    path = tmp_path / description.FILE
+    checkpoints.write_json(str(path), {"classes": ["no", "yes"], "label_range": None})
+    find = description.find_task_difference
+    assert find(str(tmp_path), description.describe_task(TASK)) == ""
+    other = TaskConfig(classes=["yes", "no"])
+    assert "its classes is" in find(str(tmp_path), description.describe_task(other))
+
+
+def test_model_without_a_description_is_compared_as_before(tmp_path):
+    expected = description.describe_task(TASK)
+    assert description.find_task_difference(str(tmp_path), expected) == ""

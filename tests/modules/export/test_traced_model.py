@@ -1,0 +1,60 @@
+"""The trained model's answer is traced once, for the export and for predictions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from modules.data import preprocessing
+from modules.export.traced_model import TracedModel
+from modules.training.fine_tuning_task import FineTuningTask
+from modules.training.fine_tuning_trainer import predict
+from tests import tiny
+
+
+class Counted(tf_keras.Model):
+    """Counts how often it is traced."""
+
+    traces = 0
+
+    def call(self, inputs, training=None):
+        Counted.traces += 1
+        ids = tf.cast(inputs[preprocessing.INPUT_WORD_IDS], tf.float32)
+        total = tf.reduce_sum(ids, axis=1)
+        return tf.stack([total, -total], axis=1)
+
+
+def features(length):
+    ids = tf.ones([2, length], tf.int32)
+    return dict.fromkeys(preprocessing.ENCODER_INPUTS, ids)
+
+
+def test_one_trace_serves_batches_of_any_length_and_other_functions():
+    model = TracedModel(Counted())
+    asks = tf.function(lambda length: model(features(length)))
+    answers = [model(features(3)), model(features(5)), asks(tf.constant(7))]
+    np.testing.assert_array_equal([answer[0, 0] for answer in answers], [3, 5, 7])
+    assert Counted.traces == 1
+
+
+@pytest.mark.parametrize("rows", [0, 1, 8, 21])
+def test_rows_of_all_lengths_get_their_own_answers_in_their_order(rows):
+    lengths = np.random.default_rng(1).integers(1, 9, rows)
+    ids = np.arange(8) < lengths[:, None]
+    batch = dict.fromkeys(preprocessing.ENCODER_INPUTS, ids.astype(np.int32))
+    answers = TracedModel(Counted())(batch)
+    np.testing.assert_array_equal(answers, np.stack([lengths, -lengths], axis=1))
+
+
+def test_predictions_are_those_of_the_model_itself(tmp_path):
+    task, _, params = tiny.build_experiment(tmp_path)
+    own_task = FineTuningTask(params.task, task)
+    model = own_task.build_model()
+    data = params.task.validation_data
+    for mine, theirs in zip(
+        predict(own_task, TracedModel(model), data),
+        predict(own_task, model, data),
+        strict=True,
+    ):
+        for name, values in mine.items():
+            np.testing.assert_allclose(values, theirs[name], rtol=1e-6)

@@ -1,0 +1,171 @@
+"""Two jobs in one training directory, on a file system and on an object store."""
+
+import concurrent.futures
+import logging
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+
+from modules.training import checkpoints, directory_lock
+from modules.training.directory_lock import DirectoryInUseError, hold
+
+REMOTE = "ram://training/key"
+IN_USE = r"training directory .*key is in use by process \d+ on .*; wait for"
+
+
+@pytest.fixture(autouse=True)
+def fast_beats(monkeypatch):
+    monkeypatch.setattr(directory_lock, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 1.0)
+    monkeypatch.setattr(directory_lock, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(directory_lock, "_SETTLE_SECONDS", 0.1)
+
+
+@pytest.fixture(params=["local", "remote"])
+def directory(request, tmp_path):
+    if request.param == "local":
+        return str(tmp_path / "key")
+    if tf.io.gfile.exists(REMOTE):
+        tf.io.gfile.rmtree(REMOTE)
+    return REMOTE
+
+
+def write_lock(directory, owner):
+    content = {"owner": owner, "token": "0123", "beat": 7}
+    checkpoints.write_json(f"{directory}/lock", content)
+
+
+def test_second_job_is_refused_while_the_first_trains(directory):
+    with hold(directory) as check:
+        for _ in range(2):
+            with pytest.raises(DirectoryInUseError, match=IN_USE), hold(directory):
+                pass
+        check()
+
+
+def test_job_that_ended_leaves_the_directory_to_the_next_at_once(directory):
+    for _ in range(2):
+        with pytest.raises(SystemExit), hold(directory):
+            raise SystemExit(143)
+    start = time.monotonic()
+    with hold(directory):
+        pass
+    assert time.monotonic() - start < directory_lock.STALE_SECONDS
+
+
+# A process of its own, without the seconds that importing TensorFlow takes.
+HOLD_UNTIL_KILLED = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def killed_job(directory):
+    """Leaves what a job that SIGKILL ended leaves in the directory."""
+    if directory == REMOTE:
+        write_lock(directory, "process 1 on killed-pod")
+        return
+    tf.io.gfile.makedirs(directory)
+    command = [sys.executable, "-c", HOLD_UNTIL_KILLED, f"{directory}/lock"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+        try:
+            assert job.stdout.readline() == "held\n"
+            with pytest.raises(DirectoryInUseError), hold(directory):
+                pass
+        finally:
+            job.kill()
+
+
+@pytest.mark.usefixtures("killed_job")
+def test_restarted_job_resumes_after_a_kill_without_help(directory):
+    with hold(directory) as check:
+        check()
+        time.sleep(3 * directory_lock.BEAT_SECONDS)
+        check()
+
+
+@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+def test_job_whose_lock_was_taken_over_stops(directory):
+    with hold(directory) as check:
+        write_lock(directory, "process 1 on other-pod")
+        time.sleep(3 * directory_lock.BEAT_SECONDS)
+        with pytest.raises(DirectoryInUseError, match="process 1 on other-pod"):
+            check()
+    assert tf.io.gfile.exists(f"{directory}/lock")  # of the other job
+
+
+@pytest.fixture
+def no_beats(monkeypatch):
+    """The lock's thread does not run, as in a process that is stopped for a while."""
+    monkeypatch.setattr(directory_lock, "BEAT_SECONDS", 60.0)
+    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("no_beats")
+@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+def test_job_that_was_stopped_for_long_looks_before_it_writes(directory):
+    with hold(directory) as check:
+        time.sleep(2 * directory_lock.STALE_SECONDS)
+        before = checkpoints.read_json(f"{directory}/lock")
+        check()
+        assert checkpoints.read_json(f"{directory}/lock") != before  # renewed
+        write_lock(directory, "process 1 on other-pod")
+        time.sleep(2 * directory_lock.STALE_SECONDS)
+        with pytest.raises(DirectoryInUseError, match="process 1 on other-pod"):
+            check()
+
+
+@pytest.mark.usefixtures("no_beats")
+@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+def test_one_of_two_jobs_that_start_at_once_gets_the_directory(directory, monkeypatch):
+    both_write = threading.Barrier(2, timeout=10)
+    is_refused = threading.Event()
+    rename = tf.io.gfile.rename
+
+    def rename_after_both_wrote(*args, **settings):
+        both_write.wait()
+        rename(*args, **settings)
+
+    def run_job():
+        try:
+            with hold(directory) as check:
+                assert is_refused.wait(10)
+                check()
+                return "trained"
+        except DirectoryInUseError:
+            is_refused.set()
+            return "refused"
+
+    monkeypatch.setattr(tf.io.gfile, "rename", rename_after_both_wrote)
+    monkeypatch.setattr(directory_lock, "STALE_SECONDS", 60.0)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        jobs = [pool.submit(run_job) for _ in range(2)]
+        assert sorted(job.result() for job in jobs) == ["refused", "trained"]
+
+
+@pytest.mark.usefixtures("no_beats")
+@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+def test_unavailable_bucket_at_the_end_does_not_hide_how_the_job_ended(
+    directory, monkeypatch, caplog
+):
+    caplog.set_level(logging.WARNING, "modules")
+
+    def fail(*_):
+        raise tf.errors.UnavailableError(None, None, "503")
+
+    def run_job():
+        with hold(directory):
+            monkeypatch.setattr(checkpoints, "read_json", fail)
+            raise SystemExit(143)
+
+    with pytest.raises(SystemExit):
+        run_job()
+    assert f"{directory}/lock was not removed: 503" in caplog.text

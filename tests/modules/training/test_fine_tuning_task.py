@@ -1,0 +1,255 @@
+"""The task, and every method of the Model Garden's trainer with it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from official.modeling.optimization import legacy_adamw
+
+from modules import environment
+from modules.config.task import TaskConfig
+from modules.data import inputs
+from modules.training import fine_tuning_trainer as trainer_lib
+from modules.training.fine_tuning_task import FineTuningTask, collect
+from tests import tiny
+
+PAIRS = TaskConfig()
+SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
+CLASSES = TaskConfig(classes=["a", "b", "c"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fast_tracing():
+    environment.keep_autograph_out_of_keras()
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Builds a trainer of the tiny encoder."""
+
+    def build(task=PAIRS, **settings):
+        tf_keras.utils.set_random_seed(0)
+        task, _, params = tiny.build_experiment(tmp_path, task, rows=44, **settings)
+        trainer = trainer_lib.build_trainer(FineTuningTask(params.task, task), params)
+        trainer.initialize()
+        return trainer
+
+    return build
+
+
+def first_batch(trainer):
+    return next(iter(trainer.task.build_inputs(trainer.config.task.validation_data)))
+
+
+def test_pre_trained_encoder_is_restored_by_initialize(build):
+    trainer = build()
+    table = trainer.model.checkpoint_items["encoder"].get_embedding_table()
+    expected = tiny.hugging_face_tensors()["embeddings.word_embeddings.weight"]
+    np.testing.assert_array_equal(table.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [(PAIRS, "f1"), (CLASSES, "accuracy"), (SCORES, "pearson_spearman")],
+)
+def test_each_kind_of_task_trains_and_is_evaluated(build, task, metric):
+    trainer = build(task, learning_rate=1e-3)
+    before = trainer.evaluate(tf.constant(-1))
+    for _ in range(3):
+        output = trainer.train(tf.constant(6))
+    after = trainer.evaluate(tf.constant(-1))
+    assert after["validation_loss"] < before["validation_loss"]
+    assert metric in after
+    assert float(output["gradient_norm"]) > 0
+    assert float(output["examples"]) == 44  # 5 batches of 8 and one of 4
+
+
+def test_loss_of_a_small_batch_is_the_mean_of_its_own_rows(build):
+    task = build().task
+    targets = {
+        inputs.LABELS: tf.constant([0, 1, 1, 0], tf.int64),
+        inputs.WEIGHTS: tf.constant([1.0, 1.0, 0.0, 0.0]),
+    }
+    logits = tf.constant([[2.0, 0.0], [0.0, 1.0], [9.0, 0.0], [0.0, 9.0]])
+    expected = np.log(1 + np.exp([-2.0, -1.0])).mean()
+    assert float(task.build_losses(targets, logits)) == pytest.approx(expected)
+
+
+def test_squared_error_is_the_loss_of_scores(build):
+    task = build(SCORES).task
+    targets = {
+        inputs.LABELS: tf.constant([1.0, 2.0]),
+        inputs.WEIGHTS: tf.constant([1.0, 1.0]),
+    }
+    loss = task.build_losses(targets, tf.constant([[2.0], [5.0]]))
+    assert float(loss) == pytest.approx((1 + 9) / 2)
+
+
+def test_gradients_are_clipped_to_the_global_norm(build):
+    task = build(gradient_clip_norm=0.5).task
+    weights = tf.Variable([1.0, 1.0])
+    ((clipped, _),) = task.transform_gradients([(tf.constant([30.0, 40.0]), weights)])
+    np.testing.assert_allclose(clipped.numpy(), [0.3, 0.4], rtol=1e-5)
+
+
+def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(build):
+    task = build(gradient_clip_norm=100.0).task
+    rows = tf.IndexedSlices(
+        tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        tf.constant([3, 0, 3]),  # a word that comes twice counts twice
+        tf.constant([5, 2]),
+    )
+    weights = [tf.Variable(tf.ones([5, 2])) for _ in range(2)]
+    for variable, transform in zip(
+        weights, (task.transform_gradients, list), strict=True
+    ):
+        optimizer = legacy_adamw.AdamWeightDecay(0.1, weight_decay_rate=0.01)
+        for _ in range(3):
+            # Upstream's own way with rows, and ours with the whole.
+            pairs = transform([(rows, variable)])
+            optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+    assert isinstance(task.transform_gradients([(rows, weights[0])])[0][0], tf.Tensor)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6)
+
+
+def test_evaluation_does_not_drop_out(build):
+    trainer = build(dropout=0.5)
+    losses = [trainer.evaluate(tf.constant(-1))["validation_loss"] for _ in range(2)]
+    assert losses[0] == losses[1]
+
+
+def test_evaluation_counts_every_row_once_and_tells_them_in_their_order(build):
+    trainer = build()
+    batches = trainer_lib.predict(
+        trainer.task, trainer.model, trainer.config.task.validation_data
+    )
+    assert collect(batches).ids.tolist() == list(range(44))
+
+
+@pytest.mark.parametrize("frozen", [1, tiny.LAYERS])
+def test_frozen_layers_stay_as_pre_trained(build, frozen):
+    trainer = build(frozen_layers=frozen, learning_rate=1e-2, warmup_fraction=0.0)
+    before = {v.name: v.numpy() for v in trainer.model.variables}
+    trainer.train(tf.constant(2))
+    # The bias of the keys moves by rounding errors alone: a softmax does not see it.
+    names = [name for name in before if not name.endswith("key/bias:0")]
+    after = {variable.name: variable.numpy() for variable in trainer.model.variables}
+    same = {name for name in names if np.array_equal(after[name], before[name])}
+    expected = {
+        name
+        for name in names
+        if "embedding" in name
+        or any(f"layer_{index}/" in name for index in range(frozen))
+    }
+    assert same == expected
+
+
+def test_more_frozen_layers_than_the_encoder_has_are_refused(build):
+    with pytest.raises(ValueError, match="frozen_layers is 9; allowed are 0 to 2"):
+        build(frozen_layers=9)
+
+
+def test_public_methods_of_the_trainer_work_one_by_one(build):
+    trainer = build(learning_rate=1e-3)
+    trainer.train_loop_begin()
+    iterator = iter(trainer.train_dataset)
+    features, targets = trainer.next_train_inputs(iterator)
+    assert features["input_word_ids"].shape[0] == targets["labels"].shape[0] == 8
+    trainer.train_step(iterator)
+    assert trainer.global_step.numpy() == 1
+    loop = trainer.create_train_loop_fn()
+    loop(iterator, tf.constant(2))
+    assert trainer.global_step.numpy() == 3
+    logs = trainer.train_loop_end()
+    assert {"training_loss", "accuracy", "learning_rate", "gradient_norm"} <= set(logs)
+    assert float(trainer.train_loss.result()) == 0  # counted anew in the next loop
+
+    iterator = iter(trainer.eval_dataset)
+    state = trainer.eval_begin()
+    (features, targets), extra = trainer.next_eval_inputs(iterator)
+    assert extra == {}
+    state = trainer.eval_reduce(state, trainer.eval_step(iterator))
+    assert len(state) == 1
+    loop = trainer.create_eval_loop_fn(has_state=False)
+    state = loop(iterator, tf.constant(2), state=state, reduce_fn=trainer.eval_reduce)
+    assert sum(len(rows["ids"]) for rows in state) == 3 * 8
+    assert {"validation_loss", "accuracy"} <= set(trainer.eval_end(state))
+
+
+def test_asynchronous_methods_where_training_is_synchronous(build):
+    trainer = build()
+    trainer.init_async()
+    trainer.join()  # nothing to wait for
+    with pytest.raises(ValueError, match="Coordinator uninitialized"):
+        trainer.coordinator_for_async()
+    dataset = trainer.distribute_dataset(
+        trainer.task.build_inputs, trainer.config.task.validation_data
+    )
+    assert sum(len(targets["ids"]) for _, targets in dataset) == 44
+
+
+def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
+    trainer = build(learning_rate=1e-3, epochs=1)
+    steps = trainer.config.trainer.train_steps
+    ours = [float(trainer.train(tf.constant(1))["training_loss"]) for _ in range(steps)]
+    ours_after = trainer.evaluate(tf.constant(-1))["validation_loss"]
+
+    theirs = build(learning_rate=1e-3, epochs=1)
+    model, task = theirs.model, theirs.task
+    batches = task.build_inputs(theirs.config.task.train_data).take(steps)
+    data = batches.map(lambda x, y: (x, y[inputs.LABELS], y[inputs.WEIGHTS]))
+    model.compile(
+        optimizer=theirs.optimizer,
+        loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    losses = []
+    record = tf_keras.callbacks.LambdaCallback(
+        on_batch_begin=lambda batch, logs: model.reset_metrics(),
+        on_batch_end=lambda batch, logs: losses.append(logs["loss"]),
+    )
+    model.fit(data, epochs=1, verbose=0, callbacks=[record])
+    np.testing.assert_allclose(ours, losses, rtol=1e-4)
+    rows = trainer_lib.predict(task, model, theirs.config.task.validation_data)
+    theirs_after = task.reduce_aggregated_logs(rows)["validation_loss"]
+    assert ours_after == pytest.approx(theirs_after, rel=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_mixed_precision_trains_with_float32_weights(build, precision):
+    from modules.training import strategies
+
+    with strategies.precision(precision):
+        trainer = build(mixed_precision=precision, learning_rate=1e-3)
+        before = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
+        trainer.train(tf.constant(12))
+        after = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
+    is_scaled = isinstance(
+        trainer.optimizer, tf_keras.mixed_precision.LossScaleOptimizer
+    )
+    assert is_scaled == (precision == "float16")
+    assert {variable.dtype for variable in trainer.model.variables} == {tf.float32}
+    assert trainer.model.layers[-1].compute_dtype == precision
+    assert after < before
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_train_step_compiles_with_xla_at_fixed_lengths(build, precision):
+    """As far as a machine without a TPU can tell: XLA takes the whole step."""
+    from modules.training import strategies
+
+    with strategies.precision(precision):
+        trainer = build(learning_rate=1e-3)
+        data = trainer.config.task.train_data
+        data.lengths = inputs.fixed_lengths(32)
+        compiled = tf.function(
+            lambda batch: trainer.task.train_step(
+                batch, trainer.model, trainer.optimizer, trainer.train_metrics
+            ),
+            jit_compile=True,
+        )
+        losses = [
+            float(compiled(batch)["loss"])
+            for batch in trainer.task.build_inputs(data).take(12)
+        ]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+    assert compiled.experimental_get_tracing_count() <= len(data.lengths) + 1

@@ -1,0 +1,219 @@
+"""The optimizer's configuration, its schedules and its JSON."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modules.config.trainer import TrainerConfig
+from modules.training import optimization
+from tests import tiny
+
+PEAK = 1e-3
+
+
+def build(train_steps=100, **settings):
+    config = TrainerConfig(**{"learning_rate": PEAK, **settings})
+    return optimization.build_config(config, train_steps=train_steps, layers=2)
+
+
+def rates(**settings):
+    return optimization.learning_rates(build(**settings), 100)
+
+
+def test_rate_rises_to_its_peak_over_the_warmup_and_falls_to_zero():
+    found = rates(warmup_fraction=0.1)[[0, 5, 10, 55, 100]]
+    np.testing.assert_allclose(found, [0, PEAK / 2, PEAK, PEAK / 2, 0], atol=1e-9)
+
+
+def test_without_warmup_the_rate_starts_at_its_peak():
+    assert rates(warmup_fraction=0.0)[0] == pytest.approx(PEAK)
+
+
+@pytest.mark.parametrize("schedule", ["polynomial", "cosine", "power_linear"])
+def test_schedule_that_is_only_named_fits_the_training(schedule):
+    found = rates(optimization={"learning_rate": schedule})
+    assert found[0] == 0
+    assert found[10] == pytest.approx(PEAK)
+    assert found.max() == pytest.approx(PEAK)
+    assert found[100] == pytest.approx(0, abs=1e-9)
+
+
+def test_schedules_own_settings_hold_and_the_rest_is_filled_in():
+    settings = {"learning_rate": {"type": "cosine", "cosine": {"alpha": 0.1}}}
+    assert rates(optimization=settings)[100] == pytest.approx(PEAK / 10)
+
+
+def test_constant_rate_after_a_polynomial_warmup():
+    settings = {
+        "learning_rate": "constant",
+        "warmup": {"type": "polynomial", "polynomial": {"power": 2}},
+    }
+    found = rates(optimization=settings)[[5, 10, 100]]
+    np.testing.assert_allclose(found, [PEAK / 4, PEAK, PEAK], rtol=1e-5)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("schedule", ["polynomial", "cosine", "constant"])
+def test_warmup_steps_replace_the_fraction_in_warmup_and_decay(fraction, schedule):
+    curve = rates(
+        warmup_fraction=fraction,
+        optimization={
+            "learning_rate": schedule,
+            "warmup": {"type": "linear", "linear": {"warmup_steps": 20}},
+        },
+    )
+    np.testing.assert_allclose(curve[[0, 10, 20]], [0, PEAK / 2, PEAK], atol=1e-9)
+    assert curve.max() == pytest.approx(PEAK)
+    assert curve[100] == pytest.approx(PEAK if schedule == "constant" else 0, abs=1e-9)
+
+
+def test_warmup_of_0_steps_starts_at_the_peak():
+    warmup = {"linear": {"warmup_steps": 0}}
+    curve = rates(warmup_fraction=0.5, optimization={"warmup": warmup})
+    assert curve[[0, 100]] == pytest.approx([PEAK, 0])
+
+
+@pytest.mark.parametrize("schedule", ["polynomial", "cosine", "power_linear"])
+def test_warmup_over_the_whole_training_ends_at_the_peak(schedule):
+    config = build(10, warmup_fraction=0.95, optimization={"learning_rate": schedule})
+    curve = optimization.learning_rates(config, 10)
+    np.testing.assert_allclose(curve, np.linspace(0, PEAK, 11), rtol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [-1, 2.5, None])
+def test_warmup_steps_that_are_no_count_are_refused(steps):
+    with pytest.raises(ValueError, match=rf"linear\.warmup_steps is {steps}; allowed"):
+        build(optimization={"warmup": {"linear": {"warmup_steps": steps}}})
+
+
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
+@pytest.mark.parametrize("ema", [None, {"average_decay": 0.9}])
+def test_every_optimizer_takes_a_step_and_clips_what_it_is_given(name, ema):
+    config = build(warmup_fraction=0.0, optimization={"optimizer": name, "ema": ema})
+    norms = []
+
+    def halve(gradients):
+        norms.append(True)
+        return [(gradient / 2, variable) for gradient, variable in gradients]
+
+    optimizer = optimization.build_optimizer(config, transform_gradients=halve)
+    weights = tf.Variable([1.0, -2.0])
+    if ema:
+        optimizer.shadow_copy(_Model([weights]))
+    optimizer.apply_gradients([(tf.constant([3.0, 4.0]), weights)])
+    assert norms
+    assert not np.array_equal(weights.numpy(), [1.0, -2.0])
+
+
+class _Model:
+    def __init__(self, variables):
+        self.trainable_variables = variables
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"layer_decay": 0.8},
+        {"optimization": {"optimizer": "lamb", "learning_rate": "cosine"}},
+        {"optimization": {"ema": {"average_decay": 0.99}}},
+    ],
+)
+def test_optimizer_is_rebuilt_equal_from_its_json(settings):
+    config = build(**settings)
+    read = optimization.OptimizationConfig(json.loads(json.dumps(config.as_dict())))
+    assert read == config
+    assert _settings(optimization.build_optimizer(config)) == _settings(
+        optimization.build_optimizer(read)
+    )
+    np.testing.assert_array_equal(
+        optimization.learning_rates(config, 100), optimization.learning_rates(read, 100)
+    )
+
+
+def _settings(optimizer):
+    optimizer = getattr(optimizer, "_optimizer", optimizer)  # of an average
+    settings = optimizer.get_config()
+    del settings["learning_rate"]  # an object; its values are compared by themselves
+    return type(optimizer), settings
+
+
+def test_weight_decay_spares_layer_norm_and_biases_alone(tmp_path):
+    from modules.config.task import TaskConfig
+    from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
+
+    directory = tiny.write_encoder(tmp_path / "encoder")
+    params = FineTuningConfig(init_checkpoint=str(directory))
+    model = FineTuningTask(params, TaskConfig()).build_model()
+    optimizer = optimization.build_optimizer(build())
+    names = [variable.name for variable in model.trainable_variables]
+    decayed = {name for name in names if optimizer._do_use_weight_decay(name)}
+    spared = set(names) - decayed
+    assert all("layer_norm" in name or "bias" in name for name in spared)
+    assert len(spared) == 2 + tiny.LAYERS * 10 + 2  # embeddings, layers, pooler, head
+    assert any("word_embeddings" in name for name in decayed)
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [
+        ("word_embeddings/embeddings:0", 0.125),
+        ("position_embedding/embeddings:0", 0.125),
+        ("type_embeddings/embeddings:0", 0.125),
+        ("embeddings/layer_norm/gamma:0", 0.125),
+        ("transformer/layer_0/self_attention/query/kernel:0", 0.25),
+        ("transformer/layer_1/output/bias:0", 0.5),
+        ("pooler_transform/kernel:0", 1.0),
+        ("sentence_prediction/logits/kernel:0", 1.0),
+    ],
+)
+def test_rate_falls_from_each_layer_to_the_one_below(name, factor):
+    assert optimization.layer_rate(name, layer_decay=0.5, layers=2) == factor
+
+
+def test_layers_decayed_rate_scales_the_step_and_the_weight_decay():
+    variables = []
+    for layer_decay in (1.0, 0.5):
+        config = build(warmup_fraction=0.0, layer_decay=layer_decay, weight_decay=0.1)
+        optimizer = optimization.build_optimizer(config)
+        low = tf.Variable([1.0], name="transformer/layer_0/kernel")
+        head = tf.Variable([1.0], name="sentence_prediction/kernel")
+        gradients = [(tf.constant([0.3]), low), (tf.constant([0.3]), head)]
+        optimizer.apply_gradients(gradients)
+        variables.append((low.numpy()[0], head.numpy()[0]))
+    (low, head), (low_decayed, head_decayed) = variables
+    assert 1 - low_decayed == pytest.approx((1 - low) / 4, rel=1e-3)
+    assert head_decayed == pytest.approx(head)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"optimizer": "adamx"}, r"optimizer\.type is 'adamx'; allowed are adagrad"),
+        ({"schedule": "cosine"}, "unknown schedule; allowed are ema, learning_rate"),
+        ({"optimizer": {"type": "adam", "adam": {"beta": 1}}}, "unknown beta; allowed"),
+        ({"optimizer": {"type": "adam", "sgd": {}}}, "unknown sgd; allowed are adam"),
+        ({"learning_rate": {"type": "cosine", "cosine": {"a": 1}}}, "unknown a;"),
+        ({"ema": {"decay": 0.9}}, "ema: unknown decay; allowed are average_decay"),
+        (
+            {"optimizer": {"type": "adamw", "adamw": {"gradient_clip_norm": 2.0}}},
+            "unknown gradient_clip_norm",
+        ),
+    ],
+)
+def test_what_the_model_garden_does_not_know_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        build(optimization=settings)
+
+
+def test_layer_decay_is_adamws_alone():
+    with pytest.raises(ValueError, match=r"layer_decay is 0\.9.*adamw alone"):
+        build(layer_decay=0.9, optimization={"optimizer": "sgd"})
+
+
+def test_moving_average_is_refused_with_loss_scaling():
+    config = build(optimization={"ema": {"average_decay": 0.9}})
+    with pytest.raises(ValueError, match=r"ema does not work with .*float16"):
+        optimization.build_optimizer(config, mixed_precision="float16")

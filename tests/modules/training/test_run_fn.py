@@ -1,0 +1,234 @@
+"""What TFX's Trainer runs, from transformed Examples to model and records."""
+
+import csv
+import json
+import shutil
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+from modules import encoder as encoder_lib
+from modules.training import directory_lock, model_run, optimization, run_fn, warm_start
+from tests import exported, tiny
+from tests.modules.training.summaries import scalars
+
+KIND = "pairs"  # of three classes
+TASK = exported.TASKS[KIND]
+ROWS = 44
+SPLITS = ("train", "eval", "test", "eval_mismatched")
+
+
+@pytest.fixture(scope="module")
+def transformed(tmp_path_factory):
+    """A Transform's output of the tiny pairs, and the encoder."""
+    root = tmp_path_factory.mktemp("run_fn")
+    encoder = tiny.write_encoder(root / "encoder")
+    pairs = tiny.pairs(ROWS)
+    texts = [pair[1:] for pair in pairs]
+    labels = [2 * pair[0] for pair in pairs]
+    vocab_file = str(encoder / "vocab.txt")
+    rows = exported.rows_of(TASK, texts, labels, vocab_file)
+    exported.run_transform(root, KIND, rows, vocab_file)
+    (examples,) = root.glob("examples*.gz")
+    for split in SPLITS:
+        folder = root / "transformed" / f"Split-{split}"
+        folder.mkdir(parents=True)
+        shutil.copy(examples, folder / "examples.gz")
+    return root
+
+
+def arguments(transformed, directory, base_model=None, **trainer):
+    patterns = {
+        split: str(transformed / "transformed" / f"Split-{split}" / "*")
+        for split in SPLITS
+    }
+    settings = {
+        "epochs": 2,
+        "batch_size": 8,
+        "learning_rate": 3e-3,
+        "strategy": "one_device",
+        **trainer,
+    }
+    return types.SimpleNamespace(
+        train_files=[patterns["train"]],
+        eval_files=[patterns[split] for split in SPLITS[1:]],
+        transform_output=str(transformed / "graph"),
+        serving_model_dir=str(directory / "serving"),
+        model_run_dir=str(directory / "model_run"),
+        base_model=base_model and str(base_model),
+        hyperparameters=settings,
+        custom_config={
+            "task": TASK.model_dump(),
+            "max_seq_length": exported.MAX_SEQ_LENGTH,
+            "encoder": str(transformed / "encoder"),
+            "encoder_fingerprint": "1",
+            "code_fingerprint": "2",
+            "checkpoints": str(directory / "training"),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(transformed, tmp_path_factory):
+    """Two restarts, finished."""
+    directory = tmp_path_factory.mktemp("finished")
+    run_fn.run_fn(arguments(transformed, directory, restarts=2, seed=3))
+    return directory
+
+
+def read_metrics(directory):
+    return json.loads((directory / "model_run" / model_run.METRICS_FILE).read_text())
+
+
+def test_best_of_the_restarts_is_kept_and_all_are_reported(finished):
+    found = read_metrics(finished)
+    assert [restart["seed"] for restart in found["restarts"]] == [3, 4]
+    scores = [restart["metrics"]["accuracy"] for restart in found["restarts"]]
+    assert found["best"]["metrics"]["accuracy"] == max(scores)
+    assert found["restarts"][0]["metrics"] != found["restarts"][1]["metrics"]
+    assert set(found["splits"]) == {"eval", "test", "eval_mismatched"}
+    for name, value in found["best"]["metrics"].items():
+        split_name = name.removeprefix("validation_")
+        assert found["splits"]["eval"][split_name] == pytest.approx(value, rel=1e-5)
+
+
+def test_model_run_holds_all_records_of_every_restart(finished):
+    run = finished / "model_run"
+    for seed in (3, 4):
+        own = run / f"seed-{seed}"
+        assert (own / "params.yaml").is_file()
+        assert (own / model_run.SCHEDULE_PICTURE).read_bytes().startswith(b"\x89PNG")
+        assert sorted(scalars(own / "validation", "accuracy")) == [6, 12]
+        assert scalars(own / "train", "gradient_norm")
+        optimizer = model_run.read_optimizer(str(own))
+        assert optimizer.learning_rate.polynomial.initial_learning_rate == 3e-3
+        assert optimization.build_optimizer(optimizer) is not None
+    names = [path.name for path in run.rglob("*")]
+    assert not any(name.startswith(("ckpt", "weights")) for name in names)
+
+
+def test_model_is_drawn(finished):
+    graph = (finished / "model_run" / model_run.MODEL_GRAPH).read_text()
+    assert "transformer/layer_1" in graph
+    picture = (finished / "model_run" / model_run.MODEL_PICTURE).read_text()
+    assert "<svg" in picture
+    assert "transformer/layer_1" in picture
+
+
+def test_predictions_of_each_split_have_ids_labels_and_probabilities(finished):
+    for split in SPLITS[1:]:
+        path = finished / "model_run" / model_run.PREDICTIONS / f"{split}.tsv"
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        assert sorted(int(row["idx"]) for row in rows) == list(range(ROWS))
+        for row in rows:
+            probabilities = [float(row[f"probability_{c}"]) for c in TASK.classes]
+            assert sum(probabilities) == pytest.approx(1, abs=1e-5)
+            assert row["prediction"] == TASK.classes[int(np.argmax(probabilities))]
+            assert row["label"] in TASK.classes
+
+
+def test_exported_model_predicts_what_was_recorded(finished):
+    path = finished / "model_run" / model_run.PREDICTIONS / "eval.tsv"
+    with open(path, newline="") as file:
+        recorded = {
+            int(row["idx"]): [float(row[f"probability_{c}"]) for c in TASK.classes]
+            for row in csv.DictReader(file, delimiter="\t")
+        }
+    model = tf.saved_model.load(str(finished / "serving"))
+    texts = [pair[1:] for pair in tiny.pairs(ROWS)]
+    columns = zip(TASK.text_columns, zip(*texts, strict=True), strict=True)
+    answer = model.signatures["serving_default"](
+        **{name: tf.constant(column) for name, column in columns}
+    )
+    expected = [recorded[index] for index in range(ROWS)]
+    np.testing.assert_allclose(answer["probabilities"].numpy(), expected, atol=2e-6)
+
+
+def test_new_execution_of_a_finished_training_does_not_train(
+    transformed, finished, tmp_path, monkeypatch
+):
+    shutil.copytree(finished / "training", tmp_path / "training")
+    monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called
+    run_fn.run_fn(arguments(transformed, tmp_path, restarts=2, seed=3))
+    assert read_metrics(tmp_path) == read_metrics(finished)
+    assert (tmp_path / "serving" / "saved_model.pb").is_file()
+
+
+def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_path):
+    shutil.copytree(finished / "training", tmp_path / "training")
+    (directory,) = (tmp_path / "training").iterdir()
+    with (
+        directory_lock.hold(str(directory)),
+        pytest.raises(directory_lock.DirectoryInUseError, match=directory.name),
+    ):
+        run_fn.run_fn(arguments(transformed, tmp_path, restarts=2, seed=3))
+
+
+def test_changed_setting_does_not_resume_from_anothers_checkpoints(
+    transformed, tmp_path
+):
+    run_fn.run_fn(arguments(transformed, tmp_path, epochs=1))
+    run_fn.run_fn(arguments(transformed, tmp_path, epochs=1, learning_rate=1e-3))
+    assert len(list((tmp_path / "training").iterdir())) == 2
+    assert read_metrics(tmp_path)["best"]["steps"] == 6
+
+
+def predictions_of(directory):
+    path = directory / "model_run" / model_run.PREDICTIONS / "eval.tsv"
+    with open(path, newline="") as file:
+        return {
+            row["idx"]: [float(row[f"probability_{c}"]) for c in TASK.classes]
+            for row in csv.DictReader(file, delimiter="\t")
+        }
+
+
+def test_champion_is_what_training_starts_from_and_both_are_recorded(
+    transformed, finished, tmp_path
+):
+    first = arguments(
+        transformed, tmp_path, finished / "serving", epochs=1, learning_rate=1e-12
+    )
+    run_fn.run_fn(first)
+    assert read_metrics(finished)["started_from"] == "the pre-trained encoder"
+    champion = f"the champion {finished / 'serving'}"
+    assert read_metrics(tmp_path)["started_from"] == champion
+    params = (tmp_path / "model_run" / "seed-0" / "params.yaml").read_text()
+    assert f"base_model: {finished / 'serving'}" in params
+    expected, found = predictions_of(finished), predictions_of(tmp_path)
+    for row, probabilities in expected.items():
+        assert found[row] == pytest.approx(probabilities, abs=2e-6)
+
+
+def test_exported_model_can_be_started_from(finished, transformed):
+    encoder = encoder_lib.open_encoder(str(transformed / "encoder"))
+    architecture = encoder_lib.describe_architecture(encoder)
+    expected = warm_start.describe(TASK, architecture)
+    assert warm_start.find_misfit(str(finished / "serving"), expected) == ""
+
+
+def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_path):
+    given = arguments(transformed, tmp_path)
+    config = run_fn.TrainerConfig.model_validate(given.hyperparameters)
+    splits = run_fn.split_patterns(given)
+    other = tmp_path / "other"
+    shutil.copytree(finished / "serving", other)
+    (data,) = other.glob("variables/variables.data-*")
+    data.write_bytes(data.read_bytes() + b"0")
+    keys = [
+        run_fn.training_key(given.custom_config, config, splits, str(base))
+        for base in ("", finished / "serving", other)
+    ]
+    assert len(set(keys)) == 3
+    shutil.copytree(finished / "serving", tmp_path / "copy")
+    copied = str(tmp_path / "copy")
+    assert run_fn.training_key(given.custom_config, config, splits, copied) == keys[1]
+
+
+def test_splits_are_told_apart_by_their_folders(transformed, tmp_path):
+    found = run_fn.split_patterns(arguments(transformed, tmp_path))
+    assert list(found) == list(SPLITS)
+    assert all(f"Split-{split}/" in found[split][0] for split in SPLITS)

@@ -1,0 +1,251 @@
+"""Training from the weights of a model that was exported before."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from modules import encoder as encoder_lib
+from modules import environment
+from modules.config.task import TaskConfig
+from modules.export import description
+from modules.training import checkpoints, run_fn, strategies, warm_start
+from modules.training import fine_tuning_trainer as trainer_lib
+from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
+from tests import exported, tiny
+from tests.modules.training import test_strategies
+
+PAIRS = TaskConfig()
+# So small a rate that what is trained is what training started from.
+STAND_STILL = {"learning_rate": 1e-12, "epochs": 1, "dropout": 0.0}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fast_tracing():
+    environment.keep_autograph_out_of_keras()
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """Another encoder than any champion's here."""
+    return str(tiny.write_encoder(tmp_path_factory.mktemp("other") / "encoder", seed=9))
+
+
+@pytest.fixture(scope="module")
+def champion(tmp_path_factory):
+    """A model of the pairs with random weights, head and all, saved as export does."""
+    directory = tmp_path_factory.mktemp("champion")
+    task, _, params = tiny.build_experiment(directory / "tiny", PAIRS)
+    tf_keras.utils.set_random_seed(4)
+    module = tf.Module()
+    module._model = FineTuningTask(params.task, task).build_model()
+    random = np.random.default_rng(0)
+    module._model.set_weights(
+        [random.normal(scale=0.3, size=w.shape) for w in module._model.get_weights()]
+    )
+    path = directory / "pushed" / "Format-Serving"
+    tf.saved_model.save(module, str(path))
+    return path, module._model
+
+
+def evaluate(model, directory):
+    """Returns the metrics of a model on the evaluation split of tiny pairs."""
+    task, _, params = tiny.build_experiment(directory, PAIRS)
+    own_task = FineTuningTask(params.task, task)
+    rows = trainer_lib.predict(own_task, model, params.task.validation_data)
+    return own_task.reduce_aggregated_logs(rows)
+
+
+def packed(task, vocab_file):
+    """Returns the model's inputs of `exported.PAIRS`, a row each."""
+    texts = [pair[: len(task.text_columns)] for pair in exported.PAIRS]
+    for row in texts:
+        columns = [tf.constant([text]) for text in row]
+        found = exported.preprocessing.text_to_inputs(
+            columns, vocab_file, exported.MAX_SEQ_LENGTH
+        )
+        yield exported.preprocessing.pad_inputs(
+            found["input_word_ids"], found["input_type_ids"]
+        )
+
+
+@pytest.mark.parametrize("kind", ["pairs", "scores"])
+@pytest.mark.parametrize("frozen", [0, 1])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        tf.distribute.OneDeviceStrategy("CPU:0"),
+        tf.distribute.MirroredStrategy(["CPU:0"]),
+    ],
+    ids=["one device", "mirrored"],
+)
+def test_logits_before_the_first_step_are_the_champions(
+    export, encoder, vocab_file, kind, frozen, strategy
+):
+    champion = export(kind)
+    params = FineTuningConfig(
+        init_checkpoint=encoder,
+        base_model=str(champion.directory),
+        dropout=0.5,
+        frozen_layers=frozen,
+    )
+    task = FineTuningTask(params, champion.task)
+    with strategy.scope():
+        model = task.build_model()
+        before = [weight.numpy() for weight in model.weights]
+        task.initialize(model)
+    logits = [
+        model(features, training=False).numpy()[0]
+        for features in packed(champion.task, vocab_file)
+    ]
+    np.testing.assert_allclose(logits, champion.logits, atol=1e-6, rtol=0)
+    for weight, old in zip(model.weights, before, strict=True):
+        assert np.any(weight.numpy() != old) or not old.any() or (old == 1).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"frozen_layers": 2}, {"optimization": {"ema": {"average_decay": 0.5}}}],
+    ids=["all layers", "frozen", "averaged"],
+)
+def test_training_that_stands_still_keeps_the_champions_metrics(
+    champion, tmp_path, settings
+):
+    path, model = champion
+    task, config, _ = tiny.build_experiment(
+        tmp_path, PAIRS, **{**STAND_STILL, **settings, "epochs": 4, "batch_size": 4}
+    )
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    params = run_fn.experiment.build_experiment(
+        task,
+        config,
+        encoder=str(tmp_path / "encoder"),
+        max_seq_length=32,
+        splits={s: [str(tmp_path / f"{s}.gz")] for s in ("train", "eval")},
+        strategy=strategy,
+        base_model=str(path),
+    )
+    result = run_fn.train(task, params, strategy, str(tmp_path / "run"))
+    expected = evaluate(model, tmp_path)
+    for name, value in expected.items():
+        assert result.metrics[name] == pytest.approx(value, abs=1e-5), name
+
+
+def test_every_replica_starts_from_the_champion(champion, tmp_path):
+    path, model = champion
+    tiny.build_experiment(tmp_path, PAIRS)
+    settings = test_strategies.arguments(tmp_path, "mirrored", devices=2)
+    settings["trainer"] |= STAND_STILL
+    (output,) = test_strategies.run([{**settings, "base_model": str(path)}])
+    assert "strategy MirroredStrategy 2" in output
+    expected = evaluate(model, tmp_path)["validation_loss"]
+    assert test_strategies.result_of(output)["best"]["validation_loss"] == (
+        pytest.approx(expected, abs=1e-5)
+    )
+
+
+def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
+    path, model = champion
+    _, _, params = tiny.build_experiment(tmp_path, PAIRS)
+    params.task.base_model = str(path)
+    with strategies.precision("bfloat16"):
+        task = FineTuningTask(params.task, PAIRS)
+        found = task.build_model()
+        task.initialize(found)
+    for weight, expected in zip(found.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), expected.numpy())
+
+
+def test_killed_training_goes_on_from_its_checkpoint_and_not_from_the_champion(
+    champion, tmp_path, monkeypatch
+):
+    path, _ = champion
+    _, _, params = tiny.build_experiment(tmp_path, PAIRS, epochs=1)
+    params.task.base_model = str(path)
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    evaluate_once = trainer_lib.FineTuningTrainer.evaluate
+
+    def kill(self, num_steps):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer_lib.FineTuningTrainer, "evaluate", kill)
+    with pytest.raises(KeyboardInterrupt):
+        run_fn.train(PAIRS, params, strategy, str(tmp_path / "run"))
+    monkeypatch.setattr(trainer_lib.FineTuningTrainer, "evaluate", evaluate_once)
+    monkeypatch.setattr(warm_start, "restore", None)  # it would be called
+    assert run_fn.train(PAIRS, params, strategy, str(tmp_path / "run")).steps == 6
+
+
+def test_weight_that_the_champion_lacks_is_an_error(champion, tmp_path):
+    path, _ = champion
+    _, _, params = tiny.build_experiment(tmp_path, PAIRS)
+    model = FineTuningTask(params.task, PAIRS).build_model()
+    model.extra = tf.Variable(1.0)
+    with pytest.raises(AssertionError, match="1 Python objects that were not bound"):
+        warm_start.restore(model, str(path))
+
+
+def architecture(encoder):
+    return encoder_lib.describe_architecture(encoder_lib.open_encoder(encoder))
+
+
+@pytest.fixture
+def described(encoder, tmp_path):
+    """A model's directory that says what it is."""
+    description.write_description(
+        str(tmp_path / "7"), warm_start.describe(PAIRS, architecture(encoder))
+    )
+    return str(tmp_path / "7")
+
+
+def test_model_of_the_same_kind_is_taken(described, encoder):
+    # As it reaches the component.
+    expected = json.dumps(warm_start.describe(PAIRS, architecture(encoder)))
+    assert warm_start.find_misfit(described, json.loads(expected)) == ""
+
+
+@pytest.mark.parametrize(
+    ("task", "change", "difference"),
+    [
+        (PAIRS, {"hidden_size": 32}, "its hidden_size is 16, not 32"),
+        (PAIRS, {"num_hidden_layers": 3}, "its num_hidden_layers is 2, not 3"),
+        (PAIRS, {"vocab_size": 40}, "its vocab_size is 31, not 40"),
+        (PAIRS, {"activation": "relu"}, "its activation is gelu, not relu"),
+        (PAIRS, {"vocabulary": "0"}, "its vocabulary is "),
+        (TaskConfig(classes=["a", "b"]), {}, r"its classes is .*, not \['a', 'b'\]"),
+        (TaskConfig(label_range=[0, 5]), {}, r"not None; its label_range is None"),
+    ],
+)
+def test_champion_of_another_kind_is_refused(
+    described, encoder, task, change, difference
+):
+    expected = {**warm_start.describe(task, architecture(encoder)), **change}
+    misfit = warm_start.find_misfit(described, expected)
+    assert re.search(difference, misfit)
+    assert described in misfit
+    assert "--set trainer.warm_start=encoder" in misfit
+
+
+def test_champion_that_does_not_say_what_it_is_is_refused(tmp_path, encoder):
+    misfit = warm_start.find_misfit(str(tmp_path), warm_start.describe(PAIRS, {}))
+    assert re.search(r"has no .*architecture\.json", misfit)
+
+
+def test_start_is_named_by_where_the_champion_was_pushed(champion):
+    path, _ = champion
+    assert warm_start.origin("") == "the pre-trained encoder"
+    record = path.parent / warm_start.CHAMPION_FILE
+    checkpoints.write_json(str(record), {"directory": "/serving/7"})
+    assert warm_start.origin(str(path)) == "the champion /serving/7"
+    record.unlink()
+    assert warm_start.origin(str(path)) == f"the champion {path}"
+
+
+def test_what_is_not_there_is_no_start(tmp_path, champion):
+    path, _ = champion
+    assert warm_start.find_base(None) == ""
+    assert warm_start.find_base(str(tmp_path / "nothing")) == ""
+    assert warm_start.find_base(str(path)) == str(path)

@@ -1,0 +1,136 @@
+"""The command line: what it refuses, and with which status."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli.main import main
+from tests import tiny, toy_models
+from tests.modules.encoder import sources
+
+
+@pytest.fixture
+def invoke():
+    def invoke(*arguments):
+        return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+    return invoke
+
+
+_TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--set", "trainer.epochs"], "write key=value"),
+        (["run", "--set", "trainer.epochs=0"], "trainer.epochs"),
+        (["run", "--config", "absent.yaml"], "absent.yaml cannot be read"),
+        (["run", "--no-such-option"], "No such option"),
+        (["predict", "--model", "absent"], "give one of --text TEXT"),
+        (
+            ["predict", "--model", "absent", "--pair", "a", "b", "--text", "c"],
+            "give one of --text TEXT",
+        ),
+        (["predict", "--model", "absent", "--pair", "a", "b"], "holds no SavedModel"),
+        (
+            ["predict", "--model", "absent", "--input", "a.tsv"],
+            "--input FILE and --output FILE go together",
+        ),
+        (
+            ["predict", "--model", "absent", "--strict", *_TO_FILE],
+            "--set are of a directory",
+        ),
+        (
+            ["predict", "--model", "absent", "--input", "no.tsv", "--output", "no"],
+            "no.tsv matches no file",
+        ),
+        (["prepare-data", "absent", "records"], "absent is not a directory"),
+        (["import-encoder", "absent", "new"], "SOURCE absent is not a directory"),
+        (["import-encoder", "package:no_such", "new"], "no_such is not installed"),
+        (["import-encoder", ".", "new"], "has neither bert_config.json"),
+    ],
+)
+def test_bad_usage_exits_2_and_says_what_to_do(invoke, arguments, message):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output.replace("\n", " ")
+
+
+def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):
+    source = tiny.write_tables(tmp_path / "text", rows=5)
+    result = invoke("prepare-data", source, tmp_path / "records")
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        f"{split}: 5 examples" for split in ("train", "eval", "test")
+    ]
+
+
+def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_path):
+    model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
+    # Brackets mean nothing here, whatever they mean to the library that draws.
+    result = invoke("predict", "--model", model, "--pair", "[/b]", "long text")
+    assert result.exit_code == 0, result.output
+    cells = [line.split("│")[1:-1] for line in result.output.splitlines()]
+    assert ["[/b]", "long text", "second", "0.900"] in [
+        [cell.strip() for cell in row] for row in cells
+    ]
+    model = toy_models.save(toy_models.Length(), tmp_path / "scores")
+    result = invoke("predict", "--model", model, "--text", "cat", "--text", "")
+    assert result.exit_code == 0, result.output
+    assert "score" in result.output
+    assert "0.300" in result.output
+    result = invoke("predict", "--model", model, "--pair", "a", "b")
+    assert result.exit_code == 2
+    assert "the model takes single texts (sentence)" in result.output
+
+
+def test_predict_writes_a_directory_and_tells_what_was_refused(invoke, tmp_path):
+    model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
+    (tmp_path / "in.tsv").write_text("left\tright\na\t\nb\n")
+    arguments = ("predict", "--model", model, "--input", tmp_path / "in.tsv")
+    result = invoke(*arguments, "--output", tmp_path / "strict", "--strict")
+    assert result.exit_code == 2
+    assert "1 of 2 rows cannot be predicted" in result.output
+    assert not (tmp_path / "strict").exists()
+    result = invoke(
+        *arguments, "--output", tmp_path / "out", "--output-format", "jsonl"
+    )
+    assert result.exit_code == 0, result.output
+    assert f"1 rows predicted, 1 refused, in {tmp_path / 'out'}," in result.output
+    assert (tmp_path / "out" / "predictions-00000-of-00001.jsonl").is_file()
+    result = invoke(*arguments, "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "is not new" in result.output
+
+
+def test_import_encoder_writes_a_checkpoint_and_says_what_it_is(invoke, tmp_path):
+    heads = {"cls.predictions.bias": np.zeros(3, np.float32)}
+    source = tiny.write_encoder(tmp_path / "encoder", **heads)
+    result = invoke("import-encoder", source, tmp_path / "imported")
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        "2 layers x 16, 2 heads, 6,304 parameters, 31 tokens (uncased)",
+        "left out, no part of the encoder: cls.predictions.bias",
+        f"written to {tmp_path / 'imported'}",
+    ]
+    assert (tmp_path / "imported" / "bert_model.ckpt.index").is_file()
+    again = invoke("import-encoder", source, tmp_path / "imported")
+    assert again.exit_code == 2
+    assert "exists; name a new directory" in again.output.replace("\n", " ")
+
+
+def test_import_encoder_takes_the_vocabulary_of_a_preprocessor(invoke, tmp_path):
+    source = sources.write_saved_model(tmp_path / "hub")
+    (source / "assets" / "vocab.txt").unlink()
+    preprocessor = sources.write_preprocessor(tmp_path / "preprocessor")
+    result = invoke("import-encoder", source, tmp_path / "imported")
+    assert result.exit_code == 2
+    assert "--preprocessor HANDLE_OR_DIR" in result.output
+    result = invoke(
+        "import-encoder",
+        *(source, tmp_path / "imported", "--preprocessor", preprocessor),
+    )
+    assert result.exit_code == 0
+    words = (tmp_path / "imported" / "vocab.txt").read_text().splitlines()
+    assert words == tiny.VOCAB

@@ -1,0 +1,237 @@
+"""Settings: what is read, and what is refused with the key's name."""
+
+import math
+import re
+import typing
+
+import pytest
+
+from components.serving_check import text_ops
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import Config, ServingConfig, load_config, parse_override
+
+RECIPES = sorted((REPOSITORY / "configs").glob("*.yaml"))
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "name: tiny\ndata: {source: pairs}\nencoder: {source: bert}\n"
+        "evaluator: {thresholds: {f1: 0.5}}\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_is_valid_and_its_header_names_its_command(path):
+    config = load_config(path)
+    assert config.evaluator.thresholds
+    command = "make run" if path.stem == "sample" else f"--config configs/{path.name}"
+    assert command in path.read_text().split("name:")[0]
+
+
+def test_bert_base_trains_three_epochs_of_114_steps_at_3e_5():
+    config = load_config(REPOSITORY / "configs" / "mrpc_bert_base.yaml")
+    assert config.trainer.epochs == 3
+    assert config.trainer.steps_per_epoch == 114
+    assert config.trainer.batch_size == 32
+    assert config.trainer.learning_rate == 3e-5
+    assert config.encoder.source.startswith("gs://")
+
+
+def test_paths_start_at_the_file_and_overrides_at_the_working_directory(
+    recipe, tmp_path, monkeypatch
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    config = load_config(recipe, {"data.source": "mine"})
+    assert config.encoder.source == str(tmp_path / "bert")
+    assert config.data.source == str(elsewhere / "mine")
+
+
+@pytest.mark.parametrize("source", ["gs://bucket/bert", "package:name/path"])
+def test_remote_sources_are_left_as_they_are(recipe, source):
+    assert load_config(recipe, {"encoder.source": source}).encoder.source == source
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("trainer.epochs=2", ("trainer.epochs", 2)),
+        ("trainer.learning_rate=3e-5", ("trainer.learning_rate", 3e-5)),
+        ("evaluator.thresholds={f1: 0.8}", ("evaluator.thresholds", {"f1": 0.8})),
+        ("trainer.learning_rate=1.5E5", ("trainer.learning_rate", 1.5e5)),
+        ("trainer.learning_rate='1e-5'", ("trainer.learning_rate", "1e-5")),
+        ("trainer.shuffle_buffer_size=1_000", ("trainer.shuffle_buffer_size", 1000)),
+        ("trainer.loss_upper_bound=.inf", ("trainer.loss_upper_bound", math.inf)),
+        ("trainer.optimization={x: 1e-5}", ("trainer.optimization", {"x": 1e-5})),
+        ("trainer.seed=2026-01-31", ("trainer.seed", "2026-01-31")),
+        ("trainer.seed=", ("trainer.seed", None)),
+        ("data.span=010", ("data.span", 10)),
+        ("data.span=08", ("data.span", 8)),
+        ("output=null", ("output", None)),
+        ("name=mine", ("name", "mine")),
+        ("nonsense.key=1", ("nonsense.key", 1)),
+        ("task.classes=[no, yes]", ("task.classes", ["no", "yes"])),
+    ],
+)
+def test_override_values_are_yaml(override, expected):
+    assert parse_override(override) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("beam.flink_version", "1.19", "1.19"),
+        ("beam.flink_version", "1.20", "1.20"),
+        ("beam.flink_version", "'1.20'", "1.20"),
+        ("vertex.beam.flink_version", "1.20", "1.20"),
+        ("serving.tf_serving_version", "2.20", "2.20"),
+        ("task.classes", "[1.0, 010, 1e5]", ["1.0", "010", "1e5"]),
+        ("task", "{label_column: 7, label_range: [0, 1e1]}", {}),
+        ("kubeflow.node_selector", "{gpu: a, count: 010}", {}),
+        ("output", "2026", "2026"),
+        ("name", "2026-01-31", "2026-01-31"),
+        ("name", "nan", "nan"),
+    ],
+)
+def test_text_of_a_setting_that_is_a_string_is_kept(tmp_path, key, text, expected):
+    expected = (
+        expected
+        or {
+            "task": {"label_column": "7", "label_range": [0, 10.0]},
+            "kubeflow.node_selector": {"gpu": "a", "count": "010"},
+        }[key]
+    )
+    assert parse_override(f"{key}={text}") == (key, expected)
+
+
+def test_recipe_keeps_the_text_of_strings_and_reads_exponents_as_numbers(recipe):
+    recipe.write_text(
+        "name: tiny\ndata: {source: pairs}\nencoder: {source: 2026}\n"
+        "task: {classes: [1.0, 1e5]}\n"
+        "trainer: {learning_rate: 1e-5}\n"
+        "evaluator: {thresholds: {f1: 5e-1}}\n"
+        "serving: {tf_serving_version: 2.20}\nbeam: {flink_version: 1.20}\n"
+        "kubeflow: {image: i, pipeline_root: gs://b, beam: {flink_version: 1.10}}\n"
+    )
+    config = load_config(recipe)
+    assert config.encoder.source == str(recipe.parent / "2026")
+    assert config.task.classes == ["1.0", "1e5"]
+    assert config.trainer.learning_rate == 1e-5
+    assert config.evaluator.thresholds == {"f1": 0.5}
+    assert config.serving.tf_serving_version == "2.20"
+    assert config.beam.flink_version == "1.20"
+    assert config.kubeflow.beam.flink_version == "1.10"
+
+
+def test_recipe_may_use_anchors_and_merge_keys(recipe):
+    recipe.write_text(
+        "name: tiny\ndata: {source: pairs}\nencoder: {source: bert}\n"
+        "evaluator: {thresholds: &bounds {f1: 0.5}, max_regression: *bounds}\n"
+        "beam: &beam {flink_version: 1.20}\n"
+        "kubeflow: {image: i, pipeline_root: gs://b, beam: {<<: *beam, workers: 2}}\n"
+    )
+    config = load_config(recipe)
+    assert config.evaluator.max_regression == {"f1": 0.5}
+    assert config.kubeflow.beam.flink_version == "1.20"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("name", "null", r"name: .*valid string \(got None\)"),
+        ("trainer.epochs", "1e1", r"epochs: .*valid integer \(got 10\.0\)"),
+        ("trainer.learning_rate", "'1e-5'", r"learning_rate: .*number \(got '1e-5'\)"),
+        ("trainer.epochs", "2026-01-99", r"epochs: .*integer \(got '2026-01-99'\)"),
+    ],
+)
+def test_override_of_another_type_is_refused(recipe, key, text, message):
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, dict([parse_override(f"{key}={text}")]))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("trainer.epoch", 3, r"trainer\.epoch: unknown key; allowed here: epochs,"),
+        ("trainer.epochs", 0, r"trainer\.epochs: .*greater than 0 \(got 0\)"),
+        ("trainer.epochs", "3", r"trainer\.epochs: .*valid integer \(got '3'\)"),
+        ("trainer.learning_rate", 2.0, r"trainer\.learning_rate: .*less than 1"),
+        ("trainer.strategy", "gpu", r"trainer\.strategy: .*'auto'.*'mirrored'"),
+        ("task.metric", "bleu", r"task: metric 'bleu' is not one of accuracy, f1"),
+        ("task.text_columns", [], r"task\.text_columns: .*at least 1 item"),
+        ("task.classes", ["a", "a"], r"classes \['a', 'a'\] must be distinct"),
+        ("evaluator.thresholds", {"f2": 0.5}, r"thresholds names 'f2'; this task has"),
+        ("evaluator.thresholds", {}, r"a gate needs at least one; accuracy: 0\.0"),
+        ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are -1 to 1"),
+        ("preprocessing.max_seq_length", 4, r"max_seq_length: .*8 \(got 4\)"),
+        ("encoder.sha256", "abc", r"encoder\.sha256"),
+        ("nonsense.key", 1, r"nonsense: unknown key; allowed here: name, task,"),
+        ("name.key", 1, r"name\.key: name is 'tiny', not a group"),
+    ],
+)
+def test_impossible_setting_is_refused_with_its_key_and_what_is_allowed(
+    recipe, key, value, message
+):
+    with pytest.raises(UsageError, match=message):
+        load_config(recipe, {key: value})
+
+
+def test_missing_setting_is_named(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("name: tiny\n")
+    with pytest.raises(UsageError, match=r"encoder: required, but not set"):
+        load_config(path)
+
+
+def test_task_of_ones_own_needs_a_data_source(recipe):
+    with pytest.raises(UsageError, match=r"data\.source: required, but not set"):
+        load_config(recipe, {"data.source": None})
+
+
+@pytest.mark.parametrize("text", ["[1", "just text", ""])
+def test_file_that_is_no_mapping_is_refused(tmp_path, text):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=re.escape(str(path))):
+        load_config(path)
+
+
+def test_file_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(UsageError, match="No such file"):
+        load_config(tmp_path / "absent.yaml")
+
+
+def test_what_is_stored_with_a_run_reads_back_equal(recipe, tmp_path):
+    strings = {"schedule": "1e-5", "step": "08", "day": "2026-01-31", "flag": "yes"}
+    config = load_config(
+        recipe,
+        {
+            "trainer.learning_rate": 2e-5,
+            "trainer.optimization": strings,
+            "task.classes": ["no", "1e5", "08", "2026-01-31"],
+        },
+    )
+    stored = tmp_path / "stored.yaml"
+    stored.write_text(config.to_yaml())
+    assert load_config(stored) == config
+    assert isinstance(config, Config)
+
+
+@pytest.mark.parametrize(("given", "read"), [(2.2, "2.20"), (2.16, "2.16")])
+def test_version_of_a_server_is_no_number(recipe, given, read):
+    config = load_config(recipe, {"serving.tf_serving_version": given})
+    assert config.serving.tf_serving_version == read
+
+
+def test_server_that_the_serving_check_does_not_know_is_refused(recipe):
+    with pytest.raises(UsageError, match=r"tf_serving_version: .*'2\.16'.*'2\.20'"):
+        load_config(recipe, {"serving.tf_serving_version": "2.15"})
+    for version in typing.get_args(
+        ServingConfig.model_fields["tf_serving_version"].annotation
+    ):
+        assert text_ops.text_version(version)

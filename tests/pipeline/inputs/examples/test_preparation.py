@@ -1,0 +1,292 @@
+"""Pairs from text to TFRecords."""
+
+import concurrent.futures
+import threading
+
+import pytest
+
+from modules.config.task import TaskConfig
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.inputs import examples as examples_lib
+from tests import records, tiny
+
+TASK = TaskConfig()
+
+
+def read(directory, split):
+    return records.read(f"{directory}/{split}/*.tfrecord.gz")
+
+
+def write(directory, **tables):
+    directory.mkdir()
+    for name, text in tables.items():
+        (directory / f"{name}.tsv").write_bytes(text.encode())
+    return str(directory)
+
+
+HEADER = "idx\tlabel\tsentence1\tsentence2\n"
+ROW = "7\t1\tone\ttwo\n"
+
+
+def test_every_row_becomes_an_example_with_its_texts_label_and_id(tmp_path):
+    source = tiny.write_tables(tmp_path / "text", rows=20)
+    counts = examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
+    assert counts == {"train": 20, "eval": 20, "test": 20}
+    examples = read(tmp_path / "records", "train")
+    for index, (label, first, second) in enumerate(tiny.pairs(20, seed=0)):
+        assert examples[index]["sentence1"] == [first.encode()]
+        assert examples[index]["sentence2"] == [second.encode()]
+        assert examples[index]["label"] == [label]
+        assert examples[index]["idx"] == [index]
+
+
+def test_double_quotes_and_control_characters_are_text(tmp_path):
+    row = '1\t0\t"The pie\x12 does not fit.\t"Unclosed\r\n'
+    source = write(tmp_path / "text", train=HEADER + row, dev=HEADER + ROW)
+    examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+    (example,) = read(tmp_path / "records", "train")
+    assert example["sentence1"] == [b'"The pie\x12 does not fit.']
+    assert example["sentence2"] == [b'"Unclosed']
+
+
+@pytest.mark.parametrize("name", ["eval", "validation", "dev"])
+def test_split_names_of_others_are_understood(tmp_path, name):
+    source = write(tmp_path / "text", **{"train": HEADER + ROW, name: HEADER + ROW})
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+    assert counts == {"train": 1, "eval": 1}
+
+
+def test_mrpc_as_glue_ships_it_with_its_own_header_and_unlabelled_test(tmp_path):
+    labelled = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\tone\ttwo\n"
+    unlabelled = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t5\t6\tone\ttwo\n"
+    source = write(tmp_path / "text", train=labelled, dev=labelled, test=unlabelled)
+    said = []
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK, said.append)
+    assert counts == {"train": 1, "eval": 1}
+    assert "test.tsv has no column label: left out" in said
+
+
+def test_labels_may_be_class_names(tmp_path):
+    row = "1\tequivalent\tone\ttwo\n2\tnot_equivalent\tone\ttwo\n"
+    source = write(tmp_path / "text", train=HEADER + row, eval=HEADER + ROW)
+    examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+    examples = read(tmp_path / "records", "train")
+    assert [example["label"] for example in examples] == [[1], [0]]
+
+
+def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
+    task = TaskConfig(text_columns=["question", "answer"], label_column="good")
+    table = "question\tanswer\tgood\nwhy\tbecause\t1\nwho\tme\t0\n"
+    source = write(tmp_path / "text", train=table, eval=table)
+    examples_lib.prepare(source, str(tmp_path / "records"), task)
+    examples = read(tmp_path / "records", "train")
+    assert examples[1]["answer"] == [b"me"]
+    assert [example["idx"] for example in examples] == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (HEADER + "1\t1\tonly one text\n", r"train\.tsv:2: 3 fields, the header has 4"),
+        (HEADER + ROW + "1\tyes\ta\tb\n", r"train\.tsv:3: label is 'yes'; allowed are"),
+        (HEADER + "x\t1\ta\tb\n", r"train\.tsv:2: idx is 'x', not a whole number"),
+        ("label\ttext\n1\ta\n", r"no column sentence1, sentence2; it has label, text"),
+        ("sentence1\tsentence2\na\tb\n", r"no column label; .*task\.label_column"),
+        (HEADER, r"train\.tsv has no column sentence1, sentence2; it has no rows"),
+        (
+            HEADER.replace("idx", "label") + ROW,
+            r"train\.tsv:1: the header has the column 'label' more than once; rename",
+        ),
+    ],
+)
+def test_malformed_table_is_refused_with_file_and_line_and_leaves_nothing(
+    tmp_path, train, message
+):
+    source = write(tmp_path / "text", train=train, eval=HEADER + ROW)
+    with pytest.raises(UsageError, match=message):
+        examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
+    source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
+    with open(f"{source}/train.tsv", "ab") as file:
+        file.write(b"1\t1\t\xff\xfe\tb\n")
+    with pytest.raises(UsageError, match=r"train\.tsv:.*utf-8"):
+        examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+
+
+def test_missing_split_is_named_with_what_is_there(tmp_path):
+    source = write(tmp_path / "text", train=HEADER + ROW)
+    with pytest.raises(UsageError, match=r"no split eval .*it holds train\.tsv"):
+        examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+
+
+def test_source_that_is_no_directory_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="absent is not a directory"):
+        examples_lib.prepare(str(tmp_path / "absent"), str(tmp_path / "records"), TASK)
+
+
+def test_existing_destination_is_never_overwritten(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    (tmp_path / "records").mkdir()
+    with pytest.raises(UsageError, match="exists; name a new directory"):
+        examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
+
+
+def in_the_middle(call):
+    """Returns a `report` that starts another thread once, and the thread's future."""
+    future = concurrent.futures.Future()
+
+    def run():
+        try:
+            future.set_result(call())
+        except UsageError as error:
+            future.set_exception(error)
+
+    thread = threading.Thread(target=run)
+
+    def report(_):
+        if thread.ident is None:
+            thread.start()
+            thread.join(0.2)
+            assert thread.is_alive()  # waits
+
+    return report, future
+
+
+def test_second_preparation_of_one_destination_waits_and_is_refused(tmp_path):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    target = str(tmp_path / "records")
+    report, second = in_the_middle(lambda: examples_lib.prepare(source, target, TASK))
+    examples_lib.prepare(source, target, TASK, report)
+    with pytest.raises(UsageError, match="records exists; name a new directory"):
+        second.result(60)
+    assert [len(read(target, split)) for split in ("train", "eval", "test")] == [5] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
+
+
+def test_what_a_killed_preparation_left_is_deleted(tmp_path):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    left = tmp_path / ".records.incomplete" / "train"
+    left.mkdir(parents=True)
+    examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
+
+
+def test_two_runs_that_make_the_same_examples_both_use_them(tmp_path):
+    source = str(tiny.write_tables(tmp_path / "text", rows=5))
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    report, second = in_the_middle(
+        lambda: examples_lib.resolve_examples(source, TASK, paths)
+    )
+    first = examples_lib.resolve_examples(source, TASK, paths, report)
+    assert second.result(60) == first
+    assert len(read(first.directory, "train")) == 5
+
+
+def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    first = examples_lib.resolve_examples(str(source), TASK, paths)
+    assert examples_lib.resolve_examples(str(source), TASK, paths) == first
+    with open(source / "train.tsv", "a") as file:
+        file.write("99\t1\tA cat.\tThe cat.\n")
+    assert examples_lib.resolve_examples(str(source), TASK, paths) != first
+
+
+def test_directory_of_records_is_taken_as_it_is(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
+    found = examples_lib.resolve_examples(
+        str(tmp_path / "records"), TASK, OutputPaths(tmp_path / "output", "tiny")
+    )
+    assert found.directory == str(tmp_path / "records")
+    assert sorted(found.patterns) == ["eval", "test", "train"]
+    assert not (tmp_path / "output").exists()
+
+
+def test_real_mrpc_is_read_whole(mrpc, tmp_path):
+    counts = examples_lib.prepare(str(mrpc), str(tmp_path / "records"), TASK)
+    assert counts == {"train": 3668, "eval": 408, "test": 1725}
+    labels = [example["label"][0] for example in read(tmp_path / "records", "eval")]
+    assert sum(labels) == 279
+
+
+SINGLE = TaskConfig(text_columns=["body"], label_range=[0, 10])
+RATED = "body\tlabel\n"
+
+
+def test_single_sentences_are_rated_with_numbers(tmp_path):
+    table = RATED + "A cat.\t7.25\nA dog.\t-3\nA bird.\t1e1\n"
+    source = write(tmp_path / "text", train=table, eval=table)
+    examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
+    assert read(tmp_path / "records", "train") == [
+        {"body": [b"A cat."], "label": [7.25], "idx": [0]},
+        {"body": [b"A dog."], "label": [-3.0], "idx": [1]},  # the gate's business
+        {"body": [b"A bird."], "label": [10.0], "idx": [2]},
+    ]
+
+
+@pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5"])
+def test_score_that_is_no_finite_number_is_refused_with_file_and_line(tmp_path, score):
+    table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
+    source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
+    message = rf"train\.tsv:3: label is '{score}'; allowed are numbers from 0\.0 to 10"
+    with pytest.raises(UsageError, match=message):
+        examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("task", "is_kept"),
+    [
+        (TASK, False),
+        (TaskConfig(classes=["-1", "1"]), True),
+        (TaskConfig(label_range=[0, 5]), False),
+        (TaskConfig(label_range=[-2, 2]), True),
+    ],
+)
+def test_minus_one_is_a_missing_label_of_a_test_split_unless_the_task_has_it(
+    tmp_path, task, is_kept
+):
+    secret = HEADER + "1\t-1\ta\tb\n"
+    source = write(
+        tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW, test=secret
+    )
+    said = []
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), task, said.append)
+    assert ("test" in counts) == is_kept
+    assert ("test.tsv has only -1 for label: left out" in said) != is_kept
+
+
+def test_two_files_of_one_split_are_refused(tmp_path):
+    table = HEADER + ROW
+    source = write(tmp_path / "text", train=table, dev=table, validation=table)
+    with pytest.raises(UsageError, match=r"validation\.tsv and dev\.tsv.*split eval"):
+        examples_lib.prepare(source, str(tmp_path / "records"), TASK)
+
+
+TOKENIZED = TaskConfig(input="tokenized")
+
+
+@pytest.mark.parametrize("source", ["text", "tfds:glue/mrpc"])
+def test_text_is_refused_where_the_task_wants_token_ids(tmp_path, source):
+    tiny.write_tables(tmp_path / "text")
+    if not source.startswith("tfds:"):
+        source = str(tmp_path / source)
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    message = r"is text; name a directory of TFRecords .*or set task\.input=text"
+    with pytest.raises(UsageError, match=message):
+        examples_lib.resolve_examples(source, TOKENIZED, paths)
+    with pytest.raises(UsageError, match=message):
+        examples_lib.prepare(source, str(tmp_path / "records"), TOKENIZED)
+
+
+def test_token_ids_are_found_beside_the_text_that_they_were_made_of(tmp_path):
+    source = tiny.write_tables(tmp_path / "text")
+    for split in ("train", "eval"):
+        records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    found = examples_lib.resolve_examples(str(source), TOKENIZED, paths)
+    assert found.patterns["train"] == "MRPC_train.tf_record"

@@ -1,0 +1,290 @@
+"""Where an encoder comes from: found, checked and imported before the pipeline."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from modules import encoder as encoder_lib
+from modules.encoder import conversion
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.recipe import load_config
+from pipeline.inputs import encoder_source
+from pipeline.inputs.encoder_source import resolve_encoder
+from tests import tiny
+from tests.modules.encoder import sources
+
+
+def test_remote_encoder_without_a_network_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("GCS_RETRY_CONFIG_MAX_RETRIES", "1")
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(recipe, {"encoder.source": "gs://no-such-bucket/encoder"})
+    with pytest.raises(UsageError, match=r"gs://no-such-bucket.*--encoder DIR"):
+        resolve_encoder(config)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("missing", r"missing encoder\.layer\.0\.output\.dense\.bias"),
+        ("no safetensors", r"is no safetensors file"),
+    ],
+)
+def test_weights_that_cannot_be_restored_are_refused_before_the_run(
+    tmp_path, damage, message
+):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    if damage == "missing":
+        absent = {"encoder.layer.0.output.dense.bias": None}
+        other = tiny.write_encoder(tmp_path / "other", **absent)
+        weights = (other / "model.safetensors").read_bytes()
+    else:
+        weights = b"\x80\x04pickle"
+    (tmp_path / "encoder" / "model.safetensors").write_bytes(weights)
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(load_config(recipe))
+
+
+def test_other_weights_than_the_recipes_are_refused(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(path, {"encoder.sha256": "0" * 64})
+    with pytest.raises(UsageError, match=r"has SHA-256 [0-9a-f]{64}, encoder\.sha256"):
+        resolve_encoder(config)
+
+
+def test_longer_sequences_than_the_encoder_has_positions_are_refused(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(path, {"preprocessing.max_seq_length": 65})
+    with pytest.raises(UsageError, match=r"65; the encoder .* allows 8 to 64"):
+        resolve_encoder(config)
+
+
+def test_package_that_is_not_installed_is_named(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    config = load_config(path, {"encoder.source": "package:no_such_package/model"})
+    with pytest.raises(UsageError, match="no_such_package is not installed"):
+        resolve_encoder(config)
+
+
+def test_default_encoder_comes_with_its_licence():
+    source = load_config(DEFAULT_CONFIG).encoder.source
+    package, _, path = source.removeprefix("package:").partition("/")
+    spec = importlib.util.find_spec(package)
+    directory = Path(spec.submodule_search_locations[0]) / path
+    assert "Apache License" in (directory / "LICENSE").read_text()
+    assert (directory / "NOTICE").is_file()
+
+
+def saved_model_config(tmp_path, **settings):
+    """A recipe whose encoder is a SavedModel directory."""
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    shutil.rmtree(tmp_path / "encoder")
+    sources.write_saved_model(tmp_path / "encoder")
+    return load_config(path, settings)
+
+
+def test_saved_model_in_a_config_is_imported_once_and_used_again(tmp_path):
+    config = saved_model_config(tmp_path)
+    paths, told = OutputPaths.of(config), []
+    resolved = resolve_encoder(config, paths, told.append)
+    directory = Path(resolved.directory)
+    assert directory.parent == paths.root / "encoders"
+    assert encoder_lib.open_encoder(resolved.directory).is_model_garden
+    assert len(told) == 1
+    assert f"to {directory}" in told[0]
+    written = (directory / "bert_model.ckpt.index").stat().st_mtime_ns
+    assert resolve_encoder(config, paths, told.append) == resolved
+    assert (directory / "bert_model.ckpt.index").stat().st_mtime_ns == written
+    assert len(told) == 1
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+
+
+def test_two_processes_that_need_the_same_source_import_it_once(tmp_path, monkeypatch):
+    config = saved_model_config(tmp_path)
+    convert, imports = conversion.convert, []
+
+    def convert_while_another_begins(*arguments):
+        imports.append(arguments)
+        if len(imports) == 1:
+            other.start()
+            other.join(0.5)
+        return convert(*arguments)
+
+    results = []
+    other = threading.Thread(target=lambda: results.append(resolve_encoder(config)))
+    monkeypatch.setattr(conversion, "convert", convert_while_another_begins)
+    resolved = resolve_encoder(config)
+    other.join(60)
+    assert results == [resolved]
+    assert len(imports) == 1
+    directory = Path(resolved.directory)
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+    assert not (directory / ".lock").exists()
+
+
+def test_edited_source_is_imported_anew(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    sources.write_tokenizer(tmp_path / "encoder")
+    first = resolve_encoder(load_config(path))
+    swapped = [*tiny.VOCAB[:-2], *tiny.VOCAB[:-3:-1]]
+    (tmp_path / "encoder" / "vocab.txt").touch()
+    sources.write_tokenizer(tmp_path / "encoder", swapped)
+    second = resolve_encoder(load_config(path))
+    assert first.directory != second.directory
+    assert first.vocab_fingerprint != second.vocab_fingerprint
+
+
+def write_source(directory, kind):
+    """Writes the tiny encoder as a kind of source; returns the files that are read."""
+    if kind == "SavedModel":
+        sources.write_saved_model(directory)
+        data = "variables/variables.data-00000-of-00001"
+        return ["saved_model.pb", "assets/vocab.txt", "variables/variables.index", data]
+    if kind == "Model Garden":
+        tiny.write_encoder(directory.with_name("source"))
+        encoder_source.import_encoder(str(directory.with_name("source")), directory)
+        data = "bert_model.ckpt.data-00000-of-00001"
+        return ["bert_config.json", "vocab.txt", "bert_model.ckpt.index", data]
+    sources.write_sharded(directory)
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    shards = [f"model-0000{index}-of-00003.safetensors" for index in (1, 2, 3)]
+    settings = ["config.json", "tokenizer_config.json", "vocab.txt"]
+    return [*settings, "model.safetensors.index.json", *shards]
+
+
+@pytest.mark.parametrize("kind", ["SavedModel", "Model Garden", "Hugging Face"])
+def test_checksum_covers_all_files_of_a_source(tmp_path, kind):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    shutil.rmtree(tmp_path / "encoder")
+    files = write_source(tmp_path / "encoder", kind)
+    with pytest.raises(UsageError, match=r"has SHA-256 .*encoder\.sha256") as error:
+        resolve_encoder(load_config(path, {"encoder.sha256": "0" * 64}))
+    sha256 = str(error.value).partition("SHA-256 ")[2][:64]
+    config = load_config(path, {"encoder.sha256": sha256})
+    (tmp_path / "encoder" / "README.md").write_text("is not read")
+    resolve_encoder(config)
+    for name in files:
+        file = tmp_path / "encoder" / name
+        content = file.read_bytes()
+        file.write_bytes(content + b"\n")
+        with pytest.raises(UsageError, match="these are other files than the recipe's"):
+            resolve_encoder(config)
+        file.write_bytes(content)
+
+
+def test_setting_of_the_case_is_a_part_of_what_transform_depends_on(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    uncased = resolve_encoder(load_config(path))
+    (tmp_path / "encoder" / "tokenizer_config.json").write_text(
+        '{"do_lower_case": false}'
+    )
+    cased = resolve_encoder(load_config(path))
+    assert cased.vocab_fingerprint != uncased.vocab_fingerprint
+    assert cased.fingerprint != uncased.fingerprint
+
+
+def test_model_garden_checkpoint_that_does_not_fit_is_refused_before_the_run(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    encoder_source.import_encoder(str(tmp_path / "encoder"), tmp_path / "imported")
+    config = tmp_path / "imported" / "bert_config.json"
+    settings = json.loads(config.read_text()) | {"num_hidden_layers": 3}
+    config.write_text(json.dumps(settings))
+    location = {"encoder.source": str(tmp_path / "imported")}
+    with pytest.raises(UsageError, match="missing transformer/layer_2/"):
+        resolve_encoder(load_config(path, location))
+
+
+def test_vocabulary_without_the_special_tokens_is_refused_before_the_run(tmp_path):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    words = ["zebra" if word == "[SEP]" else word for word in tiny.VOCAB]
+    (tmp_path / "encoder" / "vocab.txt").write_text("\n".join(words) + "\n")
+    with pytest.raises(UsageError, match=r"has no \[SEP\]: not a BERT's"):
+        resolve_encoder(load_config(path))
+
+
+HANDLES = [
+    "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/4",
+    "https://www.kaggle.com/models/tensorflow/bert/tensorFlow2/en-uncased/4",
+]
+
+
+@pytest.fixture
+def no_network(monkeypatch, tmp_path):
+    def fail(*_):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("socket.getaddrinfo", fail)
+
+
+@pytest.mark.parametrize("handle", HANDLES)
+def test_handle_without_a_network_says_what_to_do(tmp_path, no_network, handle):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    message = rf"encoder\.source {handle} cannot be downloaded.*--encoder DIR"
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(load_config(path, {"encoder.source": handle}))
+    with pytest.raises(UsageError, match=r"SOURCE https.*cannot be downloaded"):
+        encoder_source.import_encoder(handle, tmp_path / "imported")
+
+
+@pytest.mark.parametrize("setting", ["SOURCE", "--preprocessor"])
+def test_handle_without_encryption_is_refused(tmp_path, no_network, setting):
+    handle = HANDLES[0].replace("https", "http")
+    arguments = {"SOURCE": (handle, None), "--preprocessor": ("", handle)}[setting]
+    source, preprocessor = arguments
+    source = source or str(tiny.write_encoder(tmp_path / "source"))
+    with pytest.raises(UsageError, match=rf"{setting} http://.*write https://"):
+        encoder_source.import_encoder(source, tmp_path / "imported", preprocessor)
+
+
+def test_downloads_are_kept_in_the_users_own_directory(
+    tmp_path, no_network, monkeypatch
+):
+    monkeypatch.delenv("TFHUB_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    shared = Path(tempfile.gettempdir()) / "tfhub_modules"
+    key = hashlib.sha1(HANDLES[0].encode()).hexdigest()
+    user_cache = tmp_path / "home" / "tfhub_modules"
+    sources.write_saved_model(user_cache / key)
+    assert encoder_source.locate(HANDLES[0], "SOURCE") == str(user_cache / key)
+    with pytest.raises(UsageError, match="cannot be downloaded"):
+        encoder_source.locate(HANDLES[1], "SOURCE")
+    assert os.environ["TFHUB_CACHE_DIR"] != str(shared)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.delenv("TFHUB_CACHE_DIR")
+    with pytest.raises(UsageError, match="cannot be downloaded"):
+        encoder_source.locate(HANDLES[0], "SOURCE")
+    created = tmp_path / "elsewhere" / ".cache" / "tfhub_modules"
+    assert created.stat().st_mode & 0o777 == 0o700
+
+
+def test_handle_that_was_downloaded_is_read_from_the_cache(tmp_path, monkeypatch):
+    config = saved_model_config(tmp_path)
+    expected = resolve_encoder(config)
+    cached = tmp_path / "cache" / hashlib.sha1(HANDLES[0].encode()).hexdigest()
+    shutil.copytree(tmp_path / "encoder", cached)
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "recipe.yaml"
+    found = resolve_encoder(load_config(path, {"encoder.source": HANDLES[0]}))
+    assert found == expected
+
+
+def test_failed_import_leaves_nothing(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source", **{"pooler.dense.bias": None})
+    with pytest.raises(UsageError, match=r"missing pooler\.dense\.bias"):
+        encoder_source.import_encoder(str(source), tmp_path / "imported")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_remote_destination_is_refused(tmp_path):
+    source = tiny.write_encoder(tmp_path / "source")
+    with pytest.raises(UsageError, match="is remote; name a local directory"):
+        encoder_source.import_encoder(str(source), "gs://bucket/encoder")

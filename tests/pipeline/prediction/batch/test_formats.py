@@ -1,0 +1,203 @@
+"""Each format in gives the same rows out as the prediction without Beam."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pipeline.config.errors import UsageError
+from pipeline.prediction import predictor
+from pipeline.prediction.batch import predict_files, tf_examples
+from tests import exported
+from tests.pipeline.prediction.batch.conftest import (
+    ROWS,
+    read_shards,
+    write_examples,
+    write_rows,
+)
+
+
+def check(found, expected):
+    assert {row["n"] for row in found} == set(expected)
+    assert len(found) == len(expected)
+    for row in found:
+        wanted = expected[row["n"]]
+        assert set(row) == set(wanted)
+        assert {k: row[k] for k in wanted if k != "probability"} == {
+            k: wanted[k] for k in wanted if k != "probability"
+        }
+        probability = float(row["probability"])
+        assert probability == pytest.approx(wanted["probability"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["in.tsv", "in.jsonl", "in.parquet", "in.tfrecord", "in.tf_record.gz"]
+)
+def test_each_format_gives_the_rows_of_the_command_without_beam(
+    pairs, expected, tmp_path, name
+):
+    source = write_rows(tmp_path / name, ROWS)
+    target = tmp_path / "out"
+    summary = predict_files(pairs, str(source), str(target), batch_rows=3)
+    kind = {"tf_record": "tfrecord"}.get(name.split(".")[1], name.split(".")[1])
+    check(read_shards(target, kind), expected)
+    assert (summary.read, summary.predicted, summary.refused) == (4, 4, 0)
+    assert sum(summary.classes.values()) == 4
+    content = json.loads((target / "summary.json").read_text())
+    assert content["model"] == pairs
+    assert content["version"] == "1"
+    assert content["runner"] == "FnApiRunner"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "out"]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("tsv", "jsonl"),
+        ("jsonl", "parquet"),
+        ("parquet", "tfrecord"),
+        ("tfrecord", "tsv"),
+    ],
+)
+def test_other_format_is_written_where_it_is_asked_for(longer, tmp_path, given, wanted):
+    rows = [{"n": str(i), "left": "a" * i, "right": "aa"} for i in range(5)]
+    source = write_rows(tmp_path / f"in.{given}", rows)
+    predict_files(longer, str(source), str(tmp_path / "out"), output_format=wanted)
+    found = sorted(read_shards(tmp_path / "out", wanted), key=lambda row: row["n"])
+    values = ["first"] * 3 + ["second"] * 2
+    for row, given_row, value in zip(found, rows, values, strict=True):
+        assert float(row.pop("probability")) == pytest.approx(0.9)
+        assert row == {**given_row, "prediction": value}
+
+
+def test_examples_of_tokens_get_what_their_text_gets(
+    token_scores, vocab_file, tmp_path
+):
+    texts = [("The cat sees the tree.",), ("a dog",), ("the " * 40,)]
+    task = exported.TASKS["tokens of sentences"]
+    rows = exported.rows_of(task, texts, [0.5] * 3, vocab_file)
+    source = write_examples(tmp_path / "a.tfrecord", map(exported.serialize, rows))
+    summary = predict_files(token_scores, str(source), str(tmp_path / "out"))
+    found = {
+        row[task.id_column]: row for row in read_shards(tmp_path / "out", "tfrecord")
+    }
+    for index, row in enumerate(predictor.predict_texts(token_scores, texts)):
+        assert found[index]["prediction"] == pytest.approx(row.value, abs=1e-5)
+        assert found[index]["input_ids"] == rows[index]["input_ids"]
+        assert "probability" not in found[index]
+    mean = sum(row["prediction"] for row in found.values()) / 3
+    assert summary.mean_score == pytest.approx(mean, abs=1e-5)
+
+
+def test_single_sentences_get_a_score(length, tmp_path):
+    source = write_rows(
+        tmp_path / "in.tsv", [{"sentence": "the cat"}, {"sentence": "a"}]
+    )
+    summary = predict_files(length, str(source), str(tmp_path / "out"))
+    found = read_shards(tmp_path / "out", "tsv")
+    assert sorted(row["prediction"] for row in found) == ["0.1", "0.7"]
+    assert summary.mean_score == pytest.approx(0.4)
+    assert summary.classes == {}
+
+
+def test_glob_takes_several_files_each_with_its_header(longer, tmp_path):
+    for n in range(3):
+        write_rows(tmp_path / f"part-{n}.tsv", [{"left": f"{n}", "right": ""}])
+    (tmp_path / "part-3.tsv").write_text("right\tleft\n\tswapped\n")
+    (tmp_path / "part-4.tsv").write_text("")
+    (tmp_path / "part-5.tsv").write_text("left\tright\n")
+    (tmp_path / "other.tsv").write_text("left\tright\nother\t\n")
+    pattern = str(tmp_path / "part-*.tsv")
+    summary = predict_files(longer, pattern, str(tmp_path / "out"))
+    found = read_shards(tmp_path / "out", "tsv")
+    assert sorted(row["left"] for row in found) == ["0", "1", "2", "swapped"]
+    assert summary.classes == {"second": 4}
+
+
+def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    write_rows(source / "a.jsonl", [{"left": "a", "right": ""}])
+    write_rows(source / "b.jsonl.gz.jsonl", [{"left": "b", "right": ""}])
+    for name in ("_SUCCESS", "notes.txt", ".hidden.jsonl"):
+        (source / name).write_text("not JSON")
+    summary = predict_files(longer, str(source), str(tmp_path / "out"))
+    assert (summary.read, summary.refused) == (2, 0)
+
+
+def test_format_can_be_said_where_names_do_not(longer, tmp_path):
+    source = write_rows(tmp_path / "in.jsonl", [{"left": "a", "right": ""}])
+    renamed = source.rename(tmp_path / "rows")
+    target = str(tmp_path / "out")
+    assert predict_files(longer, str(renamed), target, input_format="jsonl").read == 1
+
+
+def test_lines_of_other_systems_are_read(longer, tmp_path):
+    (tmp_path / "in.tsv").write_bytes(b"\xef\xbb\xbfleft\tright\r\nab\tc\r\nd\tef")
+    predict_files(longer, str(tmp_path / "in.tsv"), str(tmp_path / "out"))
+    found = read_shards(tmp_path / "out", "tsv")
+    assert [(row["left"], row["right"]) for row in found] == [("ab", "c"), ("d", "ef")]
+    (tmp_path / "in.jsonl").write_bytes(
+        b'\xef\xbb\xbf{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}'
+    )
+    predict_files(longer, str(tmp_path / "in.jsonl"), str(tmp_path / "lines"))
+    found = read_shards(tmp_path / "lines", "jsonl")
+    assert [row["left"] for row in found] == ["ab", "d"]
+
+
+def test_files_are_read_in_splits(longer, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.prediction.batch.sources._SPLIT_BYTES", 1000)
+    rows = [{"n": str(i), "left": "x" * (i % 50), "right": "é"} for i in range(400)]
+    for kind in ("tsv", "jsonl", "parquet"):
+        source = write_rows(tmp_path / f"in.{kind}", rows)
+        target = tmp_path / kind
+        summary = predict_files(longer, str(source), str(target))
+        assert summary.refused == 0
+        found = [int(row["n"]) for row in read_shards(target, kind)]
+        assert sorted(found) == list(range(400))
+
+
+def test_parquet_keeps_its_types(longer, tmp_path):
+    table = pa.table(
+        {
+            "left": ["a", "b"],
+            "right": ["", "cc"],
+            "small": pa.array([1, None], pa.int8()),
+            "when": pa.array([0, 1], pa.timestamp("ms")),
+            "many": pa.array([["x"], []], pa.list_(pa.string())),
+        }
+    )
+    parquet.write_table(table, tmp_path / "in.parquet")
+    predict_files(longer, str(tmp_path / "in.parquet"), str(tmp_path / "out"))
+    (shard,) = (tmp_path / "out").glob("*.parquet")
+    found = parquet.read_table(shard)
+    assert found.select(table.column_names).equals(table)
+    assert found.schema.types[-2:] == [pa.string(), pa.float64()]
+
+
+def test_rows_of_mrpc_as_it_is_published_are_known(longer, tmp_path):
+    from pipeline.prediction.batch import sources
+
+    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    (tmp_path / "in.tsv").write_text(header + "1\t2\t3\ta\tb\n")
+    found = sources.read_header(str(tmp_path / "in.tsv"))
+    assert found == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
+
+
+def test_header_that_repeats_a_column_is_refused(longer, tmp_path):
+    source = tmp_path / "in.tsv"
+    source.write_text("left\tright\tleft\na\tbb\tccc\n")
+    with pytest.raises(UsageError, match="the header has the column 'left' more than"):
+        predict_files(longer, str(source), str(tmp_path / "out"))
+
+
+def test_example_keeps_features_of_all_kinds():
+    row = {"text": ["é", "b"], "number": 3, "score": 0.5, "none": None}
+    serialized = tf_examples.from_row({"prediction": "yes"}, tf_examples.from_row(row))
+    assert tf_examples.to_row(serialized) == {
+        "text": ["é", "b"],
+        "number": 3,
+        "score": 0.5,
+        "prediction": "yes",
+    }

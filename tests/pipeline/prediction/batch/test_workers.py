@@ -1,0 +1,146 @@
+"""Worker processes: the same rows, also where one of them dies."""
+
+import concurrent.futures
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from apache_beam.portability.api import beam_job_api_pb2
+from apache_beam.runners.portability import local_job_service
+
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
+from pipeline.config.paths import REPOSITORY
+from pipeline.prediction.batch import execution, predict_files
+from tests import worker_processes
+from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
+
+# The thread that waits for a worker says so by raising.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)
+WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
+ROWS = 2000
+
+
+@pytest.fixture
+def source(tmp_path):
+    rows = [{"n": str(i), "left": "a" * (i % 9), "right": "aaaa"} for i in range(ROWS)]
+    return str(write_rows(tmp_path / "in.tsv", rows))
+
+
+def wait_for(find):
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        if found := find():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
+
+
+def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
+    target, incomplete = tmp_path / "out", tmp_path / "out.incomplete"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        running = pool.submit(
+            predict_files,
+            *(longer, source, str(target)),
+            beam_args=WORKERS,
+            batch_rows=1,
+        )
+        # A writer is open where the first row was predicted.
+        wait_for(lambda: list(incomplete.glob("beam-temp-predictions*/*predictions*")))
+        killed = worker_processes.find()[0]
+        killed.kill()
+        summary = running.result(timeout=300)
+    assert summary.predicted == ROWS
+    found = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
+    here = tmp_path / "here"
+    predict_files(longer, source, str(here))
+    assert found == sorted(read_shards(here, "tsv"), key=lambda row: int(row["n"]))
+    assert not incomplete.exists()
+
+
+def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_path):
+    code = (
+        "from pipeline.prediction.batch import predict_files\n"
+        "if __name__ == '__main__':\n"
+        f"    predict_files({longer!r}, {source!r}, {str(tmp_path / 'out')!r},"
+        f" beam_args={WORKERS!r}, batch_rows=1)"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = subprocess.Popen([sys.executable, str(script)], env=environment)
+    process = psutil.Process(command.pid)
+    wait_for(lambda: len(worker_processes.find(process)) >= 2)
+    family = process.children(recursive=True)
+    command.kill()
+    command.wait()
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not alive
+    assert not (tmp_path / "out").exists()
+    assert predict_files(longer, source, str(tmp_path / "out")).predicted == ROWS
+    assert not (tmp_path / "out.incomplete").exists()
+
+
+class EndlessJob(local_job_service.BeamJob):
+    """A job of a real job service that runs until it is cancelled."""
+
+    def run(self):
+        self.set_state(beam_job_api_pb2.JobState.RUNNING)
+
+
+class UncancellableJob(EndlessJob):
+    """A job whose workers do not end."""
+
+    def cancel(self):
+        self.set_state(beam_job_api_pb2.JobState.CANCELLING)
+
+
+class FailingJob(EndlessJob):
+    """A job whose service refuses to cancel it."""
+
+    def cancel(self):
+        raise RuntimeError("permission denied")
+
+
+def interrupt(model, source, target, job_type):
+    """Returns the job of a prediction that Ctrl-C ends."""
+    service = local_job_service.LocalJobServicer(beam_job_type=job_type)
+    endpoint = f"localhost:{service.start_grpc_server()}"
+    portable = beam_arguments(BeamConfig(runner="portable", job_endpoint=endpoint))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            predict_files(
+                *(model, source, str(target)),
+                beam_args=portable,
+                progress=lambda _: signal.raise_signal(signal.SIGINT),
+            )
+    finally:
+        service.stop()
+    (job,) = service._jobs.values()
+    return job
+
+
+def test_interrupt_cancels_the_remote_job(longer, source, tmp_path):
+    job = interrupt(longer, source, tmp_path / "out", EndlessJob)
+    assert job.state == beam_job_api_pb2.JobState.CANCELLED
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
+
+
+@pytest.mark.parametrize("job_type", [UncancellableJob, FailingJob])
+def test_files_of_a_job_that_cannot_be_cancelled_are_kept(
+    longer, source, tmp_path, monkeypatch, caplog, job_type
+):
+    caplog.set_level(logging.WARNING, "pipeline")
+    monkeypatch.setattr(execution, "_CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr(execution, "_POLL_SECONDS", 0.05)
+    job = interrupt(longer, source, tmp_path / "out", job_type)
+    assert f"job {job._job_id} may still run" in caplog.text
+    assert f"delete {tmp_path}/out.incomplete" in caplog.text
+    assert (tmp_path / "out.incomplete").is_dir()
