@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.config.recipe import Config
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
 DEFAULT_OUTPUT = Path("output")
 
