@@ -14,7 +14,7 @@ from tests import tiny
 from tests.e2e import commands
 
 HOLD = (
-    "import sys, time\nfrom pathlib import Path\nfrom pipeline import run_lock\n"
+    "import sys, time\nfrom pathlib import Path\nfrom pipeline.local import run_lock\n"
     "with run_lock.hold(Path(sys.argv[1]), 'run that'):\n"
     "    print('held', flush=True)\n    time.sleep(600)\n"
 )
