@@ -132,4 +132,4 @@ def write_job(job: CompiledJob, path: Path) -> None:
 
 
 def _module(target: str) -> Any:
-    return {"kubeflow": compile, "vertex": compile}[target]
+    return {"kubeflow": kubeflow, "vertex": vertex}[target]
