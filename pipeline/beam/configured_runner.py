@@ -1,8 +1,8 @@
 """A Beam runner whose arguments are no part of TFX's cache key.
 
 The cache key of a component holds its Beam arguments, so a change of the runner, or of
-the number of workers, would run every component again. With this runner the arguments of
-a component never change; the real ones are in an environment variable.
+the number of workers, would run every component again. With this runner the arguments
+of a component never change; the real ones are in an environment variable.
 """
 
 from __future__ import annotations
