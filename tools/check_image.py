@@ -117,9 +117,9 @@ def component_runs(image: Image, folder: Path) -> Iterator[str]:
     """DataGate runs by the command line of a compiled pipeline."""
     output = folder / "run" / "executor_output.json"
     inputs = {
-        "examples": "Examples",
-        "schema": "Schema",
-        "anomalies": "ExampleAnomalies",
+        "examples": "tfx.Examples",
+        "schema": "tfx.Schema",
+        "anomalies": "tfx.ExampleAnomalies",
     }
     invocation = {
         "inputs": {
@@ -136,9 +136,8 @@ def component_runs(image: Image, folder: Path) -> Iterator[str]:
             "outputFile": str(output),
         },
     }
-    parameters = dict.fromkeys(
-        ("id_column", "fingerprint"), {"parameterType": "STRING"}
-    )
+    string = {"parameterType": "STRING"}
+    specification = {"parameters": {"id_column": string, "fingerprint": string}}
     (folder / "verdict").mkdir()
     image.run(
         *("python", "-m", "pipeline.entrypoint", "--executor_class_path"),
