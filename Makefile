@@ -67,8 +67,7 @@ test-newest-fast:  ## the same with the fast tests and the sample only
 bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
 	@$(PY) -m benchmarks.training --short
 	@$(PY) -m benchmarks.first_step output/sample --config configs/sample.yaml --short
-	@$(PY) -m benchmarks.transform --short
-	@$(PY) -m benchmarks.pipeline_cost --short
+	@$(PY) -m benchmarks.pipeline_cost
 	@$(PY) -m benchmarks.serving --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
 
