@@ -82,11 +82,9 @@ class _Process:
         return figures
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it ended before
-            self._process.stdin.close()
-        self._process.wait()
-        self._errors.close()
+        # Closes the pipes; it may have ended before.
+        with self._errors, contextlib.suppress(BrokenPipeError), self._process:
+            pass
 
     def _read(self) -> Any:
         assert self._process.stdout is not None
