@@ -131,20 +131,10 @@ def write_encoder(directory: Path) -> None:
     shutil.copy(vocab_file, directory / "vocab.txt")
 
 
-def run_component(
+def _run_component(
     config: recipe.Config, component: str, beam: BeamConfig, run_id: str
 ) -> tuple[float, dict[str, str]]:
-    """Runs one component again on the inputs that a whole run left.
-
-    Args:
-      config: The settings of that run.
-      component: Its name.
-      beam: Settings of Beam for this time.
-      run_id: TFX's id of that run.
-
-    Returns:
-      Seconds, and the URI of each output by key.
-    """
+    """Runs one component again on the inputs that a whole run left."""
     from tfx import v1 as tfx
     from tfx.orchestration.pipeline import RunOptions
 
@@ -161,7 +151,7 @@ def run_component(
             from_nodes=[component], to_nodes=[component], base_pipeline_run_id=run_id
         ),
     )
-    return read_component(config, component, latest_run_id(config))
+    return _read_component(config, component, latest_run_id(config))
 
 
 def latest_run_id(config: recipe.Config) -> str:
@@ -171,19 +161,10 @@ def latest_run_id(config: recipe.Config) -> str:
     return MetadataReader(OutputPaths.of(config).metadata).latest_run_id()
 
 
-def read_component(
+def _read_component(
     config: recipe.Config, component: str, run_id: str
 ) -> tuple[float, dict[str, str]]:
-    """Reads the time and the outputs of a component of a run.
-
-    Args:
-      config: The settings of that run.
-      component: Its name.
-      run_id: TFX's id of that run.
-
-    Returns:
-      Seconds, and the URI of each output by key.
-    """
+    """Returns the seconds of a component of a run, and its outputs' URIs by key."""
     from pipeline.local.report import MetadataReader
 
     reader = MetadataReader(OutputPaths.of(config).metadata)
@@ -223,9 +204,9 @@ def measure(
             if work == PREDICTION:
                 seconds, result = _predict(config, beam)
             elif beam == config.beam:
-                seconds, result = read_component(config, work, run_id)
+                seconds, result = _read_component(config, work, run_id)
             else:
-                seconds, result = run_component(config, work, beam, run_id)
+                seconds, result = _run_component(config, work, beam, run_id)
             reference = reference or result
             differences = _COMPARE[work](reference, result)
             measured.append(Measured(work, beam.runner, seconds, differences))
@@ -285,7 +266,7 @@ def main(
     config_file: Path,
     settings: tuple[str, ...],
 ) -> None:
-    """Runs the command line."""
+    """Measures, and prints the table."""
     from rich.console import Console
 
     environment.silence_start_up()

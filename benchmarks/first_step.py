@@ -46,7 +46,7 @@ def main(output: Path, recipe: str, count: int, short: bool) -> None:
     }
     peers = [
         Peer(name, "first_step.py", settings | {"autograph_is_kept_out": kept_out})
-        for name, kept_out in (("ours", True), ("AutoGraph as it comes", False))
+        for name, kept_out in (("ours", True), ("AutoGraph converts Keras", False))
     ]
     results = rounds.run_rounds(peers, 1 if short else count)
     print(f"{rounds.describe_machine()}\n")

@@ -105,20 +105,16 @@ def _tree(text: str) -> tuple[str, Path]:
 def main(
     config: Path, settings: tuple[str, ...], trees: tuple[str, ...], count: int
 ) -> None:
-    """Runs the command line."""
+    """Measures, and prints the tables."""
     environment.silence_start_up()
     checkouts = [_tree(text) for text in trees]
+    settings = (*settings, *TWO_STEPS)
     results: dict[str, dict[str, list[Figures]]] = {NEW: {}, CACHED: {}}
     for number in range(count):
         for name, tree in rounds.in_turn(checkouts, number):
             with tempfile.TemporaryDirectory() as output:
                 for figures in results.values():
-                    measured = run(
-                        tree,
-                        Path(output),
-                        config.absolute(),
-                        (*settings, *TWO_STEPS),
-                    )
+                    measured = run(tree, Path(output), config.absolute(), settings)
                     figures.setdefault(name, []).append(measured)
     print(rounds.describe_machine())
     for state, figures in results.items():

@@ -112,11 +112,7 @@ def _line(
 
 
 def find_columns(model: Path) -> list[str]:
-    """Returns the names of a model's texts.
-
-    Args:
-      model: As of `serve`.
-    """
+    """Returns the names of the texts of a model, given as for `serve`."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     versions = discovery.find_model(model).scan()

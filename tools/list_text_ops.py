@@ -6,8 +6,8 @@ Run it by the Python of an environment with that version, from the repository's 
 
 The table comes from two environments with Python 3.11, one with tensorflow-cpu and
 tensorflow-text 2.12.1 (tools/tf_serving_stack.txt), one with 2.20.0 of both. The
-versions in each TensorFlow Serving are added by hand: `tensorflow_serving/workspace.bzl`
-of a release names its tensorflow-text as `org_tensorflow_text`.
+versions in each TensorFlow Serving are added by hand: a release names its
+tensorflow-text as `org_tensorflow_text` in `tensorflow_serving/workspace.bzl`.
 """
 
 import json
