@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-# Records its input. Resolving for a glibc it chooses version RICH of the package `rich`;
+# Records its input. Resolving for a glibc it chooses version RICH of package `rich`;
 # otherwise it writes a lock of the versions it starts from.
 UV = r"""#!/bin/bash
 echo "$@" >>"$CALLS"
