@@ -64,8 +64,9 @@ brought=()
 exchange=$(mktemp -d) # the same folder outside and inside
 clean_up() {
   ! mountpoint -q "$root$exchange" || umount "$root$exchange" || return
-  rm -rf "$exchange" "$work" "$(dirname "$work")/shared" "${root:?}/tmp" "${brought[@]}"
-  mkdir -m 1777 "$root/tmp"
+  # After a signal, a process may still write.
+  rm -rf "$exchange" "$work" "$(dirname "$work")/shared" "${root:?}/tmp" "${brought[@]}" || true
+  mkdir -p -m 1777 "$root/tmp"
   find "$home" -mindepth 1 -maxdepth 1 ! -name .cache -exec rm -rf {} +
 }
 trap clean_up EXIT
