@@ -1,9 +1,9 @@
-# The image of every remote step: Kubeflow Pipelines and Vertex AI give their own
-# command; Beam workers start from the entry point. docs/image.md tells how it is built,
-# used and checked. Build arguments: ACCELERATOR (cpu or gpu), USER_ID, REVISION.
+# The image of every remote step: Kubeflow Pipelines and Vertex AI pass a command; Beam
+# workers start from the entry point. docs/image.md describes its build, use and check.
+# Build arguments: ACCELERATOR (cpu or gpu), USER_ID, REVISION.
 
-# The newest stack of stacks/stacks.txt on its first Python, and on a Debian whose glibc
-# it runs on. Beam's version is the one in its lock; `make check-image` compares.
+# The newest stack of stacks/stacks.txt on its preferred Python, and a Debian with the
+# glibc it needs. Beam's version is that of the stack's lock; `make check-image` compares.
 ARG PYTHON_VERSION=3.13
 ARG DEBIAN_RELEASE=trixie
 ARG BEAM_VERSION=2.77.0
@@ -11,9 +11,9 @@ ARG ACCELERATOR=cpu
 
 FROM apache/beam_python${PYTHON_VERSION}_sdk:${BEAM_VERSION} AS beam
 
-# The packages are laid over the image's own Python, not into a virtual environment:
-# Beam's boot makes one of its own, which sees the packages of this Python alone. What
-# the base image has of them would be mixed with the lock's.
+# The packages are installed into the image's Python, not into a virtual environment:
+# Beam's boot makes its own, which sees the packages of this Python only. The base
+# image's setuptools and wheel would mix with the lock's.
 FROM python:${PYTHON_VERSION}-slim-${DEBIAN_RELEASE} AS python
 RUN python -m pip uninstall --quiet --yes --root-user-action ignore setuptools wheel
 
@@ -36,7 +36,7 @@ COPY serving serving/
 RUN --mount=type=cache,target=/root/.cache \
     bash tools/install_image.sh project /opt/project
 
-# Depends on its own lock alone, so that a change of the other leaves this layer.
+# Depends on gpu.lock only, so that a change of the other lock keeps this layer.
 FROM python AS accelerator
 WORKDIR /build
 COPY stacks/1.21/gpu.lock stacks/1.21/
@@ -44,17 +44,16 @@ COPY tools/install_image.sh tools/
 RUN --mount=type=cache,target=/root/.cache \
     bash tools/install_image.sh accelerator /opt/accelerator
 
-# What changes least comes first: the layers of a new revision are then those of the
-# last one but for the project's own.
+# Layers that change least come first: a new revision replaces the project's layer only.
 FROM python AS runtime-cpu
 # KFP's launcher writes below /gcs, /minio and /s3, Beam's boot below /opt/apache, and
-# libraries below the home folder. Group 0, because OpenShift gives a user id of its own.
+# libraries below the home folder. Group 0, because OpenShift assigns a random user id.
 RUN useradd --uid 1000 --gid 0 --home-dir /home/pipeline --no-create-home pipeline \
     && install --directory --owner 1000 --group 0 --mode 775 \
        /home/pipeline /gcs /minio /s3 /opt/apache/beam-venv
 COPY --from=beam /opt/apache/beam /opt/apache/beam
 COPY --from=packages /opt/packages /usr/local
-# TFX's entry point imports TensorFlow before our code could ask for Keras 2.
+# TFX's entry point imports TensorFlow before our code can select Keras 2.
 ENV TF_USE_LEGACY_KERAS=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
@@ -62,8 +61,8 @@ ENV TF_USE_LEGACY_KERAS=1 \
 
 FROM runtime-cpu AS runtime-gpu
 COPY --from=accelerator /opt/accelerator /usr/local
-# TensorFlow finds the libraries above by itself. The driver is the host's: Docker is
-# told by the NVIDIA_ names to bring it in, Google's machines mount it at this path.
+# TensorFlow finds the libraries above by itself. The driver is the host's: Docker adds
+# it because of the NVIDIA_ variables, Google's machines mount it at this path.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     LD_LIBRARY_PATH=/usr/local/nvidia/lib64 \

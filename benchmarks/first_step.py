@@ -1,10 +1,10 @@
-"""How long a training takes before its first step, and after its last.
+"""Measures a training before its first step and after its last.
 
     python -m benchmarks.first_step OUTPUT --config configs/mrpc_minilm.yaml
 
-OUTPUT is the directory of a finished run of the same recipe. A round calls `run_fn` in
-a new process, with the two steps that it takes, as it is and without AutoGraph kept out
-of Keras. Prints a table in Markdown, in seconds.
+OUTPUT is the output directory of a finished run of the recipe. A round calls `run_fn`
+in a new process for two steps: as it is, and with AutoGraph converting Keras. Prints a
+table of seconds in Markdown.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from pathlib import Path
 import click
 
 from benchmarks import rounds
-from benchmarks.finished_run import newest_artifact
 from benchmarks.rounds import Peer
 from modules import environment
 
-_SHOWN = {
+_TITLES = {
     "imports": "imports, before `run_fn`",
     "first_step": "`run_fn` to the end of step 1",
     "evaluation": "evaluation",
@@ -42,27 +41,28 @@ def main(output: Path, recipe: str, count: int, short: bool) -> None:
     settings = {
         "config": str(Path(recipe).absolute()),
         "encoder": resolve_encoder(load_config(recipe)).directory,
-        "examples": newest_artifact(output, "Transform", "transformed_examples"),
-        "transform_graph": newest_artifact(output, "Transform", "transform_graph"),
+        "examples": _newest_artifact(output, "Transform", "transformed_examples"),
+        "transform_graph": _newest_artifact(output, "Transform", "transform_graph"),
     }
     peers = [
         Peer(name, "first_step.py", settings | {"autograph_is_kept_out": kept_out})
-        for name, kept_out in (("ours", True), ("AutoGraph as it comes", False))
+        for name, kept_out in (("ours", True), ("AutoGraph converts Keras", False))
     ]
     results = rounds.run_rounds(peers, 1 if short else count)
     print(f"{rounds.describe_machine()}\n")
     print(table(results))
 
 
-def table(results: dict[str, list[rounds.Figures]]) -> str:
-    """Returns the table, a line for each part.
+def _newest_artifact(output: Path, component: str, key: str) -> str:
+    versions = (output / "artifacts" / component / key).iterdir()
+    return str(max(versions, key=lambda path: int(path.name)).absolute())
 
-    Args:
-      results: What `run_rounds` returned.
-    """
+
+def table(results: dict[str, list[rounds.Figures]]) -> str:
+    """Returns the table of the results of `run_rounds`, a line for each part."""
     lines = [
-        [shown, *(rounds.spread(found, figure).format(1) for found in results.values())]
-        for figure, shown in _SHOWN.items()
+        [title, *(rounds.spread(r, figure).format(1) for r in results.values())]
+        for figure, title in _TITLES.items()
     ]
     return rounds.table(["seconds", *results], lines)
 

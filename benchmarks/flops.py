@@ -1,4 +1,4 @@
-"""How many floating-point operations training takes, and how many a machine does."""
+"""Floating-point operations of a training, and a machine's rate of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ _REPEATS = 5
 
 
 def training_flops(model: models.BertClassifier, lengths: np.ndarray) -> float:
-    """Counts what real tokens need: 6 a parameter and token, and attention.
+    """Counts the operations of real tokens: 6 a parameter and token, and attention.
 
-    Padding does not count, nor what an implementation does twice or leaves out (ours
-    leaves out all but `[CLS]` in the last layer). Source: Kaplan et al. 2020, section
-    2.1; a layer's attention takes 4 operations for each pair of tokens and unit of
-    width forward, and twice that backward.
+    Padding does not count. What an implementation skips counts (ours skips all but
+    `[CLS]` in the last layer). Source: Kaplan et al. 2020, section 2.1; attention takes
+    4 operations forward and 8 backward for each layer, pair of tokens and hidden unit.
 
     Args:
       model: The classifier.
@@ -38,7 +37,7 @@ def training_flops(model: models.BertClassifier, lengths: np.ndarray) -> float:
 
 
 def matrix_multiply_rate() -> float:
-    """Measures the machine: operations a second of one large float32 product."""
+    """Measures the operations per second of one large float32 matrix product."""
     square = tf.random.normal([_SIZE, _SIZE])
     tf.matmul(square, square).numpy()
     seconds = []

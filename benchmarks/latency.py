@@ -1,4 +1,4 @@
-"""How long calls take; peers import it: nothing but the standard library."""
+"""Rates and latencies of calls; imports nothing but the standard library."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def summarize(calls: Sequence[float], rows: int, seconds: float) -> Figures:
     """Returns rows per second, and the median and 99th percentile of a call in ms.
 
     Args:
-      calls: How long each took, in seconds.
+      calls: Seconds of each call.
       rows: Rows of all calls.
-      seconds: How long all took, side by side.
+      seconds: Time that all calls took together; they may run concurrently.
     """
     percentiles = statistics.quantiles(calls, n=100, method="inclusive")
     return {
@@ -33,33 +33,33 @@ def summarize(calls: Sequence[float], rows: int, seconds: float) -> Figures:
 def measure(
     call: Callable[[Sequence[Row]], object], rows: Sequence[Row], sizes: Sequence[int]
 ) -> Figures:
-    """Calls with all rows in their order, so many at a time.
+    """Calls a function with all rows in their order, in batches of each size.
 
     Args:
-      call: Answers some rows, each the texts of its columns.
-      rows: At least two calls' worth of the largest size.
-      sizes: Rows of a call, in turn; the last may have fewer.
+      call: Takes a batch of rows, each the texts of its columns.
+      rows: At least two batches of the largest size.
+      sizes: Rows of a batch; the last batch may be smaller.
 
     Returns:
-      As `summarize` does, each figure called `NAME at SIZE`.
+      The figures of `summarize` for each size, named `NAME at SIZE`.
     """
     figures: Figures = {}
     for size in sizes:
-        calls = []
+        durations = []
         for batch in batches(rows, size):
             start = time.perf_counter()
             call(batch)
-            calls.append(time.perf_counter() - start)
-        found = summarize(calls, len(rows), sum(calls))
-        figures |= {at(name, size): value for name, value in found.items()}
+            durations.append(time.perf_counter() - start)
+        summary = summarize(durations, len(rows), sum(durations))
+        figures |= {at(name, size): value for name, value in summary.items()}
     return figures
 
 
 def batches(rows: Sequence[Row], size: int) -> list[Sequence[Row]]:
-    """Returns rows in their order, so many at a time."""
+    """Returns rows in their order, in batches of `size`."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def at(name: str, size: int) -> str:
-    """Returns what a figure is called that was measured with so many at a time."""
+    """Returns the name of a figure at a batch size or a number of clients."""
     return f"{name} at {size}"

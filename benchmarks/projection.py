@@ -1,12 +1,12 @@
-"""Projects what a run takes on data, encoders and machines that are not at hand.
+"""Projects the time of a run with other data, encoders and machines.
 
     python -m benchmarks.projection --rows 4076 --rows 1000000 --rows 100000000
     python -m benchmarks.projection --rows 100000000 --encoder bert-base \
         --workers 64 --files 256 --devices 8 --gflops 60000 --link-gbps 400
 
-Every part has a law with constants that were measured (docs/scale.md has both, and how
-far off the law is where it was measured). Beam's workers are simulated: each takes the
-next file when it is done with one. Prints a line for each part, and what bounds it.
+Each part of a run has a formula with measured constants; docs/scale.md has their
+sources and errors. Beam's workers are simulated: each takes the next file when it has
+finished one. Prints a table in Markdown: each part's time, and its bottleneck.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Encoder:
 
     Attributes:
       layers: Its layers.
-      hidden: Width of the hidden states; the inner one is four times as wide.
+      hidden: Hidden size; the intermediate size is four times that.
     """
 
     layers: int
@@ -39,15 +39,14 @@ class Encoder:
 
     @property
     def parameters(self) -> int:
-        """Weights and biases of the layers, embeddings left out."""
+        """Number of weights and biases of the layers, without embeddings."""
         weights, biases = 12 * self.hidden**2, 13 * self.hidden
         return self.layers * (weights + biases)
 
     def forward_flops(self, tokens: float) -> float:
-        """Returns the operations that a row takes (Kaplan et al. 2020, section 2.1).
+        """Returns the operations of a row of so many tokens.
 
-        Args:
-          tokens: Of the row.
+        Source: Kaplan et al. 2020, section 2.1.
         """
         attention = 4 * self.layers * self.hidden * tokens**2
         return 2 * self.parameters * tokens + attention
@@ -62,45 +61,45 @@ ENCODERS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Law:
-    """What rows cost a part of the pipeline that Beam runs.
+class Cost:
+    """The time of a component that Beam runs.
 
     Attributes:
-      start: Seconds without any row, on a worker of its own.
-      row: Seconds a row on one worker.
+      start: Seconds without any row.
+      row: Seconds per row on one worker.
     """
 
     start: float
     row: float
 
 
-# Measured on 2 cores; docs/scale.md says where each comes from.
-LAWS = {
-    "ImportExampleGen": Law(2.0, 80e-6),
-    "StatisticsGen": Law(6.0, 70e-6),
-    "DataGate": Law(1.8, 40e-6),
-    "Transform": Law(7.5, 104e-6),
+# Measured on 2 cores, in seconds unless named otherwise; see docs/scale.md.
+COSTS = {
+    "ImportExampleGen": Cost(2.0, 80e-6),
+    "StatisticsGen": Cost(6.0, 70e-6),
+    "DataGate": Cost(1.8, 40e-6),
+    "Transform": Cost(7.5, 104e-6),
 }
-EVALUATOR = Law(6.0, 2.6e-3)  # the metrics; the encoder comes on top
-IMPORTS = 14.0  # of the run's process
+EVALUATOR = Cost(6.0, 2.6e-3)  # without the encoder
+IMPORTS = 14.0
 TRAINER_START = 30.0  # building, tracing, checkpoints, export
 SERVING_CHECK = 14.0
-INPUT_ROWS_PER_SECOND = 10_000.0  # that one host reads, parses and pads
-WORKER_START = 12.0  # a process of Beam's imports TensorFlow
+INPUT_ROWS_PER_SECOND = 10_000.0  # read, parsed and padded by one host
+WORKER_START = 12.0  # a worker process of Beam imports TensorFlow
 TRAINING_SHARE = 0.58  # of the rate of matrix multiplication
 INFERENCE_SHARE = 0.55
 
 
 @dataclasses.dataclass(frozen=True)
 class Machines:
-    """What a run has to itself.
+    """The machines of a run.
 
     Attributes:
-      workers: Of Beam; 1 is the component's own process.
-      files: That the Examples of a split are in.
-      devices: That train.
-      gflops: Matrix multiplication of one device, in 1e9 operations a second.
-      link_gbps: Of a device to the others, in 1e9 bits a second.
+      workers: Beam's workers; 1 is the component's own process.
+      files: Files of a split's Examples.
+      devices: Devices that train.
+      gflops: Rate of one device's matrix multiplication, in 1e9 operations/s.
+      link_gbps: Bandwidth from a device to the others, in 1e9 bits/s.
     """
 
     workers: int = 1
@@ -112,64 +111,63 @@ class Machines:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What a part is projected to take.
+    """The projected time of a part of a run.
 
     Attributes:
-      name: Of the component.
-      seconds: All of it.
-      bound: What keeps it from being faster.
+      name: The component.
+      seconds: Its time.
+      bottleneck: What it would take less time without.
     """
 
     name: str
     seconds: float
-    bound: str
+    bottleneck: str
 
 
-def simulate_workers(rows: int, law: Law, machines: Machines) -> Part:
-    """Simulates workers that take file after file, as a GZIP file cannot be split.
+def simulate_workers(name: str, rows: int, cost: Cost, machines: Machines) -> Part:
+    """Simulates workers that take file after file; a GZIP file cannot be split.
 
     Args:
-      rows: In all files; a row's file is drawn, as ExampleGen's hash does.
-      law: What they cost.
+      name: The component.
+      rows: Rows of all files, assigned at random, as ExampleGen's hash does.
+      cost: Of the component.
       machines: Workers and files.
     """
     chance = np.random.default_rng(0)
     files, workers = machines.files, machines.workers
     sizes = chance.multinomial(rows, [1 / files] * files)
-    start = law.start + (WORKER_START if workers > 1 else 0)
+    start = cost.start + (WORKER_START if workers > 1 else 0)
     free = [start] * min(workers, files)
     heapq.heapify(free)
     for size in sorted(sizes, reverse=True):
-        heapq.heappush(free, heapq.heappop(free) + float(size) * law.row)
+        heapq.heappush(free, heapq.heappop(free) + float(size) * cost.row)
     end = max(free)
-    work = rows * law.row
+    work = rows * cost.row
     if work < start:
-        bound = "start"
-    elif files < workers:
-        bound = "files"
-    else:
-        bound = "rows ÷ workers" if end < 1.2 * (start + work / workers) else "files"
-    return Part("", end, bound)
+        return Part(name, end, "start")
+    if files < workers or end >= 1.2 * (start + work / workers):
+        return Part(name, end, "files")
+    return Part(name, end, "rows ÷ workers")
 
 
 def training_step(
     encoder: Encoder, tokens: float, batch: int, machines: Machines
 ) -> tuple[float, str]:
-    """Returns the seconds of a step, and what bounds it.
+    """Returns the seconds of a step, and its bottleneck.
 
     Args:
       encoder: Its size.
-      tokens: Of a row, on average.
-      batch: Rows, over all devices.
+      tokens: Mean number of a row.
+      batch: Rows of all devices.
       machines: Devices, their rate and their links.
     """
     rate = machines.gflops * 1e9 * TRAINING_SHARE * machines.devices
     compute = 3 * encoder.forward_flops(tokens) * batch / rate
-    # A ring hands each gradient on twice (Patarasuk and Yuan 2009).
-    passed = 2 * (machines.devices - 1) / machines.devices
+    # A ring all-reduce sends each gradient twice (Patarasuk and Yuan 2009).
+    sent = 2 * (machines.devices - 1) / machines.devices
     bytes_per_second = machines.link_gbps * 1e9 / 8
-    reduce = passed * encoder.parameters * _FLOAT_BYTES / bytes_per_second
-    # Every host reads every row and keeps its share.
+    reduce = sent * encoder.parameters * _FLOAT_BYTES / bytes_per_second
+    # Every host reads all rows and keeps its share.
     read = batch / INPUT_ROWS_PER_SECOND
     if read > compute + reduce:
         return read, "input"
@@ -189,46 +187,39 @@ def project(
     """Projects a run.
 
     Args:
-      rows: Of the training split.
+      rows: Rows of the training split.
       encoder: Its size.
-      machines: What there is.
+      machines: The machines of the run.
       evaluated: Rows of the evaluation split.
-      tokens: Of a row, on average.
-      epochs: Of the training, each with an evaluation.
-      batch: Rows a step.
-
-    Returns:
-      A part for each component that takes time, in order.
+      tokens: Mean number of a row.
+      epochs: Epochs of the training, each with an evaluation.
+      batch: Rows of a step.
     """
-    total = rows + evaluated
-    parts = [Part("imports", IMPORTS, "start")]
-    for name, law in LAWS.items():
-        part = simulate_workers(total, law, machines)
-        parts.append(dataclasses.replace(part, name=name))
-    step, bound = training_step(encoder, tokens, batch, machines)
+    step, bottleneck = training_step(encoder, tokens, batch, machines)
     steps = math.ceil(rows / batch) * epochs
     rate = machines.gflops * 1e9 * INFERENCE_SHARE
-    answer = encoder.forward_flops(tokens) / rate
-    parts += [
-        Part("Trainer: start, export", TRAINER_START, "start"),
-        Part("Trainer: steps", steps * step, bound),
-        Part(
-            "Trainer: evaluations",
-            epochs * evaluated * answer / machines.devices,
-            "matrix products",
+    prediction = encoder.forward_flops(tokens) / rate
+    evaluations = epochs * evaluated * prediction / machines.devices
+    # A worker of Beam has no device.
+    evaluator = Cost(EVALUATOR.start, EVALUATOR.row + prediction)
+    return [
+        Part("imports", IMPORTS, "start"),
+        *(
+            simulate_workers(name, rows + evaluated, cost, machines)
+            for name, cost in COSTS.items()
         ),
-        # One device predicts with what is exported.
-        Part("Trainer: predictions", evaluated * answer, "one device"),
+        Part("Trainer: start, export", TRAINER_START, "start"),
+        Part("Trainer: steps", steps * step, bottleneck),
+        Part("Trainer: evaluations", evaluations, "matrix products"),
+        # One device predicts with the exported model.
+        Part("Trainer: predictions", evaluated * prediction, "one device"),
         Part("ServingCheck", SERVING_CHECK, "start"),
+        simulate_workers("Evaluator", evaluated, evaluator, machines),
     ]
-    # A worker of Beam's has a processor, not a device.
-    law = dataclasses.replace(EVALUATOR, row=EVALUATOR.row + answer)
-    evaluation = simulate_workers(evaluated, law, machines)
-    return [*parts, dataclasses.replace(evaluation, name="Evaluator")]
 
 
-def show_seconds(seconds: float) -> str:
-    """Returns seconds, minutes, hours or days, whichever reads best."""
+def format_seconds(seconds: float) -> str:
+    """Returns a time in the largest unit that it is two of."""
     for unit, size in (("days", _DAY), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -239,12 +230,12 @@ def show_seconds(seconds: float) -> str:
 @click.option("--rows", "counts", multiple=True, default=[4076], type=int)
 @click.option("--evaluated", default=0.1, help="Share of the rows.", show_default=True)
 @click.option("--encoder", type=click.Choice(list(ENCODERS)), default="minilm")
-@click.option("--tokens", default=53.0, help="Of a row.", show_default=True)
+@click.option("--tokens", default=53.0, help="Mean number of a row.", show_default=True)
 @click.option("--epochs", default=TrainerConfig().epochs, show_default=True)
 @click.option("--batch", default=TrainerConfig().batch_size, show_default=True)
-@click.option("--workers", default=1, show_default=True, help="Of Beam.")
-@click.option("--files", default=1, show_default=True, help="Of a split.")
-@click.option("--devices", default=1, show_default=True, help="That train.")
+@click.option("--workers", default=1, show_default=True, help="Beam's workers.")
+@click.option("--files", default=1, show_default=True, help="Files of a split.")
+@click.option("--devices", default=1, show_default=True, help="Devices that train.")
 @click.option("--gflops", default=200.0, show_default=True, help="Of one device.")
 @click.option("--link-gbps", default=100.0, show_default=True, help="Of one device.")
 def main(
@@ -273,12 +264,12 @@ def main(
 
 
 def to_markdown(counts: tuple[int, ...], columns: list[list[Part]]) -> str:
-    """Returns the table: a line for each part, a column for each number of rows."""
-    lines = [
-        [parts[0].name, *(f"{show_seconds(p.seconds)} ({p.bound})" for p in parts)]
-        for parts in zip(*columns, strict=True)
-    ]
-    sums = [show_seconds(sum(part.seconds for part in parts)) for parts in columns]
+    """Returns a table: a line for each part, a column for each number of rows."""
+    lines = []
+    for parts in zip(*columns, strict=True):
+        cells = [f"{format_seconds(p.seconds)} ({p.bottleneck})" for p in parts]
+        lines.append([parts[0].name, *cells])
+    sums = [format_seconds(sum(part.seconds for part in parts)) for parts in columns]
     head = ["part", *(f"{count:,} rows" for count in counts)]
     return rounds.table(head, [*lines, ["all", *sums]])
 

@@ -1,8 +1,8 @@
-"""Runs peers side by side: in turn, round by round, on the same work and machine.
+"""Runs peers in turn, round by round, on the same work and machine.
 
-A machine's speed drifts, and that of a shared one jumps: what was measured one after
-the other does not compare. Here each round runs every peer once, in an order that moves
-on from round to round, and ratios are taken within a round.
+A machine's speed drifts, and that of a shared one jumps, so that measurements of
+different times do not compare. Each round runs every peer once, in an order that
+rotates, and ratios are taken within a round.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -31,17 +31,17 @@ T = TypeVar("T")
 
 
 class PeerError(Exception):
-    """A peer that ended, or did not say what it was asked."""
+    """A peer ended before its result."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """Something that is measured.
+    """A process to measure.
 
     Attributes:
-      name: What it is called in tables.
+      name: Its name in tables.
       script: File name in `benchmarks/peers`.
-      settings: What its `prepare` is given.
+      settings: The argument of its `prepare`.
       python: The Python that has its packages.
     """
 
@@ -52,7 +52,7 @@ class Peer:
 
 
 class _Process:
-    def __init__(self, peer: Peer, environment: Mapping[str, str]) -> None:
+    def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (`end` closes it)
         self._process = subprocess.Popen(
@@ -62,23 +62,29 @@ class _Process:
             stderr=self._errors,
             text=True,
             cwd=ROOT,
-            env=dict(environment),
+            env={
+                **os.environ,
+                # A script can import `benchmarks`, but no packages of this Python.
+                "PYTHONPATH": str(ROOT),
+                "OMP_NUM_THREADS": str(THREADS),
+                "TF_NUM_INTRAOP_THREADS": str(THREADS),
+                "TF_NUM_INTEROP_THREADS": str(THREADS),
+                "TF_CPP_MIN_LOG_LEVEL": "2",
+                "HF_HUB_OFFLINE": "1",
+            },
         )
-        self._read()  # it is ready
+        self._read()  # "ready"
 
     def run_round(self, number: int) -> Figures:
-        pipe: IO[str] | None = self._process.stdin
-        assert pipe is not None
-        print(number, file=pipe, flush=True)
+        assert self._process.stdin is not None
+        print(number, file=self._process.stdin, flush=True)
         figures: Figures = self._read()
         return figures
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and said why
-            self._process.stdin.close()
-        self._process.wait()
-        self._errors.close()
+        # Closes the pipes; it may have ended before.
+        with self._errors, contextlib.suppress(BrokenPipeError), self._process:
+            pass
 
     def _read(self) -> Any:
         assert self._process.stdout is not None
@@ -86,25 +92,21 @@ class _Process:
         if line:
             return json.loads(line)
         self._errors.seek(0)
-        tail = self._errors.read()[-3000:]
         raise PeerError(
-            f"{self.peer.name} ({self.peer.script}) ended with "
-            f"{self._process.wait()}; the end of what it said:\n{tail}"
+            f"{self.peer.name} ({self.peer.script}) ended with status "
+            f"{self._process.wait()}; its last output:\n{self._errors.read()[-3000:]}"
         )
 
 
-def run_rounds(
-    peers: Sequence[Peer], rounds: int, *, threads: int = THREADS
-) -> dict[str, list[Figures]]:
-    """Runs all peers in each round, and tells on stderr how it goes.
+def run_rounds(peers: Sequence[Peer], count: int) -> dict[str, list[Figures]]:
+    """Runs all peers in each round, and reports progress on standard error.
 
     Args:
-      peers: What is measured. All get ready before the first round.
-      rounds: How often each is run.
-      threads: That each may compute with.
+      peers: All prepare before the first round.
+      count: Number of rounds.
 
     Returns:
-      The figures of each peer, by its name, a round each.
+      The figures of each round by the peer's name.
 
     Raises:
       PeerError: A peer failed.
@@ -113,21 +115,21 @@ def run_rounds(
     with contextlib.ExitStack() as stack:
         processes = []
         for peer in peers:
-            _tell(f"{peer.name}: gets ready")
-            processes.append(stack.enter_context(_running(peer, threads)))
-        for number in range(rounds):
+            _report(f"{peer.name}: prepares")
+            processes.append(stack.enter_context(_running(peer)))
+        for number in range(count):
             for process in in_turn(processes, number):
                 figures = process.run_round(number)
                 results[process.peer.name].append(figures)
                 shown = ", ".join(
                     f"{key} {value:.4g}" for key, value in figures.items()
                 )
-                _tell(f"round {number + 1}/{rounds} {process.peer.name}: {shown}")
+                _report(f"round {number + 1}/{count} {process.peer.name}: {shown}")
     return results
 
 
 def in_turn(peers: Sequence[T], number: int) -> list[T]:
-    """Returns what takes part in a round, in the round's own order.
+    """Returns the peers in the order of a round.
 
     Args:
       peers: In the order of the first round.
@@ -138,37 +140,21 @@ def in_turn(peers: Sequence[T], number: int) -> list[T]:
 
 
 @contextlib.contextmanager
-def _running(peer: Peer, threads: int) -> Iterator[_Process]:
-    environment = {
-        **os.environ,
-        # A script finds `benchmarks`, but no other Python's packages.
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": str(threads),
-        "TF_NUM_INTRAOP_THREADS": str(threads),
-        "TF_NUM_INTEROP_THREADS": str(threads),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "HF_HUB_OFFLINE": "1",
-    }
-    process = _Process(peer, environment)
+def _running(peer: Peer) -> Iterator[_Process]:
+    process = _Process(peer)
     try:
         yield process
     finally:
         process.end()
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """What a figure came to over rounds.
-
-    Attributes:
-      median: The middle one.
-      low: The smallest.
-      high: The largest.
-    """
+    """Median, smallest and largest value of a figure over rounds."""
 
     median: float
     low: float
@@ -180,19 +166,14 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
     def format(self, digits: int) -> str:
-        """Returns `median (low to high)`.
-
-        Args:
-          digits: After the decimal point.
-        """
-        low, median, high = (
-            f"{value:.{digits}f}" for value in (self.low, self.median, self.high)
-        )
+        """Returns `median (low to high)`, with so many digits after the point."""
+        values = (self.median, self.low, self.high)
+        median, low, high = (f"{value:.{digits}f}" for value in values)
         return f"{median} ({low} to {high})"
 
 
 def spread(results: Sequence[Figures], figure: str) -> Spread:
-    """Returns the spread of one figure over the rounds of a peer."""
+    """Returns the spread of a figure over the rounds of a peer."""
     return Spread.of([figures[figure] for figures in results])
 
 
@@ -209,7 +190,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def describe_machine() -> str:
-    """Returns what the figures were measured on, in a line."""
+    """Returns a line about this machine, for above the figures."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         names = [line.split(":")[1].strip() for line in lines if "model name" in line]
     memory = psutil.virtual_memory().total / 2**30

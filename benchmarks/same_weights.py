@@ -1,4 +1,4 @@
-"""A model of ours as others would serve it: the same weights, their own code."""
+"""Writes a model of ours as others serve it: the same weights, their own code."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def restore(
 
     Args:
       exported: The SavedModel.
-      encoder: What its training started from, or one of the same architecture.
-      task: What it was trained for.
+      encoder: The encoder of its training, or one of the same architecture.
+      task: The task of its training.
 
     Raises:
-      ValueError: Its architecture or its classes are others.
+      ValueError: The architecture or the classes differ.
     """
     expected = warm_start.describe(task, encoder_lib.describe_architecture(encoder))
     if misfit := warm_start.find_misfit(str(exported), expected):
@@ -49,7 +49,6 @@ class InputProcessor(tf_keras.layers.Layer):
     """The tutorial's preprocessor: tokens, packed to a fixed length."""
 
     def __init__(self, columns: list[str], vocab_file: str, length: int) -> None:
-        """Reads the vocabulary."""
         super().__init__()
         self._columns = columns
         self._tokenizer = layers.FastWordpieceBertTokenizer(
@@ -66,22 +65,21 @@ class InputProcessor(tf_keras.layers.Layer):
 
 
 class TutorialModel(tf.Module):
-    """What the Model Garden's "Fine-tuning a BERT model" exports.
+    """The export of the Model Garden's tutorial "Fine-tuning a BERT model".
 
-    Its `tf.argmax` over the batch, which is a mistake, is over the classes here.
+    Here `tf.argmax` is over the classes; the tutorial's, over the batch, is a mistake.
     """
 
     def __init__(
         self, processor: InputProcessor, classifier: tf_keras.Model, classes: list[str]
     ) -> None:
-        """Keeps what is exported."""
         super().__init__()
         self._processor = processor
         self._classifier = classifier
         self._classes = classes
 
     def serve(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Answers texts, each string[batch]."""
+        """Classifies texts, each string[batch]."""
         logits = self._classifier(self._processor(inputs), training=False)
         class_id = tf.argmax(logits, axis=-1)
         names = tf.gather(tf.constant(self._classes), class_id)
@@ -99,11 +97,11 @@ def write_tutorial(
     """Writes the tutorial's SavedModel, on the Model Garden's own encoder.
 
     Args:
-      model: Has the weights.
-      encoder: Its architecture and its vocabulary.
+      model: Our model.
+      encoder: Its encoder.
       task: Names the columns and the classes.
       directory: A new directory.
-      max_seq_length: What every pair is padded to, in tokens.
+      max_seq_length: Length of every padded pair, in tokens.
     """
     classifier = build_stock(encoder, task.outputs)
     weights = {variable.name: variable for variable in model.variables}
@@ -119,11 +117,11 @@ def write_tutorial(
 
 
 def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifier:
-    """Builds the Model Garden's own classifier, weights untrained, as tutorials do.
+    """Builds the Model Garden's own classifier, untrained, as tutorials do.
 
     Args:
-      encoder: Its architecture.
-      outputs: Its number of classes.
+      encoder: Gives the architecture.
+      outputs: Number of classes.
     """
     size = {key: encoder.config[key] for key in SIZE_KEYS}
     approximate = encoder.is_gelu_approximate
@@ -135,7 +133,7 @@ def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifie
         max_sequence_length=size["max_position_embeddings"],
         type_vocab_size=size["type_vocab_size"],
         inner_dim=size["intermediate_size"],
-        # The tutorial's is approximate; these weights may be trained with the exact.
+        # The tutorial's is approximate; these weights may need the exact one.
         inner_activation=lambda x: tf_keras.activations.gelu(x, approximate),
         dict_outputs=True,
     )
@@ -145,11 +143,11 @@ def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifie
 def write_hugging_face(
     model: tf_keras.Model, encoder: EncoderDirectory, task: TaskConfig, directory: Path
 ) -> None:
-    """Writes a folder that Transformers takes for sequence classification.
+    """Writes a folder for Transformers' sequence classification.
 
     Args:
-      model: Has the weights.
-      encoder: Its architecture and its vocabulary.
+      model: Our model.
+      encoder: Its encoder.
       task: Names the classes.
       directory: A new directory.
     """
@@ -190,5 +188,5 @@ def _as_stored(
 
 
 def _transposed(kernel: np.ndarray) -> np.ndarray:
-    # safetensors writes memory as it lies, whatever its strides.
+    # safetensors writes memory in its order and ignores strides.
     return np.ascontiguousarray(kernel.T)

@@ -3,11 +3,10 @@
     python -m benchmarks.serving --config configs/mrpc_minilm.yaml --data DIR --model
     OUTPUT/serving/mrpc-minilm
 
-The rows are those of the evaluation split, in its order, 32 at a time and one at a
-time, from one thread. The peers are the SavedModel of the Model Garden's tutorial
-("Fine-tuning a BERT model"), which pads every pair to the longest length that is
-allowed, and Transformers' pipeline on PyTorch. All three must give the same
-probabilities. Prints tables in Markdown.
+One thread predicts the rows of the evaluation split, in batches of 32 and of 1. The
+peers are the SavedModel of the Model Garden's tutorial ("Fine-tuning a BERT model"),
+which pads every pair to the maximum length, and Transformers' pipeline on PyTorch. All
+three must predict the same probabilities. Prints tables in Markdown.
 """
 
 from __future__ import annotations
@@ -53,21 +52,21 @@ _SHORT_ROWS = 96
 def read_rows(
     config: recipe.Config, limit: int | None
 ) -> tuple[list[list[str]], list[int]]:
-    """Returns the texts and the classes of the evaluation split.
+    """Returns the texts and the class ids of the evaluation split.
 
     Args:
       config: Names the TSV files and their columns.
-      limit: Rows, at most; None takes all.
+      limit: Maximum number of rows; None reads all.
 
     Raises:
-      UsageError: There is no such file.
+      UsageError: There is no such file, or the task is a regression.
     """
     task = config.task
     path = examples.find_tables(config.data_source).get("eval")
     if path is None or task.classes is None:
         raise UsageError(
-            f"data {config.data_source} of task {task.name} has no TSV of classes "
-            "for the split eval; give a directory with --data DIR"
+            f"data {config.data_source} of task {task.name} has no TSV file of "
+            "classes for the split eval; give a directory with --data DIR"
         )
     table = itertools.islice(examples.read_table(path, task), limit)
     rows = [row for _, row in table]
@@ -82,13 +81,13 @@ def _class_id(label: str, classes: Sequence[str]) -> int:
 def prepare_peers(
     config: recipe.Config, model: Path, rows: Path, directory: Path
 ) -> list[Peer]:
-    """Writes the models of the others, with the weights of ours.
+    """Writes the peers' models with the weights of ours; returns all peers.
 
     Args:
       config: Names the task and the encoder.
       model: The SavedModel.
       rows: A JSON file of the texts of each row.
-      directory: Where the models are written, and the answers will be.
+      directory: For the models, and the probabilities that the peers predict.
     """
     environment.set_up()
     from benchmarks import same_weights
@@ -112,7 +111,7 @@ def prepare_peers(
             "columns": task.text_columns,
             "max_seq_length": length,
             "sizes": [1, BATCH],
-            "answers": str(answers_of(directory, name)),
+            "predictions": str(predictions_file(directory, name)),
         }
 
     return [
@@ -127,58 +126,59 @@ def prepare_peers(
     ]
 
 
-def answers_of(directory: Path, name: str) -> Path:
-    """Returns where a peer writes its probabilities."""
+def predictions_file(directory: Path, name: str) -> Path:
+    """Returns the file of a peer's probabilities."""
     order = (OURS, TUTORIAL, TRANSFORMERS).index(name)
-    return directory / f"answers-{order}.json"
+    return directory / f"predictions-{order}.json"
 
 
-def find_differences(answers: dict[str, np.ndarray]) -> dict[str, float]:
-    """Returns how far each peer's probabilities are from ours, at most.
+def find_differences(predictions: dict[str, np.ndarray]) -> dict[str, float]:
+    """Returns the largest difference of each peer's probabilities from ours.
 
     Args:
-      answers: Probabilities float[rows, classes] by peer.
+      predictions: Probabilities float[rows, classes] by peer.
 
     Raises:
-      ValueError: They are further away than the same weights explain.
+      ValueError: A difference is larger than the same weights explain.
     """
-    found = {
-        name: float(abs(values - answers[OURS]).max())
-        for name, values in answers.items()
+    differences = {
+        name: float(abs(values - predictions[OURS]).max())
+        for name, values in predictions.items()
     }
-    for name, difference in found.items():
+    for name, difference in differences.items():
         if not difference <= TOLERANCE:
             raise ValueError(
-                f"{name} gives a probability that is {difference:.3g} from ours, more "
-                f"than {TOLERANCE}: it is not the same model, and does not compare"
+                f"{name} predicts a probability that is {difference:.3g} from ours, "
+                f"more than {TOLERANCE}: the models differ, and do not compare"
             )
-    return found
+    return differences
 
 
 def quality_table(
-    task: TaskConfig, labels: Sequence[int], answers: dict[str, np.ndarray]
+    task: TaskConfig, labels: Sequence[int], predictions: dict[str, np.ndarray]
 ) -> str:
-    """Returns the quality of all peers, and how far they are from ours."""
+    """Returns a table of the peers' quality and of `find_differences`."""
     import numpy as np
 
     from modules.evaluation import metrics
 
-    differences = find_differences(answers)
+    differences = find_differences(predictions)
+    expected = np.asarray(labels)
+    ids = np.arange(len(expected))
     lines = []
-    for name, values in answers.items():
-        real = np.asarray(labels)
-        losses = -np.log(values[np.arange(len(real)), real])
-        found = metrics.compute(
-            task, metrics.Predictions(np.arange(len(real)), real, values, losses)
+    for name, values in predictions.items():
+        losses = -np.log(values[ids, expected])
+        quality = metrics.compute(
+            task, metrics.Predictions(ids, expected, values, losses)
         )
-        cells = [f"{found[metric]:.4f}" for metric in ("accuracy", "f1")]
+        cells = [f"{quality[metric]:.4f}" for metric in ("accuracy", "f1")]
         lines.append([name, *cells, f"{differences[name]:.1e}"])
     head = ["what", "accuracy", "F1", "largest difference of a probability"]
     return rounds.table(head, lines)
 
 
 def speed_table(results: dict[str, list[Figures]]) -> str:
-    """Returns all figures, and ours divided by theirs within a round."""
+    """Returns a table of all figures, and ours divided by theirs within a round."""
     lines = []
     for name, theirs in results.items():
         line = [name]
@@ -201,7 +201,7 @@ def speed_table(results: dict[str, list[Figures]]) -> str:
     "--model",
     type=click.Path(path_type=Path, exists=True),
     required=True,
-    help="What a run pushed, as of `serve`.",
+    help="As of `serve`.",
 )
 @click.option("--rounds", "count", type=int, default=5, show_default=True)
 @click.option("--short", is_flag=True, help=f"{_SHORT_ROWS} rows, 1 round.")
@@ -213,7 +213,7 @@ def main(
     count: int,
     short: bool,
 ) -> None:
-    """Runs the command line."""
+    """Measures, and prints the tables."""
     environment.set_up(quiet=True)
     overrides = dict(recipe.parse_override(text) for text in settings)
     if source is not None:
@@ -227,18 +227,17 @@ def main(
         rows.write_text(json.dumps(texts))
         peers = prepare_peers(config, versions[max(versions)], rows, directory)
         results = rounds.run_rounds(peers, 1 if short else count)
-        answers = _read_answers(directory, peers)
+        predictions = _read_predictions(directory, peers)
     print(f"{len(texts)} rows, {rounds.describe_machine()}\n", file=sys.stderr)
-    print(speed_table(results), quality_table(config.task, labels, answers), sep="\n\n")
+    print(speed_table(results))
+    print(f"\n{quality_table(config.task, labels, predictions)}")
 
 
-def _read_answers(directory: Path, peers: Sequence[Peer]) -> dict[str, np.ndarray]:
+def _read_predictions(directory: Path, peers: Sequence[Peer]) -> dict[str, np.ndarray]:
     import numpy as np
 
-    return {
-        peer.name: np.array(json.loads(answers_of(directory, peer.name).read_text()))
-        for peer in peers
-    }
+    files = {peer.name: predictions_file(directory, peer.name) for peer in peers}
+    return {name: np.array(json.loads(f.read_text())) for name, f in files.items()}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The rows that peers train on: MRPC's, tokenized as Transform does.
+"""Writes the rows that peers train on, tokenized as Transform does.
 
-As TFRecords for what reads TFRecords, and as NumPy arrays for what has no TensorFlow.
+As TFRecords, and as NumPy arrays for peers without TensorFlow.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def write_train_split(config: Config, encoder: str, directory: Path) -> int:
     Args:
       config: Its `data.source` is a directory of TSV splits.
       encoder: The encoder's directory, for its vocabulary.
-      directory: A new directory, which gets `RECORDS` and `ARRAYS`: `word_ids` and
-        `type_ids`, int64[tokens] of all rows together, `lengths` int64[rows] and
+      directory: A new directory for `RECORDS` and `ARRAYS`. The arrays are `word_ids`
+        and `type_ids`, int64[tokens] of all rows together, `lengths` int64[rows] and
         `labels` int64[rows].
 
     Returns:

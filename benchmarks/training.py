@@ -1,10 +1,10 @@
-"""How fast training is: ours, the tutorials' and Transformers', on the same rows.
+"""Compares the speed of training: ours, the tutorials' and Transformers'.
 
     python -m benchmarks.training --data DIR
 
-The training split, MiniLM's weights, batches of 32, two threads. All get ready and
-take 5 steps first; then each takes a part of an epoch in every round, which together
-make one epoch. Prints a table in Markdown.
+All train MiniLM on the same rows in batches of 32, with two threads. Each takes 5 steps
+to warm up, then a part of an epoch in every round; the rounds make one epoch. Prints
+tables in Markdown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OURS = "ours"
     "--data", help="MRPC: a directory of TSV splits.  [default: the sample's pairs]"
 )
 @click.option("--rounds", "count", default=5, show_default=True)
-@click.option("--short", is_flag=True, help="A few steps a round, not an epoch in all.")
+@click.option("--short", is_flag=True, help="3 steps a round.")
 def main(data: str | None, count: int, short: bool) -> None:
     """Measures, and prints the table."""
     environment.set_up(quiet=True)
@@ -66,11 +66,7 @@ def main(data: str | None, count: int, short: bool) -> None:
 
 
 def peers(settings: rounds.Settings) -> list[Peer]:
-    """Returns what is measured.
-
-    Args:
-      settings: What all are given.
-    """
+    """Returns the trainings to measure, all with the same settings."""
     tutorial = "tutorial_training.py"
     transformers = "transformers_training.py"
     python = peer_environment.build()
@@ -95,35 +91,30 @@ def peers(settings: rounds.Settings) -> list[Peer]:
 
 
 def throughput(results: dict[str, list[rounds.Figures]]) -> str:
-    """Returns the table of rows a second, and of what ours are a multiple of.
-
-    Args:
-      results: What `run_rounds` returned.
-    """
+    """Returns a table of the results of `run_rounds`: rows/s, and ours by theirs."""
     figure = "rows_per_second"
     lines = [
         (
             name,
-            rounds.spread(found, figure).format(1),
-            rounds.ratio(results[OURS], found, figure).format(2),
+            rounds.spread(figures, figure).format(1),
+            rounds.ratio(results[OURS], figures, figure).format(2),
         )
-        for name, found in results.items()
+        for name, figures in results.items()
     ]
     return rounds.table(["training", "rows/s", "ours is x times"], lines)
 
 
 def machine_share(results: dict[str, list[rounds.Figures]]) -> str:
-    """Returns the table of how near to the machine's own rate ours comes.
-
-    Args:
-      results: What `run_rounds` returned.
-    """
-    found = results[OURS]
+    """Returns a table of our training's share of the machine's own rate."""
+    titles = {
+        "gflops": ("matrix multiplication, GFLOP/s", 0),
+        "share": ("real tokens' share of it", 3),
+        "tokens_per_second": ("real tokens/s", 0),
+        "input_share": ("waiting for input, of a step", 4),
+    }
     lines = [
-        ("matrix multiplication, GFLOP/s", rounds.spread(found, "gflops").format(0)),
-        ("real tokens' share of it", rounds.spread(found, "share").format(3)),
-        ("real tokens/s", rounds.spread(found, "tokens_per_second").format(0)),
-        ("waiting for input, of a step", rounds.spread(found, "input_share").format(4)),
+        (title, rounds.spread(results[OURS], figure).format(digits))
+        for figure, (title, digits) in titles.items()
     ]
     return rounds.table(["ours", "median (spread)"], lines)
 

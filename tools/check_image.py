@@ -1,8 +1,8 @@
 """Checks the container image without a container engine: `make check-image`.
 
-Reads the Dockerfile by rules, then installs what the image would contain in a temporary
-folder, by the script that the Dockerfile runs, and starts there what a cluster starts.
-Prints a line for each check; exit status 1 tells that something is wrong.
+Checks the Dockerfile by rules, then installs the image's content in a temporary folder
+with the Dockerfile's own script, and runs there what a cluster runs. Prints a line for
+each check. The exit status is 1 if one fails.
 """
 
 from __future__ import annotations
@@ -23,17 +23,14 @@ from tools.image_content import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "bert-fine-tuning-pipeline"
-UNWANTED = re.compile(
-    r"(^|/)(tests?/.*|\.git.*|\.env.*|\.netrc|\.pypirc|pip\.conf|id_(rsa|ed25519).*"
-    r"|.*credentials.*\.json|.*\.(key|pem|p12|kubeconfig))$"
-)
 LOAD = "import ctypes, sys; [ctypes.CDLL(path) for path in sys.argv[1:]]"
-EXECUTOR = "components.data_gate.component.DataGate_Executor"
+NVIDIA_LIBRARIES = 12
+SHOWN_PROBLEMS = 20
 
 
 def same_python() -> Iterator[str]:
-    """This Python, which the image's content is made with, is the image's."""
-    stack = image_rules.Stack(ROOT)
+    """This Python, which installs the image's content, is the image's."""
+    stack = image_rules.newest_stack(ROOT)
     if (python := "{}.{}".format(*sys.version_info)) != stack.python:
         yield (
             f"this is Python {python}, the image's is {stack.python}: make check-image "
@@ -42,29 +39,35 @@ def same_python() -> Iterator[str]:
 
 
 def packages_are_the_locks(image: Image) -> Iterator[str]:
-    """The lock's packages are there in its versions, and no other."""
-    stack = image_rules.Stack(ROOT)
-    wanted = image_rules.read_lock(ROOT / stack.lock, stack.python)
+    """The installed packages are the lock's, without the development tools."""
+    stack = image_rules.newest_stack(ROOT)
+    locked = image_rules.read_lock(ROOT / stack.lock, stack.python)
+    for name in development_packages():
+        locked.pop(name, None)
     if "accelerator" in image.files:
-        wanted |= image_rules.read_lock(ROOT / stack.gpu_lock, stack.python)
-    found = {
+        locked |= image_rules.read_lock(ROOT / stack.gpu_lock, stack.python)
+    installed = {
         str(canonicalize_name(distribution.name)): distribution.version
         for distribution in _distributions(image)
     }
-    for name in sorted(found.keys() - wanted.keys() - {PROJECT, "pip"}):
-        yield f"{name} {found[name]} is in no lock"
-    for name in sorted(found.keys() & wanted.keys()):
-        if found[name] != wanted[name]:
-            yield f"{name} is {found[name]}, locked is {wanted[name]}"
-    development = image_rules.development_packages(ROOT)
-    for name in sorted(wanted.keys() - found.keys() - development):
-        yield f"{name} is missing"
-    for name in sorted(found.keys() & development):
-        yield f"{name} is for development only: name it in tools/install_image.sh"
+    for name in sorted(installed.keys() - locked.keys() - {PROJECT, "pip"}):
+        yield f"{name} {installed[name]} is not a locked package of the image"
+    for name in sorted(locked):
+        if name not in installed:
+            yield f"{name} is missing"
+        elif installed[name] != locked[name]:
+            yield f"{name} is {installed[name]}, locked is {locked[name]}"
+
+
+def development_packages() -> set[str]:
+    """Returns the packages that tools/install_image.sh leaves out."""
+    script = (ROOT / "tools/install_image.sh").read_text().replace("\\\n", "")
+    (names,) = re.findall('^development="(.*)"$', script, re.MULTILINE)
+    return set(names.split())
 
 
 def files_have_an_owner(image: Image) -> Iterator[str]:
-    """Every file came with a package, and any user may read it."""
+    """Every file belongs to a package, and every user may read it."""
     owned = {
         (image.site_packages / file).resolve().relative_to(image.prefix.resolve())
         for distribution in _distributions(image)
@@ -75,43 +78,34 @@ def files_have_an_owner(image: Image) -> Iterator[str]:
             if file not in owned and file.suffix != ".pyc":
                 yield f"{file} belongs to no package"
             if not (image.prefix / file).stat().st_mode & 0o004:
-                yield f"{file} is not for every user to read"
+                yield f"{file} is not readable for every user"
 
 
 def project_is_whole(image: Image) -> Iterator[str]:
-    """The project is the wheel of setup.py's packages, and nothing beside them."""
-    packages = image_rules.find_packages(ROOT)
+    """The project's files are the modules of setup.py's packages, and their data."""
     base = image.site_packages.relative_to(image.prefix)
     installed = {
-        str(f.relative_to(base)) for f in _within(image.files["project"], base)
+        str(file.relative_to(base))
+        for file in image.files["project"]
+        if file.is_relative_to(base) and file.suffix != ".pyc"
     }
-    wanted = {
+    modules = {
         str(file.relative_to(ROOT))
-        for package in packages
+        for package in image_rules.find_packages(ROOT)
         for file in (ROOT / package.replace(".", "/")).glob("*.py")
     }
-    for file in sorted(wanted - installed):
+    for file in sorted(modules - installed):
         yield f"{file} is missing"
-    tops = {package.split(".")[0] for package in packages}
-    for file in sorted(installed - wanted):
-        if not re.match(rf"({'|'.join(tops)})/|bert_fine_tuning_pipeline-", file):
-            yield f"{file} is no part of the project"
-        elif UNWANTED.search(file):
-            yield f"{file} must not be in an image"
+    information = f"{PROJECT.replace('-', '_')}-"
+    for file in sorted(installed - set(image_rules.build_context(image.context))):
+        if not file.startswith(information):
+            yield f"{file} is not part of the project"
 
 
-def probe(image: Image, folder: Path) -> dict[str, list[str]]:
-    """Runs a copy of tools/image_probe.py there.
-
-    Args:
-      image: The image.
-      folder: Where the probe leaves what `component_runs` needs.
-
-    Returns:
-      The problems by check.
-    """
+def run_probe(image: Image, folder: Path) -> dict[str, list[str]]:
+    """Runs tools/image_probe.py in the image's Python; returns problems by check."""
     script, output = folder / "probe.py", folder / "problems.json"
-    script.write_text((ROOT / "tools" / "image_probe.py").read_text())
+    script.write_text((ROOT / "tools/image_probe.py").read_text())
     try:
         image.run("python", script, output, folder, *image_rules.find_packages(ROOT))
     except RuntimeError as error:
@@ -120,122 +114,100 @@ def probe(image: Image, folder: Path) -> dict[str, list[str]]:
 
 
 def component_runs(image: Image, folder: Path) -> Iterator[str]:
-    """DataGate runs by the command that a compiled pipeline gives its containers."""
+    """DataGate runs by the command line of a compiled pipeline."""
     output = folder / "run" / "executor_output.json"
-    types = {
+    inputs = {
         "examples": "tfx.Examples",
         "schema": "tfx.Schema",
         "anomalies": "tfx.ExampleAnomalies",
     }
-    # Open-source Kubeflow names no type of an input; the inputs spec does.
     invocation = {
         "inputs": {
             "artifacts": {
-                key: _artifact("", folder / key, split_names='["train"]')
-                for key in types
+                key: _artifact(name, folder / key, split_names='["train"]')
+                for key, name in inputs.items()
             },
             "parameterValues": {"id_column": "id", "fingerprint": ""},
         },
         "outputs": {
             "artifacts": {
-                "verdict": _artifact(
-                    _schema("components.DataVerdict"), folder / "verdict"
-                )
+                "verdict": _artifact("components.DataVerdict", folder / "verdict")
             },
             "outputFile": str(output),
         },
     }
     string = {"parameterType": "STRING"}
-    inputs_spec = {
-        "artifacts": {
-            key: {"artifactType": {"instanceSchema": _schema(title)}}
-            for key, title in types.items()
-        },
-        "parameters": {"id_column": string, "fingerprint": string},
-    }
+    specification = {"parameters": {"id_column": string, "fingerprint": string}}
     (folder / "verdict").mkdir()
     image.run(
-        *("python", "-m", "pipeline.entrypoint"),
-        *("--executor_class_path", EXECUTOR),
+        *("python", "-m", "pipeline.entrypoint", "--executor_class_path"),
+        "components.data_gate.component.DataGate_Executor",
         *("--json_serialized_invocation_args", json.dumps(invocation)),
-        *("--json_serialized_inputs_spec_args", json.dumps(inputs_spec)),
+        *("--json_serialized_inputs_spec_args", json.dumps(specification)),
     )
-    if (folder / "verdict" / "verdict.json").read_text() != "[]":
-        yield "DataGate found anomalies where there are none"
+    if (folder / "verdict/verdict.json").read_text() != "[]":
+        yield "DataGate reports anomalies in data without any"
     if "verdict" not in json.loads(output.read_text())["artifacts"]:
-        yield f"{output.name} does not name the verdict"
-
-
-def cuda_libraries_load(image: Image) -> Iterator[str]:
-    """Each of NVIDIA's libraries finds the others that it needs, without a driver."""
-    libraries = [
-        image.prefix / file
-        for file in image.files["accelerator"]
-        if re.search(r"/lib/lib[^/]+\.so\.", str(file))
-    ]
-    image.run("python", "-c", LOAD, *libraries)
-    if len(libraries) < 12:
-        yield f"there are only {len(libraries)} libraries"
+        yield f"{output.name} lacks the verdict"
 
 
 def _artifact(schema: str, path: Path, **properties: str) -> dict:
     artifact = {
         "name": path.name,
         "uri": str(path),
-        "type": {"instanceSchema": schema},
+        "type": {"instanceSchema": f"title: {schema}\ntype: object"},
         "metadata": properties,
     }
     return {"artifacts": [artifact]}
 
 
-def _schema(title: str) -> str:
-    return f"title: {title}\ntype: object"
+def cuda_libraries_load(image: Image) -> Iterator[str]:
+    """NVIDIA's libraries load, without a driver."""
+    libraries = [
+        image.prefix / file
+        for file in image.files["accelerator"]
+        if re.search(r"/lib/lib[^/]+\.so\.", str(file))
+    ]
+    image.run("python", "-c", LOAD, *libraries)
+    if len(libraries) < NVIDIA_LIBRARIES:
+        yield f"there are only {len(libraries)} libraries"
 
 
 def _distributions(image: Image) -> list[metadata.Distribution]:
     return list(metadata.distributions(path=[str(image.site_packages)]))
 
 
-def _within(files: list[Path], base: Path) -> list[Path]:
-    return [f for f in files if f.is_relative_to(base) and f.suffix != ".pyc"]
+def passes(check: Callable[..., Iterable[str]], *arguments: object) -> bool:
+    """Runs a check, prints its result, and returns whether it found no problem."""
+    try:
+        problems = list(check(*arguments))
+    except RuntimeError as error:
+        problems = [str(error)]
+    return report((check.__doc__ or "").rstrip("."), problems)
 
 
-class Report:
-    """Prints a line for each check, and remembers whether one failed."""
-
-    def __init__(self) -> None:
-        self.failed = 0
-
-    def add(self, name: str, problems: Iterable[str]) -> None:
-        """Prints how a check went; a check that breaks has failed."""
-        try:
-            found = list(problems)
-        except RuntimeError as error:
-            found = [str(error)]
-        print(f"{'FAIL' if found else 'ok  '}  {name}", flush=True)
-        for problem in found[:20]:
-            print(f"        {problem}", flush=True)
-        self.failed += bool(found)
+def report(name: str, problems: list[str]) -> bool:
+    """Prints the result of a check, and returns whether there was no problem."""
+    print(f"{'FAIL' if problems else 'ok  '}  {name}", flush=True)
+    for problem in problems[:SHOWN_PROBLEMS]:
+        print(f"        {problem}", flush=True)
+    return not problems
 
 
-def check_content(report: Report, folder: Path, accelerator: str) -> None:
-    """Installs the image's content, and checks it."""
-    print("      installing what the image would contain", flush=True)
+def check_content(folder: Path, accelerator: str) -> list[bool]:
+    """Installs the image's content and checks it; returns a result for each check."""
+    print("      installing the image's content", flush=True)
     image = Image(ROOT, folder, accelerator)
     checks = [packages_are_the_locks, files_have_an_owner, project_is_whole]
     if accelerator == "gpu":
         checks.append(cuda_libraries_load)
-    for check in checks:
-        report.add(_title(check), check(image))
-    for name, problems in probe(image, folder).items():
-        report.add(name, problems)
-    report.add(_title(component_runs), component_runs(image, folder))
+    results = [passes(check, image) for check in checks]
+    results += [report(*result) for result in run_probe(image, folder).items()]
+    results.append(passes(component_runs, image, folder))
     for part, files in image.files.items():
-        print(f"      {part}: {image.size(part) / 1e6:.1f} MB in {len(files)} files")
-
-
-def _title(check: Callable) -> str:
-    return (check.__doc__ or "").splitlines()[0].rstrip(".")
+        size = sum((image.prefix / file).lstat().st_size for file in files)
+        print(f"      {part}: {size / 1e6:.1f} MB in {len(files)} files")
+    return results
 
 
 def main() -> int:
@@ -243,15 +215,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="check-image")
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu")
     arguments = parser.parse_args()
-    report = Report()
-    for rule in image_rules.RULES:
-        report.add(_title(rule), rule(ROOT))
-    report.add(_title(same_python), same_python())
-    if not report.failed:  # else it would be another image
+    results = [passes(rule, ROOT) for rule in image_rules.RULES]
+    results.append(passes(same_python))
+    if all(results):  # otherwise it would install another image
         with tempfile.TemporaryDirectory(prefix="image-") as name:
-            check_content(report, Path(name), arguments.accelerator)
-    print(f"check-image: {report.failed or 'none'} failed")
-    return 1 if report.failed else 0
+            results += check_content(Path(name), arguments.accelerator)
+    failed = results.count(False)
+    print(f"check-image: {failed or 'none'} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -1,23 +1,21 @@
-"""Repeats a serving check in the older stack that TensorFlow Serving is built from.
+"""Repeats a serving check with the older libraries of TensorFlow Serving.
 
     .venv/bin/python tools/check_in_tf_serving.py MODEL REQUEST
 
 MODEL is a SavedModel, REQUEST the `request.json` beside the blessing of ServingCheck.
-TensorFlow Serving 2.16 to 2.19 have the tensorflow-text 2.12.1 in them, so the model is
-loaded and asked by tensorflow-cpu and tensorflow-text 2.12.1, and must give the same
-predictions. It is the harder test: an op that came to TensorFlow itself after 2.12
-fails here, though TensorFlow Serving has it. It wants Python 3.10 or 3.11 on the PATH,
-if this one is newer: 2.12 has no wheels for a later one.
+TensorFlow Serving 2.16 to 2.19 embed tensorflow-text 2.12.1, so tensorflow-cpu and
+tensorflow-text 2.12.1 load the model and must predict the same. This test is stricter
+than TensorFlow Serving: it also fails on an op that TensorFlow added after 2.12. It
+needs Python 3.10 or 3.11 on the PATH, since 2.12 has no wheels for later ones.
 
-Prints the report; the status is 0 if the model passes, 1 if it does not, and 2 if the
-environment cannot be made. The environment stays for the next call. It is locked by
+Prints the report. The exit status is 0 if the model passes, 1 if it fails, and 2 if the
+environment cannot be installed. Later calls use the environment again. Its lock is made
+without `tensorflow`, a requirement of tensorflow-text that tensorflow-cpu fulfils:
 
     uv pip compile --universal --python-version 3.10 --generate-hashes \
       --no-emit-index-url --no-emit-find-links --no-header \
       --no-emit-package tensorflow tools/tf_serving_stack.in \
       --output-file tools/tf_serving_stack.txt
-
-without `tensorflow`, which tensorflow-text asks for and tensorflow-cpu is.
 """
 
 import argparse
@@ -34,7 +32,7 @@ PYTHONS = ">=3.10,<3.12"
 
 
 def main() -> int:
-    """Makes the environment, repeats the check in it, and returns the status."""
+    """Installs the environment, repeats the check in it, returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("model", help="directory of the SavedModel")
     parser.add_argument("request", type=Path, help="request.json of the serving check")
@@ -42,7 +40,7 @@ def main() -> int:
         "--environment",
         type=Path,
         default=ENVIRONMENT,
-        help="directory of the environment, made where it is missing [%(default)s]",
+        help="directory of the environment [%(default)s]",
     )
     arguments = parser.parse_args()
     problem = install(arguments.environment)
@@ -50,7 +48,7 @@ def main() -> int:
         print(f"cannot install {REQUIREMENTS.name}: {problem}", file=sys.stderr)
         return 2
 
-    # TFX's imports warn by the dozen, of what is no concern here.
+    # TFX's imports print dozens of warnings.
     warnings.simplefilter("ignore")
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from components.serving_check import ServingRequest, check_model
@@ -70,27 +68,27 @@ def interpreter(environment: Path) -> Path:
 
 
 def install(environment: Path) -> str | None:
-    """Makes or completes the environment.
+    """Installs or completes an environment.
 
     Args:
       environment: Its directory.
 
     Returns:
-      Why it cannot be made, in a line; None where it could.
+      The error in a line; None if it succeeded.
     """
     uv = [sys.executable, "-m", "uv"]
     python = str(interpreter(environment))
-    make = ["venv", "--clear", "--no-python-downloads", "--python", PYTHONS]
+    create = ["venv", "--clear", "--no-python-downloads", "--python", PYTHONS]
     commands = [
-        [*uv, *make, str(environment)],
+        [*uv, *create, str(environment)],
         [*uv, "pip", "sync", "--require-hashes", "--python", python, str(REQUIREMENTS)],
     ]
     if interpreter(environment).exists():
         del commands[0]
     for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return " ".join(done.stderr.split())[-500:]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        if finished.returncode:
+            return " ".join(finished.stderr.split())[-500:]
     return None
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes .venv: Python, everything in a stack's lock, and this project itself. The next
-# call completes what was interrupted. Called by `make install`.
-#   STACK=1.16                   the stack, a name of stacks/stacks.txt; default: the
-#                                newest that this machine can run
-#   PYTHON=/path/to/python3.11   the Python to use; default: the first that fits of the
-#                                stack's, such as python3.11, python3.10, python3
+# Makes .venv: Python, the packages of a stack's lock, and this project. A second call
+# completes an interrupted one. Called by `make install`.
+#   STACK=1.16                   a name in stacks/stacks.txt; default: the newest stack
+#                                that this machine can run
+#   PYTHON=/path/to/python3.11   default: the first of the stack's Pythons on the PATH,
+#                                such as python3.11, python3.10, python3
 set -euo pipefail
 
 say() { printf 'install: %s\n' "$*"; }
@@ -13,9 +13,9 @@ die() {
   exit 1
 }
 
-# Take over from the caller where packages come from (index, proxy, certificates,
-# cache), and nothing that changes which Python runs, or what goes where.
-wanted=${PYTHON-}
+# Keep the caller's settings of where packages come from (index, proxy, certificates,
+# cache), and drop those that change which Python runs or where packages go.
+requested=${PYTHON-}
 unset "${!PYTHON@}" VIRTUAL_ENV CONDA_PREFIX CDPATH
 for name in "${!PIP_@}" "${!UV_@}"; do
   case $name in
@@ -27,7 +27,7 @@ done
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 venv=.venv
-PATH=${PATH//"$PWD/$venv/bin:"/} # an activated .venv must not be built from itself
+PATH=${PATH//"$PWD/$venv/bin:"/} # an activated .venv cannot be built from itself
 
 # --- The stacks, the newest first. ---
 
@@ -43,7 +43,7 @@ if [[ -n ${STACK-} ]]; then
   considered=("$STACK")
 fi
 
-# --- Does this machine fit? Everything that can be known before a download. ---
+# --- Does this machine fit? All checks are made before a download. ---
 
 system="$(uname -s) $(uname -m)"
 [[ $system == "Linux x86_64" ]] ||
@@ -55,7 +55,7 @@ libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || libc="not glibc"
 # Whether version $1 is $2 or later.
 reaches() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]; }
 
-# Prints the version, then what TFX needs of a Python and this one lacks.
+# Prints a Python's version and the modules that TFX needs and it lacks.
 probe='
 import sys
 missing = []
@@ -66,17 +66,17 @@ for name in "bz2 ctypes ensurepip lzma sqlite3 ssl venv".split():
         missing.append(name)
 print(" ".join(["%d.%d.%d" % sys.version_info[:3]] + missing))'
 
-# Sets `version` if the Python $1 is one of $2 and will do; otherwise returns 1 and sets
+# Sets `version` if the Python $1 is one of $2 and complete; otherwise returns 1 and sets
 # `problem`.
 fits() {
   local reply missing include
-  # A pyenv shim is there for every version that any pyenv Python has, and then fails.
+  # A pyenv shim exists for every version of any pyenv Python, but may fail.
   reply=$("$1" -c "$probe" 2>/dev/null) || { problem="$1 does not run"; return 1; }
   version=${reply%% *} missing=${reply#"$version"}
   [[ " $2 " == *" ${version%.*} "* ]] || { problem="$1 is $version"; return 1; }
   [[ -z $missing ]] || { problem="$1 is $version without$missing"; return 1; }
   [[ $version == 3.10.* ]] || return 0
-  # Of all packages one has to be compiled, and for 3.10 only: pyfarmhash.
+  # One package has to be compiled, for 3.10 only: pyfarmhash.
   include=$("$1" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
   # shellcheck disable=SC2086  # CXX may be several words
   printf '#include <Python.h>\n#include <string>\n' |
@@ -87,7 +87,7 @@ fits() {
 # Sets `python` and `version` if the stack $1 can run here; otherwise returns 1 and sets
 # `reason`.
 runs() {
-  local list=${pythons[$1]} candidates candidate found=''
+  local list=${pythons[$1]} candidates candidate problems=''
   if ! reaches "${libc#glibc }" "${needed_glibc[$1]}"; then
     reason="needs glibc ${needed_glibc[$1]} or later and this is ${libc#glibc }"
     return 1
@@ -95,16 +95,16 @@ runs() {
   # shellcheck disable=SC2206  # the Pythons are words
   candidates=($list)
   candidates=("${candidates[@]/#/python}" python3)
-  [[ -z $wanted ]] || candidates=("$wanted")
+  [[ -z $requested ]] || candidates=("$requested")
   for candidate in "${candidates[@]}"; do
     command -v -- "$candidate" >/dev/null || continue
     if fits "$candidate" "$list"; then
       python=$candidate
       return 0
     fi
-    found+="${found:+, }$problem"
+    problems+="${problems:+, }$problem"
   done
-  reason="needs Python ${list// / or } and ${found:-there is no ${candidates[*]}}"
+  reason="needs Python ${list// / or } and ${problems:-there is no ${candidates[*]}}"
   return 1
 }
 
@@ -118,7 +118,7 @@ for name in "${considered[@]}"; do
 done
 
 if [[ -z $stack ]]; then
-  # What would do: a Python of the newest stack that this glibc runs, or a newer glibc.
+  # Advise a Python for the newest stack that this glibc can run, or a newer glibc.
   for name in "${names[@]}"; do
     ! reaches "${libc#glibc }" "${needed_glibc[$name]}" || break
   done
@@ -134,30 +134,29 @@ fi
 
 # --- Install. ---
 
-trap 'say "not finished; once the error above is mended, the next call goes on" >&2' ERR
+trap 'say "not finished; fix the error above and call again, it continues" >&2' ERR
 why="the newest"
 [[ -z $against ]] || why="for $against"
 [[ -z ${STACK-} ]] || why="as STACK says"
 say "TFX $stack, $why"
 say "Python $version ($(command -v -- "$python")) into $venv"
 lock=stacks/$stack/requirements.lock
-# Only a .venv that is whole, and of this Python, is kept and brought up to date: another
-# stack has another Python. From the start again costs little: what was downloaded is in
-# the cache.
+# A complete .venv of this Python is updated. Any other is made anew, which costs little
+# with the downloads in the cache.
 kept=
 [[ ! -e $venv/.installed ]] || kept=$("$venv/bin/python" -c "$probe" 2>/dev/null) || kept=
 rm -f "$venv/.installed"
 [[ $kept == "$version" ]] || "$python" -m venv --clear "$venv"
 
-# uv installs the rest, and is itself a line of the lock, so its hash is checked too.
+# uv is itself a line of the lock, so its hash is checked, too.
 say "uv, which installs the rest"
 awk '/^uv==/ { entry = 1 } entry { print } entry && !/\\$/ { exit }' "$lock" >"$venv/uv.txt"
 "$venv/bin/python" -m pip install --quiet --no-input --disable-pip-version-check \
   --no-deps --require-hashes --only-binary :all: --requirement "$venv/uv.txt"
 
-# `sync` takes the lock as it stands: it resolves nothing, and takes away what is not
-# in it. The few packages that come as source are built with the lock's own setuptools.
-# Without bytecode each `import tfx.v1` would cost half a minute more.
+# `sync` resolves nothing, and removes packages that are not in the lock. The few source
+# distributions are built with the lock's setuptools. Without bytecode each
+# `import tfx.v1` would take half a minute more.
 say "the packages in $lock, about 4 GB on disk: some minutes without a cache"
 "$venv/bin/uv" pip sync --quiet --python "$venv/bin/python" --require-hashes \
   --build-constraints "$lock" --compile-bytecode "$lock"

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Installs one part of the container image below a prefix, with the `python` on PATH.
-# The Dockerfile runs it for the image, and tools/check_image.py for its check, so that
-# what is checked is what is built. Runs where stacks/ has one stack, the image's.
+# The Dockerfile and tools/check_image.py both run it, so that the check covers the build.
+# Runs where stacks/ has one stack, the image's.
 #   tools/install_image.sh uv|packages|accelerator|project PREFIX
-#     uv           the installer, for the parts below; it does not go into the image
-#     packages     the lock without the development tools; wants uv on PATH
+#     uv           the installer for the parts below; it is not part of the image
+#     packages     the lock without the development tools; needs uv on PATH
 #     accelerator  NVIDIA's libraries, the gpu.lock
-#     project      this project, without dependencies; wants uv on PATH
+#     project      this project, without dependencies; needs uv on PATH
 set -euo pipefail
 
-# What no pipeline runs: `# Development.` in requirements.in, and what only that needs.
-development="ast-serialize execnet iniconfig librt mypy mypy-extensions pathspec pytest \
-pytest-timeout pytest-xdist ruff types-pyyaml uv"
+# Left out: `# Development.` in requirements.in, and dependencies of those packages alone.
+development="ast-serialize coverage dockerfile-parse execnet grimp import-linter \
+iniconfig librt mypy mypy-extensions pathspec pytest pytest-cov pytest-timeout \
+pytest-xdist ruff types-pyyaml uv"
 
 part=${1:?which part: uv, packages, accelerator or project}
 prefix=${2:?the prefix to install below}
@@ -19,7 +20,7 @@ lock=$(echo stacks/*/requirements.lock)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Prints the lock's entries, those named ($2) alone, or ($1 is `without`) all others.
+# Prints the lock's entries: with $1 `only` those named in $2, with `without` all others.
 entries() {
   awk -v mode="$1" -v names="$2" '
     BEGIN { split(names, list); for (i in list) named[list[i]] }
@@ -27,7 +28,7 @@ entries() {
     kept' "$lock"
 }
 
-# Wheels only, each as its hash says; nothing is resolved.
+# Installs wheels only, with their locked hashes, without resolving.
 pip_install() {
   python -m pip install --quiet --no-input --disable-pip-version-check \
     --root-user-action ignore --no-deps --require-hashes --only-binary :all: \
@@ -40,8 +41,8 @@ case $part in
     pip_install "$scratch/uv.txt"
     ;;
   packages)
-    # The few packages that come as source are pure Python, and are built with the
-    # lock's own setuptools. Without bytecode, `import tfx.v1` takes 46 s, not 18.
+    # The few source distributions are pure Python, built with the lock's setuptools.
+    # Without bytecode, `import tfx.v1` takes 46 s instead of 18 s.
     entries without "$development" >"$scratch/packages.txt"
     uv pip sync --quiet --python "$(command -v python)" --prefix "$prefix" \
       --require-hashes --build-constraints "$lock" --compile-bytecode \
@@ -55,7 +56,7 @@ case $part in
       --no-deps --build-constraints "$lock" --compile-bytecode .
     ;;
   *)
-    echo "install_image: no part $part; there are uv, packages, accelerator, project" >&2
+    echo "install_image: the part is '$part'; it must be one of uv, packages, accelerator, project" >&2
     exit 2
     ;;
 esac

@@ -4,10 +4,10 @@ Run it by the Python of an environment with that version, from the repository's 
 
     PYTHON -I tools/list_text_ops.py components/serving_check/text_ops.json
 
-The table was made so in two environments with Python 3.11, one with tensorflow-cpu and
-tensorflow-text 2.12.1 (tools/tf_serving_stack.txt), one with 2.20.0 of both. Which
-version a TensorFlow Serving has is written into the table by hand: its release names
-it in `tensorflow_serving/workspace.bzl`, as `org_tensorflow_text`.
+The table comes from two environments with Python 3.11, one with tensorflow-cpu and
+tensorflow-text 2.12.1 (tools/tf_serving_stack.txt), one with 2.20.0 of both. The
+versions in each TensorFlow Serving are added by hand: a release names its
+tensorflow-text as `org_tensorflow_text` in `tensorflow_serving/workspace.bzl`.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Replaces the installed version's entry in the table that is named."""
+    """Replaces the installed version's entry in a table."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     import tensorflow  # noqa: F401  registers its own ops
 
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def registered_ops() -> set[str]:
-    """Returns the names of all ops that this process knows."""
+    """Returns the names of all ops registered in this process."""
     from tensorflow.core.framework import op_def_pb2
     from tensorflow.python.client import pywrap_tf_session as session
 

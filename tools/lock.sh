@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Makes all locks from requirements.in, overrides.txt and requirements-gpu.in, and prints
-# what changed. Called by `make lock`. Keeps the versions that still fit.
+# Compiles all locks from requirements.in, overrides.txt and requirements-gpu.in, and
+# prints the changed versions. Called by `make lock`. Keeps the versions that still fit.
 #   tools/lock.sh [OPTION...]   options for `uv pip compile`, such as --upgrade
 set -euo pipefail
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 PATH=$PWD/.venv/bin:$PATH
 options=("$@")
-# What comes as source alone and is built where it is installed; the rest has wheels.
+# Packages without wheels, which are built where they are installed.
 sources=(google-apitools kaggle kfp kfp-server-api promise pyfarmhash rouge-score seqeval)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Prints a lock's packages, each with all its versions: some differ between Pythons.
+# Prints a lock's packages with their versions, which may differ between Pythons.
 versions() {
   [[ ! -e $1 ]] || awk -F '==| ' '
-    /^[a-z0-9]/ { found[$1] = found[$1] (found[$1] ? "," : "") $2 }
-    END { for (name in found) print name, found[name] }' "$1" | LC_ALL=C sort
+    /^[a-z0-9]/ { locked[$1] = locked[$1] (locked[$1] ? "," : "") $2 }
+    END { for (name in locked) print name, locked[name] }' "$1" | LC_ALL=C sort
 }
 
 # Prints `package old -> new` for each that differs between the locks $1 and $2.
@@ -25,8 +25,8 @@ changes() {
     awk '$2 != $3 { print "  " $1, $2, "->", $3 }'
 }
 
-# Sets what uv resolves for: the Pythons $1, from `oldest` to the one before `after`. It
-# reads that from a pyproject.toml alone, so each stack gets one, in a folder of its own.
+# Sets the Pythons that uv resolves for to $1, from `oldest` to the one before `after`. uv
+# reads them from a pyproject.toml only; each stack gets one in the scratch folder.
 choose_pythons() {
   local sorted
   mapfile -t sorted < <(tr ' ' '\n' <<<"$1" | sort -V)
@@ -37,32 +37,32 @@ environments = [
   "sys_platform == 'linux' and platform_machine == 'x86_64' and python_version >= '$oldest' and python_version < '$after'",
 ]
 END
-  # An override whose marker is false leaves its package out altogether, and one that is
-  # true hides what every package asks for: a stack is given its own alone.
+  # An override whose marker is false leaves its package out, and one that is true hides
+  # the requirements of all packages: a stack gets its own overrides only.
   grep -v -e "python_version >= '$after'" -e "python_version < '$oldest'" \
     overrides.txt >"$scratch/overrides.txt"
 }
 
-# Starts the lock $1 from the list $2, with the options after: with the versions that have
-# wheels for the stack's glibc, on each of its Pythons. uv keeps what a lock has. Where it
-# resolves for several Pythons at once, it knows of no glibc, and would take others.
+# Starts the lock $1 from the list $2 with the versions that have wheels for the stack's
+# glibc, for each of its Pythons; further arguments are options. uv keeps locked versions.
+# A universal resolution knows no glibc and would choose versions without such wheels.
 start_from_wheels() {
-  local python found start=$scratch/start
+  local python resolved start=$scratch/start
   mkdir -p "$(dirname "$1")" "$(dirname "$scratch/$1")" # a new stack has no folder yet
   for python in $pythons; do
-    found=python-$python
-    [[ ! -e $1 ]] || cp "$1" "$scratch/$found"
+    resolved=python-$python
+    [[ ! -e $1 ]] || cp "$1" "$scratch/$resolved"
     (cd "$scratch" && uv pip compile --quiet --python-version "$python" \
       --python-platform "x86_64-manylinux_${glibc/./_}" \
       --only-binary :all: "${sources[@]/#/--no-binary=}" --no-annotate --no-header \
-      "${@:3}" "$2" --output-file "$found")
-    sed "s/$/ ; python_version == '$python'/" "$scratch/$found" >>"$start"
-    rm "$scratch/$found"
+      "${@:3}" "$2" --output-file "$resolved")
+    sed "s/$/ ; python_version == '$python'/" "$scratch/$resolved" >>"$start"
+    rm "$scratch/$resolved"
   done
   mv "$start" "$scratch/$1"
 }
 
-# Compiles the lock $1 from the list $2, with the options after.
+# Compiles the lock $1 from the list $2; further arguments are options.
 compile() {
   local lock=$1 new=$scratch/$1 changed
   (cd "$scratch" && uv pip compile --quiet --universal --python-version "$oldest" \
@@ -71,7 +71,7 @@ compile() {
   changed=$(changes "$lock" "$new")
   printf '%s: %s\n' "$lock" "${changed:+changed
 }${changed:-unchanged}"
-  # A lock that is as it was stays untouched, so that nothing is installed anew.
+  # An unchanged lock keeps its time stamp, so that `make install` has nothing to do.
   cmp --silent "$new" "$lock" || cp "$new" "$lock"
 }
 
@@ -88,7 +88,7 @@ while read -r stack glibc pythons; do
   compile "stacks/$stack/gpu.lock" requirements-gpu.in
 done <stacks/stacks.txt
 
-# What the benchmarks compare with is no part of a stack: one lock does for all Pythons.
+# The benchmarks' peers are not part of a stack: one lock serves all Pythons.
 choose_pythons "$all"
 lock=benchmarks/peers/requirements.lock
 [[ ! -e $lock ]] || cp "$lock" "$scratch/$lock"

@@ -1,1 +1,1 @@
-"""What is measured: a script each, run by `benchmarks.rounds`."""
+"""The processes that `benchmarks.rounds` measures."""

@@ -1,8 +1,10 @@
-"""One `run_fn` of two steps, from its call to the end of step 1 and to its return."""
+"""`run_fn` with two steps: seconds to the end of step 1, and of what follows."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
+import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,20 +17,27 @@ STEPS = 2
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Gets ready; see `benchmarks.first_step` for the settings."""
-    return lambda _: peer.in_new_process(measure, settings)
+    """Returns the round; see `benchmarks.first_step` for the settings."""
+
+    def run_round(number: int) -> peer.Figures:
+        # TensorFlow is imported, and functions are traced, once in a process.
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+            return pool.submit(measure, settings).result()
+
+    return run_round
 
 
 def measure(settings: peer.Settings) -> peer.Figures:
-    """Trains two steps and exports, in this process, which did nothing before.
+    """Trains two steps and exports, in a new process.
 
     Args:
       settings: Those of `prepare`.
 
     Returns:
-      Seconds: `imports` before `run_fn`; `first_step` from its call to the end of step
-      1; `evaluation` of the evaluation split; `export`; `predictions` of all splits
-      but training; `run_fn` in all.
+      Seconds: `imports` before `run_fn`; `first_step` from the call of `run_fn` to the
+      end of step 1; `evaluation` of the evaluation split; `export`; `predictions` of
+      all splits but training; `run_fn` in all.
     """
     began = time.perf_counter()
     from modules import environment
@@ -72,7 +81,7 @@ def _time_calls(owner: Any, name: str, figures: dict[str, float], figure: str) -
 
 
 def _arguments(settings: peer.Settings, directory: str) -> SimpleNamespace:
-    """Returns what TFX's Trainer would call `run_fn` with."""
+    """Returns the arguments that TFX's Trainer passes to `run_fn`."""
     from pipeline.config.recipe import load_config
 
     config = load_config(settings["config"])

@@ -1,4 +1,4 @@
-"""Our training: this project's task, trainer and input, and the machine's own rate."""
+"""Our training, and the machine's rate of matrix multiplication beside it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipeline.config.recipe import load_config  # noqa: E402
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Gets ready; see `benchmarks.training` for the settings."""
+    """Builds the trainer; see `benchmarks.training` for the settings."""
     trainer = _build(settings)
     steps, warmup = settings["steps"], settings["warmup"]
     sizes = _sizes(trainer, warmup + steps * settings["rounds"])
@@ -70,14 +70,14 @@ def _build(settings: peer.Settings) -> FineTuningTrainer:
 
 
 def _sizes(trainer: FineTuningTrainer, count: int) -> list[np.ndarray]:
-    """Returns the rows' lengths of the batches to come; the seed gives their order."""
+    """Returns the lengths of the rows of the next batches, which the seed orders."""
     batches = inputs.build_batches(trainer.config.task.train_data).take(count)
     mask = preprocessing.INPUT_MASK
     return [features[mask].numpy().sum(axis=1) for features, _ in batches]
 
 
 def _input_share(trainer: FineTuningTrainer, batches: int) -> float:
-    """Returns the part of some steps' time that they wait for their batch."""
+    """Returns the share of some steps' time that is spent waiting for the batch."""
     waiting = 0.0
     iterator = iter(inputs.build_batches(trainer.config.task.train_data))
     next(iterator)  # a training waits for its first batch once
@@ -85,9 +85,9 @@ def _input_share(trainer: FineTuningTrainer, batches: int) -> float:
     step(next(iterator))
     started = time.perf_counter()
     for _ in range(batches):
-        asked = time.perf_counter()
+        requested = time.perf_counter()
         batch = next(iterator)
-        waiting += time.perf_counter() - asked
+        waiting += time.perf_counter() - requested
         step(batch)
     return waiting / (time.perf_counter() - started)
 

@@ -1,8 +1,8 @@
-"""A SavedModel's `serving_default`, called from one thread, as many rows as asked.
+"""A SavedModel's `serving_default`, called from one thread with batches of rows.
 
-Settings: `model`, its directory; `rows`, a JSON file of rows, each a text a column;
-`columns`, their names; `sizes`, rows of a call; `answers`, where the class
-probabilities of all rows are written; None for a model that may give anything else.
+Settings: `model`, its directory; `rows`, a JSON file of rows, each a list of texts;
+`columns`, the names of the texts; `sizes`, the batch sizes; `predictions`, the output
+file of all rows' class probabilities, or None.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from benchmarks.latency import Row
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Loads the model, and asks it for all rows once."""
+    """Loads the model, and predicts all rows once."""
     rows = json.loads(Path(settings["rows"]).read_text())
     loaded = tf.saved_model.load(settings["model"])
 
     def call(batch: Sequence[Row]) -> dict[str, np.ndarray]:
         texts = zip(settings["columns"], zip(*batch, strict=True), strict=True)
         inputs = {name: tf.constant(column) for name, column in texts}
-        # By way of `loaded`, which alone holds the variables alive.
+        # Called through `loaded`: a signature does not keep the variables alive.
         outputs = loaded.signatures["serving_default"](**inputs)
         return {name: output.numpy() for name, output in outputs.items()}
 
     for size in settings["sizes"]:
-        found = [call(batch) for batch in latency.batches(rows, size)]
-    if settings["answers"]:
-        logits = np.concatenate([outputs["logits"] for outputs in found])
+        batches = [call(batch) for batch in latency.batches(rows, size)]
+    if settings["predictions"]:
+        logits = np.concatenate([outputs["logits"] for outputs in batches])
         probabilities = tf.nn.softmax(logits).numpy().tolist()
-        Path(settings["answers"]).write_text(json.dumps(probabilities))
+        Path(settings["predictions"]).write_text(json.dumps(probabilities))
 
     return lambda number: latency.measure(call, rows, settings["sizes"])
 

@@ -1,13 +1,15 @@
-"""Our server under load: a row a request, over HTTP on loopback, by several clients.
+"""Our server under load: requests of one row over HTTP on loopback.
 
 Settings: `model`, as of `serve`; `options`, of `serve`; `rows`, a JSON file of rows,
-each a text a column; `columns`, their names; `clients`, how many ask at once; `seconds`
-for each.
+each a list of texts; `columns`, the names of the texts; `clients`, numbers of
+concurrent clients; `seconds` for each of them.
 """
 
 from __future__ import annotations
 
 import atexit
+import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -15,7 +17,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,23 +24,26 @@ from pathlib import Path
 from benchmarks import latency, peer
 from benchmarks.latency import Row
 
+HOST = "127.0.0.1"
 START_SECONDS = 120
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     """Starts a server, which ends with this process, and warms it up."""
     rows = json.loads(Path(settings["rows"]).read_text())
-    url = _start(settings["model"], settings["options"])
+    port, path = _start(settings["model"], settings["options"])
+
+    def load(clients: int, seconds: float) -> peer.Figures:
+        return measure(port, path, rows, settings["columns"], clients, seconds)
+
     for clients in settings["clients"]:
-        measure(*url, rows, settings["columns"], clients, min(2, settings["seconds"]))
+        load(clients, min(2, settings["seconds"]))
 
     def run_round(number: int) -> peer.Figures:
         figures: peer.Figures = {}
         for clients in settings["clients"]:
-            found = measure(
-                *url, rows, settings["columns"], clients, settings["seconds"]
-            )
-            figures |= {latency.at(name, clients): v for name, v in found.items()}
+            summary = load(clients, settings["seconds"])
+            figures |= {latency.at(name, clients): v for name, v in summary.items()}
         return figures
 
     return run_round
@@ -53,49 +57,42 @@ def measure(
     clients: int,
     seconds: float,
 ) -> peer.Figures:
-    """Asks a server for a row at a time.
+    """Sends requests of one row to a server.
 
     Args:
-      port: Where it is.
-      path: Where it predicts.
-      rows: Texts; each client begins elsewhere.
+      port: The server's port.
+      path: The path of predictions.
+      rows: Texts; each client begins with another row.
       columns: Their names.
-      clients: How many ask at once, each again when it has its answer.
-      seconds: How long.
+      clients: Concurrent clients, each of which waits for its response.
+      seconds: Duration.
 
     Raises:
-      RuntimeError: It answered anything but 200, or one client has had no answer.
+      RuntimeError: The server answered with another status than 200.
     """
-    calls: list[list[float]] = [[] for _ in range(clients)]
     bodies = [
         json.dumps({"instances": [dict(zip(columns, row, strict=True))]})
         for row in rows
     ]
     start = time.perf_counter()
 
-    def ask(client: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
+    def send(client: int) -> list[float]:
+        durations = []
         number = client * len(bodies) // clients
-        while (begun := time.perf_counter()) < start + seconds:
-            connection.request("POST", path, bodies[number % len(bodies)])
-            answer = connection.getresponse()
-            content = answer.read()
-            if answer.status != 200:
-                raise RuntimeError(f"the server answered {answer.status}: {content!r}")
-            calls[client].append(time.perf_counter() - begun)
-            number += 1
-        connection.close()
+        with contextlib.closing(http.client.HTTPConnection(HOST, port)) as connection:
+            while (sent := time.perf_counter()) < start + seconds:
+                connection.request("POST", path, bodies[number % len(bodies)])
+                response = connection.getresponse()
+                content = response.read()
+                if response.status != 200:
+                    raise RuntimeError(f"status {response.status}: {content!r}")
+                durations.append(time.perf_counter() - sent)
+                number += 1
+        return durations
 
-    threads = [threading.Thread(target=ask, args=(index,)) for index in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    total = time.perf_counter() - start
-    if not all(calls):  # what a thread raises, nobody hears
-        raise RuntimeError(f"of {clients} clients, {calls.count([])} had no answer")
-    answered = [call for client in calls for call in client]
-    return latency.summarize(answered, len(answered), total)
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        calls = [call for client in pool.map(send, range(clients)) for call in client]
+    return latency.summarize(calls, len(calls), time.perf_counter() - start)
 
 
 def _start(model: str, options: list[str]) -> tuple[int, str]:
@@ -108,9 +105,9 @@ def _start(model: str, options: list[str]) -> tuple[int, str]:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and server.poll() is None:
         text = Path(log).read_text()
-        found = re.search(r"http://127.0.0.1:(\d+)", text)
-        if found is not None and "INFO ready" in text:
-            return int(found[1]), _find_path(int(found[1]))
+        match = re.search(r"http://127.0.0.1:(\d+)", text)
+        if match is not None and "INFO ready" in text:
+            return int(match[1]), _find_path(int(match[1]))
         time.sleep(0.1)
     raise RuntimeError(f"the server did not start:\n{Path(log).read_text()}")
 
@@ -122,12 +119,12 @@ def _stop(server: subprocess.Popen, log: str) -> None:
 
 
 def _find_path(port: int) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    connection.request("GET", "/")
-    page = connection.getresponse().read().decode()
-    found = re.search(r'name="model" content="([^"]+)"', page)
-    assert found is not None
-    return f"/v1/models/{found[1]}:predict"
+    with contextlib.closing(http.client.HTTPConnection(HOST, port)) as connection:
+        connection.request("GET", "/")
+        page = connection.getresponse().read().decode()
+    match = re.search(r'name="model" content="([^"]+)"', page)
+    assert match is not None
+    return f"/v1/models/{match[1]}:predict"
 
 
 if __name__ == "__main__":

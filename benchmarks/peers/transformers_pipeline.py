@@ -1,7 +1,7 @@
-"""Transformers' text-classification pipeline on PyTorch, as many rows as asked.
+"""Transformers' text-classification pipeline on PyTorch, called with batches of rows.
 
-Settings: `model`, a folder that `from_pretrained` takes; `max_seq_length`; the others
-are those of `saved_model.py`.
+Settings: `model`, a folder for `from_pretrained`; `max_seq_length`; the others are
+those of `saved_model.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.latency import Row
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Loads the model, and asks it for all rows once."""
+    """Loads the model, and predicts all rows once."""
     rows = json.loads(Path(settings["rows"]).read_text())
     classify = transformers.pipeline(
         "text-classification",
@@ -31,18 +31,18 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
 
     def call(batch: Sequence[Row]) -> list[Any]:
         texts = [dict(zip(("text", "text_pair"), row, strict=False)) for row in batch]
-        answers: list[Any] = classify(texts, batch_size=len(texts))
-        return answers
+        predictions: list[Any] = classify(texts, batch_size=len(texts))
+        return predictions
 
     for size in settings["sizes"]:
         batches = latency.batches(rows, size)
-        found = [answer for batch in batches for answer in call(batch)]
+        predictions = [scores for batch in batches for scores in call(batch)]
     order = classify.model.config.label2id
-    probabilities = [[0.0] * len(order) for _ in found]
-    for row, answer in zip(probabilities, found, strict=True):
-        for entry in answer:
+    probabilities = [[0.0] * len(order) for _ in predictions]
+    for row, scores in zip(probabilities, predictions, strict=True):
+        for entry in scores:
             row[order[entry["label"]]] = entry["score"]
-    Path(settings["answers"]).write_text(json.dumps(probabilities))
+    Path(settings["predictions"]).write_text(json.dumps(probabilities))
 
     return lambda number: latency.measure(call, rows, settings["sizes"])
 

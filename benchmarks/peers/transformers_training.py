@@ -1,4 +1,4 @@
-"""Hugging Face Transformers on PyTorch: a plain loop, padded in one of three ways."""
+"""A plain loop of Hugging Face Transformers on PyTorch, with one of three paddings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LENGTH = 128
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Gets ready; see `benchmarks.training` for the settings."""
+    """Loads the model; see `benchmarks.training` for the settings."""
     torch.set_num_threads(settings["threads"])
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_pretrained(
         settings["encoder"], num_labels=2
     )
     model.train()
-    # What Transformers' Trainer takes by default.
+    # The default of Transformers' Trainer.
     optimizer = torch.optim.AdamW(
         model.parameters(), settings["learning_rate"], weight_decay=0.01, fused=True
     )
@@ -69,10 +69,10 @@ def _batches(settings: peer.Settings) -> Iterator[dict[str, torch.Tensor]]:
             longest = int(lengths[rows].max())
             width = LENGTH if settings["padding"] == "128" else longest
             padded = np.zeros([3, len(rows), width], np.int64)
-            for place, row in enumerate(rows):
-                padded[0, place, : lengths[row]] = word_ids[row]
-                padded[1, place, : lengths[row]] = type_ids[row]
-                padded[2, place, : lengths[row]] = 1
+            for index, row in enumerate(rows):
+                padded[0, index, : lengths[row]] = word_ids[row]
+                padded[1, index, : lengths[row]] = type_ids[row]
+                padded[2, index, : lengths[row]] = 1
             tensors = torch.from_numpy(padded)
             yield {
                 "input_ids": tensors[0],

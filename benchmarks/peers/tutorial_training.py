@@ -1,4 +1,4 @@
-"""What tutorials do: every pair padded to 128, in Orbit's loop or in Keras's `fit`."""
+"""The tutorials' training: pairs padded to 128, in Orbit's loop or Keras's `fit`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Trainer(orbit.StandardTrainer):
         optimizer: tf_keras.optimizers.Optimizer,
         batches: tf.data.Dataset,
     ) -> None:
-        """Keeps what is trained, and on what."""
         super().__init__(batches)
         self._model = model
         self._optimizer = optimizer
@@ -51,9 +50,9 @@ class Trainer(orbit.StandardTrainer):
 
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
-    """Gets ready; see `benchmarks.training` for the settings."""
+    """Builds the model; see `benchmarks.training` for the settings."""
     model = _build_model(settings["encoder"])
-    # As the tutorial has it: it clips to 1.0 itself.
+    # The tutorial's optimizer; it clips gradients to 1.0 itself.
     optimizer = legacy_adamw.AdamWeightDecay(
         settings["learning_rate"],
         weight_decay_rate=0.01,

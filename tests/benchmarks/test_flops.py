@@ -1,4 +1,4 @@
-"""What counts as work is what the formula says, and no padding."""
+"""Operations are counted by the formula, without padding."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,8 @@ import pytest
 from benchmarks import flops
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny
+
+pytestmark = pytest.mark.nightly
 
 
 def test_flops_are_six_a_parameter_and_token_and_attention(tmp_path):
@@ -20,5 +22,5 @@ def test_flops_are_six_a_parameter_and_token_and_attention(tmp_path):
     assert flops.training_flops(model, np.array([5, 3])) == pytest.approx(expected)
 
 
-def test_machine_has_a_rate():
+def test_rate_of_this_machine_is_plausible():
     assert flops.matrix_multiply_rate() > 1e9

@@ -1,4 +1,4 @@
-"""What is projected follows the laws it is said to follow."""
+"""Projected times grow with rows, encoder and machines as their formulas do."""
 
 import dataclasses
 
@@ -6,9 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import projection
-from benchmarks.projection import ENCODERS, Law, Machines
+from benchmarks.projection import ENCODERS, Cost, Machines
 
-LAW = Law(start=10.0, row=0.001)
+pytestmark = pytest.mark.nightly
+
+COST = Cost(start=10.0, row=0.001)
 
 
 def test_parameters_are_those_of_the_published_sizes():
@@ -18,19 +20,20 @@ def test_parameters_are_those_of_the_published_sizes():
 
 
 def test_one_worker_takes_its_start_and_each_row():
-    part = projection.simulate_workers(100_000, LAW, Machines())
+    part = projection.simulate_workers("Transform", 100_000, COST, Machines())
     assert part.seconds == pytest.approx(110)
-    assert projection.simulate_workers(100, LAW, Machines()).bound == "start"
+    part = projection.simulate_workers("Transform", 100, COST, Machines())
+    assert part.bottleneck == "start"
 
 
 def test_workers_share_files_and_more_of_them_than_files_gain_nothing():
     def seconds(workers, files):
         machines = Machines(workers=workers, files=files)
-        return projection.simulate_workers(10_000_000, LAW, machines)
+        return projection.simulate_workers("Transform", 10_000_000, COST, machines)
 
     assert seconds(8, 256).seconds == pytest.approx(10_000 / 8, rel=0.05)
     assert seconds(8, 4).seconds == pytest.approx(seconds(4, 4).seconds)
-    assert seconds(8, 4).bound == "files"
+    assert seconds(8, 4).bottleneck == "files"
     # Nine files for eight workers: one of them takes two.
     assert seconds(8, 9).seconds > 1.5 * seconds(8, 256).seconds
 
@@ -80,7 +83,7 @@ def test_table_has_a_column_for_each_number_of_rows():
     assert lines[-1].startswith("| all |")
 
 
-def test_any_machine_can_be_asked_about():
+def test_every_property_of_the_machines_is_an_option():
     names = {field.name for field in dataclasses.fields(Machines)}
     options = {option.name for option in projection.main.params}
     assert names < options

@@ -1,19 +1,21 @@
-"""Peers run in turn, and compare within a round."""
+"""Peers run in turn, and ratios are taken within a round."""
 
 import pytest
 
 from benchmarks import rounds
 from benchmarks.rounds import Peer
 
+pytestmark = pytest.mark.nightly
+
 PEER = """
 from benchmarks import peer
 
 def prepare(settings):
-    print("this is no answer")
+    print("no figure")
     def run_round(number):
-        print("nor is this")
+        print("nor this")
         if number == settings.get("fails"):
-            raise ValueError("too slow to tell")
+            raise ValueError("too slow")
         with open(settings["order"], "a") as order:
             order.write(settings["name"])
         return {"rows_per_second": settings["speed"] * (number + 1)}
@@ -35,7 +37,7 @@ def build(tmp_path):
     return build_peer
 
 
-def test_each_round_runs_all_and_begins_with_another(build, tmp_path):
+def test_each_round_runs_all_peers_and_begins_with_the_next(build, tmp_path):
     results = rounds.run_rounds([build("a", 10), build("b", 5)], 3)
     assert (tmp_path / "order").read_text() == "abbaab"
     assert [figures["rows_per_second"] for figures in results["a"]] == [10, 20, 30]
@@ -48,18 +50,18 @@ def test_ratio_is_taken_within_a_round():
         [{"rows_per_second": speed * 2**number} for number in range(3)]
         for speed in (30, 10)
     )
-    found = rounds.ratio(ours, theirs, "rows_per_second")
-    assert (found.median, found.low, found.high) == (3, 3, 3)
+    spread = rounds.ratio(ours, theirs, "rows_per_second")
+    assert (spread.median, spread.low, spread.high) == (3, 3, 3)
 
 
-def test_peer_that_fails_says_why(build):
-    with pytest.raises(rounds.PeerError, match=r"(?s)b \(.*peer.py\).*too slow to"):
+def test_peer_that_fails_is_reported_with_its_output(build):
+    with pytest.raises(rounds.PeerError, match=r"(?s)b \(.*peer.py\).*too slow"):
         rounds.run_rounds([build("a", 10), build("b", 5, fails=1)], 3)
 
 
 def test_tables_show_median_and_spread():
-    found = rounds.Spread.of([3.0, 1.0, 2.0, 9.0, 4.0])
-    line = ["ours", found.format(1)]
+    spread = rounds.Spread.of([3.0, 1.0, 2.0, 9.0, 4.0])
+    line = ["ours", spread.format(1)]
     assert rounds.table(["training", "rows/s"], [line]) == (
         "| training | rows/s |\n| --- | --- |\n| ours | 3.0 (1.0 to 9.0) |"
     )

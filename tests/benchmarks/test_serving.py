@@ -1,4 +1,4 @@
-"""What the serving benchmark reads, refuses and prints; the models run elsewhere."""
+"""What the serving benchmark reads, refuses and prints."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ from pipeline.config.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
 
-ANSWERS = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
+pytestmark = pytest.mark.nightly
+
+PREDICTIONS = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
 
 
 def figures(rows, latency):
@@ -29,7 +31,7 @@ def test_rows_are_those_of_the_evaluation_split_in_its_order(tmp_path):
     assert labels == [label for label, *_ in expected]
 
 
-def test_data_without_tables_are_told_with_the_option(tmp_path):
+def test_data_without_tables_is_refused_and_the_option_named(tmp_path):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     (tmp_path / "data" / "eval.tsv").unlink()
     with pytest.raises(UsageError, match="--data DIR"):
@@ -37,20 +39,21 @@ def test_data_without_tables_are_told_with_the_option(tmp_path):
 
 
 def test_peer_with_another_model_is_refused():
-    answers = {OURS: ANSWERS, TUTORIAL: ANSWERS + 1e-6, TRANSFORMERS: ANSWERS + 1e-3}
+    predictions = {OURS: PREDICTIONS, TUTORIAL: PREDICTIONS + 1e-6}
+    predictions[TRANSFORMERS] = PREDICTIONS + 1e-3
     with pytest.raises(ValueError, match=r"Transformers' pipeline .* 0\.001 from ours"):
-        serving.find_differences(answers)
+        serving.find_differences(predictions)
 
 
-def test_peer_that_answers_nan_is_refused():
+def test_peer_that_predicts_nan_is_refused():
     with pytest.raises(ValueError, match="is nan from ours"):
-        serving.find_differences({OURS: ANSWERS, TUTORIAL: ANSWERS * np.nan})
+        serving.find_differences({OURS: PREDICTIONS, TUTORIAL: PREDICTIONS * np.nan})
 
 
-def test_quality_is_shown_of_each_peer():
-    answers = {OURS: ANSWERS, TUTORIAL: ANSWERS + 1e-6}
+def test_quality_of_each_peer_is_shown():
+    predictions = {OURS: PREDICTIONS, TUTORIAL: PREDICTIONS + 1e-6}
     *_, ours, tutorial = serving.quality_table(
-        TaskConfig(), [0, 1, 0], answers
+        TaskConfig(), [0, 1, 0], predictions
     ).splitlines()
     assert ours == f"| {OURS} | 0.6667 | 0.6667 | 0.0e+00 |"
     assert tutorial == f"| {TUTORIAL} | 0.6667 | 0.6667 | 1.0e-06 |"

@@ -1,4 +1,4 @@
-"""The load of a server: clients, refusals and the table."""
+"""Clients that load a server, refused rows and statuses, and the table."""
 
 import json
 import threading
@@ -11,23 +11,26 @@ from benchmarks.peers import server as server_peer
 from pipeline.config.errors import UsageError
 from tests import tiny
 
+pytestmark = pytest.mark.nightly
+
+PATH = "/v1/models/m:predict"
 ROWS = [[f"first {index}", f"second {index}"] for index in range(12)]
 
 
 @pytest.fixture
-def answering():
-    """A server of a given status, and the requests that it saw."""
+def serve():
+    """Starts a server that sends a status; returns its port and list of requests."""
     running = []
 
     def start(status):
-        seen = []
+        requests = []
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                seen.append((self.path, json.loads(body)["instances"]))
+                requests.append((self.path, json.loads(body)["instances"]))
                 self.send_response(status)
                 self.send_header("Content-Length", "2")
                 self.end_headers()
@@ -39,7 +42,7 @@ def answering():
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         running.append(server)
-        return server.server_port, seen
+        return server.server_port, requests
 
     yield start
     for server in running:
@@ -47,30 +50,22 @@ def answering():
         server.server_close()
 
 
-def test_each_client_sends_a_row_at_a_time_and_begins_elsewhere(answering):
-    port, seen = answering(200)
-    found = server_peer.measure(port, "/v1/models/m:predict", ROWS, ["a", "b"], 3, 0.2)
-    assert {path for path, _ in seen} == {"/v1/models/m:predict"}
-    assert all(len(instances) == 1 for _, instances in seen)
-    # Which client is first, the threads settle.
-    firsts = [instances[0]["a"] for _, instances in seen]
+def test_each_client_sends_one_row_at_a_time_and_begins_with_another(serve):
+    port, requests = serve(200)
+    figures = server_peer.measure(port, PATH, ROWS, ["a", "b"], 3, 0.2)
+    assert {path for path, _ in requests} == {PATH}
+    assert all(len(instances) == 1 for _, instances in requests)
+    # The order of the clients varies.
+    firsts = [instances[0]["a"] for _, instances in requests]
     assert {"first 0", "first 4", "first 8"} <= set(firsts)
-    assert found["rows/s"] > 0
-    assert found["p50 ms"] <= found["p99 ms"]
+    assert figures["rows/s"] > 0
+    assert figures["p50 ms"] <= figures["p99 ms"]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_server_that_refuses_is_no_figure(answering):
-    port, _ = answering(503)
-    with pytest.raises(RuntimeError, match="of 2 clients, 2 "):
-        server_peer.measure(port, "/v1/models/m:predict", ROWS, ["a", "b"], 2, 0.2)
-
-
-def test_made_up_rows_are_the_same_for_a_seed():
-    rows = serving_load.make_rows(columns=2)
-    assert rows == serving_load.make_rows(columns=2)
-    assert rows != serving_load.make_rows(columns=2, seed=1)
-    assert all(5 <= len(text.split()) <= 40 for row in rows for text in row)
+def test_server_that_refuses_is_an_error(serve):
+    port, _ = serve(503)
+    with pytest.raises(RuntimeError, match="status 503"):
+        server_peer.measure(port, PATH, ROWS, ["a", "b"], 2, 0.2)
 
 
 def test_rows_of_a_directory_are_in_the_order_of_the_models_columns(tmp_path):
@@ -82,7 +77,7 @@ def test_rows_of_a_directory_are_in_the_order_of_the_models_columns(tmp_path):
         serving_load.read_rows(source, ["question"])
 
 
-def test_ratios_are_to_the_bare_model_a_row_at_a_time_in_the_same_round():
+def test_ratios_are_to_the_bare_model_with_one_row_in_the_same_round():
     def figures(speed, *keys):
         return {
             f"{name} at {key}": value

@@ -1,11 +1,14 @@
 """Peers with TensorFlow and without it get the same rows."""
 
 import numpy as np
+import pytest
 
 from benchmarks import tokenized
 from modules.data import inputs
 from pipeline.config.recipe import load_config
 from tests import tiny
+
+pytestmark = pytest.mark.nightly
 
 
 def test_records_and_arrays_hold_the_same_rows(tmp_path):

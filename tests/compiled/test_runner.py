@@ -11,6 +11,8 @@ from tests.compiled.executor_input import UnresolvedError
 from tests.compiled.runner import JobFailedError, JobRunner
 from tests.compiled.spec import SpecRefusedError, check_spec
 
+pytestmark = pytest.mark.nightly
+
 BACKENDS = ["kubeflow", "vertex"]
 SCHEMA = "title: tfx.File\ntype: object\nproperties:\n"
 

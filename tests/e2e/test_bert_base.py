@@ -13,7 +13,7 @@ from pipeline.config.recipe import load_config
 from pipeline.local.run import run_locally
 from tests import tiny
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 RECIPE = REPOSITORY / "configs" / "mrpc_bert_base.yaml"
 # google-research/bert, uncased_L-12_H-768_A-12.

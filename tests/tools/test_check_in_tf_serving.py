@@ -1,4 +1,4 @@
-"""What is exported today, in the stack that TensorFlow Serving is built from."""
+"""Exported models in the older libraries of TensorFlow Serving."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MEMORY_BYTES = 4 << 30
 
 
 def replay(model, request):
-    """Runs the tool, as a user does."""
+    """Runs the tool as a user does."""
     tool = REPOSITORY / "tools" / "check_in_tf_serving.py"
     done = subprocess.run(
         [sys.executable, str(tool), str(model), str(request)],
@@ -35,7 +35,7 @@ def replay(model, request):
 
 
 def write_request(directory, examples, predictions, content):
-    """Writes what the component writes beside its blessing."""
+    """Writes the file that ServingCheck writes beside its blessing."""
     pattern = records.write(directory / "examples.gz", examples)
     interface = rows.Interface.from_json(json.dumps(content))
     expected = rows.read_predictions(str(predictions), interface.predictions)
@@ -67,7 +67,7 @@ def test_exported_model_gives_the_same_predictions_there(export, tmp_path):
 
 
 @pytest.mark.e2e
-def test_op_that_it_does_not_have_keeps_a_model_from_loading(tmp_path):
+def test_op_that_it_lacks_prevents_loading(tmp_path):
     model = served.save_toy(tmp_path / "trained", served.trim_by_turns)
     example = records.example(sentence1=[b"a b"], sentence2=[b"c"], idx=[0])
     (tmp_path / "eval.tsv").write_text(
@@ -76,13 +76,13 @@ def test_op_that_it_does_not_have_keeps_a_model_from_loading(tmp_path):
     request = write_request(tmp_path, [example], tmp_path / "eval.tsv", served.REQUEST)
     done = replay(model / "Format-Serving", request)
     assert done.returncode == 1, done.stdout
-    foreseen, failure = json.loads(done.stdout)["reasons"]
-    assert "op 'TFText>RoundRobinTrim' is unknown to TensorFlow Serving" in foreseen
+    prediction, failure = json.loads(done.stdout)["reasons"]
+    assert "op 'TFText>RoundRobinTrim' is unknown to TensorFlow Serving" in prediction
     assert "loading the model failed" in failure
     assert "TFText>RoundRobinTrim" in failure
 
 
-def test_packages_that_cannot_be_had_are_told_in_a_line(tmp_path):
+def test_packages_that_cannot_be_installed_are_reported_in_one_line(tmp_path):
     done = subprocess.run(
         [
             sys.executable,

@@ -1,4 +1,4 @@
-"""What `make lock` gives to uv and says of it, with a uv that only pretends."""
+"""`make lock` with a fake uv: the arguments that uv gets, and the printed changes."""
 
 import os
 import shutil
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-# Writes down what it was given. Resolving for a glibc it finds the version RICH of the
-# package `rich`; otherwise it makes a lock of the versions that are there.
+# Records its input. Resolving for a glibc it chooses version RICH of package `rich`;
+# otherwise it writes a lock of the versions it starts from.
 UV = r"""#!/bin/bash
 echo "$@" >>"$CALLS"
 cat pyproject.toml overrides.txt >>"$CALLS"
@@ -53,7 +53,7 @@ def project(tmp_path):
 
 
 def lock(project, *options, **environment):
-    """Runs the script; returns what it said, and what uv was given by what it made."""
+    """Runs the script; returns its output, and the input of uv by output file."""
     calls = project / "calls"
     path = f"{project}:{os.environ['PATH']}"
     finished = subprocess.run(
@@ -64,35 +64,35 @@ def lock(project, *options, **environment):
         text=True,
         check=True,
     )
-    given = {}
+    inputs = {}
     for call in calls.read_text().split("pip compile ")[1:]:
-        made = call.splitlines()[0].split()[-1]
-        given.setdefault(made, []).append(call)
-    return finished.stdout, given
+        file = call.splitlines()[0].split()[-1]
+        inputs.setdefault(file, []).append(call)
+    return finished.stdout, inputs
 
 
-def test_a_lock_that_is_as_it_was_is_not_touched(project):
-    said, given = lock(project)
-    locks = [name for name in given if name.endswith(".lock")]
-    assert said.splitlines() == [f"{name}: unchanged" for name in locks]
+def test_an_unchanged_lock_keeps_its_time_stamp(project):
+    output, inputs = lock(project)
+    locks = [name for name in inputs if name.endswith(".lock")]
+    assert output.splitlines() == [f"{name}: unchanged" for name in locks]
     assert len(locks) == 5
     assert all((project / name).stat().st_mtime == 1 for name in locks)
 
 
-def test_what_changed_is_told(project):
-    said, _ = lock(project, RICH="2")
-    assert "stacks/1.16/requirements.lock: changed\n  rich 1 -> 2\n" in said
-    assert "click" not in said
+def test_changed_versions_are_printed(project):
+    output, _ = lock(project, RICH="2")
+    assert "stacks/1.16/requirements.lock: changed\n  rich 1 -> 2\n" in output
+    assert "click" not in output
     text = (project / "stacks/1.16/requirements.lock").read_text()
     assert text == LOCK.replace("rich==1", "rich==2")
 
 
-def test_a_new_lock_has_all_its_packages_told(project):
+def test_all_packages_of_a_new_lock_are_printed(project):
     path = project / "stacks/1.21/gpu.lock"
     path.unlink()
-    said, _ = lock(project)
-    told = "stacks/1.21/gpu.lock: changed\n  click none -> 8\n  rich none -> 1\n"
-    assert told in said
+    output, _ = lock(project)
+    changes = "stacks/1.21/gpu.lock: changed\n  click none -> 8\n  rich none -> 1\n"
+    assert changes in output
     assert path.exists()
 
 
@@ -103,24 +103,24 @@ def test_a_new_stack_gets_its_folder(project):
     assert (project / "stacks/1.21/gpu.lock").exists()
 
 
-def test_options_go_to_uv_where_it_chooses(project):
+def test_options_go_to_the_calls_of_uv_that_choose_versions(project):
     option = "--upgrade-package rich"
-    _, given = lock(project, *option.split())
-    peers = given.pop("benchmarks/peers/requirements.lock")
+    _, inputs = lock(project, *option.split())
+    peers = inputs.pop("benchmarks/peers/requirements.lock")
     assert option in peers[0]
-    for made, calls in given.items():
+    for file, calls in inputs.items():
         for call in calls:
-            assert (option in call) == made.startswith("python-")
+            assert (option in call) == file.startswith("python-")
 
 
 def test_a_stack_is_resolved_for_its_pythons_with_its_own_overrides(project):
-    _, given = lock(project)
-    (old,) = given["stacks/1.16/requirements.lock"]
+    _, inputs = lock(project)
+    (old,) = inputs["stacks/1.16/requirements.lock"]
     assert "--python-version 3.10 " in old
     assert "python_version >= '3.10' and python_version < '3.12'" in old
     assert "protobuf>=4" in old
     assert "tensorflow==" not in old
-    (new,) = given["stacks/1.21/requirements.lock"]
+    (new,) = inputs["stacks/1.21/requirements.lock"]
     assert "--python-version 3.12 " in new
     assert "python_version >= '3.12' and python_version < '3.14'" in new
     assert "protobuf>=4" not in new
@@ -137,22 +137,22 @@ def test_a_stack_is_resolved_for_its_pythons_with_its_own_overrides(project):
         ("1.21", "x86_64-manylinux_2_39", ("3.12", "3.13")),
     ],
 )
-def test_a_lock_starts_from_what_has_wheels_for_the_glibc(
+def test_a_lock_starts_from_versions_with_wheels_for_the_glibc(
     project, stack, platform, pythons
 ):
-    _, given = lock(project, RICH="2")
+    _, inputs = lock(project, RICH="2")
     for python in pythons:
-        packages, gpu = given[f"python-{python}"]
+        packages, gpu = inputs[f"python-{python}"]
         assert f"--python-version {python} --python-platform {platform} " in packages
         assert "--only-binary :all: --no-binary=" in packages
-        assert "rich==1 ;" in packages, "what the lock has is kept if it fits"
+        assert "rich==1 ;" in packages, "a locked version that fits is kept"
         assert "requirements-gpu.in" in gpu
-        (call,) = given[f"stacks/{stack}/requirements.lock"]
+        (call,) = inputs[f"stacks/{stack}/requirements.lock"]
         assert f"rich==2 ; python_version == '{python}'" in call
 
 
-def test_what_benchmarks_compare_with_is_resolved_for_all_pythons(project):
-    _, given = lock(project)
-    (peers,) = given["benchmarks/peers/requirements.lock"]
+def test_the_benchmarks_peers_are_resolved_for_all_pythons(project):
+    _, inputs = lock(project)
+    (peers,) = inputs["benchmarks/peers/requirements.lock"]
     assert "python_version >= '3.10' and python_version < '3.14'" in peers
     assert "rich==1 ;" in peers
