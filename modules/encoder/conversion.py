@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -40,20 +40,12 @@ class ImportedEncoder:
     left_out: list[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """An encoder that was read.
+class _Source(NamedTuple):
+    """An encoder that was read."""
 
-    Attributes:
-      description: The source's directory and configuration.
-      model: The encoder, with its weights.
-      vocabulary: Path of the vocabulary.
-      left_out: Names of the tensors that are no part of the encoder.
-    """
-
-    description: EncoderDirectory
-    model: BertEncoder
-    vocabulary: str
+    description: EncoderDirectory  # directory and configuration
+    model: BertEncoder  # with its weights
+    vocabulary: str  # path
     left_out: list[str]
 
 
@@ -152,8 +144,8 @@ def _read_saved_model(source: str, preprocessor: str | None) -> _Source:
     published = saved_model.read_encoder(source, preprocessor)
     encoder = EncoderDirectory(source, files.MODEL_GARDEN_CONFIG, published.config, ())
     model = build_encoder(encoder, dropout=0.0)
-    published.restore(model)
-    return _Source(encoder, model, published.vocabulary, published.left_out)
+    published.weights.restore(model)
+    return _Source(encoder, model, published.vocabulary, published.weights.left_out)
 
 
 def _read_directory(source: str, preprocessor: str | None) -> _Source:

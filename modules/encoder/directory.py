@@ -330,8 +330,8 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
     if not tf.io.gfile.exists(index):
         raise EncoderError(
             f"encoder {directory} has neither {HUGGING_FACE_WEIGHTS} nor "
-            f"{HUGGING_FACE_INDEX}; weights in other formats, such as pytorch_model.bin, "
-            "must be saved as safetensors first"
+            f"{HUGGING_FACE_INDEX}; weights in other formats, such as "
+            "pytorch_model.bin, must be saved as safetensors first"
         )
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:

@@ -66,77 +66,64 @@ class _Stored(NamedTuple):
     dtype: str
 
 
-def check(encoder: EncoderDirectory) -> list[str]:
-    """Compares the tensors' names and shapes with the configuration.
-
-    It reads the headers of the files only, local or remote.
+class HuggingFaceWeights:
+    """The weights of a Hugging Face folder, whose headers alone are read at first.
 
     Args:
-      encoder: A Hugging Face folder.
+      encoder: The folder, local or remote.
 
-    Returns:
-      Names of the tensors that are no part of the encoder and are left out.
+    Attributes:
+      left_out: Names of the tensors that are no part of the encoder.
 
     Raises:
       EncoderError: A file cannot be read; a tensor is missing, unexpected, of another
         shape or not floating-point.
     """
-    stored = [tensor for path in encoder.weights_files for tensor in _header(path)]
-    left_out = [tensor.name for tensor in stored if _is_left_out(tensor.name)]
-    tensors: dict[str, _Stored] = {}
-    # Today's names first: an older name for the same tensor is unexpected.
-    for tensor in sorted(stored, key=lambda t: t.name != canonical_name(t.name)):
-        if not _is_left_out(tensor.name):
-            name = canonical_name(tensor.name)
-            tensors[tensor.name if name in tensors else name] = tensor
-    expected = expected_shapes(encoder.config)
-    if not tensors.keys() & _POOLER_TENSORS.keys():
-        logging.info("%s has no pooler: initialized anew", encoder.directory)
-        for name in _POOLER_TENSORS:
-            del expected[name]
-    path = encoder.path(encoder.weights_names[0])
-    if len(encoder.weights_names) > 1:
-        path = f"{path} to {encoder.weights_names[-1]}"
-    shapes = {
-        # An unexpected tensor is reported under its stored name.
-        name if name in expected else tensor.name: tensor.shape
-        for name, tensor in tensors.items()
-    }
-    check_tensors(path, shapes, expected)
-    others = [
-        f"{t.name} ({t.dtype})" for t in tensors.values() if t.dtype not in _DTYPES
-    ]
-    if others:
-        raise EncoderError(f"{path}: not floating-point: {', '.join(others)}")
-    return left_out
 
+    def __init__(self, encoder: EncoderDirectory) -> None:
+        self._encoder = encoder
+        stored = [tensor for path in encoder.weights_files for tensor in _header(path)]
+        self.left_out = [tensor.name for tensor in stored if _is_left_out(tensor.name)]
+        tensors: dict[str, _Stored] = {}
+        # Today's names first: an older name for the same tensor is unexpected.
+        for tensor in sorted(stored, key=lambda t: t.name != canonical_name(t.name)):
+            if not _is_left_out(tensor.name):
+                name = canonical_name(tensor.name)
+                tensors[tensor.name if name in tensors else name] = tensor
+        expected = expected_shapes(encoder.config)
+        if not tensors.keys() & _POOLER_TENSORS.keys():
+            logging.info("%s has no pooler: initialized anew", encoder.directory)
+            for name in _POOLER_TENSORS:
+                del expected[name]
+        path = encoder.path(encoder.weights_names[0])
+        if len(encoder.weights_names) > 1:
+            path = f"{path} to {encoder.weights_names[-1]}"
+        shapes = {
+            # An unexpected tensor is reported under its stored name.
+            name if name in expected else tensor.name: tensor.shape
+            for name, tensor in tensors.items()
+        }
+        check_tensors(path, shapes, expected)
+        others = [t for t in tensors.values() if t.dtype not in _DTYPES]
+        if others:
+            names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in others)
+            raise EncoderError(f"{path}: not floating-point: {names}")
 
-def restore(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
-    """Assigns every tensor of a Hugging Face folder to its variable.
+    def restore(self, model: BertEncoder) -> None:
+        """Assigns every variable. Without a pooler in the folder, the model's is kept.
 
-    Args:
-      model: The encoder that the folder describes.
-      encoder: The folder. Without a pooler in it, the model keeps its own.
-
-    Returns:
-      Names of the tensors that are no part of the encoder and were left out.
-
-    Raises:
-      EncoderError: A tensor is missing, unexpected, or of another shape.
-    """
-    left_out = check(encoder)
-    if left_out:
-        logging.info("Left out of %s: %s", encoder.directory, ", ".join(left_out))
-    variables = {variable_name(variable): variable for variable in model.variables}
-    names = _variable_names(encoder.config["num_hidden_layers"])
-    for path in encoder.weights_files:
-        for tensor_name, tensor in _tensors(path):
-            name = names[canonical_name(tensor_name)]
-            if name.endswith("/kernel"):
-                tensor = tensor.T  # PyTorch's Linear stores [out, in]
-            # Attention keeps its heads as an axis.
-            variables[name].assign(tensor.reshape(variables[name].shape))
-    return left_out
+        Args:
+          model: The encoder that the folder describes.
+        """
+        variables = {variable_name(variable): variable for variable in model.variables}
+        names = _variable_names(self._encoder.config["num_hidden_layers"])
+        for path in self._encoder.weights_files:
+            for tensor_name, tensor in _tensors(path):
+                name = names[canonical_name(tensor_name)]
+                if name.endswith("/kernel"):
+                    tensor = tensor.T  # PyTorch's Linear stores [out, in]
+                # Attention keeps its heads as an axis.
+                variables[name].assign(tensor.reshape(variables[name].shape))
 
 
 def canonical_name(name: str) -> str:

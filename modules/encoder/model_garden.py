@@ -6,11 +6,15 @@ import collections
 import dataclasses
 
 import tensorflow as tf
-from absl import logging
 
-from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.directory import SIZE_KEYS, EncoderDirectory, EncoderError
 from modules.encoder.model import BertEncoder, build_encoder
-from modules.encoder.object_checkpoint import KEY_SUFFIX, ROOT, ObjectCheckpoint
+from modules.encoder.object_checkpoint import (
+    KEY_SUFFIX,
+    ROOT,
+    CheckpointWeights,
+    ObjectCheckpoint,
+)
 from modules.encoder.tensors import check_tensors, variable_name, variable_shapes
 
 _SAVE_COUNTER = "save_counter"
@@ -21,72 +25,29 @@ _LAYOUTS = (("encoder",), ("model", "encoder_network"), ("model",))
 # trained one is here (`copy_pooler_dense_to_encoder` of the TF Hub exporter).
 _HEAD_POOLER = "next_sentence..pooler_dense"  # as keys escape the dot
 _POOLER = "pooler_transform"
-# Enough of a model to walk; the names of its objects do not depend on its sizes.
-_SMALL = {
-    "vocab_size": 1,
-    "hidden_size": 1,
-    "num_attention_heads": 1,
-    "intermediate_size": 1,
-    "max_position_embeddings": 1,
-    "type_vocab_size": 1,
-}
+# The names of a model's objects do not depend on its sizes.
+_SMALL = {key: 1 for key in SIZE_KEYS if key != "num_hidden_layers"}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Weights:
-    """The encoder's weights in a checkpoint.
+def read_weights(
+    encoder: EncoderDirectory, model: BertEncoder | None = None
+) -> CheckpointWeights:
+    """Finds every variable of an encoder in its checkpoint, without reading values.
 
-    Attributes:
-      checkpoint: The checkpoint.
-      keys: Key of each variable's tensor by the variable's name.
-      left_out: Names of the tensors that are no part of the encoder.
-    """
-
-    checkpoint: ObjectCheckpoint
-    keys: dict[str, str]
-    left_out: list[str]
-
-
-def check(encoder: EncoderDirectory) -> None:
-    """Compares a checkpoint's tensors with the encoder's variables.
+    A pooler that was left untrained is replaced by that of the next sentence head, if
+    the checkpoint has one.
 
     Args:
       encoder: A Model Garden checkpoint's directory.
+      model: The encoder that it describes; None builds a small one.
 
     Raises:
       EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
         or of another shape.
     """
-    small = dataclasses.replace(encoder, config={**encoder.config, **_SMALL})
-    _read(encoder, build_encoder(small, dropout=0.0))
-
-
-def restore(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
-    """Restores every variable of an encoder from its checkpoint.
-
-    A pooler that was left untrained gets the weights of the next sentence head, if the
-    checkpoint has one.
-
-    Args:
-      model: The encoder that the directory describes.
-      encoder: A Model Garden checkpoint's directory.
-
-    Returns:
-      Names of the tensors that are no part of the encoder and were left out.
-
-    Raises:
-      EncoderError: The checkpoint cannot be read, or a tensor is missing, unexpected,
-        or of another shape.
-    """
-    weights = _read(encoder, model)
-    weights.checkpoint.restore(model.variables, weights.keys)
-    if weights.left_out:
-        names = ", ".join(weights.left_out)
-        logging.info("Left out of %s: %s", encoder.directory, names)
-    return weights.left_out
-
-
-def _read(encoder: EncoderDirectory, model: BertEncoder) -> _Weights:
+    if model is None:
+        small = dataclasses.replace(encoder, config={**encoder.config, **_SMALL})
+        model = build_encoder(small, dropout=0.0)
     checkpoint = ObjectCheckpoint(encoder.checkpoint_path, encoder.weights_files)
     expected = variable_shapes(encoder.config)
     root = _find_encoder(checkpoint)
@@ -103,7 +64,7 @@ def _read(encoder: EncoderDirectory, model: BertEncoder) -> _Weights:
     pooler = _head_pooler(checkpoint, keys)
     others = checkpoint.shapes.keys() - {*keys.values(), *pooler.values()}
     left_out = {key.removesuffix(KEY_SUFFIX) for key in others} - {_SAVE_COUNTER}
-    return _Weights(checkpoint, keys | pooler, sorted(left_out))
+    return CheckpointWeights(checkpoint, keys | pooler, sorted(left_out))
 
 
 def _head_pooler(checkpoint: ObjectCheckpoint, keys: dict[str, str]) -> dict[str, str]:

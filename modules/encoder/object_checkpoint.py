@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from modules.encoder.directory import EncoderError
+from modules.encoder.model import BertEncoder
 from modules.encoder.tensors import Shape, variable_name
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -84,14 +86,23 @@ class ObjectCheckpoint:
         """Returns a tensor."""
         return np.asarray(self._reader.get_tensor(key))
 
-    def restore(
-        self, variables: Iterable[tf.Variable], keys: Mapping[str, str]
-    ) -> None:
-        """Assigns its tensors to variables.
 
-        Args:
-          variables: The variables.
-          keys: Key of the tensor for each variable's name.
-        """
-        for variable in variables:
-            variable.assign(self.read(keys[variable_name(variable)]))
+@dataclasses.dataclass(frozen=True)
+class CheckpointWeights:
+    """An encoder's weights in a checkpoint.
+
+    Attributes:
+      checkpoint: The checkpoint.
+      keys: Key of each variable's tensor by the variable's name.
+      left_out: Names of the tensors that are no part of the encoder.
+    """
+
+    checkpoint: ObjectCheckpoint
+    keys: dict[str, str]
+    left_out: list[str]
+
+    def restore(self, model: BertEncoder) -> None:
+        """Assigns every variable of an encoder."""
+        for variable in model.variables:
+            key = self.keys[variable_name(variable)]
+            variable.assign(self.checkpoint.read(key))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from absl import logging
 
-from modules.encoder import hugging_face, model_garden
+from modules.encoder import model_garden
 from modules.encoder.directory import EncoderDirectory
+from modules.encoder.hugging_face import HuggingFaceWeights
 from modules.encoder.model import BertEncoder
 
 
@@ -18,8 +19,10 @@ def check_tensor_names(encoder: EncoderDirectory) -> None:
       EncoderError: The weights cannot be read, or a tensor is missing, unexpected, or
         of another shape.
     """
-    source = model_garden if encoder.is_model_garden else hugging_face
-    source.check(encoder)
+    if encoder.is_model_garden:
+        model_garden.read_weights(encoder)
+    else:
+        HuggingFaceWeights(encoder)
 
 
 def restore_encoder(model: BertEncoder, encoder: EncoderDirectory) -> None:
@@ -29,7 +32,7 @@ def restore_encoder(model: BertEncoder, encoder: EncoderDirectory) -> None:
     model keeps its initial pooler instead.
 
     Args:
-      model: What `build_encoder` returned for the same directory.
+      model: The result of `build_encoder` for the same directory.
       encoder: The directory.
 
     Raises:
@@ -47,7 +50,7 @@ def load_weights(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
     """Loads the weights as they are stored, an untrained pooler included.
 
     Args:
-      model: What `build_encoder` returned for the same directory.
+      model: The result of `build_encoder` for the same directory.
       encoder: The directory.
 
     Returns:
@@ -56,5 +59,13 @@ def load_weights(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
     Raises:
       EncoderError: A tensor is missing, unexpected, or of another shape.
     """
-    source = model_garden if encoder.is_model_garden else hugging_face
-    return source.restore(model, encoder)
+    weights = (
+        model_garden.read_weights(encoder, model)
+        if encoder.is_model_garden
+        else HuggingFaceWeights(encoder)
+    )
+    weights.restore(model)
+    if weights.left_out:
+        names = ", ".join(weights.left_out)
+        logging.info("Left out of %s: %s", encoder.directory, names)
+    return weights.left_out

@@ -19,8 +19,11 @@ from modules.encoder.directory import (
     EncoderError,
     list_files,
 )
-from modules.encoder.model import BertEncoder
-from modules.encoder.object_checkpoint import ROOT, ObjectCheckpoint
+from modules.encoder.object_checkpoint import (
+    ROOT,
+    CheckpointWeights,
+    ObjectCheckpoint,
+)
 from modules.encoder.saved_graph import GRAPH_FILE, SavedGraph
 from modules.encoder.tensors import Shape, check_tensors, variable_shapes
 
@@ -40,20 +43,12 @@ class PublishedEncoder:
       config: The sizes and the activation that `bert_config.json` has, and
         `do_lower_case` if the encoder or the preprocessor has it.
       vocabulary: Path of the vocabulary, one token a line.
-      checkpoint: The variables.
-      keys: Key of each variable's tensor, by the variable's name in the Model Garden.
-      left_out: Names of the variables that are no part of the encoder.
+      weights: The variables.
     """
 
     config: dict[str, Any]
     vocabulary: str
-    checkpoint: ObjectCheckpoint
-    keys: dict[str, str]
-    left_out: list[str]
-
-    def restore(self, model: BertEncoder) -> None:
-        """Copies every variable to the encoder that `config` describes."""
-        self.checkpoint.restore(model.variables, self.keys)
+    weights: CheckpointWeights
 
 
 def is_saved_model(directory: str) -> bool:
@@ -136,8 +131,8 @@ def read_encoder(directory: str, preprocessor: str | None = None) -> PublishedEn
         config[LOWER_CASE_KEY] = bool(checkpoint.read(key))
     elif other:
         config[LOWER_CASE_KEY] = SavedGraph(other).find_lower_case()
-    left_out = sorted(_keys(checkpoint, rest))
-    return PublishedEncoder(config, vocabulary, checkpoint, keys, left_out)
+    weights = CheckpointWeights(checkpoint, keys, sorted(_keys(checkpoint, rest)))
+    return PublishedEncoder(config, vocabulary, weights)
 
 
 def _find_preprocessor(directory: str, vocabulary: str) -> str:

@@ -79,5 +79,5 @@ def test_matthews_of_a_model_that_says_one_class_is_0():
 
 
 def test_name_of_no_statistic_is_refused():
-    with pytest.raises(ValueError, match="'kendall' is no statistic; allowed are"):
+    with pytest.raises(ValueError, match="'kendall' is not a statistic; allowed are"):
         tfma_metrics.Statistic("kendall")
