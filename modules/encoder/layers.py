@@ -8,9 +8,8 @@ over the batch once more.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -20,65 +19,44 @@ _DROPOUT_BITS = 16
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 Activation = Callable[[tf.Tensor], tf.Tensor]
+Config = Mapping[str, Any]
 Gradient = Callable[..., Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class BlockSettings:
-    """The settings of an encoder's blocks.
-
-    Attributes:
-      hidden_size: Width of the hidden states.
-      heads: Number of attention heads.
-      inner_size: Width of the feed-forward layer.
-      activation: Activation of the feed-forward layer.
-      dropout: Rate after attention and feed-forward layers, and of attention itself.
-      epsilon: Epsilon of the layer normalizations.
-      initializer_range: Standard deviation of untrained kernels and embeddings.
-    """
-
-    hidden_size: int
-    heads: int
-    inner_size: int
-    activation: Activation
-    dropout: float
-    epsilon: float
-    initializer_range: float
-
-    def initializer(self) -> tf_keras.initializers.Initializer:
-        """Returns a new initializer: one that is shared repeats its values."""
-        return tf_keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+def initializer(config: Config) -> tf_keras.initializers.Initializer:
+    """Returns a new initializer of kernels: one that is shared repeats its values."""
+    return tf_keras.initializers.TruncatedNormal(stddev=config["initializer_range"])
 
 
 class Projection(tf_keras.layers.Layer):
     """A dense layer over rows of tokens.
 
     Args:
-      kernel_shape: Shape of the stored kernel, in which attention keeps its heads as
-        an axis. It is used as a matrix.
-      bias_shape: Shape of the stored bias.
+      inputs: Stored shape of the input axes; attention keeps its heads as an axis.
+      outputs: Stored shape of the output axes.
       initializer: Initializer of the kernel.
       name: Name of the layer.
     """
 
     def __init__(
         self,
-        kernel_shape: tuple[int, ...],
-        bias_shape: tuple[int, ...],
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
         initializer: tf_keras.initializers.Initializer,
         name: str,
     ) -> None:
         super().__init__(name=name)
-        self._kernel_shape = kernel_shape
-        self._bias_shape = bias_shape
+        self._input_axes, self._output_axes = inputs, outputs
         self._initializer = initializer
 
     def build(self, input_shape: tf.TensorShape) -> None:
         """Creates the variables."""
         self.kernel = self.add_weight(
-            "kernel", self._kernel_shape, initializer=self._initializer
+            "kernel",
+            self._input_axes + self._output_axes,
+            initializer=self._initializer,
         )
-        self.bias = self.add_weight("bias", self._bias_shape, initializer="zeros")
+        self.bias = self.add_weight("bias", self._output_axes, initializer="zeros")
         super().build(input_shape)
 
     def call(self, rows: tf.Tensor) -> tf.Tensor:
@@ -91,23 +69,24 @@ class SelfAttention(tf_keras.layers.Layer):
     """Multi-head attention (Vaswani et al. 2017).
 
     Args:
-      settings: Settings of the block.
+      config: The encoder's configuration, as in `bert_config.json`.
+      dropout: Dropout rate of the attention.
       name: Name of the layer.
     """
 
-    def __init__(self, settings: BlockSettings, name: str) -> None:
+    def __init__(self, config: Config, dropout: float, name: str) -> None:
         super().__init__(name=name)
-        hidden, heads = settings.hidden_size, settings.heads
-        size = hidden // heads
-        self._head_shape = (heads, size)
+        hidden, heads = (config["hidden_size"],), config["num_attention_heads"]
+        by_head = (heads, config["hidden_size"] // heads)
+        self._by_head = by_head
         self._query_dense, self._key_dense, self._value_dense = (
-            Projection((hidden, heads, size), (heads, size), settings.initializer(), n)
-            for n in ("query", "key", "value")
+            Projection(hidden, by_head, initializer(config), name)
+            for name in ("query", "key", "value")
         )
         self._softmax = tf_keras.layers.Softmax()
-        self._dropout_layer = Dropout(settings.dropout)
+        self._dropout_layer = Dropout(dropout)
         self._output_dense = Projection(
-            (heads, size, hidden), (hidden,), settings.initializer(), "attention_output"
+            by_head, hidden, initializer(config), "attention_output"
         )
 
     def call(
@@ -128,7 +107,7 @@ class SelfAttention(tf_keras.layers.Layer):
         Returns:
           Rows of tokens, float[batch * target_len, hidden].
         """
-        scale = 1 / math.sqrt(self._head_shape[1])
+        scale = 1 / math.sqrt(self._by_head[1])
         query = self._query_dense(_rows(target)) * scale
         key, value = self._key_dense(_rows(hidden)), self._value_dense(_rows(hidden))
         scores = tf.matmul(
@@ -147,7 +126,7 @@ class SelfAttention(tf_keras.layers.Layer):
         self, rows: tf.Tensor, states: tf.Tensor, training: bool | None
     ) -> tf.Tensor:
         """Turns rows of tokens into [batch, heads, seq_len, head_size]."""
-        shape, (heads, size) = tf.shape(states), self._head_shape
+        shape, (heads, size) = tf.shape(states), self._by_head
         if training is True:
             by_head = tf.reshape(rows, [shape[0], shape[1], heads, size])
             return tf.transpose(by_head, [0, 2, 1, 3])
@@ -158,7 +137,7 @@ class SelfAttention(tf_keras.layers.Layer):
 
     def _join_heads(self, context: tf.Tensor, training: bool | None) -> tf.Tensor:
         """Turns [batch, heads, seq_len, head_size] into rows of tokens."""
-        heads, size = self._head_shape
+        heads, size = self._by_head
         if training is True:
             joined = tf.transpose(context, [0, 2, 1, 3])
         else:
@@ -170,32 +149,34 @@ class EncoderBlock(tf_keras.layers.Layer):
     """A Transformer block that normalizes after attention and feed-forward layers.
 
     Args:
-      settings: Settings of the block.
+      config: The encoder's configuration, as in `bert_config.json`.
+      activation: Activation of the feed-forward layer.
+      dropout: Dropout rate after both layers, and of the attention.
       name: Name of the layer.
     """
 
-    def __init__(self, settings: BlockSettings, name: str) -> None:
+    def __init__(
+        self, config: Config, activation: Activation, dropout: float, name: str
+    ) -> None:
         super().__init__(name=name)
-        hidden, inner = settings.hidden_size, settings.inner_size
-        norm = {"epsilon": settings.epsilon, "dtype": tf.float32}
-        self._attention_layer = SelfAttention(settings, name="self_attention")
-        self._attention_dropout = Dropout(settings.dropout)
+        hidden, inner = (config["hidden_size"],), (config["intermediate_size"],)
+        norm = {"epsilon": config["layer_norm_eps"], "dtype": tf.float32}
+        self._attention_layer = SelfAttention(config, dropout, "self_attention")
+        self._attention_dropout = Dropout(dropout)
         self._attention_layer_norm = LayerNormalization(
             name="self_attention_layer_norm", **norm
         )
         self._intermediate_dense = Projection(
-            (hidden, inner), (inner,), settings.initializer(), "intermediate"
+            hidden, inner, initializer(config), "intermediate"
         )
         policy = tf_keras.mixed_precision.global_policy()
         # As upstream, where bfloat16 made training with LAMB converge worse.
         is_bfloat16 = policy.name == "mixed_bfloat16"
         self._intermediate_activation_layer = tf_keras.layers.Activation(
-            settings.activation, dtype=tf.float32 if is_bfloat16 else policy
+            activation, dtype=tf.float32 if is_bfloat16 else policy
         )
-        self._output_dense = Projection(
-            (inner, hidden), (hidden,), settings.initializer(), "output"
-        )
-        self._output_dropout = Dropout(settings.dropout)
+        self._output_dense = Projection(inner, hidden, initializer(config), "output")
+        self._output_dropout = Dropout(dropout)
         self._output_layer_norm = LayerNormalization(name="output_layer_norm", **norm)
 
     def call(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers as upstream
@@ -12,12 +9,13 @@ from official.nlp.modeling import layers as upstream
 from modules.encoder.directory import EncoderDirectory
 from modules.encoder.layers import (
     Activation,
-    BlockSettings,
+    Config,
     Dropout,
     EncoderBlock,
     LayerNormalization,
     approximate_gelu,
     gelu,
+    initializer,
 )
 
 LAYER_NORM_EPSILON = 1e-12  # the Model Garden's, Google's and most of Hugging Face's
@@ -32,43 +30,45 @@ class BertEncoder(tf_keras.Model):
     that each reads the checkpoints of the other.
 
     Args:
-      config: Sizes of the embeddings and number of blocks, as in `bert_config.json`.
-      settings: Settings of each block.
+      config: The encoder's configuration, as in `bert_config.json`.
+      activation: Activation of the feed-forward layers.
+      dropout: Rate after embeddings, attention and feed-forward layers.
       output_range: Positions that the last block computes, from the first; None is all.
     """
 
     def __init__(
         self,
-        config: Mapping[str, Any],
-        settings: BlockSettings,
+        config: Config,
+        activation: Activation,
+        dropout: float,
         output_range: int | None = None,
     ) -> None:
         word_ids, mask, type_ids = (
             tf_keras.Input([None], dtype=tf.int32, name=name)
             for name in ("input_word_ids", "input_mask", "input_type_ids")
         )
-        word_embedding, position_embedding, type_embedding = _embedding_layers(
-            config, settings
-        )
+        word_embedding, position_embedding, type_embedding = _embedding_layers(config)
         norm = LayerNormalization(
-            name="embeddings/layer_norm", epsilon=settings.epsilon, dtype=tf.float32
+            name="embeddings/layer_norm",
+            epsilon=config["layer_norm_eps"],
+            dtype=tf.float32,
         )
         words = word_embedding(word_ids)
         embeddings = [words, position_embedding(words), type_embedding(type_ids)]
         hidden = norm(tf_keras.layers.Add()(embeddings))
-        hidden = Dropout(settings.dropout)(hidden)
+        hidden = Dropout(dropout)(hidden)
         attention_mask = upstream.SelfAttentionMask()(hidden, mask)
         blocks = [
-            EncoderBlock(settings, f"transformer/layer_{index}")
+            EncoderBlock(config, activation, dropout, f"transformer/layer_{index}")
             for index in range(config["num_hidden_layers"])
         ]
         for block in blocks[:-1]:
             hidden = block([hidden, attention_mask])
         hidden = blocks[-1]([hidden, attention_mask], output_range=output_range)
         pooler = tf_keras.layers.Dense(
-            settings.hidden_size,
+            config["hidden_size"],
             activation="tanh",
-            kernel_initializer=settings.initializer(),
+            kernel_initializer=initializer(config),
             name="pooler_transform",
         )
         outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0, :])}
@@ -106,40 +106,30 @@ def build_encoder(
       int32[batch, seq_len], to `sequence_output` float32[batch, output_range or
       seq_len, hidden] and `pooled_output` float32[batch, hidden].
     """
-    config = encoder.config
-    settings = BlockSettings(
-        hidden_size=config["hidden_size"],
-        heads=config["num_attention_heads"],
-        inner_size=config["intermediate_size"],
-        activation=_activation(encoder),
-        dropout=dropout,
-        epsilon=config.get("layer_norm_eps", LAYER_NORM_EPSILON),
-        initializer_range=config.get("initializer_range", INITIALIZER_RANGE),
-    )
-    return BertEncoder(config, settings, output_range)
+    config = {
+        "layer_norm_eps": LAYER_NORM_EPSILON,
+        "initializer_range": INITIALIZER_RANGE,
+        **encoder.config,
+    }
+    return BertEncoder(config, _activation(encoder), dropout, output_range)
 
 
-def _embedding_layers(
-    config: Mapping[str, Any], settings: BlockSettings
-) -> tuple[tf_keras.layers.Layer, ...]:
+def _embedding_layers(config: Config) -> tuple[tf_keras.layers.Layer, ...]:
     """Returns the embeddings of words, positions and types."""
-    width = settings.hidden_size
+    width = config["hidden_size"]
     return (
         upstream.OnDeviceEmbedding(
-            config["vocab_size"],
-            width,
-            settings.initializer(),
-            name="word_embeddings",
+            config["vocab_size"], width, initializer(config), name="word_embeddings"
         ),
         upstream.PositionEmbedding(
             config["max_position_embeddings"],
-            settings.initializer(),
+            initializer(config),
             name="position_embedding",
         ),
         upstream.OnDeviceEmbedding(
             config["type_vocab_size"],
             width,
-            settings.initializer(),
+            initializer(config),
             use_one_hot=True,
             name="type_embeddings",
         ),

@@ -132,19 +132,20 @@ def test_preprocessor_instead_of_an_encoder_is_refused(tmp_path):
 
 
 def save(directory, model, **attributes):
-    """Exports an encoder the way TF Hub's were, without traces of every layer."""
+    """Exports an encoder like Keras, but without a function for every layer."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
     core = tf_keras.Model(inputs=inputs, outputs=model(inputs))
-    for name, value in attributes.items():
-        setattr(core, name, value)
+    root = tf.__internal__.tracking.AutoTrackable()
+    root.variables = core.variables  # as Keras lists them
+    for name, value in {**attributes, "core": core}.items():
+        setattr(root, name, value)
     specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in inputs}
+    names = ("sequence_output", "pooled_output")
     signature = tf.function(
-        lambda **inputs: {
-            name: core(inputs)[name] for name in ("sequence_output", "pooled_output")
-        }
+        lambda **inputs: {name: core(inputs)[name] for name in names}, autograph=False
     ).get_concrete_function(**specs)
     with keras_saving.keras_option_scope(save_traces=False):
-        tf.saved_model.save(core, str(directory), signature)
+        tf.saved_model.save(root, str(directory), signature)
     return write_vocabulary(directory)
 
 
