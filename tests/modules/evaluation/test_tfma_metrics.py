@@ -32,8 +32,8 @@ def measure(labels, predictions, *names):
         ],
     )
     rows = pd.DataFrame({"label": list(labels), "prediction": predictions.tolist()})
-    ((_, found),) = tfma.analyze_raw_data(rows, config).slicing_metrics
-    return {name: float(found[""][""][name]["doubleValue"]) for name in names}
+    ((_, actual),) = tfma.analyze_raw_data(rows, config).slicing_metrics
+    return {name: float(actual[""][""][name]["doubleValue"]) for name in names}
 
 
 @pytest.mark.parametrize(
@@ -41,43 +41,43 @@ def measure(labels, predictions, *names):
     [([0, 1, 2, 3], [0, 1, 2, 3]), ([0, 1, 2], [0, 1, 2]), ([0, 1, 2, 3], [1, 2])],
     ids=["every class", "a class that is nowhere", "classes never predicted"],
 )
-def test_macro_f1_is_the_one_of_scikit_learn(occur, are_predicted):
+def test_macro_f1_equals_that_of_scikit_learn(occur, are_predicted):
     random = np.random.default_rng(0)
     labels = random.choice(occur, 300)
     # Most winners stay under 0.5, where TFMA's binarized F1 would see no prediction.
     probabilities = np.zeros([300, 4])
     probabilities[:, are_predicted] = random.dirichlet(np.ones(len(are_predicted)), 300)
     expected = f1_score(labels, probabilities.argmax(1), average="macro")
-    found = measure(labels, probabilities, "f1")
-    assert found["f1"] == pytest.approx(expected, abs=1e-12)
+    actual = measure(labels, probabilities, "f1")
+    assert actual["f1"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_correlations_are_those_of_scipy_with_ties():
+def test_correlations_with_ties_equal_those_of_scipy():
     random = np.random.default_rng(0)
     labels = random.integers(0, 6, 300) / 1.0
     scores = np.round(labels + random.normal(size=300), 1)
-    found = measure(labels, scores, "pearson", "spearman", "pearson_spearman")
+    actual = measure(labels, scores, "pearson", "spearman", "pearson_spearman")
     pearson = scipy.stats.pearsonr(labels, scores)[0]
     spearman = scipy.stats.spearmanr(labels, scores)[0]
-    assert found["pearson"] == pytest.approx(pearson, abs=1e-12)
-    assert found["spearman"] == pytest.approx(spearman, abs=1e-12)
+    assert actual["pearson"] == pytest.approx(pearson, abs=1e-12)
+    assert actual["spearman"] == pytest.approx(spearman, abs=1e-12)
     mean = (pearson + spearman) / 2
-    assert found["pearson_spearman"] == pytest.approx(mean, abs=1e-12)
+    assert actual["pearson_spearman"] == pytest.approx(mean, abs=1e-12)
 
 
 @pytest.mark.parametrize("scores", [[1.0, 1.0, 1.0], [1.0], []])
-def test_correlation_of_what_does_not_vary_is_not_a_number(scores):
+def test_correlation_of_constant_scores_is_nan(scores):
     labels = np.arange(len(scores), dtype=float)
     for name in ("pearson", "spearman", "pearson_spearman"):
         assert np.isnan(tfma_metrics.STATISTICS[name](labels, np.array(scores)))
 
 
-def test_matthews_of_a_model_that_says_one_class_is_0():
+def test_matthews_of_a_constant_class_is_0():
     labels = np.array([0, 1, 1, 0])
-    found = measure(labels, np.tile([0.2, 0.8], (4, 1)), "matthews")
-    assert found["matthews"] == 0
+    actual = measure(labels, np.tile([0.2, 0.8], (4, 1)), "matthews")
+    assert actual["matthews"] == 0
 
 
-def test_name_of_no_statistic_is_refused():
+def test_unknown_statistic_is_refused():
     with pytest.raises(ValueError, match="'kendall' is not a statistic; allowed are"):
         tfma_metrics.Statistic("kendall")
