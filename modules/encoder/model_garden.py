@@ -32,7 +32,7 @@ _SMALL = {key: 1 for key in SIZE_KEYS if key != "num_hidden_layers"}
 def read_weights(
     encoder: EncoderDirectory, model: BertEncoder | None = None
 ) -> CheckpointWeights:
-    """Finds every variable of an encoder in its checkpoint, without reading values.
+    """Finds every variable of an encoder in its checkpoint, by names and shapes.
 
     A pooler that was left untrained is replaced by that of the next sentence head, if
     the checkpoint has one.
