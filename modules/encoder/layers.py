@@ -247,7 +247,7 @@ class Dropout(tf_keras.layers.Dropout):
 
 
 def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
-    """Draws what inputs are multiplied with to drop some of them out.
+    """Draws the factors of dropout, by which inputs are multiplied.
 
     Args:
       shape: Of the inputs, int32[rank].

@@ -18,7 +18,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from modules.evaluation import metrics
 
 _Pairs = tuple[array.array, array.array]  # labels, predictions
-_PAIRS_KEY = "_labels_and_predictions"  # TFMA leaves out what begins with "_"
+_PAIRS_KEY = "_labels_and_predictions"  # TFMA hides names with a leading "_"
 
 # Functions of labels and predictions: the most probable classes, or the scores.
 STATISTICS = {
