@@ -16,7 +16,7 @@ from components.pusher import AtomicPusher
 from components.warm_start import WarmStart
 from modules import fingerprint
 from modules.evaluation import eval_config
-from modules.export import description, serving_model
+from modules.export import description, signatures
 from modules.training import model_run, warm_start
 from pipeline.config.parameters import RunParameters
 from pipeline.config.recipe import Config
@@ -257,7 +257,7 @@ def _release_components(
         split=config.evaluator.split,
         request=json.dumps(
             {
-                **serving_model.describe_requests(config.task),
+                **signatures.describe_requests(config.task),
                 "predictions": model_run.describe_predictions(
                     config.task, config.evaluator.split
                 ),

@@ -49,12 +49,12 @@ TASKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Exported:
-    """An exported model whose training data are gone.
+    """An exported model whose training data have been deleted.
 
     Attributes:
-      task: What it was trained on.
+      task: The task it was trained for.
       directory: The SavedModel.
-      logits: What the model gave each row before it was exported, float32[rows, units].
+      logits: Outputs for each row before the export, float32[rows, units].
     """
 
     task: TaskConfig
@@ -63,12 +63,12 @@ class Exported:
 
 
 def rows_of(task, texts, labels=None, vocab_file=None):
-    """Returns Examples' features as lists, with text or tokens as the task has it.
+    """Returns the features of Examples as lists: text, or tokens for a tokenized task.
 
     Args:
       task: Names the columns.
-      texts: A tuple of texts a row.
-      labels: A label a row; None leaves label and id out.
+      texts: A tuple of texts for each row.
+      labels: A label for each row; None leaves label and id out.
       vocab_file: Splits the texts of a tokenized task.
     """
     columns = [list(column) for column in zip(*texts, strict=True)]
@@ -106,12 +106,12 @@ def serialize(row):
 
 
 def raw_spec(kind):
-    """Returns the feature spec of the task's schema, or what a curated one may give."""
+    """Returns the feature spec of the task's schema, or of a curated one."""
     schema = build_schema(TASKS[kind])
     spec = schema_utils.schema_as_feature_spec(schema).feature_spec
-    if kind == "a curated schema":  # that bounds a column by `value_count`
+    if kind == "a curated schema":  # bounds columns by `value_count`
         return {name: tf.io.VarLenFeature(spec[name].dtype) for name in spec}
-    if kind == "tokens of sentences":  # that fixes a length by `shape`
+    if kind == "tokens of sentences":  # fixes the length by `shape`
         fixed = tf.io.FixedLenFeature([MAX_SEQ_LENGTH], tf.int64)
         return {**spec, **dict.fromkeys(TOKENIZED_FEATURES, fixed)}
     return spec
@@ -160,14 +160,14 @@ def build_model(encoder, outputs):
 
 
 def export_once(root, kind):
-    """Exports the tiny model of a kind of task, if it is not there already.
+    """Exports the tiny model of a kind of task unless it exists.
 
     Args:
       root: A directory that several processes may share.
       kind: A key of `TASKS`.
 
     Returns:
-      The model, which nobody may change.
+      The model, which tests must not change.
     """
     directory = root / kind.replace(" ", "-")
     logits = directory / "logits.npy"
@@ -180,7 +180,7 @@ def export_once(root, kind):
 
 
 def export_tiny(root, kind):
-    """Exports the tiny model of a kind of task, and deletes what it was made from.
+    """Exports the tiny model of a kind of task, and deletes its training data.
 
     Args:
       root: An empty directory; the SavedModel is moved to `served/1` there.

@@ -1,1 +1,1 @@
-"""From text to batches of the model's inputs."""
+"""From text to batches of the encoder's inputs."""

@@ -26,24 +26,24 @@ Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 @dataclasses.dataclass
 class ExamplesConfig(config_definitions.DataConfig):
-    """Which transformed Examples are read, and how they are batched.
+    """Which transformed Examples to read, and how to batch them.
 
     Attributes:
       label_column: Name of the label.
       id_column: Name of the int64 id.
       is_regression: Whether the label is a float32 score instead of an int64 class.
       lengths: Lengths in tokens that batches are padded to, the first that fits; empty
-        pads to the batch's longest.
-      window_batches: Pairs of like length meet within so many batches drawn at random:
-        padding falls to a few percent, and the order stays close to random. 1 leaves
-        each batch as it was drawn.
-      shuffle_buffer_size: Examples that training draws from. A split of no more is read
-        once, stays in memory and is shuffled as a whole; a larger one is read anew each
-        epoch, its files in an order drawn at random.
-      examples: In the split; None counts them.
-      start_step: Batches of the training that are behind us already.
-      workers: Workers that train on their own, each on its share of the batches. 1
-        gives all batches to every input pipeline.
+        pads to the longest row.
+      window_batches: Rows are sorted by length within a window of so many random
+        batches: padding falls to a few percent, and the order stays close to random. 1
+        does not sort.
+      shuffle_buffer_size: Size of the shuffle buffer in examples. A split that fits is
+        read once, stays in memory and is shuffled as a whole; a larger one is read
+        again each epoch, its files in random order.
+      examples: Number of examples in the split; None counts them.
+      start_step: Number of training steps already done, whose batches are skipped.
+      workers: Asynchronous workers, each of which trains on its share of the batches.
+        1 gives all batches to every input pipeline.
     """
 
     label_column: str = "label"
@@ -58,7 +58,7 @@ class ExamplesConfig(config_definitions.DataConfig):
 
 
 def fixed_lengths(max_seq_length: int) -> list[int]:
-    """Returns a few lengths for XLA, which compiles a program for each.
+    """Returns a few padded lengths for XLA, which compiles a program for each.
 
     Args:
       max_seq_length: The longest, in tokens.
@@ -68,7 +68,7 @@ def fixed_lengths(max_seq_length: int) -> list[int]:
 
 
 def read_records(config: ExamplesConfig) -> tf.data.Dataset:
-    """Reads serialized transformed Examples, string[], of a few files by turns.
+    """Reads serialized transformed Examples, string[], interleaving a few files.
 
     Args:
       config: `input_path` holds file patterns of gzipped TFRecords.
@@ -111,25 +111,25 @@ def build_batches(
 ) -> tf.data.Dataset:
     """Builds the batches of one input pipeline.
 
-    The global batches are the same on any strategy; each replica gets its share of
-    the rows. Where a batch is too small to be shared out, rows of weight 0 fill it.
-    Workers that train on their own get whole batches, each its share of them.
+    The global batches are the same on any strategy; each replica gets its share of the
+    rows. If a batch is too small to divide, rows of weight 0 fill it. Asynchronous
+    workers get whole batches, each its share of them.
 
     Args:
-      config: What is read. Training batches are endless, evaluation is one pass.
+      config: Which Examples. Training repeats forever, evaluation is one pass.
       input_context: Which replicas the pipeline feeds; None feeds one.
 
     Returns:
       A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
       `labels` int64[batch] or float32[batch], `weights` float32[batch] and `ids`
-      int64[batch]; of an evaluation also `positions` int64[batch], where each row
-      stands among all: rows of like length come together.
+      int64[batch]; for evaluation also `positions` int64[batch], the rows' positions in
+      the split, because sorting by length changes their order.
     """
     size = config.global_batch_size
     build = _train_batches if config.is_training else _evaluation_batches
     batches = build(config)
     if config.is_training and config.workers > 1:
-        # All workers run one graph; which of them runs it is known at run time only.
+        # All workers run one graph; a worker's index is known at run time only.
         worker = tf.distribute.coordinator.experimental_get_current_worker_index()
         batches = share_among_workers(batches, config, worker)
     batches = batches.map(
@@ -142,22 +142,22 @@ def build_batches(
 
 
 def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
-    """Batches pairs of like length, forever, each epoch in an order of its own.
+    """Batches rows of like length, forever, each epoch in its own random order.
 
-    An epoch holds each example once; its last batch may be smaller. The order follows
-    from seed and epoch alone, so that a training that was interrupted goes on with
-    the rows that it has not seen.
+    An epoch holds each example once; its last batch may be smaller. The order depends
+    on seed and epoch only, so that an interrupted training resumes with the rows that
+    it has not seen.
     """
     size, buffer = config.global_batch_size, config.shuffle_buffer_size
     examples = config.examples or count_examples(config)
     kept = read_records(config).cache() if examples <= buffer else None
 
     def epoch(index: tf.Tensor) -> tf.data.Dataset:
-        # Of this function's graph: the order is not to hang on the process's seed.
+        # The graph's seed, which would otherwise be the process's.
         tf.compat.v1.set_random_seed(1)
         seed = _fold(tf.constant(config.seed or 0, tf.int64), index)
         in_order = {"seed": seed, "reshuffle_each_iteration": False}
-        # All of the files fit into a buffer of that size as well: they are fewer.
+        # There are fewer files than examples, so the buffer holds all of them.
         records = kept or _read(_files(config).shuffle(buffer, **in_order))
 
         def batches(number: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
@@ -184,8 +184,7 @@ def share_among_workers(
 ) -> tf.data.Dataset:
     """Returns every n-th batch for one of n workers, in the order of the training.
 
-    A resumed worker skips the batches of its own steps, not of all steps: of
-    `start_step` batches, those of its share are behind it.
+    A resumed worker skips the batches of its own steps, not those of all steps.
 
     Args:
       batches: The batches from `start_step` on.
@@ -197,7 +196,7 @@ def share_among_workers(
 
 
 def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
-    """Batches pairs of like length, in one pass, with the position of each."""
+    """Batches rows of like length, in one pass, with their positions in the split."""
     size = config.global_batch_size
     windows = read_records(config).enumerate().batch(size * config.window_batches)
     return windows.flat_map(
@@ -221,8 +220,8 @@ def _read(files: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    # A pipeline that tunes itself holds up whoever drops it, by up to a minute: its
-    # thread can miss the word to stop (TensorFlow's `Model::OptimizeLoop`).
+    # Deleting an autotuned pipeline can block for a minute: its thread can miss the
+    # notification to stop (TensorFlow's `Model::OptimizeLoop`).
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
@@ -235,17 +234,17 @@ def _batch_by_length(columns: tuple[Any, ...], size: int) -> tf.data.Dataset:
 
 
 def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Returns the seed int64[] of one of several random things."""
+    """Derives a seed int64[] from a seed and an index."""
     return tf.random.stateless_uniform(
         [], seed=[seed, index], minval=None, maxval=None, dtype=tf.int64
     )
 
 
 def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
-    """Pads a batch, and puts each column where the training looks for it.
+    """Pads a batch, and names its columns.
 
     Args:
-      columns: What `parse_examples` gives; and in an evaluation the rows' positions
+      columns: The result of `parse_examples`; for evaluation also the rows' positions
         in the split, int64[batch].
       lengths: Lengths in tokens, the first that fits; empty pads to the longest row.
     """

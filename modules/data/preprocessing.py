@@ -1,7 +1,7 @@
-"""From raw examples to the model's inputs, in training and in serving alike.
+"""From raw examples to the model's inputs, in training and in serving.
 
-Transform runs `preprocessing_fn` over all examples and keeps its graph, which the
-exported model then runs on raw text: one owner, no skew.
+Transform runs `preprocessing_fn` over all examples and saves its graph. The exported
+model runs the same graph on raw text, so that there is no skew.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ ENCODER_INPUTS = (INPUT_WORD_IDS, INPUT_MASK, INPUT_TYPE_IDS)
 NO_ID = -1
 
 # Files beside a vocabulary that may hold settings of its tokenizer, first match wins.
-# `modules.encoder.directory` has them too, and imports more than Transform needs.
 _SETTINGS_FILES = ("tokenizer_config.json", "bert_config.json", "config.json")
 _LOWER_CASE = "do_lower_case"
 _TYPES = "type_vocab_size"
@@ -36,7 +35,7 @@ _MARKER = re.compile(r"\[.*\]|<.*>")  # such as [CLS], and <S> of Google's Chine
 def preprocessing_fn(
     inputs: dict[str, tf.Tensor | tf.SparseTensor], custom_config: dict[str, Any]
 ) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Makes the model's inputs of raw examples; called by Transform.
+    """Turns raw examples into the model's inputs; called by Transform.
 
     Args:
       inputs: Raw features: the task's text columns (string[batch, 1]), or for
@@ -48,18 +47,14 @@ def preprocessing_fn(
 
     Returns:
       `input_word_ids` and `input_type_ids` as `SparseTensor` int64[batch, tokens]
-      without padding, the label as it came, and the id, -1 where there is none.
+      without padding, the label unchanged, and the id, -1 if there is none.
     """
     task = TaskConfig.model_validate(custom_config["task"])
     max_seq_length = custom_config["max_seq_length"]
     vocab_file = custom_config["vocab_file"]
     if task.is_tokenized:
-        packed = unpad(
-            *(_as_ragged(inputs[name]) for name in TOKENIZED_FEATURES),
-            max_seq_length=max_seq_length,
-            vocab_size=len(_read_vocab(vocab_file)),
-            type_vocab_size=_type_vocab_size(vocab_file),
-        )
+        tokens = (_as_ragged(inputs[name]) for name in TOKENIZED_FEATURES)
+        packed = unpad(*tokens, vocab_file, max_seq_length)
     else:
         texts = [_as_dense(inputs[column], "") for column in task.text_columns]
         segments = [tf.reshape(text, [-1]) for text in texts]
@@ -69,7 +64,7 @@ def preprocessing_fn(
     outputs[task.label_column] = label
     if task.id_column in inputs:
         outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)
-    else:  # a curated schema need not name the id of tokenized input
+    else:  # a curated schema may leave out the id of tokenized input
         outputs[task.id_column] = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
     return outputs
 
@@ -77,7 +72,7 @@ def preprocessing_fn(
 def text_to_inputs(
     segments: list[tf.Tensor], vocab_file: str, max_seq_length: int
 ) -> dict[str, tf.RaggedTensor]:
-    """Tokenizes, truncates and packs texts: what training does, for any graph.
+    """Tokenizes, truncates and packs texts, as in training.
 
     Args:
       segments: One text, or the two of a pair, each string[batch].
@@ -94,56 +89,31 @@ def unpad(
     ids: tf.RaggedTensor,
     mask: tf.RaggedTensor,
     segment_ids: tf.RaggedTensor,
-    *,
+    vocab_file: str,
     max_seq_length: int,
-    vocab_size: int,
-    type_vocab_size: int,
 ) -> dict[str, tf.RaggedTensor]:
-    """Drops the padding of examples that were tokenized elsewhere.
+    """Drops the padding of examples that another tool tokenized.
 
     Args:
       ids: Token ids int64[batch, (padded tokens)].
       mask: 1 for a token and 0 for padding, int64[batch, (padded tokens)].
       segment_ids: Token types int64[batch, (padded tokens)].
-      max_seq_length: The most tokens that an example may have.
-      vocab_size: The encoder's number of words.
-      type_vocab_size: The encoder's number of token types.
+      vocab_file: One token a line. The settings of its encoder are beside it.
+      max_seq_length: Longest example in tokens.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (tokens)]. The graph
-      fails with `InvalidArgumentError` on what the encoder cannot take.
+      fails with `InvalidArgumentError` on examples that the encoder cannot take.
     """
-    lengths = tf.reduce_sum(mask, axis=1)
-    checks = _check_lengths(ids, mask, segment_ids)
-    checks += [
-        tf.debugging.assert_positive(
-            lengths, "an example has no token: its input_mask is 0 everywhere"
-        ),
-        # Cut here, a pair would lose its last [SEP] without a word.
-        tf.debugging.assert_less_equal(
-            lengths,
-            tf.constant(max_seq_length, lengths.dtype),
-            "an example has more tokens than preprocessing.max_seq_length "
-            f"({max_seq_length}); raise the setting, or write the TFRecords anew "
-            "with fewer",
-        ),
-        _check_range(
-            ids,
-            vocab_size,
-            f"input_ids must be {_describe_range(vocab_size)}, none beyond the "
-            f"{vocab_size} words of encoder.source; write the TFRecords with its "
-            "vocabulary; got",
-        ),
-        _check_range(
-            segment_ids,
-            type_vocab_size,
-            f"segment_ids must be {_describe_range(type_vocab_size)}; encoder.source "
-            f"has type_vocab_size {type_vocab_size}; write the TFRecords for it; got",
-        ),
+    checks = [
+        *_check_masks(ids, mask, segment_ids),
+        *_check_lengths(mask, max_seq_length),
+        _check_range("input_ids", ids, "vocab_size", len(_read_vocab(vocab_file))),
+        _check_range("segment_ids", segment_ids, _TYPES, _type_vocab_size(vocab_file)),
     ]
     # Transform's graph keeps only what its outputs depend on. Eager checks are None.
     with tf.control_dependencies([check for check in checks if check is not None]):
-        lengths = tf.identity(lengths)
+        lengths = tf.reduce_sum(mask, axis=1)
     return {
         INPUT_WORD_IDS: _truncate(ids, lengths),
         INPUT_TYPE_IDS: _truncate(segment_ids, lengths),
@@ -153,8 +123,8 @@ def unpad(
 def tokenize(segments: list[tf.Tensor], vocab_file: str) -> list[tf.RaggedTensor]:
     """Splits texts into WordPiece ids.
 
-    Bytes that are not UTF-8 become U+FFFD, which BERT's basic tokenizer drops:
-    served text comes from anywhere, and a bad byte must not fail a whole batch.
+    Bytes that are not UTF-8 become U+FFFD, which BERT's basic tokenizer drops: a bad
+    byte in served text must not fail a whole batch.
 
     Args:
       segments: Texts, each string[batch].
@@ -184,8 +154,8 @@ def pack_segments(
         (tokens)].
       max_seq_length: Longest packed example in tokens.
       special_token_ids: The ids of `[CLS]` and `[SEP]`.
-      type_vocab_size: The encoder's number of token types. With one alone, both texts
-        of a pair have type 0, as RoBERTa's do.
+      type_vocab_size: The encoder's number of token types. If it is 1, both texts of a
+        pair have type 0, as in RoBERTa.
 
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
@@ -222,15 +192,15 @@ def pad_inputs(
 
 
 def is_cased(vocab_file: str) -> bool:
-    """Tells whether an encoder's tokenizer keeps capital letters.
+    """Returns whether an encoder's tokenizer keeps capital letters.
 
     Args:
       vocab_file: One token a line.
 
     Returns:
-      The opposite of `do_lower_case` in a file beside the vocabulary. Without it,
-      whether a word has a capital letter; markers such as `[CLS]` and `<S>` do not
-      count.
+      The opposite of `do_lower_case` in a file beside the vocabulary. Without that
+      setting, whether a word has a capital letter; markers such as `[CLS]` and `<S>`
+      do not count.
     """
     lower_case = find_lower_case(vocab_file)
     if lower_case is not None:
@@ -266,7 +236,7 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
 
 
 def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | int) -> tf.Tensor:
-    # What a schema bounds by `value_count` instead of `shape` arrives sparse.
+    # A schema that bounds a column by `value_count` instead of `shape` makes it sparse.
     if not isinstance(feature, tf.SparseTensor):
         return feature
     column = tf.sparse.reset_shape(feature, [feature.dense_shape[0], 1])
@@ -275,23 +245,13 @@ def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | int) -> tf.Te
 
 
 def _as_ragged(feature: tf.Tensor | tf.SparseTensor) -> tf.RaggedTensor:
-    # Dense where a curated schema fixes the length by `shape`.
+    # A curated schema that fixes the length by `shape` makes it dense.
     if isinstance(feature, tf.SparseTensor):
         return tf.RaggedTensor.from_sparse(feature)
     return tf.RaggedTensor.from_tensor(feature)
 
 
-def _describe_range(size: int) -> str:
-    return "0" if size == 1 else f"0 to {size - 1}"
-
-
-def _check_range(ids: tf.RaggedTensor, size: int, message: str) -> tf.Operation | None:
-    values = ids.values
-    outside = tf.boolean_mask(values, (values < 0) | (values >= size))
-    return tf.debugging.Assert(tf.equal(tf.size(outside), 0), [message, outside])
-
-
-def _check_lengths(
+def _check_masks(
     ids: tf.RaggedTensor, mask: tf.RaggedTensor, segment_ids: tf.RaggedTensor
 ) -> list[tf.Operation | None]:
     checks = [
@@ -302,24 +262,56 @@ def _check_lengths(
         )
         for name, other in (("input_mask", mask), ("segment_ids", segment_ids))
     ]
-    in_front = tf.sequence_mask(
+    tokens_first = tf.sequence_mask(
         tf.reduce_sum(mask, axis=1), mask.bounding_shape(axis=1), tf.int64
     )
     checks.append(
         tf.debugging.assert_equal(
             mask.to_tensor(),
-            in_front,
+            tokens_first,
             "input_mask must be 1 for the tokens, which come first, and 0 after them",
         )
     )
     return checks
 
 
-def _trim(segments: list[tf.RaggedTensor], budget: int) -> list[tf.RaggedTensor]:
-    """Cuts one or two segments to a budget of tokens.
+def _check_lengths(
+    mask: tf.RaggedTensor, max_seq_length: int
+) -> list[tf.Operation | None]:
+    lengths = tf.reduce_sum(mask, axis=1)
+    return [
+        tf.debugging.assert_positive(
+            lengths, "an example has no token: its input_mask is 0 everywhere"
+        ),
+        # Truncation would silently drop the last [SEP] of a pair.
+        tf.debugging.assert_less_equal(
+            lengths,
+            tf.constant(max_seq_length, lengths.dtype),
+            "an example has more tokens than preprocessing.max_seq_length "
+            f"({max_seq_length}); raise the setting, or write the TFRecords again "
+            "with fewer",
+        ),
+    ]
 
-    The rule gives what dropping one token at a time from the longer segment gives
-    (`RoundRobinTrimmer`), in core ops: older TF Serving images lack that op.
+
+def _check_range(
+    name: str, ids: tf.RaggedTensor, setting: str, size: int
+) -> tf.Operation | None:
+    allowed = "0" if size == 1 else f"0 to {size - 1}"
+    message = (
+        f"{name} must be {allowed}; encoder.source has {setting} {size}; write the "
+        "TFRecords for that encoder; got"
+    )
+    values = ids.values
+    outside = tf.boolean_mask(values, (values < 0) | (values >= size))
+    return tf.debugging.Assert(tf.equal(tf.size(outside), 0), [message, outside])
+
+
+def _trim(segments: list[tf.RaggedTensor], budget: int) -> list[tf.RaggedTensor]:
+    """Truncates one or two segments to a budget of tokens.
+
+    The result equals that of tensorflow-text's `RoundRobinTrimmer`, in core ops: TF
+    Serving images up to 2.19.1 lack its op.
     """
     first, *others = segments
     lengths = first.row_lengths()
@@ -340,8 +332,8 @@ def _truncate(ids: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
 
 @functools.lru_cache(maxsize=4)
 def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
-    # A function of its own, so that it is traced once: Transform traces
-    # preprocessing_fn some ten times, and the tokenizer's tables take a second each.
+    # A function of its own is traced once. Transform traces preprocessing_fn about ten
+    # times, and each trace of the tokenizer's tables takes a second.
     def pack(segments: list[tf.Tensor]) -> dict[str, tf.RaggedTensor]:
         return pack_segments(
             tokenize(segments, vocab_file),
@@ -386,7 +378,7 @@ def _tokenizer(vocab_file: str) -> tf_text.FastBertTokenizer:
 @functools.lru_cache(maxsize=4)
 def _wordpiece_model(vocab_file: str) -> np.ndarray:
     # Building the trie of 30,522 words takes 1.5 s, and Transform traces
-    # preprocessing_fn a dozen times. There is no public way to the built model.
+    # preprocessing_fn about ten times. No public API returns the built model.
     with tf.init_scope():
         tokenizer = tf_text.FastWordpieceTokenizer(vocab=_read_vocab(vocab_file))
         return tokenizer._model.numpy()

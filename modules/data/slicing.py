@@ -1,4 +1,4 @@
-"""What the evaluation is sliced by: length of the input, word overlap of a pair."""
+"""The slices of the evaluation: length of the input, word overlap of a pair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN_LENGTHS = (32, 64, 96)  # tokens, special ones included
 
 
 def slice_keys(task: TaskConfig) -> list[str]:
-    """Returns the names of the slices that a task's examples are sorted into."""
+    """Returns the feature names that a task's evaluation is sliced by."""
     if task.is_tokenized:
         return [TOKEN_LENGTH]
     if len(task.text_columns) == 1:
@@ -26,7 +26,7 @@ def slice_keys(task: TaskConfig) -> list[str]:
 
 
 def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Sorts single sentences into the slices that quality is reported on.
+    """Computes the slice features of single sentences.
 
     Args:
       text: string[batch].
@@ -39,7 +39,7 @@ def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
-    """Sorts examples that came as tokens; their words are not known.
+    """Computes the slice features of tokenized examples, whose words are unknown.
 
     Args:
       word_ids: int64[batch, (tokens)].
@@ -51,7 +51,7 @@ def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
 
 
 def slice_pairs(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Sorts pairs into the slices that quality is reported on.
+    """Computes the slice features of pairs.
 
     Args:
       first: Texts, string[batch].

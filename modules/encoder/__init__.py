@@ -1,7 +1,7 @@
-"""The pre-trained encoder: its directory's files, its model, its weights.
+"""The pre-trained encoder: directory, model and weights.
 
-What turns other sources into such a directory is `modules.encoder.conversion`. It is
-not imported here, so that an edit in it does not train a model anew.
+`modules.encoder.conversion` converts other sources to such a directory. It is not
+imported here, so that an edit in it does not train a model again.
 """
 
 from modules.encoder.directory import (

@@ -5,31 +5,32 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from official.nlp.modeling import networks
 
 from modules.data import preprocessing
 from modules.encoder import directory as files
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import EncoderDirectory, EncoderError
-from modules.encoder.model import LAYER_NORM_EPSILON, build_encoder
+from modules.encoder.model import (
+    INITIALIZER_RANGE,
+    LAYER_NORM_EPSILON,
+    BertEncoder,
+    build_encoder,
+)
 
 TOKENIZER_FILE = "tokenizer.json"
 _SUBWORD_PREFIX = "##"
 
-# A source's description, its encoder, its vocabulary's file, and what was left out.
-_Loaded = tuple[EncoderDirectory, networks.BertEncoder, str, list[str]]
-
 
 @dataclasses.dataclass(frozen=True)
 class ImportedEncoder:
-    """What an import wrote.
+    """The result of an import.
 
     Attributes:
-      encoder: The directory.
+      encoder: The directory that was written.
       parameters: Number of the encoder's parameters.
       left_out: Names of the source's tensors that are no part of an encoder.
     """
@@ -39,15 +40,24 @@ class ImportedEncoder:
     left_out: list[str]
 
 
+class _Source(NamedTuple):
+    """An encoder that was read."""
+
+    description: EncoderDirectory  # directory and configuration
+    model: BertEncoder  # with its weights
+    vocabulary: str  # path
+    left_out: list[str]
+
+
 def needs_import(source: str) -> bool:
-    """Tells whether a run must import a source first, for it is no encoder directory.
+    """Returns whether a run must import a source first.
 
     Args:
       source: A directory, local or remote.
 
     Returns:
-      True for a SavedModel, and for a Hugging Face folder whose vocabulary is in
-      `tokenizer.json` alone.
+      True for a SavedModel, and for a Hugging Face folder with its vocabulary in
+      `tokenizer.json` only.
     """
     if _is_saved_model(source):
         return True
@@ -61,7 +71,7 @@ def source_files(source: str) -> list[str]:
       source: A directory, local or remote.
 
     Raises:
-      EncoderError: One is missing, or it is no source.
+      EncoderError: A file is missing, or it is no source.
     """
     if _is_saved_model(source):
         return saved_model.source_files(source)
@@ -85,19 +95,18 @@ def convert(
       EncoderError: A file is missing or cannot be read; a tensor is missing,
         unexpected, or of another shape; the vocabulary is not the encoder's.
     """
-    load = _load_saved_model if _is_saved_model(source) else _load_directory
-    encoder, model, vocabulary, left_out = load(source, preprocessor)
-    words = _read_vocabulary(vocabulary)
-    files.check_vocab_size(vocabulary, len(words), encoder.config)
-    config = json.dumps(_portable_config(encoder), indent=2)
+    read = _read_saved_model if _is_saved_model(source) else _read_directory
+    encoder = read(source, preprocessor)
+    words = _read_vocabulary(encoder.vocabulary)
+    files.check_vocab_size(encoder.vocabulary, len(words), encoder.description.config)
+    config = json.dumps(_portable_config(encoder.description), indent=2)
     _write(destination, files.MODEL_GARDEN_CONFIG, f"{config}\n")
     _write(destination, files.VOCAB_FILE, "".join(f"{word}\n" for word in words))
     path = os.path.join(destination, files.MODEL_GARDEN_WEIGHTS)
-    tf.train.Checkpoint(encoder=model).write(path)
+    tf.train.Checkpoint(encoder=encoder.model).write(path)
     written = files.open_encoder(destination)
-    restoring.check_tensor_names(written)
-    parameters = sum(int(np.prod(v.shape)) for v in model.variables)
-    return ImportedEncoder(written, parameters, left_out)
+    parameters = sum(int(np.prod(v.shape)) for v in encoder.model.variables)
+    return ImportedEncoder(written, parameters, encoder.left_out)
 
 
 def read_tokenizer(path: str) -> list[str]:
@@ -110,7 +119,7 @@ def read_tokenizer(path: str) -> list[str]:
       The tokens in the order of their ids.
 
     Raises:
-      EncoderError: It is no WordPiece as BERT's, or its ids have gaps.
+      EncoderError: It is not a WordPiece tokenizer like BERT's, or its ids have gaps.
     """
     tokenizer = files.read_json(path)
     model = tokenizer.get("model") or {}
@@ -131,15 +140,15 @@ def read_tokenizer(path: str) -> list[str]:
     return [tokens[index] for index in range(len(tokens))]
 
 
-def _load_saved_model(source: str, preprocessor: str | None) -> _Loaded:
-    vocabulary = saved_model.find_vocabulary(source, preprocessor)
-    config = saved_model.read_config(source, vocabulary)
-    encoder = EncoderDirectory(source, files.MODEL_GARDEN_CONFIG, config, ())
+def _read_saved_model(source: str, preprocessor: str | None) -> _Source:
+    published = saved_model.read_encoder(source, preprocessor)
+    encoder = EncoderDirectory(source, files.MODEL_GARDEN_CONFIG, published.config, ())
     model = build_encoder(encoder, dropout=0.0)
-    return encoder, model, vocabulary, saved_model.restore(model, source)
+    published.weights.restore(model)
+    return _Source(encoder, model, published.vocabulary, published.weights.left_out)
 
 
-def _load_directory(source: str, preprocessor: str | None) -> _Loaded:
+def _read_directory(source: str, preprocessor: str | None) -> _Source:
     encoder = files.open_without_vocabulary(source)
     vocabulary = _vocabulary_file(encoder)
     if preprocessor is not None:
@@ -151,14 +160,15 @@ def _load_directory(source: str, preprocessor: str | None) -> _Loaded:
     config = {**encoder.config, files.LOWER_CASE_KEY: lower_case}
     encoder = dataclasses.replace(encoder, config=config)
     model = build_encoder(encoder, dropout=0.0)
-    return encoder, model, vocabulary, restoring.load_weights(model, encoder)
+    left_out = restoring.load_weights(model, encoder)
+    return _Source(encoder, model, vocabulary, left_out)
 
 
 def _find_lower_case(vocabulary: str) -> bool | None:
     lower_case = preprocessing.find_lower_case(vocabulary)
     if lower_case is not None or os.path.basename(vocabulary) != TOKENIZER_FILE:
         return lower_case
-    # BertNormalizer has it; another one leaves it to the words.
+    # BertNormalizer has the key; for other normalizers the words decide.
     normalizer = files.read_json(vocabulary).get("normalizer") or {}
     return normalizer.get("lowercase")
 
@@ -166,8 +176,8 @@ def _find_lower_case(vocabulary: str) -> bool | None:
 def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
     """Returns a configuration that every reader of `bert_config.json` knows.
 
-    Our own keys say which "gelu" is meant, and whether text is put in lower case;
-    others ignore them.
+    Two keys are our own, and others ignore them: which "gelu" it is, and whether text
+    is lowercased.
     """
     config = encoder.config
     portable = {key: config[key] for key in files.SIZE_KEYS}
@@ -178,7 +188,7 @@ def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
     for key, default in (
         ("hidden_dropout_prob", 0.1),
         ("attention_probs_dropout_prob", 0.1),
-        ("initializer_range", 0.02),
+        ("initializer_range", INITIALIZER_RANGE),
         ("layer_norm_eps", LAYER_NORM_EPSILON),
     ):
         portable[key] = config.get(key, default)

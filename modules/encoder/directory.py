@@ -1,7 +1,6 @@
-"""An encoder's directory: which files it has, and what its configuration says.
+"""An encoder's directory: configuration, vocabulary and weights.
 
-It holds a configuration, a vocabulary and weights, in one of two formats: a Model
-Garden checkpoint or a Hugging Face folder.
+It has one of two formats: a Model Garden checkpoint or a Hugging Face folder.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ HUGGING_FACE_INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 LOWER_CASE_KEY = "do_lower_case"
 
-# Both formats name these keys alike (google-research/bert, `BertConfig`).
+# Keys of both formats (google-research/bert, `BertConfig`).
 SIZE_KEYS = (
     "vocab_size",
     "hidden_size",
@@ -36,10 +35,10 @@ SIZE_KEYS = (
     "type_vocab_size",
 )
 APPROXIMATE_GELU_KEY = "approximate_gelu"
-# What `hidden_act` may be; of "gelu" the format tells which one it is.
+# Values of `hidden_act`. Which "gelu" is meant depends on the format.
 _APPROXIMATE_GELUS = ("gelu_new", "gelu_pytorch_tanh")
 ACTIVATIONS = ("gelu", *_APPROXIMATE_GELUS, "relu")
-# What a configuration may say of these, for the model is BERT as it was published.
+# The supported values of these keys: the model is BERT as it was published.
 _ARCHITECTURE = {
     "model_type": "bert",
     "position_embedding_type": "absolute",
@@ -48,16 +47,16 @@ _ARCHITECTURE = {
 
 
 class EncoderError(Exception):
-    """An encoder that is incomplete, is no BERT or does not fit its configuration."""
+    """An encoder is incomplete, not a BERT, or does not match its configuration."""
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderDirectory:
-    """What an encoder directory holds.
+    """An encoder's configuration and the names of its files.
 
     Attributes:
       directory: Its path.
-      config_file: Its configuration's file name, which tells the format.
+      config_file: File name of the configuration, which determines the format.
       config: The configuration.
       weights_names: Names of the files with the tensors.
       checkpoint: Name of a Model Garden checkpoint, without the files' suffixes.
@@ -87,7 +86,7 @@ class EncoderDirectory:
 
     @property
     def checkpoint_path(self) -> str:
-        """Path of a Model Garden checkpoint, as TensorFlow takes it."""
+        """Path of a Model Garden checkpoint, without the files' suffixes."""
         return self.path(self.checkpoint)
 
     @property
@@ -97,7 +96,7 @@ class EncoderDirectory:
 
     @property
     def fingerprinted_files(self) -> list[str]:
-        """Names of the files whose content tells this encoder from others."""
+        """Names of the files that identify the encoder."""
         # A checkpoint's index holds a checksum of every tensor.
         index = (f"{self.checkpoint}.index",)
         weights = index if self.is_model_garden else self.weights_names
@@ -122,8 +121,8 @@ class EncoderDirectory:
     def is_gelu_approximate(self) -> bool:
         """Whether "gelu" is its tanh approximation.
 
-        It is in Google's original, from which the Model Garden's checkpoints come, and
-        is not in Hugging Face's BERT. What was imported says which one it has.
+        It is in Google's original and so in the Model Garden's checkpoints, but not in
+        Hugging Face's BERT. Imported encoders have a key for it.
         """
         if self.config.get("hidden_act") in _APPROXIMATE_GELUS:
             return True
@@ -150,7 +149,7 @@ def open_encoder(directory: str) -> EncoderDirectory:
 
 
 def describe_architecture(encoder: EncoderDirectory) -> dict[str, Any]:
-    """Returns what an encoder's weights have their shapes and their meaning by.
+    """Returns the architecture, which two encoders must share to exchange weights.
 
     Returns:
       The sizes, the name of the activation, and the vocabulary's SHA-256.
@@ -166,7 +165,7 @@ def describe_architecture(encoder: EncoderDirectory) -> dict[str, Any]:
 
 
 def open_without_vocabulary(directory: str) -> EncoderDirectory:
-    """Does as `open_encoder`, and leaves the vocabulary to the caller.
+    """Does the same as `open_encoder`, but ignores the vocabulary.
 
     Raises:
       EncoderError: A file or key is missing, or the configuration is not a BERT's.
@@ -192,15 +191,15 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
 
 
 def list_files(directory: str) -> list[str]:
-    """Returns the names of what is in a directory, none if there is no such one."""
-    # Not a glob: its special characters are allowed in a directory's name.
+    """Returns the names in a directory; none if it does not exist."""
+    # Not a glob, because a directory's name may contain its special characters.
     if not tf.io.gfile.isdir(directory):
         return []
     return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
 
 
 def find_config(directory: str) -> str | None:
-    """Returns the name of a directory's configuration file, which tells its format."""
+    """Returns the name of a directory's configuration file; None if there is none."""
     for name in (MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG):
         if tf.io.gfile.exists(os.path.join(directory, name)):
             return name
@@ -211,7 +210,7 @@ def read_json(path: str) -> dict[str, Any]:
     """Reads a JSON file that holds an object.
 
     Raises:
-      EncoderError: It holds anything else.
+      EncoderError: It is not JSON, or not an object.
     """
     with tf.io.gfile.GFile(path) as file:
         text = file.read()
@@ -225,19 +224,19 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def check_config(path: str, config: dict[str, Any]) -> None:
-    """Refuses a configuration that is not one of a BERT encoder.
+    """Refuses a configuration that is not a BERT encoder's.
 
     Args:
       path: Where it was read, for the message.
       config: The configuration.
 
     Raises:
-      EncoderError: A key is missing, or a value is one that BERT cannot have.
+      EncoderError: A key is missing, or a value is not supported.
     """
     for key, allowed in _ARCHITECTURE.items():
         if config.get(key, allowed) != allowed:
             raise EncoderError(
-                f"{path} says {key} {config[key]!r}; only {allowed!r} is supported"
+                f"{path} has {key} {config[key]!r}; only {allowed!r} is supported"
             )
     missing = [key for key in SIZE_KEYS if key not in config]
     if missing:
@@ -245,22 +244,22 @@ def check_config(path: str, config: dict[str, Any]) -> None:
     for key in SIZE_KEYS:
         if not isinstance(config[key], int) or config[key] < 1:
             raise EncoderError(
-                f"{path} says {key} {config[key]!r}; a whole number above 0 is allowed"
+                f"{path} has {key} {config[key]!r}; it must be a whole number above 0"
             )
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     if hidden % heads:
         raise EncoderError(
-            f"{path} says hidden_size {hidden}, which is no multiple of "
+            f"{path} has hidden_size {hidden}, which is not a multiple of "
             f"num_attention_heads {heads}"
         )
     if config.get("embedding_size") not in (None, hidden):
         raise EncoderError(
-            f"{path} says embedding_size {config['embedding_size']!r}; only "
+            f"{path} has embedding_size {config['embedding_size']!r}; only "
             f"hidden_size ({hidden}) is supported"
         )
     if config.get("hidden_act", "gelu") not in ACTIVATIONS:
         raise EncoderError(
-            f"{path} says hidden_act {config['hidden_act']!r}; supported are "
+            f"{path} has hidden_act {config['hidden_act']!r}; supported are "
             f"{', '.join(ACTIVATIONS)}"
         )
     _check_lower_case(path, config)
@@ -299,28 +298,29 @@ def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:
     """Finds `bert_model.ckpt`, or the `bert_model.ckpt-1` of `Checkpoint.save`."""
     present = set(list_files(directory))
     if f"{MODEL_GARDEN_WEIGHTS}.index" in present:
-        found = [MODEL_GARDEN_WEIGHTS]
+        checkpoints = [MODEL_GARDEN_WEIGHTS]
     else:
         pattern = rf"{re.escape(MODEL_GARDEN_WEIGHTS)}-\d+\.index"
         indices = sorted(name for name in present if re.fullmatch(pattern, name))
-        found = [name.removesuffix(".index") for name in indices]
+        checkpoints = [name.removesuffix(".index") for name in indices]
     if any(character in directory for character in "*?["):
         raise EncoderError(
             f"encoder {directory}: TensorFlow reads *, ? and [ in a checkpoint's path "
             "as a pattern; name the directory without them"
         )
-    if len(found) != 1:
-        several = f", but {', '.join(found)}: leave one" if found else ""
+    if len(checkpoints) != 1:
+        names = ", ".join(checkpoints)
+        several = f", but {names}: delete all but one" if names else ""
         raise EncoderError(
             f"encoder {directory} has no {MODEL_GARDEN_WEIGHTS}.index{several}"
         )
-    prefix = f"{found[0]}.data-"
+    prefix = f"{checkpoints[0]}.data-"
     pattern = rf"{re.escape(prefix)}\d+-of-(\d+)"
     matches = [re.fullmatch(pattern, name) for name in present]
     shards = max((int(match[1]) for match in matches if match), default=1)
-    wanted = [f"{prefix}{index:05d}-of-{shards:05d}" for index in range(shards)]
-    _require(directory, wanted, present)
-    return found[0], tuple(wanted)
+    data = [f"{prefix}{index:05d}-of-{shards:05d}" for index in range(shards)]
+    _require(directory, data, present)
+    return checkpoints[0], tuple(data)
 
 
 def _hugging_face_weights(directory: str) -> tuple[str, ...]:
@@ -330,8 +330,8 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
     if not tf.io.gfile.exists(index):
         raise EncoderError(
             f"encoder {directory} has neither {HUGGING_FACE_WEIGHTS} nor "
-            f"{HUGGING_FACE_INDEX}; weights in other formats, as pytorch_model.bin, "
-            "must be saved as safetensors first"
+            f"{HUGGING_FACE_INDEX}; weights in other formats, such as "
+            "pytorch_model.bin, must be saved as safetensors first"
         )
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:

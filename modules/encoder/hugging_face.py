@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Iterator
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
 import tensorflow as tf
 from absl import logging
-from official.nlp.modeling import networks
 
-from modules.encoder.accounting import Shape, check_tensors
 from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.model import BertEncoder
+from modules.encoder.tensors import (
+    Shape,
+    check_tensors,
+    variable_name,
+    variable_shapes,
+)
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype(np.float64),
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
-    "BF16": np.dtype(tf.bfloat16.as_numpy_dtype),  # NumPy has none of its own
+    "BF16": np.dtype(tf.bfloat16.as_numpy_dtype),  # safetensors.numpy lacks it
 }
 _HEADER_LENGTH_BYTES = 8
 
-# Hugging Face tensor -> Model Garden variable; kernels are stored transposed there.
+# Hugging Face tensor -> Model Garden variable. PyTorch stores kernels transposed.
 _EMBEDDING_TENSORS = {
     "embeddings.word_embeddings.weight": "word_embeddings/embeddings",
     "embeddings.position_embeddings.weight": "position_embedding/embeddings",
@@ -47,14 +52,13 @@ _POOLER_TENSORS = {
     "pooler.dense.bias": "pooler_transform/bias",
 }
 _TENSORS_WITHOUT_WEIGHTS = ("embeddings.position_ids",)  # 0, 1, 2, ...
-# The heads of pre-training; those of another task would be a surprise.
+# The heads of pre-training. A head of another task is unexpected.
 _PRETRAINING_HEADS = ("cls.predictions.", "cls.seq_relationship.")
-_MODEL_PREFIX = "bert."  # where the file is of an encoder with a head
+_MODEL_PREFIX = "bert."  # in the file of an encoder with a head
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Stored:
+class _Stored(NamedTuple):
     """A tensor as a file's header describes it."""
 
     name: str
@@ -62,79 +66,64 @@ class _Stored:
     dtype: str
 
 
-def check(encoder: EncoderDirectory) -> list[str]:
-    """Compares the tensors' names and shapes with what the configuration asks for.
-
-    It reads the files' headers alone, local or remote.
+class HuggingFaceWeights:
+    """The weights of a Hugging Face folder, whose headers alone are read at first.
 
     Args:
-      encoder: A Hugging Face folder.
+      encoder: The folder, local or remote.
 
-    Returns:
-      Names of the tensors that are no part of the encoder and are left out.
+    Attributes:
+      left_out: Names of the tensors that are no part of the encoder.
 
     Raises:
       EncoderError: A file cannot be read; a tensor is missing, unexpected, of another
-        shape or no floating-point numbers.
+        shape or not floating-point.
     """
-    stored = [tensor for path in encoder.weights_files for tensor in _header(path)]
-    left_out = [tensor.name for tensor in stored if _is_left_out(tensor.name)]
-    tensors: dict[str, _Stored] = {}
-    # Today's names first: an older name for the same tensor is one too many.
-    for tensor in sorted(stored, key=lambda t: t.name != canonical_name(t.name)):
-        if not _is_left_out(tensor.name):
-            name = canonical_name(tensor.name)
-            tensors[tensor.name if name in tensors else name] = tensor
-    expected = expected_shapes(encoder.config)
-    if not tensors.keys() & _POOLER_TENSORS.keys():
-        logging.info("%s has no pooler: initialized anew", encoder.directory)
-        for name in _POOLER_TENSORS:
-            del expected[name]
-    path = encoder.path(encoder.weights_names[0])
-    if len(encoder.weights_names) > 1:
-        path = f"{path} to {encoder.weights_names[-1]}"
-    found = {
-        # An unexpected tensor is named as it is stored.
-        name if name in expected else tensor.name: tensor.shape
-        for name, tensor in tensors.items()
-    }
-    check_tensors(path, found, expected)
-    odd = [f"{t.name} ({t.dtype})" for t in tensors.values() if t.dtype not in _DTYPES]
-    if odd:
-        raise EncoderError(f"{path}: no floating-point numbers: {', '.join(odd)}")
-    return left_out
 
+    def __init__(self, encoder: EncoderDirectory) -> None:
+        self._encoder = encoder
+        stored = [tensor for path in encoder.weights_files for tensor in _header(path)]
+        self.left_out = [tensor.name for tensor in stored if _is_left_out(tensor.name)]
+        tensors: dict[str, _Stored] = {}
+        # Today's names first: an older name for the same tensor is unexpected.
+        for tensor in sorted(stored, key=lambda t: t.name != canonical_name(t.name)):
+            if not _is_left_out(tensor.name):
+                name = canonical_name(tensor.name)
+                tensors[tensor.name if name in tensors else name] = tensor
+        expected = expected_shapes(encoder.config)
+        if not tensors.keys() & _POOLER_TENSORS.keys():
+            logging.info("%s has no pooler: initialized anew", encoder.directory)
+            for name in _POOLER_TENSORS:
+                del expected[name]
+        path = encoder.path(encoder.weights_names[0])
+        if len(encoder.weights_names) > 1:
+            path = f"{path} to {encoder.weights_names[-1]}"
+        shapes = {
+            # An unexpected tensor is reported under its stored name.
+            name if name in expected else tensor.name: tensor.shape
+            for name, tensor in tensors.items()
+        }
+        check_tensors(path, shapes, expected)
+        others = [t for t in tensors.values() if t.dtype not in _DTYPES]
+        if others:
+            names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in others)
+            raise EncoderError(f"{path}: not floating-point: {names}")
 
-def restore(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
-    """Assigns every tensor of a Hugging Face folder to its variable.
+    def restore(self, model: BertEncoder) -> None:
+        """Assigns every variable. Without a pooler in the folder, the model's is kept.
 
-    Args:
-      model: The encoder that the folder describes.
-      encoder: The folder. A pooler that it does not have stays as it was.
-
-    Returns:
-      Names of the tensors that are no part of the encoder and were left out.
-
-    Raises:
-      EncoderError: A tensor is missing, unexpected, or of another shape.
-    """
-    left_out = check(encoder)
-    if left_out:
-        logging.info("Left out of %s: %s", encoder.directory, ", ".join(left_out))
-    variables = {v.name.removesuffix(":0"): v for v in model.variables}
-    targets = _variable_names(encoder.config["num_hidden_layers"])
-    for path in encoder.weights_files:
-        for name, tensor in _tensors(path):
-            variable = variables.pop(targets[canonical_name(name)])
-            if name.endswith(".weight") and "/kernel" in variable.name:
-                tensor = tensor.T  # PyTorch's Linear stores [out, in]
-            # Attention keeps its heads as a dimension of their own.
-            variable.assign(tensor.reshape(variable.shape))
-    rest = variables.keys() - _POOLER_TENSORS.values()
-    if rest:
-        names = ", ".join(sorted(rest))
-        raise EncoderError(f"{encoder.directory} has nothing for {names}")
-    return left_out
+        Args:
+          model: The encoder that the folder describes.
+        """
+        variables = {variable_name(variable): variable for variable in model.variables}
+        names = _variable_names(self._encoder.config["num_hidden_layers"])
+        for path in self._encoder.weights_files:
+            for tensor_name, tensor in _tensors(path):
+                name = names[canonical_name(tensor_name)]
+                if name.endswith("/kernel"):
+                    tensor = tensor.T  # PyTorch's Linear stores [out, in]
+                # Attention keeps its heads as an axis.
+                variables[name].assign(tensor.reshape(variables[name].shape))
 
 
 def canonical_name(name: str) -> str:
@@ -146,25 +135,19 @@ def canonical_name(name: str) -> str:
     return name
 
 
-def expected_shapes(config: dict[str, Any]) -> dict[str, Shape]:
-    """Returns the shape of every tensor that a configuration asks for, by its name."""
-    hidden, inner = config["hidden_size"], config["intermediate_size"]
-    rows = {
-        "embeddings.word_embeddings.weight": config["vocab_size"],
-        "embeddings.position_embeddings.weight": config["max_position_embeddings"],
-        "embeddings.token_type_embeddings.weight": config["type_vocab_size"],
-    }
-    shapes: dict[str, Shape] = {}
-    for name in _variable_names(config["num_hidden_layers"]):
-        units = inner if ".intermediate." in name else hidden
-        if name in rows:
-            shapes[name] = (rows[name], hidden)
-        elif name.endswith(".bias") or "LayerNorm" in name:
-            shapes[name] = (units,)
-        else:
-            is_output = ".output.dense" in name and ".attention." not in name
-            shapes[name] = (units, inner if is_output else hidden)
-    return shapes
+def expected_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
+    """Returns the shape of every tensor of an encoder by its Hugging Face name."""
+    shapes = variable_shapes(config)
+    names = _variable_names(config["num_hidden_layers"])
+    return {name: _stored_shape(variable, shapes) for name, variable in names.items()}
+
+
+def _stored_shape(variable: str, shapes: Mapping[str, Shape]) -> Shape:
+    shape = shapes[variable]
+    if variable.endswith("/kernel"):
+        outputs = math.prod(shapes[variable.replace("/kernel", "/bias")])
+        return (outputs, math.prod(shape) // outputs)
+    return shape if variable.endswith("/embeddings") else (math.prod(shape),)
 
 
 def _variable_names(layers: int) -> dict[str, str]:
@@ -187,7 +170,7 @@ def _is_left_out(name: str) -> bool:
 
 
 def _header(path: str) -> list[_Stored]:
-    """Reads what a safetensors file holds: a length, JSON, and then the tensors."""
+    """Reads a safetensors file's header: a length, then JSON."""
     with tf.io.gfile.GFile(path, "rb") as file:
         size = file.size()
         length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
@@ -212,7 +195,7 @@ def _header(path: str) -> list[_Stored]:
 
 
 def _tensors(path: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the encoder's tensors as they are stored, float32 of any shape."""
+    """Yields the encoder's tensors by stored name, cast to float32."""
     with tf.io.gfile.GFile(path, "rb") as file:
         stored: list[tuple[str, Any]] = safetensors.deserialize(file.read())
     for name, view in stored:

@@ -1,51 +1,183 @@
-"""The Model Garden's layers, computed in fewer and larger operations.
+"""The layers of BERT's encoder, in few and large operations.
 
-On a CPU two fifths of a training step went into arithmetic that is written element by
-element: every operation passes over the batch once more. These layers have the same
-variables under the same names, and give the same results; only what is dropped out is
-drawn in another way.
+Variable names, and the attributes that lead to them in a checkpoint, are those of
+`official.nlp.modeling.layers.TransformerEncoderBlock`, and so are the results. On a CPU
+two fifths of its training step went into elementwise operations, each of which passes
+over the batch once more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
-from official.nlp.modeling import layers
-from tf_keras.src.engine import base_layer_utils
 
 _DROPOUT_BITS = 16
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 
+Activation = Callable[[tf.Tensor], tf.Tensor]
+Config = Mapping[str, Any]
 Gradient = Callable[..., Any]
 
 
-def use_fast_layers(network: tf_keras.Model) -> None:
-    """Makes the layers of a Model Garden encoder compute as those of this file do.
+def initializer(config: Config) -> tf_keras.initializers.Initializer:
+    """Returns a new initializer of kernels: one that is shared repeats its values."""
+    return tf_keras.initializers.TruncatedNormal(stddev=config["initializer_range"])
 
-    `BertEncoder` has no arguments for the classes of its layers.
+
+class Projection(tf_keras.layers.Layer):
+    """A dense layer over rows of tokens.
 
     Args:
-      network: A `BertEncoder` whose blocks normalize last, as BERT's do.
+      inputs: Stored shape of the input axes; attention keeps its heads as an axis.
+      outputs: Stored shape of the output axes.
+      initializer: Initializer of the kernel.
+      name: Name of the layer.
     """
-    classes = {
-        layers.TransformerEncoderBlock: EncoderBlock,
-        tf_keras.layers.LayerNormalization: LayerNormalization,
-        tf_keras.layers.Dropout: Dropout,
-    }
-    for layer in network.submodules:
-        layer.__class__ = classes.get(type(layer), type(layer))
+
+    def __init__(
+        self,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        initializer: tf_keras.initializers.Initializer,
+        name: str,
+    ) -> None:
+        super().__init__(name=name)
+        self._input_axes, self._output_axes = inputs, outputs
+        self._initializer = initializer
+
+    def build(self, input_shape: tf.TensorShape) -> None:
+        """Creates the variables."""
+        self.kernel = self.add_weight(
+            "kernel",
+            self._input_axes + self._output_axes,
+            initializer=self._initializer,
+        )
+        self.bias = self.add_weight("bias", self._output_axes, initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, rows: tf.Tensor) -> tf.Tensor:
+        """Projects float[rows, inputs] to float[rows, outputs]."""
+        kernel = tf.reshape(self.kernel, [rows.shape[-1], -1])
+        return tf.nn.bias_add(tf.matmul(rows, kernel), tf.reshape(self.bias, [-1]))
 
 
-class EncoderBlock(layers.TransformerEncoderBlock):
-    """A Transformer layer whose projections are plain matrix multiplications.
+class SelfAttention(tf_keras.layers.Layer):
+    """Multi-head attention (Vaswani et al. 2017).
 
-    A bias is a part of its multiplication. Of upstream's forms it has the one that
-    `BertEncoder` uses.
+    Args:
+      config: The encoder's configuration, as in `bert_config.json`.
+      dropout: Dropout rate of the attention.
+      name: Name of the layer.
     """
+
+    def __init__(self, config: Config, dropout: float, name: str) -> None:
+        super().__init__(name=name)
+        hidden, heads = (config["hidden_size"],), config["num_attention_heads"]
+        by_head = (heads, config["hidden_size"] // heads)
+        self._by_head = by_head
+        self._query_dense, self._key_dense, self._value_dense = (
+            Projection(hidden, by_head, initializer(config), name)
+            for name in ("query", "key", "value")
+        )
+        self._softmax = tf_keras.layers.Softmax()
+        self._dropout_layer = Dropout(dropout)
+        self._output_dense = Projection(
+            by_head, hidden, initializer(config), "attention_output"
+        )
+
+    def call(
+        self,
+        hidden: tf.Tensor,
+        target: tf.Tensor,
+        mask: tf.Tensor,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        """Attends from the target positions to all positions.
+
+        Args:
+          hidden: Hidden states, float[batch, seq_len, hidden].
+          target: Hidden states of the target, float[batch, target_len, hidden].
+          mask: 1 where attention is allowed, float[batch, target_len, seq_len].
+          training: Whether dropout applies.
+
+        Returns:
+          Rows of tokens, float[batch * target_len, hidden].
+        """
+        scale = 1 / math.sqrt(self._by_head[1])
+        query = self._query_dense(_rows(target)) * scale
+        key, value = self._key_dense(_rows(hidden)), self._value_dense(_rows(hidden))
+        scores = tf.matmul(
+            self._split_heads(query, target, training),
+            self._split_heads(key, hidden, training),
+            transpose_b=True,
+        )
+        probabilities = self._softmax(scores, mask[:, tf.newaxis])
+        context = tf.matmul(
+            self._dropout_layer(probabilities),
+            self._split_heads(value, hidden, training),
+        )
+        return self._output_dense(self._join_heads(context, training))
+
+    def _split_heads(
+        self, rows: tf.Tensor, states: tf.Tensor, training: bool | None
+    ) -> tf.Tensor:
+        """Turns rows of tokens into [batch, heads, seq_len, head_size]."""
+        shape, (heads, size) = tf.shape(states), self._by_head
+        if training is True:
+            by_head = tf.reshape(rows, [shape[0], shape[1], heads, size])
+            return tf.transpose(by_head, [0, 2, 1, 3])
+        # oneDNN sets a transposition up anew each time, which costs a single row more
+        # than the transposition itself.
+        joined = tf.reshape(rows, [shape[0], shape[1], heads * size])
+        return tf.stack(tf.split(joined, heads, axis=2), axis=1)
+
+    def _join_heads(self, context: tf.Tensor, training: bool | None) -> tf.Tensor:
+        """Turns [batch, heads, seq_len, head_size] into rows of tokens."""
+        heads, size = self._by_head
+        if training is True:
+            joined = tf.transpose(context, [0, 2, 1, 3])
+        else:
+            joined = tf.concat(tf.unstack(context, num=heads, axis=1), axis=2)
+        return tf.reshape(joined, [-1, heads * size])
+
+
+class EncoderBlock(tf_keras.layers.Layer):
+    """A Transformer block that normalizes after attention and feed-forward layers.
+
+    Args:
+      config: The encoder's configuration, as in `bert_config.json`.
+      activation: Activation of the feed-forward layer.
+      dropout: Dropout rate after both layers, and of the attention.
+      name: Name of the layer.
+    """
+
+    def __init__(
+        self, config: Config, activation: Activation, dropout: float, name: str
+    ) -> None:
+        super().__init__(name=name)
+        hidden, inner = (config["hidden_size"],), (config["intermediate_size"],)
+        norm = {"epsilon": config["layer_norm_eps"], "dtype": tf.float32}
+        self._attention_layer = SelfAttention(config, dropout, "self_attention")
+        self._attention_dropout = Dropout(dropout)
+        self._attention_layer_norm = LayerNormalization(
+            name="self_attention_layer_norm", **norm
+        )
+        self._intermediate_dense = Projection(
+            hidden, inner, initializer(config), "intermediate"
+        )
+        policy = tf_keras.mixed_precision.global_policy()
+        # As upstream, where bfloat16 made training with LAMB converge worse.
+        is_bfloat16 = policy.name == "mixed_bfloat16"
+        self._intermediate_activation_layer = tf_keras.layers.Activation(
+            activation, dtype=tf.float32 if is_bfloat16 else policy
+        )
+        self._output_dense = Projection(inner, hidden, initializer(config), "output")
+        self._output_dropout = Dropout(dropout)
+        self._output_layer_norm = LayerNormalization(name="output_layer_norm", **norm)
 
     def call(
         self, inputs: list[tf.Tensor], output_range: int | None = None
@@ -53,9 +185,9 @@ class EncoderBlock(layers.TransformerEncoderBlock):
         """Attends, and feeds forward.
 
         Args:
-          inputs: Hidden states float32[batch, seq_len, hidden] and the attention mask,
-            1 where attention is allowed, [batch, seq_len, seq_len].
-          output_range: The first so many positions are computed; None is all.
+          inputs: Hidden states float[batch, seq_len, hidden] and the attention mask,
+            1 where attention is allowed, float[batch, seq_len, seq_len].
+          output_range: Positions to compute, from the first; None is all.
 
         Returns:
           Hidden states float32[batch, output_range or seq_len, hidden].
@@ -63,30 +195,14 @@ class EncoderBlock(layers.TransformerEncoderBlock):
         hidden, mask = inputs
         target = hidden[:, :output_range] if output_range else hidden
         shape = tf.shape(target)
-        context = self._attend(hidden, target, mask[:, :output_range])
-        attended = _project(context, self._attention_layer._output_dense)
-        attended = self._attention_dropout(attended)
         # Rows of tokens from here: nothing below looks from one token to another.
+        attended = self._attention_layer(hidden, target, mask[:, :output_range])
+        attended = self._attention_dropout(attended)
         attended = self._attention_layer_norm(_rows(target) + attended)
-        inner = _project(attended, self._intermediate_dense)
-        inner = self._intermediate_activation_layer(inner)
-        output = _project(inner, self._output_dense)
-        output = tf.cast(self._output_dropout(output), tf.float32)
-        output = self._output_layer_norm(output + attended)
+        inner = self._intermediate_activation_layer(self._intermediate_dense(attended))
+        output = self._output_dropout(self._output_dense(inner))
+        output = self._output_layer_norm(tf.cast(output, tf.float32) + attended)
         return tf.reshape(output, [shape[0], shape[1], target.shape[-1]])
-
-    def _attend(
-        self, hidden: tf.Tensor, target: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
-        attention = self._attention_layer
-        scale = 1 / math.sqrt(attention._key_dim)
-        query = _by_head(target, attention._query_dense, scale)
-        key = _by_head(hidden, attention._key_dense)
-        value = _by_head(hidden, attention._value_dense)
-        scores = tf.matmul(query, key, transpose_b=True)
-        probabilities = attention._masked_softmax(scores, mask)
-        probabilities = attention._dropout_layer(probabilities)
-        return _join_heads(tf.matmul(probabilities, value))
 
 
 class LayerNormalization(tf_keras.layers.LayerNormalization):
@@ -131,7 +247,7 @@ class Dropout(tf_keras.layers.Dropout):
 
 
 def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
-    """Draws what inputs are multiplied with to drop some of them out.
+    """Draws the factors of dropout, by which inputs are multiplied.
 
     Args:
       shape: Of the inputs, int32[rank].
@@ -226,44 +342,6 @@ def approximate_gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
         return upstream * slope
 
     return inputs * weight, gradient
-
-
-def _by_head(
-    hidden: tf.Tensor, dense: tf_keras.layers.EinsumDense, scale: float | None = None
-) -> tf.Tensor:
-    """Projects hidden states to [batch, heads, seq_len, key_dim]."""
-    projected = _project(_rows(hidden), dense)
-    if scale is not None:
-        projected *= scale
-    shape, (_, heads, size) = tf.shape(hidden), dense.kernel.shape
-    if _is_training():
-        by_head = tf.reshape(projected, [shape[0], shape[1], heads, size])
-        return tf.transpose(by_head, [0, 2, 1, 3])
-    # oneDNN sets a transposition up anew each time, which a single row would feel.
-    joined = tf.reshape(projected, [shape[0], shape[1], heads * size])
-    return tf.stack(tf.split(joined, heads, axis=2), axis=1)
-
-
-def _join_heads(context: tf.Tensor) -> tf.Tensor:
-    """Turns [batch, heads, seq_len, key_dim] into rows of tokens."""
-    _, heads, _, size = context.shape
-    if _is_training():
-        joined = tf.transpose(context, [0, 2, 1, 3])
-    else:
-        joined = tf.concat(tf.unstack(context, num=heads, axis=1), axis=2)
-    return tf.reshape(joined, [-1, heads * size])
-
-
-def _is_training() -> bool:
-    # Upstream's blocks are not told; Keras hands it to the layers in them.
-    return base_layer_utils.call_context().training is True
-
-
-def _project(rows: tf.Tensor, dense: tf_keras.layers.Layer) -> tf.Tensor:
-    width = rows.shape[-1]
-    kernel, bias = tf.reshape(dense.kernel, [width, -1]), tf.reshape(dense.bias, [-1])
-    rows = tf.cast(rows, kernel.dtype)  # a normalization's are float32
-    return tf.nn.bias_add(tf.matmul(rows, kernel), bias)
 
 
 def _rows(tensor: tf.Tensor) -> tf.Tensor:

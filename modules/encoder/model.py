@@ -1,23 +1,99 @@
-"""The Model Garden's encoder, of any size that a configuration describes."""
+"""BERT's encoder, of any size that a configuration describes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import tensorflow as tf
 import tf_keras
-from official.nlp.modeling import networks
+from official.nlp.modeling import layers as upstream
 
-from modules.encoder.directory import SIZE_KEYS, EncoderDirectory
-from modules.encoder.layers import approximate_gelu, gelu, use_fast_layers
+from modules.encoder.directory import EncoderDirectory
+from modules.encoder.layers import (
+    Activation,
+    Config,
+    Dropout,
+    EncoderBlock,
+    LayerNormalization,
+    approximate_gelu,
+    gelu,
+    initializer,
+)
 
 LAYER_NORM_EPSILON = 1e-12  # the Model Garden's, Google's and most of Hugging Face's
+INITIALIZER_RANGE = 0.02
+
+
+class BertEncoder(tf_keras.Model):
+    """BERT's encoder (Devlin et al. 2018) as a functional Keras model.
+
+    It stands in for `official.nlp.modeling.networks.BertEncoder` as the network of a
+    classifier or pretrainer: same inputs, variable names and paths in a checkpoint, so
+    that each reads the checkpoints of the other.
+
+    Args:
+      config: The encoder's configuration, as in `bert_config.json`.
+      activation: Activation of the feed-forward layers.
+      dropout: Rate after embeddings, attention and feed-forward layers.
+      output_range: Positions that the last block computes, from the first; None is all.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        activation: Activation,
+        dropout: float,
+        output_range: int | None = None,
+    ) -> None:
+        word_ids, mask, type_ids = (
+            tf_keras.Input([None], dtype=tf.int32, name=name)
+            for name in ("input_word_ids", "input_mask", "input_type_ids")
+        )
+        word_embedding, position_embedding, type_embedding = _embedding_layers(config)
+        norm = LayerNormalization(
+            name="embeddings/layer_norm",
+            epsilon=config["layer_norm_eps"],
+            dtype=tf.float32,
+        )
+        words = word_embedding(word_ids)
+        embeddings = [words, position_embedding(words), type_embedding(type_ids)]
+        hidden = norm(tf_keras.layers.Add()(embeddings))
+        hidden = Dropout(dropout)(hidden)
+        attention_mask = upstream.SelfAttentionMask()(hidden, mask)
+        blocks = [
+            EncoderBlock(config, activation, dropout, f"transformer/layer_{index}")
+            for index in range(config["num_hidden_layers"])
+        ]
+        for block in blocks[:-1]:
+            hidden = block([hidden, attention_mask])
+        hidden = blocks[-1]([hidden, attention_mask], output_range=output_range)
+        pooler = tf_keras.layers.Dense(
+            config["hidden_size"],
+            activation="tanh",
+            kernel_initializer=initializer(config),
+            name="pooler_transform",
+        )
+        outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0, :])}
+        super().__init__(inputs=[word_ids, mask, type_ids], outputs=outputs)
+        self._pooler_layer = pooler
+        self._transformer_layers = blocks
+        self._embedding_norm_layer = norm
+        self._embedding_layer = word_embedding
+        self._position_embedding_layer = position_embedding
+        self._type_embedding_layer = type_embedding
+
+    @property
+    def pooler_layer(self) -> tf_keras.layers.Dense:
+        """The pooler."""
+        return self._pooler_layer
+
+    def get_embedding_table(self) -> tf.Variable:
+        """Returns the word embeddings, which a masked language model head shares."""
+        return self._embedding_layer.embeddings
 
 
 def build_encoder(
     encoder: EncoderDirectory, *, dropout: float, output_range: int | None = None
-) -> networks.BertEncoder:
-    """Builds the Model Garden encoder that a directory describes, weights untrained.
+) -> BertEncoder:
+    """Builds the encoder that a directory describes, weights untrained.
 
     Args:
       encoder: The directory.
@@ -30,33 +106,37 @@ def build_encoder(
       int32[batch, seq_len], to `sequence_output` float32[batch, output_range or
       seq_len, hidden] and `pooled_output` float32[batch, hidden].
     """
-    size = {key: int(encoder.config[key]) for key in SIZE_KEYS}
-    model = networks.BertEncoder(
-        vocab_size=size["vocab_size"],
-        hidden_size=size["hidden_size"],
-        num_layers=size["num_hidden_layers"],
-        num_attention_heads=size["num_attention_heads"],
-        max_sequence_length=size["max_position_embeddings"],
-        type_vocab_size=size["type_vocab_size"],
-        inner_dim=size["intermediate_size"],
-        inner_activation=_activation(encoder),
-        output_dropout=dropout,
-        attention_dropout=dropout,
-        output_range=output_range,
-        initializer=tf_keras.initializers.TruncatedNormal(
-            stddev=encoder.config.get("initializer_range", 0.02)
+    config = {
+        "layer_norm_eps": LAYER_NORM_EPSILON,
+        "initializer_range": INITIALIZER_RANGE,
+        **encoder.config,
+    }
+    return BertEncoder(config, _activation(encoder), dropout, output_range)
+
+
+def _embedding_layers(config: Config) -> tuple[tf_keras.layers.Layer, ...]:
+    """Returns the embeddings of words, positions and types."""
+    width = config["hidden_size"]
+    return (
+        upstream.OnDeviceEmbedding(
+            config["vocab_size"], width, initializer(config), name="word_embeddings"
         ),
-        dict_outputs=True,
+        upstream.PositionEmbedding(
+            config["max_position_embeddings"],
+            initializer(config),
+            name="position_embedding",
+        ),
+        upstream.OnDeviceEmbedding(
+            config["type_vocab_size"],
+            width,
+            initializer(config),
+            use_one_hot=True,
+            name="type_embeddings",
+        ),
     )
-    # BertEncoder has no argument for it; the layers read it when they are called.
-    for layer in model.submodules:
-        if isinstance(layer, tf_keras.layers.LayerNormalization):
-            layer.epsilon = encoder.config.get("layer_norm_eps", LAYER_NORM_EPSILON)
-    use_fast_layers(model)
-    return model
 
 
-def _activation(encoder: EncoderDirectory) -> Callable[[tf.Tensor], tf.Tensor]:
+def _activation(encoder: EncoderDirectory) -> Activation:
     name = encoder.config.get("hidden_act", "gelu")
     if not name.startswith("gelu"):
         return tf_keras.activations.get(name)

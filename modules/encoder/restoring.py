@@ -1,36 +1,38 @@
-"""Pre-trained weights, from either format, every tensor accounted for."""
+"""Pre-trained weights of either format, every tensor checked."""
 
 from __future__ import annotations
 
 from absl import logging
-from official.nlp.modeling import networks
 
-from modules.encoder import hugging_face, model_garden
+from modules.encoder import model_garden
 from modules.encoder.directory import EncoderDirectory
+from modules.encoder.hugging_face import HuggingFaceWeights
+from modules.encoder.model import BertEncoder
 
 
 def check_tensor_names(encoder: EncoderDirectory) -> None:
-    """Compares an encoder's tensors, by names and shapes, with what BERT needs.
+    """Compares the names and shapes of an encoder's tensors with BERT's.
 
-    It reads no weights, so that those that cannot be restored are refused before
-    anything else is done.
+    It reads hardly any weights, so that a run can refuse an encoder at its start.
 
     Raises:
       EncoderError: The weights cannot be read, or a tensor is missing, unexpected, or
         of another shape.
     """
-    source = model_garden if encoder.is_model_garden else hugging_face
-    source.check(encoder)
+    if encoder.is_model_garden:
+        model_garden.read_weights(encoder)
+    else:
+        HuggingFaceWeights(encoder)
 
 
-def restore_encoder(model: networks.BertEncoder, encoder: EncoderDirectory) -> None:
-    """Loads the pre-trained weights and accounts for every tensor.
+def restore_encoder(model: BertEncoder, encoder: EncoderDirectory) -> None:
+    """Loads the pre-trained weights.
 
-    A pooler whose bias is all 0 was never trained (sentence embedding models come so):
-    it keeps the values it was built with.
+    A pooler whose bias is all 0 was never trained, as in sentence embedding models: the
+    model keeps its initial pooler instead.
 
     Args:
-      model: What `build_encoder` returned for the same directory.
+      model: The result of `build_encoder` for the same directory.
       encoder: The directory.
 
     Raises:
@@ -44,11 +46,11 @@ def restore_encoder(model: networks.BertEncoder, encoder: EncoderDirectory) -> N
         model.pooler_layer.set_weights(untrained)
 
 
-def load_weights(model: networks.BertEncoder, encoder: EncoderDirectory) -> list[str]:
-    """Loads the weights as they are stored, an untrained pooler's too.
+def load_weights(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
+    """Loads the weights as they are stored, an untrained pooler included.
 
     Args:
-      model: What `build_encoder` returned for the same directory.
+      model: The result of `build_encoder` for the same directory.
       encoder: The directory.
 
     Returns:
@@ -57,5 +59,13 @@ def load_weights(model: networks.BertEncoder, encoder: EncoderDirectory) -> list
     Raises:
       EncoderError: A tensor is missing, unexpected, or of another shape.
     """
-    source = model_garden if encoder.is_model_garden else hugging_face
-    return source.restore(model, encoder)
+    weights = (
+        model_garden.read_weights(encoder, model)
+        if encoder.is_model_garden
+        else HuggingFaceWeights(encoder)
+    )
+    weights.restore(model)
+    if weights.left_out:
+        names = ", ".join(weights.left_out)
+        logging.info("Left out of %s: %s", encoder.directory, names)
+    return weights.left_out

@@ -1,1 +1,1 @@
-"""Metrics, and what the Evaluator computes."""
+"""Metrics, and the configuration of the Evaluator."""

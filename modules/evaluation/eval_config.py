@@ -1,4 +1,4 @@
-"""What the Evaluator measures."""
+"""The Evaluator's configuration: metrics, slices and signatures."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from modules.config.task import TaskConfig
 from modules.data import slicing
 from modules.evaluation import tfma_metrics
 from modules.evaluation.metrics import POSITIVE_CLASS
-from modules.export import serving_model
+from modules.export import signatures
 
-POSITIVE_CLASS_KEY = f"classId:{POSITIVE_CLASS}"  # of TFMA's results
 _STATISTIC = tfma_metrics.Statistic.__name__
 _BINARY_METRICS = {
     "accuracy": "BinaryAccuracy",
@@ -41,27 +40,23 @@ _REGRESSION_METRICS = {
 def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
     """Builds the Evaluator's configuration from the task.
 
-    The exported signature is measured on raw Examples, as it will be served.
+    It evaluates the exported signature on raw Examples, as it will be served.
 
     Args:
-      task: Names the label, and says what is predicted of it.
+      task: Names the label and the kind of prediction.
 
     Returns:
-      Metrics with names and without bounds: those are parameters of a run, and hold on
-      all rows. Slices are reported only, as most have too few rows to decide on.
+      Metrics without thresholds, which are parameters of a run and hold on all rows.
+      Slices are only reported, because most have too few rows to decide on.
     """
     return config_pb2.EvalConfig(
         model_specs=[
             config_pb2.ModelSpec(
                 model_type=tfma.constants.TF_GENERIC,
-                signature_name=serving_model.SERVE_EXAMPLES,
-                preprocessing_function_names=[serving_model.SLICE_FEATURES],
+                signature_name=signatures.SERVE_EXAMPLES,
+                preprocessing_function_names=[signatures.SLICE_FEATURES],
                 label_key=task.label_column,
-                prediction_key=(
-                    serving_model.SCORE
-                    if task.is_regression
-                    else serving_model.PROBABILITIES
-                ),
+                prediction_key=signatures.prediction_output(task),
             )
         ],
         slicing_specs=[
@@ -81,14 +76,14 @@ def _metrics_specs(task: TaskConfig) -> list[config_pb2.MetricsSpec]:
     )
     if not task.is_regression:
         plain.metrics.add(class_name="MultiClassConfusionMatrixPlot")
-    measured = config_pb2.MetricsSpec()
+    by_class = config_pb2.MetricsSpec()
     for name, class_name in _class_names(task).items():
-        # A statistic looks at the most probable class, not at one class by itself.
-        spec = plain if class_name == _STATISTIC else measured
+        # A statistic compares the most probable class, not one class with the rest.
+        spec = plain if class_name == _STATISTIC else by_class
         spec.metrics.append(_metric(name, class_name))
     if task.is_binary:
-        measured.binarize.class_ids.values.append(POSITIVE_CLASS)
-    return [plain, measured]
+        by_class.binarize.class_ids.values.append(POSITIVE_CLASS)
+    return [plain, by_class]
 
 
 def _class_names(task: TaskConfig) -> dict[str, str]:

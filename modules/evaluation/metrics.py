@@ -1,4 +1,4 @@
-"""The quality of predictions, counted over all of a split at once."""
+"""Metrics over all predictions of a split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POSITIVE_CLASS = 1
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What a model said of the examples of a split, in their order.
+    """A model's predictions on a split, in the order of its examples.
 
     Attributes:
       ids: int64[examples].
@@ -37,10 +37,10 @@ def compute(task: TaskConfig, predictions: Predictions) -> dict[str, float]:
     """Computes the metrics of a task, `loss` among them.
 
     All of them are NaN if an output is not finite: scikit-learn refuses NaN, and the
-    largest of NaN probabilities is class 0.
+    argmax of NaN probabilities is class 0.
 
     Args:
-      task: Tells classes from scores.
+      task: Determines the metrics.
       predictions: On every example of a split.
     """
     if not np.all(np.isfinite(predictions.outputs)):
@@ -56,35 +56,32 @@ def compute(task: TaskConfig, predictions: Predictions) -> dict[str, float]:
 
 
 def score(value: float | None) -> float:
-    """Returns what models are ranked by: NaN, which JSON has as null, is the worst."""
+    """Returns a metric for ranking: NaN, and None as JSON stores it, rank last."""
     return -math.inf if value is None or math.isnan(value) else value
 
 
 def pearson(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Returns Pearson's correlation of two float[rows]; NaN where one is constant."""
+    """Returns Pearson's correlation of two float[rows]; NaN if one is constant."""
     return _correlation(stats.pearsonr, labels, scores)
 
 
 def spearman(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Returns the correlation of the ranks; NaN where one side is constant."""
+    """Returns Spearman's correlation of two float[rows]; NaN if one is constant."""
     return _correlation(stats.spearmanr, labels, scores)
 
 
 def pearson_spearman(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Returns the mean of both correlations, which GLUE ranks STS-B by."""
+    """Returns the mean of both correlations, by which GLUE ranks STS-B."""
     return (pearson(labels, scores) + spearman(labels, scores)) / 2
 
 
 def matthews(labels: np.ndarray, classes: np.ndarray) -> float:
-    """Returns Matthews' correlation of two int[rows]; 0 where one is constant."""
+    """Returns Matthews' correlation of two int[rows]; 0 if one is constant."""
     return float(sklearn_metrics.matthews_corrcoef(labels, classes))
 
 
 def macro_f1(labels: np.ndarray, classes: np.ndarray) -> float:
-    """Returns the mean F1 of the classes that occur in either of two int[rows].
-
-    NaN where there are no rows.
-    """
+    """Returns the mean F1 of the classes in either of two int[rows]; NaN if empty."""
     if not len(labels):
         return math.nan
     return float(sklearn_metrics.f1_score(labels, classes, average="macro"))
@@ -128,6 +125,6 @@ def _correlation(function: Any, labels: np.ndarray, scores: np.ndarray) -> float
     if len(labels) < 2:
         return math.nan
     with warnings.catch_warnings():
-        # Of a constant side, which NaN says already; small slices have it often.
+        # SciPy warns of constant input, which is common in small slices; NaN shows it.
         warnings.simplefilter("ignore", RuntimeWarning)
         return float(function(labels, scores)[0])

@@ -1,7 +1,7 @@
-"""Metrics that TFMA lacks, or counts otherwise than the tasks of GLUE are scored.
+"""Metrics that TFMA lacks or computes in another way than GLUE.
 
-Its macro F1 takes a class as predicted where its probability is over 0.5; its Matthews
-correlation is NaN, and not 0, where only one class is predicted.
+TFMA's macro F1 counts a class as predicted if its probability is over 0.5. Its Matthews
+correlation is NaN, not 0, if only one class is predicted.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from tensorflow_model_analysis.proto import config_pb2
 from modules.evaluation import metrics
 
 _Pairs = tuple[array.array, array.array]  # labels, predictions
-_PAIRS_KEY = "_labels_and_predictions"  # TFMA leaves out what begins with "_"
+_PAIRS_KEY = "_labels_and_predictions"  # TFMA hides names with a leading "_"
 
-
-# Of labels and of what is predicted: the most probable class, or the score.
+# Functions of labels and predictions: the most probable classes, or the scores.
 STATISTICS = {
     "pearson": metrics.pearson,
     "spearman": metrics.spearman,
@@ -32,22 +31,21 @@ STATISTICS = {
 
 
 class Statistic(tfma.metrics.Metric):
-    """A TFMA metric that looks at all labels and predictions of a slice at once."""
+    """A TFMA metric of all labels and predictions of a slice at once.
+
+    Args:
+      name: One of `STATISTICS`.
+      code_fingerprint: Unused; in the configuration it lets TFX's cache see an edit of
+        this module.
+
+    Raises:
+      ValueError: The name is none of them.
+    """
 
     def __init__(self, name: str, code_fingerprint: str = "") -> None:
-        """Chooses what is computed.
-
-        Args:
-          name: One of `STATISTICS`.
-          code_fingerprint: Unused; as a part of the configuration it lets TFX's cache
-            see an edit of this module.
-
-        Raises:
-          ValueError: The name is none of them.
-        """
         if name not in STATISTICS:
             raise ValueError(
-                f"name {name!r} is no statistic; allowed are {', '.join(STATISTICS)}"
+                f"name {name!r} is not a statistic; allowed are {', '.join(STATISTICS)}"
             )
         super().__init__(
             tfma.metrics.merge_per_key_computations(_computations), name=name
@@ -64,19 +62,19 @@ def _computations(
 ) -> list[tfma.metrics.MetricComputation | tfma.metrics.DerivedMetricComputation]:
     key, pairs_key = (
         tfma.metrics.MetricKey(
-            name=each,
+            name=key_name,
             model_name=model_name,
             output_name=output_name,
             example_weighted=example_weighted,
         )
-        for each in (name, _PAIRS_KEY)
+        for key_name in (name, _PAIRS_KEY)
     )
 
-    def result(found: dict[tfma.metrics.MetricKey, Any]) -> dict:
-        labels, predictions = (np.asarray(values) for values in found[pairs_key])
+    def result(computed: dict[tfma.metrics.MetricKey, Any]) -> dict:
+        labels, predictions = (np.asarray(values) for values in computed[pairs_key])
         return {key: STATISTICS[name](labels, predictions)}
 
-    # TFMA runs computations of one key and combiner once, whoever asks for them.
+    # TFMA runs computations with the same key and combiner once for all metrics.
     gather = tfma.metrics.MetricComputation(
         keys=[pairs_key],
         preprocessors=None,

@@ -1,1 +1,1 @@
-"""The exported model: its signatures and its description."""
+"""The exported model: its graph, its signatures and its description."""

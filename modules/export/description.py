@@ -1,4 +1,4 @@
-"""What an exported model predicts and what its weights are, in a file beside it."""
+"""The description of an exported model: its task and its architecture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = "assets.extra/architecture.json"
 
 
 def describe_task(task: TaskConfig) -> dict[str, Any]:
-    """Returns what two models must have in common to be evaluated on the same rows.
+    """Returns the settings that two models must share to be evaluated on the same rows.
 
     Args:
       task: The task definition.
@@ -42,7 +42,7 @@ def read_description(model: str) -> dict[str, Any] | None:
 
 
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Returns the keys whose values differ, in words; empty if none does."""
+    """Describes the keys whose values differ; empty if there are none."""
     return "; ".join(
         f"its {key} is {actual.get(key)}, not {value}"
         for key, value in expected.items()
@@ -54,8 +54,8 @@ def find_task_difference(model: str, expected: dict[str, Any]) -> str:
     """Returns why a model cannot be evaluated on a task; empty if it can.
 
     Args:
-      model: Directory of a SavedModel. One without a description, or of an earlier
-        release, is compared by the keys that it has.
+      model: Directory of a SavedModel. Without a description, or with that of an
+        earlier release, only the keys that it has are compared.
       expected: The task, as `describe_task` returns it.
     """
     described = read_description(model) or {}

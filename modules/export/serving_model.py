@@ -1,10 +1,9 @@
-"""The model that is shipped: raw text in, classes or a score out."""
+"""The exported model: raw text in, classes or a score out."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -12,15 +11,19 @@ from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, slicing
+from modules.export.signatures import (
+    CLASS,
+    CLASS_ID,
+    EXAMPLES,
+    LOGITS,
+    PROBABILITIES,
+    SCORE,
+    SERVE_EXAMPLES,
+    SERVING_DEFAULT,
+    SLICE_FEATURES,
+    TRANSFORM_FEATURES,
+)
 from modules.export.traced_model import TracedModel
-
-SERVING_DEFAULT = "serving_default"
-SERVE_EXAMPLES = "serve_examples"
-TRANSFORM_FEATURES = "transform_features"
-SLICE_FEATURES = "slice_features"
-EXAMPLES = "examples"
-PROBABILITIES = "probabilities"
-SCORE = "score"
 
 
 def export_model(
@@ -32,13 +35,13 @@ def export_model(
     vocab_file: str,
     max_seq_length: int,
 ) -> None:
-    """Writes a SavedModel that needs nothing but itself.
+    """Writes a SavedModel that depends on no other file.
 
     Args:
       model: The trained model, from the encoder's inputs to logits or a score.
-      transform: Transform's graph, which the model runs on Examples.
-      task: Names the inputs and what is predicted.
-      directory: Where the SavedModel is written.
+      transform: Transform's graph, which becomes a part of the model.
+      task: Names the inputs and the classes.
+      directory: Directory of the SavedModel.
       vocab_file: The encoder's vocabulary, one token a line; it becomes a part of the
         graph.
       max_seq_length: Longest packed sequence in tokens.
@@ -46,31 +49,18 @@ def export_model(
     serving = ServingModel(
         model, transform, task, vocab_file=vocab_file, max_seq_length=max_seq_length
     )
-    # Neither Keras's functions of every layer nor gradients: nobody calls them, and
-    # tracing them took longer than all that is asked for.
+    # Keras's functions of every layer and gradients are left out: nobody calls them,
+    # and tracing them took longer than the rest of the export.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with keras_saving.keras_option_scope(save_traces=False):
         tf.saved_model.save(serving, directory, serving.signatures(), options)
 
 
-def describe_requests(task: TaskConfig) -> dict[str, Any]:
-    """Returns how the exported model is asked: signatures, columns, inputs.
-
-    Args:
-      task: Names the text columns.
-    """
-    return {
-        "text_columns": task.text_columns,
-        "text_signature": SERVING_DEFAULT,
-        "examples_signature": SERVE_EXAMPLES,
-        "examples_input": EXAMPLES,
-        # Tokenized Examples hold no text that it could be sent.
-        "has_text": not task.is_tokenized,
-    }
-
-
 class ServingModel(tf.Module):
-    """A trained model with the graph that prepares its inputs."""
+    """A trained model with the graph that prepares its inputs.
+
+    The arguments are those of `export_model`.
+    """
 
     def __init__(
         self,
@@ -81,20 +71,19 @@ class ServingModel(tf.Module):
         vocab_file: str,
         max_seq_length: int,
     ) -> None:
-        """Keeps what is exported; the arguments are those of `export_model`."""
         super().__init__()
-        self._model = model.model  # its variables become a part of what is written
+        self._model = model.model  # tracked, so that its variables are saved
         self._forward = model
         self._raw_spec = transform.raw_feature_spec()
         self._transform_layer = transform.transform_features_layer()
         self._task = task
         self._vocab_file = vocab_file
         self._max_seq_length = max_seq_length
-        # Functions of their own, so that the signatures share them: the encoder and
-        # the tokenizer's tables are traced, and are in the graph, once. What a module
-        # has as an attribute would be traced once more.
+        # The signatures share these functions, so that the encoder and the tokenizer's
+        # tables are traced once, and are in the graph once. As attributes of the module
+        # they would be traced again when it is saved.
         self._shared = types.SimpleNamespace(
-            answer=tf.function(self._answer, autograph=False),
+            predict=tf.function(self._predict, autograph=False),
             pack_text=tf.function(self._pack_text, autograph=False),
             pack_examples=tf.function(self._pack_examples, autograph=False),
         )
@@ -103,7 +92,7 @@ class ServingModel(tf.Module):
     def text_columns(self) -> tf.Tensor:
         """Returns the names of the text columns in order, string[1] or string[2].
 
-        A loaded signature has lost the order of its arguments.
+        A loaded signature does not keep the order of its arguments.
         """
         return tf.constant(self._task.text_columns)
 
@@ -112,10 +101,10 @@ class ServingModel(tf.Module):
 
         Returns:
           `serving_default`, of one string[batch] a text column, and `serve_examples`,
-          of serialized `tf.Example`s string[batch] as the model was trained on. Both
-          give `logits` and `probabilities` float32[batch, classes], `class_id`
-          int64[batch] and `class` string[batch]; of a regression `score`
-          float32[batch] alone. `transform_features` and `slice_features`, of Examples.
+          of serialized `tf.Example`s string[batch] as in training. Both return
+          `logits` and `probabilities` float32[batch, classes], `class_id` int64[batch]
+          and `class` string[batch]; a regression only `score` float32[batch].
+          `transform_features` and `slice_features`, of Examples.
         """
         columns = [
             tf.TensorSpec([None], tf.string, name=column)
@@ -133,10 +122,10 @@ class ServingModel(tf.Module):
         return {SERVING_DEFAULT: _traced(self._serve_text, *columns), **traced}
 
     def _serve_text(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._shared.answer(*self._shared.pack_text(*texts))
+        return self._shared.predict(*self._shared.pack_text(*texts))
 
     def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._shared.answer(*self._shared.pack_examples(examples))
+        return self._shared.predict(*self._shared.pack_examples(examples))
 
     def _transform_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         return preprocessing.pad_inputs(*self._shared.pack_examples(examples))
@@ -150,7 +139,7 @@ class ServingModel(tf.Module):
             return slicing.slice_sentences(*texts)
         return slicing.slice_pairs(*texts)
 
-    def _answer(
+    def _predict(
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor
     ) -> dict[str, tf.Tensor]:
         logits = self._forward(preprocessing.pad_inputs(word_ids, type_ids))
@@ -158,10 +147,10 @@ class ServingModel(tf.Module):
             return {SCORE: tf.squeeze(logits, -1)}
         class_id = tf.argmax(logits, axis=-1)
         return {
-            "logits": logits,
+            LOGITS: logits,
             PROBABILITIES: tf.nn.softmax(logits),
-            "class_id": class_id,
-            "class": tf.gather(tf.constant(self._task.classes), class_id),
+            CLASS_ID: class_id,
+            CLASS: tf.gather(tf.constant(self._task.classes), class_id),
         }
 
     def _pack_text(self, *texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
@@ -181,7 +170,7 @@ class ServingModel(tf.Module):
 
     def _as_raw(self, name: str, text: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
         column = tf.reshape(text, [-1, 1])
-        # What a curated schema does not bound by `shape`, Transform's graph takes so.
+        # Transform's graph takes it sparse if a curated schema has no `shape` for it.
         if isinstance(self._raw_spec[name], tf.io.VarLenFeature):
             return tf.sparse.from_dense(column)
         return column
@@ -191,7 +180,7 @@ class ServingModel(tf.Module):
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         if not self._task.is_tokenized:
             return self._shared.pack_text(*self._parse_text(examples))
-        # As the schema has them: a curated one may fix their length.
+        # With the schema's own spec: a curated one may fix their length.
         spec = {name: self._raw_spec[name] for name in TOKENIZED_FEATURES}
         return self._run_transform(tf.io.parse_example(examples, spec))
 
@@ -215,5 +204,5 @@ class ServingModel(tf.Module):
 def _traced(
     function: Callable[..., dict[str, tf.Tensor]], *specs: tf.TensorSpec
 ) -> tf.types.experimental.ConcreteFunction:
-    # Nothing here is written for AutoGraph, whose conversion takes seconds.
+    # Nothing here needs AutoGraph, whose conversion takes seconds.
     return tf.function(function, autograph=False).get_concrete_function(*specs)

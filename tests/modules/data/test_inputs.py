@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from modules.data import inputs
+from tests import tiny
 
 ROWS = 1100
 BATCH = 16
@@ -107,8 +108,8 @@ def test_padding_is_a_few_percent_of_the_tokens(config):
 
 
 def test_window_of_one_batch_leaves_lengths_as_they_were_drawn(config):
-    def spread(found):
-        lengths = [batch["input_mask"].numpy().sum(axis=1) for batch, _ in found]
+    def spread(steps):
+        lengths = [batch["input_mask"].numpy().sum(axis=1) for batch, _ in steps]
         return np.mean([rows.max() - rows.min() for rows in lengths])
 
     alike, random = (
@@ -172,27 +173,27 @@ def test_batches_do_not_come_sorted_by_length(config):
 
 def test_a_few_fixed_lengths_where_every_shape_is_compiled(config):
     lengths = inputs.fixed_lengths(64)
-    found = batches(config, STEPS, lengths=lengths)
-    widths = {batch["input_word_ids"].shape[1] for batch, _ in found}
+    steps = batches(config, STEPS, lengths=lengths)
+    widths = {batch["input_word_ids"].shape[1] for batch, _ in steps}
     assert lengths == [16, 32, 48, 64]
     assert widths <= set(lengths)
     assert len(widths) > 1
-    assert sorted(rows_of(found)) == list(range(ROWS))
+    assert sorted(rows_of(steps)) == list(range(ROWS))
 
 
 def test_evaluation_reads_each_row_once_the_last_small_batch_included(config):
-    found = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
-    assert sorted(rows_of(found)) == list(range(ROWS))
-    assert found[-1][1]["weights"].shape == [ROWS % BATCH]
+    steps = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
+    assert sorted(rows_of(steps)) == list(range(ROWS))
+    assert steps[-1][1]["weights"].shape == [ROWS % BATCH]
     assert inputs.count_examples(config) == ROWS
 
 
-def test_evaluation_pads_a_few_percent_and_knows_where_its_rows_stand(config):
-    found = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
-    mask = np.concatenate([batch["input_mask"].numpy().ravel() for batch, _ in found])
+def test_evaluation_pads_a_few_percent_and_has_the_positions_of_its_rows(config):
+    steps = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
+    mask = np.concatenate([batch["input_mask"].numpy().ravel() for batch, _ in steps])
     assert mask.mean() > 0.9
-    positions = [int(row) for _, targets in found for row in targets["positions"]]
-    assert positions == rows_of(found) != sorted(positions)
+    positions = [int(row) for _, targets in steps for row in targets["positions"]]
+    assert positions == rows_of(steps) != sorted(positions)
 
 
 @pytest.mark.parametrize(("pipelines", "replicas"), [(1, 2), (2, 2), (2, 4)])
@@ -203,21 +204,19 @@ def test_replicas_share_each_global_batch_without_losing_a_row(
     shares = []
     for pipeline in range(pipelines):
         context = tf.distribute.InputContext(pipelines, pipeline, replicas)
-        found = batches(config, STEPS * replicas // pipelines, context)
-        assert {len(targets["ids"]) for _, targets in found} == {BATCH // replicas}
-        shares.append(found)
+        share = batches(config, STEPS * replicas // pipelines, context)
+        assert {len(targets["ids"]) for _, targets in share} == {BATCH // replicas}
+        shares.append(share)
     for step in range(STEPS):
         rows = []
-        for found in shares:
+        for share in shares:
             per_pipeline = replicas // pipelines
-            for _, targets in found[step * per_pipeline : (step + 1) * per_pipeline]:
+            for _, targets in share[step * per_pipeline : (step + 1) * per_pipeline]:
                 rows += list(targets["ids"][targets["weights"] > 0].numpy())
         assert rows == list(whole[step][1]["ids"].numpy())
 
 
 def test_scores_are_read_as_floats(tmp_path):
-    from tests import tiny
-
     path = tiny.write_transformed(tmp_path / "scores.gz", label="score")
     config = inputs.ExamplesConfig(
         input_path=[str(path)], global_batch_size=8, is_regression=True

@@ -12,7 +12,7 @@ from official.nlp.data import classifier_data_lib
 from official.nlp.tools import tokenization
 from tfx_bsl.public import tfxio
 
-from modules.config.task import TaskConfig
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
@@ -35,12 +35,7 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory):
-    return str(tiny.write_encoder(tmp_path_factory.mktemp("t") / "e") / "vocab.txt")
-
-
-def test_tokens_equal_those_of_the_original_bert_tokenizer(vocab_file):
+def test_tokens_equal_those_of_the_original_tokenizer(vocab_file):
     reference = tokenization.FullTokenizer(vocab_file, do_lower_case=True)
     (ids,) = preprocessing.tokenize([tf.constant(TEXTS)], vocab_file)
     for text, row in zip(TEXTS, ids.to_list(), strict=True):
@@ -120,7 +115,7 @@ def test_bytes_that_are_not_utf_8_do_not_fail_the_batch(vocab_file):
     rows = ids.to_list()
     assert rows[0][-1] == cat
     assert rows[2][-1] == cat
-    assert rows[1]  # what cannot be read is an unknown token, not nothing
+    assert rows[1]  # an unknown token
 
 
 def lengths_upto(longest):
@@ -143,7 +138,7 @@ def test_longest_first_truncation_equals_round_robin(max_seq_length):
         assert types == [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-def test_batch_is_padded_to_its_longest_row_or_to_the_length_asked_for():
+def test_batch_is_padded_to_its_longest_row_or_to_a_given_length():
     rows = tf.ragged.constant([[2, 7, 3], [2, 7, 8, 9, 3]], tf.int64)
     types = tf.ragged.constant([[0, 0, 1], [0, 0, 0, 1, 1]], tf.int64)
     inputs = preprocessing.pad_inputs(rows, types)
@@ -255,12 +250,12 @@ PAIRS = [
     ],
     ids=["classified pairs", "rated sentences"],
 )
-def test_model_gardens_records_give_what_the_same_text_gives(
+def test_model_gardens_records_and_the_same_text_give_equal_inputs(
     tmp_path, vocab_file, rows, settings
 ):
     examples = [text_example(*row, index) for index, row in enumerate(rows)]
     texts = records.write(tmp_path / "texts", examples)
-    # Padded further than max_seq_length, which is no reason to refuse them.
+    # Padding beyond max_seq_length is allowed.
     tokenized = tmp_path / "train.tf_record"
     label_type = float if "label_range" in settings else None
     write_as_the_model_garden_does(tokenized, rows, vocab_file, 16, label_type)
@@ -302,12 +297,38 @@ TOKENIZED = {
 }
 
 
-def test_tokenized_examples_without_an_id_get_one_that_says_so(tmp_path, vocab_file):
+def test_tokenized_examples_without_an_id_get_minus_one(tmp_path, vocab_file):
     examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
     path = records.write(tmp_path / "train", examples)
     rows = transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t")
     assert [row["example_id"] for row in rows] == [[-1], [-1]]
     assert rows[0]["input_word_ids"] == [2, 6, 3]
+
+
+@pytest.fixture(scope="module")
+def tokenized_graph(vocab_file):
+    """Runs the graph of `preprocessing_fn` on rows, with at most 8 tokens each."""
+    config = {
+        "task": {"input": "tokenized"},
+        "max_seq_length": 8,
+        "vocab_file": vocab_file,
+    }
+    lists = tf.SparseTensorSpec([None, None], tf.int64)
+    labels = tf.TensorSpec([None, 1], tf.int64)
+
+    @tf.function(input_signature=[[lists, lists, lists], labels], autograph=False)
+    def run(tokens, label):
+        inputs = dict(zip(TOKENIZED_FEATURES, tokens, strict=True))
+        return preprocessing.preprocessing_fn({**inputs, "label_ids": label}, config)
+
+    def run_rows(rows):
+        tokens = [
+            tf.ragged.constant([row[name] for row in rows], tf.int64).to_sparse()
+            for name in TOKENIZED_FEATURES
+        ]
+        return run(tokens, tf.constant([row["label_ids"] for row in rows], tf.int64))
+
+    return run_rows
 
 
 @pytest.mark.parametrize(
@@ -332,14 +353,24 @@ def test_tokenized_examples_without_an_id_get_one_that_says_so(tmp_path, vocab_f
         "padding alone",
     ],
 )
-def test_tokenized_examples_that_the_encoder_cannot_take_stop_transform(
-    tmp_path, vocab_file, changes, message
+def test_tokenized_examples_that_the_encoder_cannot_take_fail_the_graph(
+    tokenized_graph, changes, message
 ):
-    examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
-    examples.append(records.example(**{**TOKENIZED, **changes}))
-    path = records.write(tmp_path / "train", examples)
+    rows = [TOKENIZED, TOKENIZED, {**TOKENIZED, **changes}]
+    tokenized_graph(rows[:2])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        tokenized_graph(rows)
+
+
+def test_tokenized_examples_that_the_encoder_cannot_take_stop_transform(
+    tmp_path, vocab_file
+):
+    """Transform's graph keeps only what its outputs depend on: the checks, too."""
+    rows = [TOKENIZED, {**TOKENIZED, "input_ids": [2, 999, 3, 0]}]
+    path = records.write(tmp_path / "train", [records.example(**row) for row in rows])
+    message = r"input_ids must be 0 to 30.*got.*\[999\]"
     with pytest.raises(Exception, match=message):  # Beam wraps what a graph raises
-        transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t", 8)
+        transform(path, TaskConfig(input="tokenized"), vocab_file, tmp_path / "t")
 
 
 def write_encoder_of_one_segment_type(directory):

@@ -1,4 +1,4 @@
-"""The tiny encoder as others publish one: sharded, with heads, as a SavedModel."""
+"""The tiny encoder in every format: sharded, with heads, as a SavedModel."""
 
 import functools
 import json
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 from official.legacy.bert import configs
-from official.nlp.modeling import models
+from official.nlp.modeling import models, networks
 from official.nlp.tools import export_tfhub_lib
 from safetensors.numpy import save_file
 
@@ -17,7 +18,7 @@ from modules import encoder as encoder_lib
 from modules.encoder import restoring
 from tests import tiny
 
-_EXPORTS = tempfile.TemporaryDirectory()  # an export takes seconds; one a kind
+_EXPORTS = tempfile.TemporaryDirectory()  # an export takes seconds; one of a kind
 
 
 def write_config(directory: Path, **changes: object) -> None:
@@ -46,7 +47,7 @@ def write_sharded(directory: Path, shards: int = 3) -> Path:
 
 
 def write_tokenizer(directory: Path, words: list[str] = tiny.VOCAB, **changes) -> None:
-    """Puts a `tokenizer.json` in the place of a folder's `vocab.txt`."""
+    """Replaces a folder's `vocab.txt` by a `tokenizer.json`."""
     (directory / "vocab.txt").unlink()
     model = {
         "type": "WordPiece",
@@ -65,6 +66,30 @@ def stored(directory: Path):
     model = encoder_lib.build_encoder(encoder, dropout=0.0)
     left_out = restoring.load_weights(model, encoder)
     return encoder, model, left_out
+
+
+def build_upstream(encoder, *, dropout, output_range=None):
+    """Builds the Model Garden's own encoder of a directory, weights untrained."""
+    config = encoder.config
+    approximate = encoder.is_gelu_approximate
+    activations = {
+        "gelu": lambda x: tf_keras.activations.gelu(x, approximate=approximate),
+        "relu": tf_keras.activations.relu,
+    }
+    return networks.BertEncoder(
+        vocab_size=config["vocab_size"],
+        hidden_size=config["hidden_size"],
+        num_layers=config["num_hidden_layers"],
+        num_attention_heads=config["num_attention_heads"],
+        max_sequence_length=config["max_position_embeddings"],
+        type_vocab_size=config["type_vocab_size"],
+        inner_dim=config["intermediate_size"],
+        inner_activation=activations[config["hidden_act"].removesuffix("_new")],
+        output_dropout=dropout,
+        attention_dropout=dropout,
+        output_range=output_range,
+        dict_outputs=True,
+    )
 
 
 def pretrainer(directory: Path):
@@ -151,22 +176,22 @@ def inputs(rows: int = 3, tokens: int = 12) -> dict[str, tf.Tensor]:
     }
 
 
-def assert_same_weights(found, expected) -> None:
+def assert_same_weights(actual, expected) -> None:
     """Asserts that two encoders have the same values under the same names."""
     values = {variable.name: variable.numpy() for variable in expected.variables}
-    assert {variable.name for variable in found.variables} == set(values)
-    for variable in found.variables:
+    assert {variable.name for variable in actual.variables} == set(values)
+    for variable in actual.variables:
         np.testing.assert_array_equal(
             variable.numpy(), values[variable.name], err_msg=variable.name
         )
 
 
-def assert_same_outputs(found, expected, of=None, atol=1e-5) -> None:
-    """Asserts that two encoders answer alike on the same inputs."""
+def assert_same_outputs(actual, expected, of=None, atol=1e-5) -> None:
+    """Asserts that two encoders have equal outputs on the same inputs."""
     of = inputs() if of is None else of
     for output in ("sequence_output", "pooled_output"):
         np.testing.assert_allclose(
-            found(of, training=False)[output].numpy(),
+            actual(of, training=False)[output].numpy(),
             expected(of, training=False)[output].numpy(),
             atol=atol,
         )

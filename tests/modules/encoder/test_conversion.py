@@ -1,4 +1,4 @@
-"""Any source becomes a Model Garden checkpoint that answers as the source did."""
+"""Any source becomes a Model Garden checkpoint with the same outputs."""
 
 import json
 
@@ -24,12 +24,12 @@ def convert(source, destination):
     return conversion.convert(str(source), str(destination))
 
 
-def test_path_that_tensorflow_would_take_for_a_pattern(tmp_path):
+def test_source_may_have_special_characters_of_a_pattern_in_its_path(tmp_path):
     source = tiny.write_encoder(tmp_path / "encoder [1]*")
     convert(source, tmp_path / "imported")
     _, expected, _ = sources.stored(source)
-    _, found, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_weights(found, expected)
+    _, actual, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_weights(actual, expected)
     (tmp_path / "imported").rename(tmp_path / "imported [1]")
     with pytest.raises(EncoderError, match="name the directory without them"):
         encoder_lib.open_encoder(str(tmp_path / "imported [1]"))
@@ -46,13 +46,13 @@ def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(tmp_path):
         "vocab.txt",
     ]
     _, expected, _ = sources.stored(source)
-    _, found, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_weights(found, expected)
-    sources.assert_same_outputs(found, expected)
+    _, actual, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_weights(actual, expected)
+    sources.assert_same_outputs(actual, expected)
     again = convert(tmp_path / "imported", tmp_path / "again")
     assert again.encoder.config == imported.encoder.config
-    _, found, _ = sources.stored(tmp_path / "again")
-    sources.assert_same_outputs(found, expected)
+    _, actual, _ = sources.stored(tmp_path / "again")
+    sources.assert_same_outputs(actual, expected)
 
 
 def test_round_trip_of_minilm_gives_the_same_outputs_on_real_sentences(tmp_path):
@@ -60,14 +60,14 @@ def test_round_trip_of_minilm_gives_the_same_outputs_on_real_sentences(tmp_path)
     imported = convert(source, tmp_path / "imported")
     assert imported.parameters == 22_713_216
     encoder, expected, _ = sources.stored(source)
-    other, found, _ = sources.stored(tmp_path / "imported")
+    other, actual, _ = sources.stored(tmp_path / "imported")
     inputs = inputs_of(encoder, SENTENCES, SENTENCES[::-1])
     for name, ids in inputs_of(other, SENTENCES, SENTENCES[::-1]).items():
         np.testing.assert_array_equal(ids, inputs[name])
-    sources.assert_same_outputs(found, expected, of=inputs)
+    sources.assert_same_outputs(actual, expected, of=inputs)
 
 
-def test_exact_gelu_is_recorded_where_other_readers_pass_it_by(tmp_path):
+def test_exact_gelu_is_recorded_in_a_key_that_other_readers_ignore(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     encoder = convert(source, tmp_path / "imported").encoder
     assert not encoder.is_gelu_approximate
@@ -77,15 +77,15 @@ def test_exact_gelu_is_recorded_where_other_readers_pass_it_by(tmp_path):
     assert config.max_position_embeddings == 64
 
 
-def test_approximate_gelu_and_epsilon_survive(tmp_path):
+def test_approximate_gelu_and_epsilon_are_kept(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     sources.write_config(source, hidden_act="gelu_new", layer_norm_eps=0.01)
     encoder = convert(source, tmp_path / "imported").encoder
     assert encoder.config["hidden_act"] == "gelu"
     assert encoder.is_gelu_approximate
     _, expected, _ = sources.stored(source)
-    _, found, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_outputs(found, expected)
+    _, actual, _ = sources.stored(tmp_path / "imported")
+    sources.assert_same_outputs(actual, expected)
 
 
 def test_untrained_pooler_is_kept_on_import_and_initialized_on_restore(tmp_path):
@@ -104,7 +104,7 @@ def test_untrained_pooler_is_kept_on_import_and_initialized_on_restore(tmp_path)
         np.testing.assert_array_equal(model.pooler_layer.get_weights()[0], built)
 
 
-def test_pooler_that_the_source_lacks_is_initialized_on_restore(tmp_path):
+def test_pooler_missing_from_the_source_is_initialized_on_restore(tmp_path):
     absent = {"pooler.dense.weight": None, "pooler.dense.bias": None}
     source = tiny.write_encoder(tmp_path / "source", **absent)
     convert(source, tmp_path / "imported")
@@ -143,7 +143,7 @@ def test_lower_case_of_a_tokenizer_is_written_out(tmp_path, settings, lower_case
     assert again.config == encoder.config
 
 
-def test_token_that_was_added_to_a_tokenizer_counts(tmp_path):
+def test_added_token_of_a_tokenizer_counts(tmp_path):
     source = tiny.write_encoder(tmp_path / "source")
     sources.write_tokenizer(source, tiny.VOCAB[1:])
     text = json.loads((source / "tokenizer.json").read_text())

@@ -43,9 +43,15 @@ def test_vocabulary_of_another_size_is_refused(directory):
         ),
         ({"is_decoder": True}, "is_decoder True; only False"),
         ({"hidden_size": None, "vocab_size": None}, "has no vocab_size, hidden_size"),
-        ({"num_hidden_layers": 0}, "num_hidden_layers 0; a whole number above 0"),
-        ({"num_hidden_layers": "2"}, "num_hidden_layers '2'; a whole number above 0"),
-        ({"num_attention_heads": 3}, "hidden_size 16, which is no multiple of"),
+        (
+            {"num_hidden_layers": 0},
+            "num_hidden_layers 0; it must be a whole number",
+        ),
+        (
+            {"num_hidden_layers": "2"},
+            "num_hidden_layers '2'; it must be a whole",
+        ),
+        ({"num_attention_heads": 3}, "hidden_size 16, which is not a multiple of"),
         ({"embedding_size": 8}, "embedding_size 8; only hidden_size (16)"),
         ({"hidden_act": "swiglu"}, "hidden_act 'swiglu'; supported are gelu"),
     ],

@@ -1,4 +1,4 @@
-"""Hugging Face folders as they are found: sharded, prefixed, of older names."""
+"""Hugging Face folders: sharded, with a prefix, with older names."""
 
 import json
 
@@ -73,7 +73,7 @@ def test_gamma_and_beta_are_the_old_names_of_a_norm(tmp_path, plain):
     sources.assert_same_weights(model, plain)
 
 
-def test_folder_without_a_pooler_keeps_the_one_it_was_built_with(tmp_path, plain):
+def test_model_keeps_its_initial_pooler_if_the_folder_has_none(tmp_path, plain):
     absent = {"pooler.dense.weight": None, "pooler.dense.bias": None}
     directory = tiny.write_encoder(tmp_path / "encoder", **absent)
     encoder = encoder_lib.open_encoder(str(directory))
@@ -81,11 +81,11 @@ def test_folder_without_a_pooler_keeps_the_one_it_was_built_with(tmp_path, plain
     model = encoder_lib.build_encoder(encoder, dropout=0.0)
     built = model.pooler_layer.get_weights()
     encoder_lib.restore_encoder(model, encoder)
-    for found, expected in zip(model.pooler_layer.get_weights(), built, strict=True):
-        np.testing.assert_array_equal(found, expected)
-    for found, expected in zip(model.variables, plain.variables, strict=True):
-        if "pooler" not in found.name:
-            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    for actual, expected in zip(model.pooler_layer.get_weights(), built, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+    for actual, expected in zip(model.variables, plain.variables, strict=True):
+        if "pooler" not in actual.name:
+            np.testing.assert_array_equal(actual.numpy(), expected.numpy())
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
@@ -109,7 +109,7 @@ def test_quantized_tensors_are_refused_by_name(tmp_path):
     assert "encoder.layer.0.output.dense.weight (I8)" in refused(directory)
 
 
-def test_all_that_does_not_fit_is_named_at_once(tmp_path):
+def test_every_tensor_that_does_not_match_is_named_at_once(tmp_path):
     changes = {
         "encoder.layer.1.output.dense.bias": None,
         "encoder.layer.0.intermediate.dense.weight": None,
@@ -123,8 +123,8 @@ def test_all_that_does_not_fit_is_named_at_once(tmp_path):
         "missing encoder.layer.0.intermediate.dense.weight, "
         "encoder.layer.1.output.dense.bias",
         "unexpected bert.embeddings.LayerNorm.gamma, classifier.weight",
-        "embeddings.position_embeddings.weight has shape (32, 16) in place of (64, 16)",
-        "pooler.dense.bias has shape (8,) in place of (16,)",
+        "embeddings.position_embeddings.weight has shape (32, 16) instead of (64, 16)",
+        "pooler.dense.bias has shape (8,) instead of (16,)",
     ):
         assert part in message
 

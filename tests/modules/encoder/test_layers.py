@@ -1,4 +1,6 @@
-"""The layers compute what the Model Garden's and Keras's compute, and in less time."""
+"""The layers compute what the Model Garden's and Keras's compute."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -7,27 +9,21 @@ import tf_keras
 
 from modules import encoder as encoder_lib
 from modules.encoder import layers
-from modules.encoder import model as model_lib
 from modules.training import strategies
 from tests import tiny
 from tests.modules.encoder import sources
 
 
-@pytest.fixture
-def directory(tmp_path):
-    return tiny.write_encoder(tmp_path / "encoder")
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    path = tiny.write_encoder(tmp_path_factory.mktemp("layers") / "encoder")
+    return encoder_lib.open_encoder(str(path))
 
 
-def build(directory, **options):
-    encoder = encoder_lib.open_encoder(str(directory))
-    return encoder_lib.build_encoder(encoder, **{"dropout": 0.0, **options})
-
-
-def build_upstream(directory, monkeypatch, **options):
-    with monkeypatch.context() as patch:
-        patch.setattr(model_lib, "use_fast_layers", lambda network: None)
-        patch.setattr(model_lib, "gelu", tf_keras.activations.gelu)
-        return build(directory, **options)
+def with_activation(encoder, activation):
+    return dataclasses.replace(
+        encoder, config={**encoder.config, "hidden_act": activation}
+    )
 
 
 def outputs_and_gradients(model, inputs):
@@ -41,45 +37,34 @@ def outputs_and_gradients(model, inputs):
     return [tf.convert_to_tensor(tensor).numpy() for tensor in [*outputs, *gradients]]
 
 
-@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
-@pytest.mark.parametrize("output_range", [None, 1])
-def test_outputs_and_gradients_are_upstreams(
-    directory, monkeypatch, activation, output_range
-):
-    sources.write_config(directory, hidden_act=activation)
-    ours = build(directory, output_range=output_range)
-    upstream = build_upstream(directory, monkeypatch, output_range=output_range)
+def random_weights(model):
     random = np.random.default_rng(0)
-    weights = [random.normal(0, 0.3, variable.shape) for variable in ours.variables]
+    return [random.normal(0, 0.3, variable.shape) for variable in model.variables]
+
+
+@pytest.mark.parametrize(
+    ("activation", "output_range"),
+    [("gelu", None), ("gelu_new", 1), ("relu", None)],
+)
+def test_outputs_and_gradients_are_upstreams(encoder, activation, output_range):
+    encoder = with_activation(encoder, activation)
+    options = {"dropout": 0.0, "output_range": output_range}
+    ours = encoder_lib.build_encoder(encoder, **options)
+    upstream = sources.build_upstream(encoder, **options)
     for model in (ours, upstream):
-        model.set_weights(weights)
-    found, expected = (
+        model.set_weights(random_weights(model))
+    actual, expected = (
         outputs_and_gradients(model, sources.inputs()) for model in (ours, upstream)
     )
-    for mine, theirs in zip(found, expected, strict=True):
+    for mine, theirs in zip(actual, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_variables_have_the_names_that_checkpoints_know(directory, monkeypatch):
-    names = [
-        [variable.name for variable in model.variables]
-        for model in (build(directory), build_upstream(directory, monkeypatch))
-    ]
-    assert names[0] == names[1]
-
-
-def test_upstreams_checkpoint_is_read(directory, monkeypatch, tmp_path):
-    upstream = build_upstream(directory, monkeypatch)
-    path = tf.train.Checkpoint(model=upstream).save(str(tmp_path / "checkpoint"))
-    ours = build(directory)
-    status = tf.train.Checkpoint(model=ours).restore(path)
-    status.assert_existing_objects_matched()
-    for mine, theirs in zip(ours.get_weights(), upstream.get_weights(), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-
-
-def test_first_position_is_the_same_where_the_others_are_left_out(directory):
-    whole, first = build(directory), build(directory, output_range=1)
+def test_first_position_is_the_same_where_the_others_are_left_out(encoder):
+    whole, first = (
+        encoder_lib.build_encoder(encoder, dropout=0.0, output_range=output_range)
+        for output_range in (None, 1)
+    )
     first.set_weights(whole.get_weights())
     outputs = [model(sources.inputs(), training=False) for model in (whole, first)]
     assert outputs[1]["sequence_output"].shape[1] == 1
@@ -88,11 +73,11 @@ def test_first_position_is_the_same_where_the_others_are_left_out(directory):
     )
 
 
-def test_bfloat16_is_as_near_as_upstreams(directory, monkeypatch):
-    exact = build(directory)
+def test_bfloat16_is_as_near_as_upstreams(encoder):
+    exact = encoder_lib.build_encoder(encoder, dropout=0.0)
     with strategies.precision("bfloat16"):
-        ours = build(directory)
-        upstream = build_upstream(directory, monkeypatch)
+        ours = encoder_lib.build_encoder(encoder, dropout=0.0)
+        upstream = sources.build_upstream(encoder, dropout=0.0)
     for model in (ours, upstream):
         model.set_weights(exact.get_weights())
     expected, mine, theirs = (
@@ -113,7 +98,7 @@ def test_bfloat16_is_as_near_as_upstreams(directory, monkeypatch):
         ),
     ],
 )
-def test_gelu_and_its_gradient_are_keras_own(ours, keras):
+def test_gelu_and_its_gradient_equal_those_of_keras(ours, keras):
     inputs = tf.constant(np.linspace(-12, 12, 2001), tf.float32)
     results = []
     for function in (ours, keras):
@@ -125,7 +110,7 @@ def test_gelu_and_its_gradient_are_keras_own(ours, keras):
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
 
 
-def test_normalization_and_its_gradients_are_keras_own():
+def test_normalization_and_its_gradients_equal_those_of_keras():
     random = np.random.default_rng(0)
     inputs = tf.constant(random.normal(3, 2, [4, 5, 16]), tf.float32)
     weights = tf.constant(random.normal(0, 1, [4, 5, 16]), tf.float32)
@@ -157,20 +142,14 @@ def test_dropout_keeps_the_mean_and_drops_its_part(rate):
     assert not np.array_equal(outputs, layer(inputs, training=True))
 
 
-def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(
-    directory, monkeypatch
-):
+def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
     models = [
-        build(directory, dropout=0.3, output_range=1),
-        build_upstream(directory, monkeypatch, dropout=0.3),
-    ]
-    random = np.random.default_rng(0)
-    weights = [
-        random.normal(0, 0.3, variable.shape) for variable in models[0].variables
+        encoder_lib.build_encoder(encoder, dropout=0.3, output_range=1),
+        sources.build_upstream(encoder, dropout=0.3),
     ]
     sizes = []
     for model in models:
-        model.set_weights(weights)
+        model.set_weights(random_weights(model))
         tf_keras.utils.set_random_seed(0)
         sizes.append(mean_and_spread(model, sources.inputs(), draws=400))
     # Twice 400 draws of upstream alone differ by up to 0.7 %.
@@ -178,9 +157,9 @@ def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(
 
 
 def mean_and_spread(model, inputs, draws):
-    """Lengths of the mean of all draws, and of what they deviate from it by.
+    """Returns norms of mean and standard deviation over draws.
 
-    Of the pooled output, and of the gradients of a loss that is not linear in it.
+    They are those of the pooled output, and of the gradients of a nonlinear loss.
     """
 
     @tf.function(autograph=False)
@@ -201,14 +180,14 @@ def mean_and_spread(model, inputs, draws):
     ]
 
 
-def test_dropout_is_for_training_alone():
+def test_dropout_applies_in_training_only():
     layer = layers.Dropout(0.5)
     inputs = tf.ones([10, 10])
     for training in (False, None):
         np.testing.assert_array_equal(layer(inputs, training=training), inputs)
 
 
-def test_dropout_follows_from_the_seed():
+def test_dropout_depends_on_the_seed():
     draws = []
     for _ in range(2):
         tf_keras.utils.set_random_seed(3)
@@ -220,7 +199,7 @@ def test_dropout_follows_from_the_seed():
     assert not np.array_equal(draws[0][0], draws[0][1])
 
 
-def test_gradient_passes_what_was_kept():
+def test_gradient_is_zero_where_dropout_applied():
     tf_keras.utils.set_random_seed(0)
     inputs = tf.ones([100])
     with tf.GradientTape() as tape:

@@ -1,13 +1,16 @@
-"""The encoder's model: any size, and the two details that differ between formats."""
+"""The encoder's model: any size, and checkpoints that the Model Garden reads."""
 
 import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
+from official.nlp.modeling import models
+from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from modules import encoder as encoder_lib
-from modules.encoder import hugging_face
+from modules.encoder.tensors import variable_shapes
 from tests import tiny
 from tests.modules.encoder import sources
 
@@ -15,52 +18,64 @@ BERT_TINY = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 
 BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
 
 
-@pytest.fixture
-def directory(tmp_path):
-    return tiny.write_encoder(tmp_path / "encoder")
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    path = tiny.write_encoder(tmp_path_factory.mktemp("model") / "encoder")
+    return encoder_lib.open_encoder(str(path))
 
 
+def with_config(encoder, **changes):
+    return dataclasses.replace(encoder, config={**encoder.config, **changes})
+
+
+def of_size(encoder, **size):
+    return with_config(
+        encoder,
+        **size,
+        vocab_size=30522,
+        intermediate_size=4 * size["hidden_size"],
+        max_position_embeddings=512,
+    )
+
+
+# The counts that google-research/bert has for these two.
 @pytest.mark.parametrize(
     ("size", "parameters"), [(BERT_TINY, 4_385_920), (BERT_BASE, 109_482_240)]
 )
-def test_any_size_is_built_from_its_configuration(directory, size, parameters):
-    encoder = encoder_lib.open_encoder(str(directory))
-    config = {
-        **encoder.config,
-        **size,
-        "vocab_size": 30522,
-        "intermediate_size": 4 * size["hidden_size"],
-        "max_position_embeddings": 512,
-    }
-    encoder = dataclasses.replace(encoder, config=config)
+def test_configuration_determines_the_number_of_parameters(encoder, size, parameters):
+    shapes = variable_shapes(of_size(encoder, **size).config).values()
+    assert sum(np.prod(shape) for shape in shapes) == parameters
+
+
+def test_model_has_the_variables_of_its_configuration(encoder):
+    encoder = of_size(encoder, **BERT_TINY)
     model = encoder_lib.build_encoder(encoder, dropout=0.1)
-    # The counts that google-research/bert has for these two.
-    assert sum(np.prod(variable.shape) for variable in model.variables) == parameters
-    expected = hugging_face.expected_shapes(config).values()
-    assert sum(np.prod(shape) for shape in expected) == parameters
+    shapes = {v.name.removesuffix(":0"): tuple(v.shape) for v in model.variables}
+    assert shapes == variable_shapes(encoder.config)
 
 
-def outputs(directory):
-    _, model, _ = sources.stored(directory)
+def outputs(encoder, **changes):
+    encoder = with_config(encoder, **changes)
+    model = encoder_lib.build_encoder(encoder, dropout=0.0)
+    encoder_lib.restore_encoder(model, encoder)
     return model(sources.inputs(), training=False)["sequence_output"].numpy()
 
 
-def test_gelu_is_exact_or_approximate_as_the_configuration_says(directory):
-    exact = outputs(directory)
-    sources.write_config(directory, hidden_act="gelu_new")
-    approximate = outputs(directory)
+def test_gelu_is_exact_or_approximate_as_the_configuration_says(encoder):
+    exact = outputs(encoder)
+    approximate = outputs(encoder, hidden_act="gelu_new")
     assert 1e-6 < np.abs(exact - approximate).max() < 1e-1
-    sources.write_config(directory, hidden_act="gelu", approximate_gelu=True)
-    np.testing.assert_array_equal(outputs(directory), approximate)
-    sources.write_config(directory, hidden_act="relu")
-    assert np.abs(outputs(directory) - exact).max() > 1e-2
+    imported = outputs(encoder, hidden_act="gelu", approximate_gelu=True)
+    np.testing.assert_array_equal(imported, approximate)
+    assert np.abs(outputs(encoder, hidden_act="relu") - exact).max() > 1e-2
 
 
-def test_epsilon_of_the_norms_is_the_configurations(directory):
-    usual = outputs(directory)
-    sources.write_config(directory, layer_norm_eps=0.5)
-    assert np.abs(outputs(directory) - usual).max() > 1e-2
-    _, model, _ = sources.stored(directory)
+def test_epsilon_of_the_norms_is_the_configurations(encoder):
+    usual = outputs(encoder)
+    assert np.abs(outputs(encoder, layer_norm_eps=0.5) - usual).max() > 1e-2
+    model = encoder_lib.build_encoder(
+        with_config(encoder, layer_norm_eps=0.5), dropout=0.0
+    )
     norms = [
         layer
         for layer in model.submodules
@@ -68,3 +83,89 @@ def test_epsilon_of_the_norms_is_the_configurations(directory):
     ]
     assert len(norms) == 1 + 2 * tiny.LAYERS
     assert {norm.epsilon for norm in norms} == {0.5}
+
+
+@pytest.fixture(scope="module")
+def builders(encoder):
+    """Builds our classifier, or the Model Garden's on its own encoder."""
+
+    def build(build_encoder):
+        return models.BertClassifier(build_encoder(encoder, dropout=0.1), num_classes=3)
+
+    return {
+        "ours": lambda: build(encoder_lib.build_encoder),
+        "upstream": lambda: build(sources.build_upstream),
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(builders):
+    """A classifier of each kind after an optimizer's step, and its optimizer."""
+    made = {}
+    for name, build in builders.items():
+        model, optimizer = build(), tf_keras.optimizers.legacy.Adam(0.1)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(sources.inputs(), training=True)[:, 0])
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(
+            zip(gradients, model.trainable_variables, strict=True)
+        )
+        made[name] = model, optimizer
+    return made
+
+
+DIRECTIONS = pytest.mark.parametrize(
+    ("writer", "reader"), [("ours", "upstream"), ("upstream", "ours")]
+)
+
+
+def assert_same_predictions(actual, expected):
+    np.testing.assert_allclose(
+        actual(sources.inputs(), training=False),
+        expected(sources.inputs(), training=False),
+        atol=1e-5,
+    )
+
+
+@DIRECTIONS
+def test_checkpoint_of_a_training_is_read_by_the_model_garden_and_back(
+    builders, trained, tmp_path, writer, reader
+):
+    model, optimizer = trained[writer]
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    path = checkpoint.write(str(tmp_path / "checkpoint"))
+    other, other_optimizer = builders[reader](), tf_keras.optimizers.legacy.Adam(0.1)
+    other_optimizer._create_all_weights(other.trainable_variables)
+    status = tf.train.Checkpoint(model=other, optimizer=other_optimizer).read(path)
+    status.assert_consumed()
+    assert_same_predictions(other, model)
+    moments = [o.get_weights() for o in (optimizer, other_optimizer)]
+    for expected, actual in zip(*moments, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@DIRECTIONS
+def test_encoder_alone_is_read_by_the_model_garden_and_back(
+    builders, trained, tmp_path, writer, reader
+):
+    network = trained[writer][0].checkpoint_items["encoder"]
+    path = tf.train.Checkpoint(encoder=network).write(str(tmp_path / "checkpoint"))
+    other = builders[reader]().checkpoint_items["encoder"]
+    tf.train.Checkpoint(encoder=other).read(path).assert_consumed()
+    sources.assert_same_weights(other, network)
+    sources.assert_same_outputs(other, network)
+
+
+@DIRECTIONS
+def test_saved_model_is_read_by_the_model_garden_and_back(
+    builders, trained, tmp_path, writer, reader
+):
+    module = tf.Module()
+    module._model = trained[writer][0]
+    with keras_saving.keras_option_scope(save_traces=False):
+        tf.saved_model.save(module, str(tmp_path / "exported"))
+    other = builders[reader]()
+    path = str(tmp_path / "exported" / "variables" / "variables")
+    status = tf.train.Checkpoint(_model=other).read(path)
+    status.assert_existing_objects_matched()
+    assert_same_predictions(other, module._model)

@@ -1,4 +1,4 @@
-"""Model Garden checkpoints in each layout that their writers produce."""
+"""Model Garden checkpoints in every layout that their writers produce."""
 
 import json
 
@@ -64,13 +64,13 @@ def test_each_layout_restores_every_variable(
     checkpoint = tf.train.Checkpoint(**root(pretrainer))
     directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint, save)
     encoder_lib.check_tensor_names(encoder_lib.open_encoder(str(directory)))
-    _, model, found = sources.stored(directory)
-    assert found == left_out
+    _, model, actual = sources.stored(directory)
+    assert actual == left_out
     sources.assert_same_weights(model, pretrainer.encoder_network)
 
 
-def test_pooler_that_a_next_sentence_head_trained_is_taken(tmp_path):
-    """As the Model Garden's own uncased BERT-base, pre-trained with such a head."""
+def test_pooler_that_a_next_sentence_head_trained_is_restored(tmp_path):
+    """As in the Model Garden's own uncased BERT-base."""
     bias = {"pooler.dense.bias": np.zeros(16, np.float32)}
     _, encoder, _ = sources.stored(tiny.write_encoder(tmp_path / "source", **bias))
     head = layers.ClassificationHead(inner_dim=16, num_classes=2, name="next_sentence")
@@ -80,19 +80,19 @@ def test_pooler_that_a_next_sentence_head_trained_is_taken(tmp_path):
     checkpoint = tf.train.Checkpoint(model=pretrainer, **pretrainer.checkpoint_items)
     directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint)
     _, model, left_out = sources.stored(directory)
-    found, expected = model.pooler_layer.get_weights(), head.dense.get_weights()
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])
+    actual, expected = model.pooler_layer.get_weights(), head.dense.get_weights()
+    np.testing.assert_array_equal(actual[0], expected[0])
+    np.testing.assert_array_equal(actual[1], expected[1])
     names = [name for name in left_out if "masked_lm" not in name]
     assert names == [
         f"model/classification_heads/0/out_proj/{part}" for part in ("bias", "kernel")
     ]
 
 
-def test_names_that_older_layers_gave_their_parts_are_known(tmp_path, pretrainer):
+def test_attribute_names_of_older_layers_are_known(tmp_path, pretrainer):
     encoder = sources.stored(tiny.write_encoder(tmp_path / "source"))[1]
-    for layer in encoder.transformer_layers:
-        # What the released BERT-base was written with; its keys have this name.
+    for layer in encoder._transformer_layers:
+        # The keys of the released BERT-base have this name.
         layer._attention_output_dense = layer._attention_layer._output_dense
     checkpoint = tf.train.Checkpoint(encoder=encoder)
     directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint)
@@ -115,7 +115,7 @@ def refused(directory):
     return str(error.value)
 
 
-def test_layer_that_is_not_there_is_missing_by_name(directory):
+def test_missing_layer_is_named(directory):
     sources.write_config(directory, num_hidden_layers=3)
     message = refused(directory)
     assert "missing transformer/layer_2/intermediate/bias, " in message
@@ -123,26 +123,26 @@ def test_layer_that_is_not_there_is_missing_by_name(directory):
     assert "pooler" not in message
 
 
-def test_layer_too_many_is_unexpected_by_name(directory):
+def test_unexpected_layer_is_named(directory):
     sources.write_config(directory, num_hidden_layers=1)
     message = refused(directory)
     assert "unexpected transformer/layer_1/intermediate/bias, " in message
     assert "missing" not in message
 
 
-def test_other_shapes_are_named(directory):
+def test_tensors_of_another_shape_are_named(directory):
     sources.write_config(directory, max_position_embeddings=32, num_attention_heads=4)
     message = refused(directory)
-    assert "position_embedding/embeddings has shape (64, 16) in place of (32, 16)" in (
+    assert "position_embedding/embeddings has shape (64, 16) instead of (32, 16)" in (
         message
     )
     assert (
-        "transformer/layer_0/self_attention/query/kernel has shape (16, 2, 8) in place "
+        "transformer/layer_0/self_attention/query/kernel has shape (16, 2, 8) instead "
         "of (16, 4, 4)"
     ) in message
 
 
-def test_a_checkpoint_that_does_not_fit_is_not_restored_either(directory):
+def test_checkpoint_that_does_not_match_is_not_restored(directory):
     sources.write_config(directory, num_hidden_layers=3)
     with pytest.raises(encoder_lib.EncoderError, match="missing transformer/layer_2"):
         sources.stored(directory)
@@ -204,13 +204,13 @@ def test_tensorflow_1_checkpoint_is_refused_with_its_converter(directory):
     assert "tf2_bert_encoder_checkpoint_converter" in refused(directory)
 
 
-def test_checkpoint_of_something_else_says_what_it_holds(tmp_path):
+def test_checkpoint_of_another_object_is_refused_with_its_attributes(tmp_path):
     checkpoint = tf.train.Checkpoint(step=tf.Variable(1))
     directory = sources.write_checkpoint(tmp_path / "encoder", checkpoint)
     assert "holds step; an encoder's checkpoint is written with" in refused(directory)
 
 
-def test_configuration_may_be_that_of_google_research(directory):
+def test_configuration_of_google_research_is_read(directory):
     text = (directory / "bert_config.json").read_text()
     google = {
         **json.loads(text),

@@ -1,4 +1,4 @@
-"""Pre-trained weights: every tensor accounted for, outputs equal to a reference."""
+"""Pre-trained weights: every tensor checked, outputs equal to a reference."""
 
 import math
 
@@ -79,10 +79,9 @@ def inputs_of(encoder, first, second):
     return preprocessing.pad_inputs(packed["input_word_ids"], packed["input_type_ids"])
 
 
-def assert_equals_reference(directory, first, second):
-    encoder, model = restored(directory)
+def assert_equals_reference(encoder, model, first, second):
     inputs = inputs_of(encoder, first, second)
-    found = model(inputs, training=False)["sequence_output"].numpy()
+    actual = model(inputs, training=False)["sequence_output"].numpy()
     expected = reference_forward(
         load_file(encoder.weights_files[0]),
         encoder.config,
@@ -90,22 +89,31 @@ def assert_equals_reference(directory, first, second):
         inputs["input_type_ids"].numpy(),
     )
     real = inputs["input_mask"].numpy() == 1
-    np.testing.assert_allclose(found[real], expected[real], atol=1e-4)
+    np.testing.assert_allclose(actual[real], expected[real], atol=1e-4)
 
 
-def test_minilm_outputs_on_real_sentences_equal_a_numpy_forward_pass():
-    resolved = resolve_encoder(load_config(DEFAULT_CONFIG))
-    assert_equals_reference(resolved.directory, SENTENCES, SENTENCES[::-1])
+@pytest.fixture(scope="module")
+def minilm():
+    return restored(resolve_encoder(load_config(DEFAULT_CONFIG)).directory)
 
 
-def test_tiny_outputs_equal_a_numpy_forward_pass(tmp_path):
-    directory = tiny.write_encoder(tmp_path / "encoder")
-    assert_equals_reference(directory, ["the cat sees", "a dog"], ["a tree .", "the"])
+@pytest.fixture(scope="module")
+def tiny_encoder(tmp_path_factory):
+    path = tiny.write_encoder(tmp_path_factory.mktemp("restoring") / "encoder")
+    return restored(path)
 
 
-def test_minilm_pooler_is_untrained_and_initialized_anew():
-    resolved = resolve_encoder(load_config(DEFAULT_CONFIG))
-    encoder, model = restored(resolved.directory)
+def test_minilm_outputs_on_real_sentences_equal_a_numpy_forward_pass(minilm):
+    assert_equals_reference(*minilm, SENTENCES, SENTENCES[::-1])
+
+
+def test_tiny_outputs_equal_a_numpy_forward_pass(tiny_encoder):
+    texts = ["the cat sees", "a dog"], ["a tree .", "the"]
+    assert_equals_reference(*tiny_encoder, *texts)
+
+
+def test_minilm_pooler_is_untrained_and_initialized_anew(minilm):
+    encoder, model = minilm
     stored = load_file(encoder.weights_files[0])["pooler.dense.weight"]
     kernel, bias = model.pooler_layer.get_weights()
     assert not np.allclose(kernel, stored.T)
@@ -113,23 +121,19 @@ def test_minilm_pooler_is_untrained_and_initialized_anew():
     assert not bias.any()
 
 
-def test_trained_pooler_is_restored(tmp_path):
-    directory = tiny.write_encoder(tmp_path / "encoder")
-    _, model = restored(directory)
+def test_trained_pooler_is_restored(tiny_encoder):
+    _, model = tiny_encoder
     kernel, bias = model.pooler_layer.get_weights()
     tensors = tiny.hugging_face_tensors()
     np.testing.assert_array_equal(kernel, tensors["pooler.dense.weight"].T)
     np.testing.assert_array_equal(bias, tensors["pooler.dense.bias"])
 
 
-def test_every_variable_of_the_encoder_changes_when_it_is_restored(tmp_path):
-    directory = tiny.write_encoder(tmp_path / "encoder")
-    encoder = encoder_lib.open_encoder(str(directory))
-    model = encoder_lib.build_encoder(encoder, dropout=0.0)
-    before = [variable.numpy() for variable in model.variables]
-    encoder_lib.restore_encoder(model, encoder)
-    for variable, old in zip(model.variables, before, strict=True):
-        assert not np.array_equal(variable.numpy(), old), variable.name
+def test_every_variable_changes_when_it_is_restored(tiny_encoder):
+    encoder, model = tiny_encoder
+    untrained = encoder_lib.build_encoder(encoder, dropout=0.0)
+    for variable, initial in zip(model.variables, untrained.variables, strict=True):
+        assert not np.array_equal(variable.numpy(), initial.numpy()), variable.name
 
 
 @pytest.mark.parametrize(
@@ -142,29 +146,28 @@ def test_every_variable_of_the_encoder_changes_when_it_is_restored(tmp_path):
         ({"cls.bias": np.zeros(3, np.float32)}, r"unexpected cls\.bias"),
         (
             {"embeddings.position_embeddings.weight": np.ones((32, 16), np.float32)},
-            r"position_embeddings\.weight has shape \(32, 16\) in place of \(64, 16\)",
+            r"position_embeddings\.weight has shape \(32, 16\) instead of \(64, 16\)",
         ),
         (
             {"encoder.layer.0.output.dense.weight": np.ones((32, 16), np.float32)},
-            r"output\.dense\.weight has shape \(32, 16\) in place of \(16, 32\)",
+            r"output\.dense\.weight has shape \(32, 16\) instead of \(16, 32\)",
         ),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_by_name(tmp_path, changes, message):
+def test_weights_that_do_not_match_are_refused_by_name(tmp_path, changes, message):
     directory = tiny.write_encoder(tmp_path / "encoder", **changes)
     with pytest.raises(encoder_lib.EncoderError, match=message):
         restored(directory)
 
 
-def test_encoder_on_a_remote_filesystem_is_read_from_there(tmp_path):
-    directory = tiny.write_encoder(tmp_path / "encoder")
+def test_encoder_on_a_remote_filesystem_is_read_from_there(tmp_path, tiny_encoder):
+    encoder, local = tiny_encoder
     tf.io.gfile.makedirs("ram://bucket/encoder")
-    for path in directory.iterdir():
-        tf.io.gfile.copy(str(path), f"ram://bucket/encoder/{path.name}")
-    _, local = restored(directory)
+    for name in encoder.files:
+        tf.io.gfile.copy(encoder.path(name), f"ram://bucket/encoder/{name}")
     _, remote = restored("ram://bucket/encoder")
-    for found, expected in zip(remote.variables, local.variables, strict=True):
-        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    for actual, expected in zip(remote.variables, local.variables, strict=True):
+        np.testing.assert_array_equal(actual.numpy(), expected.numpy())
     recipe = tiny.write_config(tmp_path / "run" / "recipe.yaml")
     config = load_config(recipe, {"encoder.source": "ram://bucket/encoder"})
     assert resolve_encoder(config).fingerprint == (

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import networks
 from tensorflow.core.protobuf import saved_model_pb2
+from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from modules.data import preprocessing
 from modules.encoder import conversion, saved_model
@@ -25,7 +26,15 @@ def published(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def saved_plain(tmp_path_factory):
-    return save(tmp_path_factory.mktemp("plain") / "hub", bert())
+    """A SavedModel of random weights, an unusual epsilon, and a writing initializer."""
+    root = tmp_path_factory.mktemp("plain")
+    model = bert()
+    for layer in model.submodules:
+        if isinstance(layer, tf_keras.layers.LayerNormalization):
+            layer.epsilon = 1e-3
+    random = np.random.default_rng(0)
+    model.set_weights([random.normal(size=w.shape) for w in model.get_weights()])
+    return save(root / "hub", model, resource=WritingInitializer(root / "written"))
 
 
 @pytest.fixture
@@ -47,12 +56,15 @@ def convert(source, destination, preprocessor=None):
     return conversion.convert(str(source), str(destination), preprocessor)
 
 
-def answers(directory):
+def call(directory):
+    """Returns what calls a SavedModel as the encoder is called."""
     loaded = tf.saved_model.load(str(directory))
-    return lambda inputs, training: loaded(inputs, training=training)
+    if callable(loaded):
+        return lambda inputs, training: loaded(inputs, training=training)
+    return lambda inputs, training: loaded.signatures["serving_default"](**inputs)
 
 
-def test_every_variable_is_restored_and_the_outputs_are_its_own(hub, tmp_path):
+def test_every_variable_is_restored_and_outputs_are_equal(hub, tmp_path):
     imported = convert(hub, tmp_path / "imported")
     encoder, model, _ = sources.stored(tmp_path / "imported")
     assert {key: encoder.config[key] for key in tiny.CONFIG} == tiny.CONFIG
@@ -67,37 +79,32 @@ def test_every_variable_is_restored_and_the_outputs_are_its_own(hub, tmp_path):
     ]
     _, original, _ = sources.stored(tiny.write_encoder(tmp_path / "original"))
     sources.assert_same_weights(model, original)
-    sources.assert_same_outputs(model, answers(hub))
+    sources.assert_same_outputs(model, call(hub))
 
 
-def test_an_encoder_without_a_language_model_is_taken_too(tmp_path):
-    hub = sources.write_saved_model(tmp_path / "hub")
-    assert convert(hub, tmp_path / "imported").left_out == []
-    _, model, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_outputs(model, answers(hub))
-
-
-def test_activation_is_read_from_the_graph(tmp_path):
+def test_activation_of_an_encoder_without_a_language_model_is_read(tmp_path):
     hub = sources.write_saved_model(tmp_path / "hub", hidden_act="relu")
     imported = convert(hub, tmp_path / "imported")
+    assert imported.left_out == []
     assert imported.encoder.config["hidden_act"] == "relu"
     _, model, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_outputs(model, answers(hub))
+    sources.assert_same_outputs(model, call(hub))
 
 
-@pytest.mark.parametrize("place", ["given", "preprocess", "preprocessor"])
-def test_vocabulary_may_be_its_preprocessors(hub, tmp_path, place):
+@pytest.mark.parametrize("location", ["elsewhere", "preprocess", "preprocessor"])
+def test_vocabulary_may_be_its_preprocessors(hub, tmp_path, location):
     (hub / "assets" / "vocab.txt").unlink()
-    given = tmp_path / "elsewhere" if place == "given" else None
-    (given or hub / place).parent.mkdir(exist_ok=True)
-    sources.write_preprocessor(given or hub / place)
-    found = saved_model.find_vocabulary(str(hub), given and str(given))
-    assert found == str((given or hub / place) / "assets" / "vocab.txt")
-    with open(found) as lines:
+    is_named = location == "elsewhere"
+    directory = (tmp_path if is_named else hub) / location
+    sources.write_preprocessor(directory)
+    preprocessor = str(directory) if is_named else None
+    vocabulary = saved_model.find_vocabulary(str(hub), preprocessor)
+    assert vocabulary == str(directory / "assets" / "vocab.txt")
+    with open(vocabulary) as lines:
         assert lines.read().split("\n")[:-1] == tiny.VOCAB
 
 
-def test_encoder_without_a_vocabulary_asks_for_its_preprocessor(hub, tmp_path):
+def test_encoder_without_a_vocabulary_is_refused_with_the_option_for_it(hub, tmp_path):
     (hub / "assets" / "vocab.txt").unlink()
     with pytest.raises(EncoderError, match=r"has no vocabulary.*--preprocessor"):
         convert(hub, tmp_path / "imported")
@@ -118,20 +125,27 @@ def test_vocabulary_of_another_encoder_is_refused(hub, tmp_path):
         convert(hub, tmp_path / "imported")
 
 
-def test_preprocessor_in_the_encoders_place_is_told_apart(tmp_path):
+def test_preprocessor_instead_of_an_encoder_is_refused(tmp_path):
     source = sources.write_preprocessor(tmp_path / "preprocessor")
     with pytest.raises(EncoderError, match=r"no variable word_embeddings.*--preproc"):
         convert(source, tmp_path / "imported")
 
 
-def save(directory, model):
-    """Exports an encoder the way TF Hub's were."""
+def save(directory, model, **attributes):
+    """Exports an encoder like Keras, but without a function for every layer."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
-    return save_core(directory, tf_keras.Model(inputs=inputs, outputs=model(inputs)))
-
-
-def save_core(directory, core):
-    core.save(str(directory), include_optimizer=False, save_format="tf")
+    core = tf_keras.Model(inputs=inputs, outputs=model(inputs))
+    root = tf.__internal__.tracking.AutoTrackable()
+    root.variables = core.variables  # as Keras lists them
+    for name, value in {**attributes, "core": core}.items():
+        setattr(root, name, value)
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in inputs}
+    names = ("sequence_output", "pooled_output")
+    signature = tf.function(
+        lambda **inputs: {name: core(inputs)[name] for name in names}, autograph=False
+    ).get_concrete_function(**specs)
+    with keras_saving.keras_option_scope(save_traces=False):
+        tf.saved_model.save(root, str(directory), signature)
     return write_vocabulary(directory)
 
 
@@ -155,7 +169,7 @@ def bert(**changes):
     )
 
 
-def test_variable_that_bert_has_not_is_named(tmp_path):
+def test_variable_that_bert_does_not_have_is_named(tmp_path):
     model = bert(embedding_width=8)
     source = save(tmp_path / "factorized", model)
     with pytest.raises(EncoderError, match=r"embedding_projection/kernel"):
@@ -178,19 +192,11 @@ def test_another_activation_of_the_same_variables_is_refused(tmp_path):
         convert(source, tmp_path / "imported")
 
 
-def test_epsilon_is_read_from_the_graph(tmp_path):
-    model = bert()
-    for layer in model.submodules:
-        if isinstance(layer, tf_keras.layers.LayerNormalization):
-            layer.epsilon = 1e-3
-    model.set_weights(
-        [np.random.default_rng(0).normal(size=w.shape) for w in model.get_weights()]
-    )
-    source = save(tmp_path / "hub", model)
-    imported = convert(source, tmp_path / "imported")
+def test_epsilon_is_read_from_the_graph(plain, tmp_path):
+    imported = convert(plain, tmp_path / "imported")
     assert imported.encoder.config["layer_norm_eps"] == 1e-3
     _, restored, _ = sources.stored(tmp_path / "imported")
-    sources.assert_same_outputs(restored, answers(source), atol=1e-4)
+    sources.assert_same_outputs(restored, call(plain), atol=1e-4)
 
 
 def test_graph_without_an_epsilon_is_refused(plain, tmp_path):
@@ -221,29 +227,29 @@ class WritingInitializer(tf.saved_model.experimental.TrackableResource):
         tf.io.write_file(self._path, "written")
 
 
-@pytest.mark.parametrize("is_bert", [True, False])
-def test_import_runs_nothing_of_a_saved_model(tmp_path, is_bert):
-    written = tmp_path / "written"
-    if is_bert:
-        model = bert()
-        model.resource = WritingInitializer(written)
-        inputs = {tensor.name: tensor for tensor in model.inputs}
-        core = tf_keras.Model(inputs=inputs, outputs=model(inputs))
-        core.resource = model.resource
-        source = save_core(tmp_path / "hub", core)
-    else:
-        module = tf.Module()
-        module.resource = WritingInitializer(written)
-        tf.saved_model.save(module, str(tmp_path / "hub"))
-        source = write_vocabulary(tmp_path / "hub")
+def assert_loading_writes(source, written):
+    written.unlink(missing_ok=True)
     tf.saved_model.load(str(source))
     assert written.exists()
     written.unlink()
-    if is_bert:
+
+
+def test_import_runs_nothing_of_a_saved_model(saved_plain, tmp_path):
+    written = saved_plain.parent / "written"
+    assert_loading_writes(saved_plain, written)
+    convert(saved_plain, tmp_path / "imported")
+    assert not written.exists()
+
+
+def test_refusal_of_another_saved_model_runs_nothing_of_it(tmp_path):
+    written = tmp_path / "written"
+    module = tf.Module()
+    module.resource = WritingInitializer(written)
+    tf.saved_model.save(module, str(tmp_path / "hub"))
+    source = write_vocabulary(tmp_path / "hub")
+    assert_loading_writes(source, written)
+    with pytest.raises(EncoderError, match="not a BERT"):
         convert(source, tmp_path / "imported")
-    else:
-        with pytest.raises(EncoderError, match="not a BERT"):
-            convert(source, tmp_path / "imported")
     assert not written.exists()
 
 
@@ -252,14 +258,14 @@ def with_capital(vocab_file):
     vocab_file.write_text(vocab_file.read_text().replace("cat\n", "Cat\n"))
 
 
-def test_variable_that_says_lower_case_decides(hub, tmp_path):
+def test_variable_do_lower_case_decides(hub, tmp_path):
     with_capital(hub / "assets" / "vocab.txt")
     encoder = convert(hub, tmp_path / "imported").encoder
     assert encoder.config["do_lower_case"] is True
     assert not preprocessing.is_cased(encoder.vocab_file)
 
 
-def test_preprocessor_that_puts_text_in_lower_case_decides(plain, tmp_path):
+def test_preprocessor_that_lowercases_decides(plain, tmp_path):
     (plain / "assets" / "vocab.txt").unlink()
     preprocessor = sources.write_preprocessor(tmp_path / "preprocessor")
     with_capital(preprocessor / "assets" / "vocab.txt")
@@ -267,7 +273,7 @@ def test_preprocessor_that_puts_text_in_lower_case_decides(plain, tmp_path):
     assert encoder.config["do_lower_case"] is True
 
 
-def test_words_decide_where_a_saved_model_says_nothing_of_case(plain, tmp_path):
+def test_words_decide_without_any_setting_of_the_case(plain, tmp_path):
     with_capital(plain / "assets" / "vocab.txt")
     encoder = convert(plain, tmp_path / "imported").encoder
     assert "do_lower_case" not in encoder.config

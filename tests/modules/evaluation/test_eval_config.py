@@ -24,7 +24,7 @@ SENTENCE = TaskConfig(text_columns=["sentence"])
 REGRESSION = TaskConfig(label_range=[0, 5])
 
 
-def test_slices_are_reported_only():
+def test_slices_have_no_thresholds():
     config = eval_config.build_eval_config(TaskConfig())
     keys = [list(spec.feature_keys) for spec in config.slicing_specs]
     assert keys == [[], ["pair_length"], ["word_overlap"]]
@@ -32,7 +32,7 @@ def test_slices_are_reported_only():
     assert not any(metric.per_slice_thresholds for metric in metrics)
 
 
-def test_more_classes_have_no_positive_one():
+def test_three_classes_have_no_positive_class():
     task = TaskConfig(classes=["no", "maybe", "yes"])
     config = eval_config.build_eval_config(task)
     assert not any(s.binarize.class_ids.values for s in config.metrics_specs)
@@ -48,7 +48,7 @@ def test_more_classes_have_no_positive_one():
         (REGRESSION, ["pair_length", "word_overlap"]),
     ],
 )
-def test_slices_are_those_that_the_examples_allow(task, keys):
+def test_slices_depend_on_the_inputs_of_the_task(task, keys):
     config = eval_config.build_eval_config(task)
     assert [list(s.feature_keys) for s in config.slicing_specs][1:] == [
         [key] for key in keys
@@ -124,10 +124,10 @@ class Evaluation:
                 "max_regression": json.dumps(max_regression or {}),
             },
         )
-        found = read_verdict(outputs["verdict"].uri)
+        verdict = read_verdict(outputs["verdict"].uri)
         blessed = bool(outputs["blessing"].get_int_custom_property("blessed"))
-        assert found.blessed == blessed
-        return {metric.metric: metric for metric in found.metrics}, found
+        assert verdict.blessed == blessed
+        return {metric.metric: metric for metric in verdict.metrics}, verdict
 
     def _model(self, directory):
         shutil.copytree(self.exported.directory, directory / "Format-Serving")
@@ -160,7 +160,7 @@ def labels_near(values, share, classes):
     return np.where(random.random(len(values)) < share, values, noise).tolist()
 
 
-def test_matthews_of_two_classes_is_that_of_scikit_learn(evaluate):
+def test_matthews_of_two_classes_equals_that_of_scikit_learn(evaluate):
     run = evaluate("sentences")
     predicted = run.predict().argmax(1)
     labels = labels_near(predicted, 0.7, 2)
@@ -181,7 +181,7 @@ def test_matthews_of_two_classes_is_that_of_scikit_learn(evaluate):
     )
 
 
-def test_macro_f1_of_three_classes_is_that_of_scikit_learn(evaluate):
+def test_macro_f1_of_three_classes_equals_that_of_scikit_learn(evaluate):
     """On tokenized examples."""
     run = evaluate("tokens of pairs")
     predicted = run.predict().argmax(1)
@@ -197,7 +197,7 @@ def test_macro_f1_of_three_classes_is_that_of_scikit_learn(evaluate):
     )
 
 
-def test_correlations_of_a_regression_are_those_of_scipy(evaluate):
+def test_correlations_of_a_regression_equal_those_of_scipy(evaluate):
     scores = evaluate("scores")
     predicted = scores.predict().astype(float)
     random = np.random.default_rng(0)
@@ -221,7 +221,7 @@ def test_correlations_of_a_regression_are_those_of_scipy(evaluate):
         assert metrics[name].value == pytest.approx(value, abs=1e-5)
 
 
-def test_correlation_that_is_not_a_number_is_refused_and_shown(evaluate):
+def test_correlation_that_is_nan_is_refused_and_shown(evaluate):
     metrics, verdict = evaluate("scores").run([2.5] * ROWS, {"pearson_spearman": -1})
     assert not verdict.blessed
     assert metrics["pearson_spearman"].failures == [

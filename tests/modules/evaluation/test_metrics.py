@@ -21,58 +21,58 @@ def predictions(labels, outputs):
     )
 
 
-def test_binary_metrics_on_counts_done_by_hand():
+def test_binary_metrics_equal_counts_by_hand():
     # 3 true positives, 1 false positive, 2 false negatives, 2 true negatives.
     labels = [1, 1, 1, 0, 1, 1, 0, 0]
     positive = np.array([0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1])
     outputs = np.stack([1 - positive, positive], axis=-1)
-    found = metrics.compute(BINARY, predictions(labels, outputs))
-    assert found["accuracy"] == pytest.approx(5 / 8)
-    assert found["precision"] == pytest.approx(3 / 4)
-    assert found["recall"] == pytest.approx(3 / 5)
-    assert found["f1"] == pytest.approx(2 / 3)
-    assert found["matthews"] == pytest.approx(4 / math.sqrt(4 * 5 * 3 * 4))
-    assert found["auc"] == pytest.approx(13 / 15)
-    assert found["loss"] == pytest.approx(3.5)
+    actual = metrics.compute(BINARY, predictions(labels, outputs))
+    assert actual["accuracy"] == pytest.approx(5 / 8)
+    assert actual["precision"] == pytest.approx(3 / 4)
+    assert actual["recall"] == pytest.approx(3 / 5)
+    assert actual["f1"] == pytest.approx(2 / 3)
+    assert actual["matthews"] == pytest.approx(4 / math.sqrt(4 * 5 * 3 * 4))
+    assert actual["auc"] == pytest.approx(13 / 15)
+    assert actual["loss"] == pytest.approx(3.5)
 
 
-def test_model_that_says_one_class_has_no_f1_and_no_correlation():
+def test_constant_class_has_zero_f1_and_correlation():
     outputs = np.tile([0.9, 0.1], (4, 1))
-    found = metrics.compute(BINARY, predictions([0, 1, 0, 1], outputs))
-    assert (found["f1"], found["matthews"], found["accuracy"]) == (0, 0, 0.5)
+    actual = metrics.compute(BINARY, predictions([0, 1, 0, 1], outputs))
+    assert (actual["f1"], actual["matthews"], actual["accuracy"]) == (0, 0, 0.5)
 
 
 def test_macro_f1_is_the_mean_of_the_classes_that_occur():
     outputs = np.eye(3)[[0, 0, 1, 1]]
-    found = metrics.compute(CLASSES, predictions([0, 0, 1, 0], outputs))
-    assert found["accuracy"] == pytest.approx(3 / 4)
-    assert found["f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
+    actual = metrics.compute(CLASSES, predictions([0, 0, 1, 0], outputs))
+    assert actual["accuracy"] == pytest.approx(3 / 4)
+    assert actual["f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
 
 
 def test_scores_are_correlated():
     labels = np.array([0, 1, 2, 3], np.float32)
-    found = metrics.compute(SCORES, predictions(labels, labels**2))
-    assert found["spearman"] == pytest.approx(1)
-    assert found["pearson"] == pytest.approx(np.corrcoef(labels, labels**2)[0, 1])
-    assert found["pearson_spearman"] == pytest.approx((1 + found["pearson"]) / 2)
-    assert found["mse"] == pytest.approx(np.mean((labels - labels**2) ** 2))
+    actual = metrics.compute(SCORES, predictions(labels, labels**2))
+    assert actual["spearman"] == pytest.approx(1)
+    assert actual["pearson"] == pytest.approx(np.corrcoef(labels, labels**2)[0, 1])
+    assert actual["pearson_spearman"] == pytest.approx((1 + actual["pearson"]) / 2)
+    assert actual["mse"] == pytest.approx(np.mean((labels - labels**2) ** 2))
 
 
 def test_constant_scores_rank_below_any_other():
-    found = metrics.compute(SCORES, predictions([0.0, 1.0], [2.0, 2.0]))
-    assert math.isnan(found["pearson_spearman"])
-    assert metrics.score(found["pearson_spearman"]) < metrics.score(-1.0)
+    actual = metrics.compute(SCORES, predictions([0.0, 1.0], [2.0, 2.0]))
+    assert math.isnan(actual["pearson_spearman"])
+    assert metrics.score(actual["pearson_spearman"]) < metrics.score(-1.0)
 
 
 @pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES])
-def test_every_metric_that_a_gate_may_name_is_computed(task):
+def test_every_metric_of_the_task_is_computed(task):
     random = np.random.default_rng(0)
     outputs = random.random((9, task.outputs)).astype(np.float32)
     labels = np.arange(9) % task.outputs
     if task.is_regression:
         outputs, labels = outputs[:, 0], random.random(9).astype(np.float32)
-    found = metrics.compute(task, predictions(labels, outputs))
-    assert set(task.metrics) <= set(found)
+    actual = metrics.compute(task, predictions(labels, outputs))
+    assert set(task.metrics) <= set(actual)
 
 
 @pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES])

@@ -11,13 +11,13 @@ from tensorflow_model_analysis.proto import config_pb2
 from modules.evaluation import tfma_metrics
 
 
-def measure(labels, predictions, *names):
-    """Returns what TFMA's own evaluation gives for rows held in memory."""
+def measure(rows, *names):
+    """Computes metrics with TFMA on rows in memory; returns them by case and name."""
     config = config_pb2.EvalConfig(
         model_specs=[
             config_pb2.ModelSpec(label_key="label", prediction_key="prediction")
         ],
-        slicing_specs=[config_pb2.SlicingSpec()],
+        slicing_specs=[config_pb2.SlicingSpec(feature_keys=["case"])],
         metrics_specs=[
             config_pb2.MetricsSpec(
                 metrics=[
@@ -31,53 +31,79 @@ def measure(labels, predictions, *names):
             )
         ],
     )
-    rows = pd.DataFrame({"label": list(labels), "prediction": predictions.tolist()})
-    ((_, found),) = tfma.analyze_raw_data(rows, config).slicing_metrics
-    return {name: float(found[""][""][name]["doubleValue"]) for name in names}
+    results = tfma.analyze_raw_data(pd.concat(rows), config).slicing_metrics
+    return {
+        slice_key[0][1]: {
+            name: float(values[""][""][name]["doubleValue"]) for name in names
+        }
+        for slice_key, values in results
+    }
 
 
-@pytest.mark.parametrize(
-    ("occur", "are_predicted"),
-    [([0, 1, 2, 3], [0, 1, 2, 3]), ([0, 1, 2], [0, 1, 2]), ([0, 1, 2, 3], [1, 2])],
-    ids=["every class", "a class that is nowhere", "classes never predicted"],
-)
-def test_macro_f1_is_the_one_of_scikit_learn(occur, are_predicted):
+def rows_of(case, labels, predictions):
+    columns = {"label": list(labels), "prediction": predictions.tolist(), "case": case}
+    return pd.DataFrame(columns)
+
+
+# The classes that occur as labels, and those that are predicted.
+CLASSES = {
+    "every class": ([0, 1, 2, 3], [0, 1, 2, 3]),
+    "a class that never occurs": ([0, 1, 2], [0, 1, 2]),
+    "classes never predicted": ([0, 1, 2, 3], [1, 2]),
+}
+
+
+@pytest.fixture(scope="module")
+def classified():
+    """Labels and probabilities of each case, and the metrics by TFMA."""
     random = np.random.default_rng(0)
-    labels = random.choice(occur, 300)
-    # Most winners stay under 0.5, where TFMA's binarized F1 would see no prediction.
-    probabilities = np.zeros([300, 4])
-    probabilities[:, are_predicted] = random.dirichlet(np.ones(len(are_predicted)), 300)
+    cases = {"a constant class": (np.array([0, 1, 1, 0]), np.full([4, 4], 0.1))}
+    cases["a constant class"][1][:, 1] = 0.7
+    for case, (occur, are_predicted) in CLASSES.items():
+        # Most maxima stay under 0.5, where TFMA's own F1 would see no prediction.
+        probabilities = np.zeros([300, 4])
+        dirichlet = random.dirichlet(np.ones(len(are_predicted)), 300)
+        probabilities[:, are_predicted] = dirichlet
+        cases[case] = random.choice(occur, 300), probabilities
+    rows = [rows_of(case, *columns) for case, columns in cases.items()]
+    return cases, measure(rows, "f1", "matthews")
+
+
+@pytest.mark.parametrize("case", CLASSES)
+def test_macro_f1_equals_that_of_scikit_learn(classified, case):
+    cases, actual = classified
+    labels, probabilities = cases[case]
     expected = f1_score(labels, probabilities.argmax(1), average="macro")
-    found = measure(labels, probabilities, "f1")
-    assert found["f1"] == pytest.approx(expected, abs=1e-12)
+    assert actual[case]["f1"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_correlations_are_those_of_scipy_with_ties():
+def test_matthews_of_a_constant_class_is_0(classified):
+    _, actual = classified
+    assert actual["a constant class"]["matthews"] == 0
+    assert actual["every class"]["matthews"] != 0
+
+
+def test_correlations_with_ties_equal_those_of_scipy():
     random = np.random.default_rng(0)
     labels = random.integers(0, 6, 300) / 1.0
     scores = np.round(labels + random.normal(size=300), 1)
-    found = measure(labels, scores, "pearson", "spearman", "pearson_spearman")
+    names = ("pearson", "spearman", "pearson_spearman")
+    actual = measure([rows_of("ties", labels, scores)], *names)["ties"]
     pearson = scipy.stats.pearsonr(labels, scores)[0]
     spearman = scipy.stats.spearmanr(labels, scores)[0]
-    assert found["pearson"] == pytest.approx(pearson, abs=1e-12)
-    assert found["spearman"] == pytest.approx(spearman, abs=1e-12)
+    assert actual["pearson"] == pytest.approx(pearson, abs=1e-12)
+    assert actual["spearman"] == pytest.approx(spearman, abs=1e-12)
     mean = (pearson + spearman) / 2
-    assert found["pearson_spearman"] == pytest.approx(mean, abs=1e-12)
+    assert actual["pearson_spearman"] == pytest.approx(mean, abs=1e-12)
 
 
 @pytest.mark.parametrize("scores", [[1.0, 1.0, 1.0], [1.0], []])
-def test_correlation_of_what_does_not_vary_is_not_a_number(scores):
+def test_correlation_of_constant_scores_is_nan(scores):
     labels = np.arange(len(scores), dtype=float)
     for name in ("pearson", "spearman", "pearson_spearman"):
         assert np.isnan(tfma_metrics.STATISTICS[name](labels, np.array(scores)))
 
 
-def test_matthews_of_a_model_that_says_one_class_is_0():
-    labels = np.array([0, 1, 1, 0])
-    found = measure(labels, np.tile([0.2, 0.8], (4, 1)), "matthews")
-    assert found["matthews"] == 0
-
-
-def test_name_of_no_statistic_is_refused():
-    with pytest.raises(ValueError, match="'kendall' is no statistic; allowed are"):
+def test_unknown_statistic_is_refused():
+    with pytest.raises(ValueError, match="'kendall' is not a statistic; allowed are"):
         tfma_metrics.Statistic("kendall")

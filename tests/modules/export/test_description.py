@@ -44,7 +44,7 @@ def test_task_that_predicts_something_else_differs(champion, change, difference)
     assert description.find_task_difference(champion, expected) == difference
 
 
-def test_model_of_an_earlier_release_is_compared_by_what_it_describes(tmp_path):
+def test_model_of_an_earlier_release_is_compared_by_its_keys(tmp_path):
     path = tmp_path / description.FILE
     checkpoints.write_json(str(path), {"classes": ["no", "yes"], "label_range": None})
     find = description.find_task_difference
@@ -53,6 +53,6 @@ def test_model_of_an_earlier_release_is_compared_by_what_it_describes(tmp_path):
     assert "its classes is" in find(str(tmp_path), description.describe_task(other))
 
 
-def test_model_without_a_description_is_compared_as_before(tmp_path):
+def test_model_without_a_description_has_no_difference(tmp_path):
     expected = description.describe_task(TASK)
     assert description.find_task_difference(str(tmp_path), expected) == ""

@@ -1,4 +1,4 @@
-"""The shipped model, alone: its directory moved and its training data gone."""
+"""The exported model, moved, and with its training data deleted."""
 
 import dataclasses
 from typing import Any
@@ -95,7 +95,7 @@ def test_classes_come_with_names_types_and_shapes_of_the_task(load, kind):
 
 
 @pytest.mark.parametrize("kind", SCORES)
-def test_regression_gives_a_score_a_row_and_nothing_else(load, kind):
+def test_regression_has_one_score_a_row_and_no_other_output(load, kind):
     outputs = load(kind).serve(PAIRS)
     assert set(outputs) == {"score"}
     assert outputs["score"].dtype == tf.float32
@@ -103,17 +103,19 @@ def test_regression_gives_a_score_a_row_and_nothing_else(load, kind):
 
 
 def test_moved_model_equals_the_training_time_forward_pass(loaded):
-    found = loaded.values(loaded.serve(PAIRS))
+    actual = loaded.values(loaded.serve(PAIRS))
     expected = loaded.exported.logits
-    np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-5)
+    np.testing.assert_allclose(actual.reshape(expected.shape), expected, atol=1e-5)
 
 
-def test_raw_text_and_examples_give_the_same_answer(loaded):
-    """Also where the examples hold tokens that another tool made."""
-    found = loaded.model.signatures["serve_examples"](examples=loaded.examples(PAIRS))
+def test_raw_text_and_examples_have_equal_outputs(loaded):
+    """Examples may hold tokens that another tool made."""
+    actual = loaded.model.signatures["serve_examples"](examples=loaded.examples(PAIRS))
     expected = loaded.serve(PAIRS)
-    assert set(found) == set(expected)
-    np.testing.assert_allclose(loaded.values(found), loaded.values(expected), atol=1e-6)
+    assert set(actual) == set(expected)
+    np.testing.assert_allclose(
+        loaded.values(actual), loaded.values(expected), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["pairs", "tokens of pairs"])
@@ -140,15 +142,15 @@ def test_single_sentence_is_cut_at_its_end(load, kind):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 200])
-def test_any_batch_size_gives_each_row_its_own_answer(pair_model, rows):
+def test_each_row_has_its_own_outputs_in_a_batch_of_any_size(pair_model, rows):
     pairs = [PAIRS[i % len(PAIRS)] for i in range(rows)]
-    found = pair_model.serve(pairs)["logits"].numpy()
+    actual = pair_model.serve(pairs)["logits"].numpy()
     expected = pair_model.serve(PAIRS)["logits"].numpy()
     for index in range(rows):
-        np.testing.assert_allclose(found[index], expected[index % 4], atol=1e-5)
+        np.testing.assert_allclose(actual[index], expected[index % 4], atol=1e-5)
 
 
-def test_empty_batch_gives_empty_answers(loaded):
+def test_empty_batch_has_empty_outputs(loaded):
     empty = tf.constant([], tf.string)
     outputs = [
         loaded.model.signatures["serving_default"](
@@ -156,13 +158,13 @@ def test_empty_batch_gives_empty_answers(loaded):
         ),
         loaded.model.signatures["serve_examples"](examples=empty),
     ]
-    for found in outputs:
-        assert {len(tensor) for tensor in found.values()} == {0}
+    for actual in outputs:
+        assert {len(tensor) for tensor in actual.values()} == {0}
         if not loaded.task.is_regression:
-            assert found["logits"].shape == (0, loaded.task.outputs)
+            assert actual["logits"].shape == (0, loaded.task.outputs)
 
 
-def test_text_that_is_long_or_not_utf_8_is_answered(loaded):
+def test_text_that_is_long_or_not_utf_8_has_finite_outputs(loaded):
     columns = ([b"cat " * 100_000, b"\xff\xfe\x00\x80"], [b"\xc3", "中文 \U0001f600"])
     outputs = loaded.model.signatures["serving_default"](
         **{
@@ -220,7 +222,7 @@ def test_slices_are_by_length_of_the_pair_and_word_overlap(pair_model):
         ("tokens of sentences", "token_length", [b"0-31", b"0-31", b"0-31"]),
     ],
 )
-def test_slices_of_what_is_no_pair_of_texts_are_by_length(load, kind, name, buckets):
+def test_slices_of_single_texts_and_tokens_are_by_length(load, kind, name, buckets):
     loaded = load(kind)
     texts = [("the cat", ""), ("the " * 11, ""), ("the " * 30, "")]
     slices = loaded.model.signatures["slice_features"](examples=loaded.examples(texts))
@@ -229,7 +231,7 @@ def test_slices_of_what_is_no_pair_of_texts_are_by_length(load, kind, name, buck
 
 
 @pytest.mark.parametrize("signature", ["serving_default", "serve_examples"])
-def test_graph_asks_tensorflow_text_for_two_old_ops_alone(loaded, signature):
+def test_graph_needs_only_two_old_ops_of_tensorflow_text(loaded, signature):
     """Older TF Serving images lack newer ones, such as that of RoundRobinTrimmer."""
     graph = loaded.model.signatures[signature].graph.as_graph_def()
     nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]

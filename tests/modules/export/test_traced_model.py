@@ -1,4 +1,4 @@
-"""The trained model's answer is traced once, for the export and for predictions."""
+"""The trained model is traced once for export and predictions."""
 
 import numpy as np
 import pytest
@@ -31,19 +31,19 @@ def features(length):
 
 def test_one_trace_serves_batches_of_any_length_and_other_functions():
     model = TracedModel(Counted())
-    asks = tf.function(lambda length: model(features(length)))
-    answers = [model(features(3)), model(features(5)), asks(tf.constant(7))]
-    np.testing.assert_array_equal([answer[0, 0] for answer in answers], [3, 5, 7])
+    call = tf.function(lambda length: model(features(length)))
+    outputs = [model(features(3)), model(features(5)), call(tf.constant(7))]
+    np.testing.assert_array_equal([output[0, 0] for output in outputs], [3, 5, 7])
     assert Counted.traces == 1
 
 
 @pytest.mark.parametrize("rows", [0, 1, 8, 21])
-def test_rows_of_all_lengths_get_their_own_answers_in_their_order(rows):
+def test_outputs_are_in_the_order_of_the_rows(rows):
     lengths = np.random.default_rng(1).integers(1, 9, rows)
     ids = np.arange(8) < lengths[:, None]
     batch = dict.fromkeys(preprocessing.ENCODER_INPUTS, ids.astype(np.int32))
-    answers = TracedModel(Counted())(batch)
-    np.testing.assert_array_equal(answers, np.stack([lengths, -lengths], axis=1))
+    outputs = TracedModel(Counted())(batch)
+    np.testing.assert_array_equal(outputs, np.stack([lengths, -lengths], axis=1))
 
 
 def test_predictions_are_those_of_the_model_itself(tmp_path):
