@@ -1,4 +1,4 @@
-"""AtomicPusher: TFX's Pusher for directories that a server watches."""
+"""AtomicPusher: TFX's Pusher for directories that a model server watches."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from components.pusher.executor import Executor
 
 
 class AtomicPusher(tfx.components.Pusher):
-    """Pushes to a filesystem, where TFX's own copies into the live directory.
+    """Pushes to a filesystem; TFX's own Pusher copies into the live directory.
 
-    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A model
-    appears under its version number whole or not at all; earlier versions stay.
+    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A model appears
+    under its version number completely or not at all; earlier versions stay.
     """
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)

@@ -1,4 +1,4 @@
-"""The driver of AtomicPusher: chooses the version before the cache is asked."""
+"""The driver of AtomicPusher."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from components.version_driver import VersionDriver
 
 
 class Driver(VersionDriver):
-    """Takes the live version where it is the candidate, and a new one elsewhere.
+    """Adds the version to push to the cache key.
 
-    So Pusher runs again where the directory no longer holds what was pushed.
+    This is the live version if it is the candidate, else a new one. Pusher therefore
+    runs again if the directory no longer contains what was pushed.
     """
 
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
-        """Returns the version to push as; empty where nothing is to be pushed."""
+        """Returns the version to push; empty if the model is not blessed."""
         pusher = executor.Executor()
         if not pusher.CheckBlessing(execution_info.input_dict):
             return ""

@@ -28,7 +28,7 @@ class Executor(executor.Executor):
 
         Args:
           input_dict: `model` and its blessings.
-          output_dict: `pushed_model`, whose properties tell what was pushed where.
+          output_dict: `pushed_model`, with the destination among its properties.
           exec_properties: `push_destination` and, from the driver, `version`.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
@@ -45,11 +45,11 @@ class Executor(executor.Executor):
         )
         versions.push(model, directory, int(version))
         destination = os.path.join(directory, version)
-        self._MarkPushed(pushed, pushed_destination=destination, pushed_version=version)
+        self._MarkPushed(pushed, destination, version)
 
 
 def base_directory(exec_properties: dict[str, Any]) -> str:
-    """Returns the directory that holds the versions."""
+    """Returns the directory that contains the versions."""
     destination = proto_utils.json_to_proto(
         exec_properties[standard_component_specs.PUSH_DESTINATION_KEY],
         pusher_pb2.PushDestination(),
