@@ -11,6 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
+from tfx.utils import io_utils
 
 from components import examples as examples_lib
 from components.artifacts import DataVerdict
@@ -54,21 +55,15 @@ def DataGate(
       DataAnomaliesError: The data does not fit its schema.
     """
     del fingerprint
-    (name,) = tfx.dsl.io.fileio.listdir(schema.uri)
-    contract = tfdv.load_schema_text(os.path.join(schema.uri, name))
+    contract = tfdv.load_schema_text(io_utils.get_only_uri_in_dir(schema.uri))
     patterns = {
         split: os.path.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
     problems, notes = [], []
     for split, pattern in patterns.items():
-        failures = []
-        for column, info in _read_anomalies(anomalies, split):
-            text = f"{split}: {column}: {info.short_description}: {info.description}"
-            if {reason.type for reason in info.reason} <= _HARMLESS:
-                notes.append(text)
-            else:
-                failures.append((column, text))
+        failures, harmless = _describe_anomalies(anomalies, split)
+        notes += harmless
         if failures:
             rows = _find_rows(pattern, contract, beam_pipeline.options)
             problems += [
@@ -81,17 +76,30 @@ def DataGate(
         raise DataAnomaliesError(
             "the data does not fit its schema:\n  " + "\n  ".join(problems)
         )
-    with tfx.dsl.io.fileio.open(os.path.join(verdict.uri, VERDICT_FILE), "w") as file:
-        json.dump(notes, file, indent=1)
+    path = os.path.join(verdict.uri, VERDICT_FILE)
+    io_utils.write_string_file(path, json.dumps(notes, indent=1))
+
+
+def _describe_anomalies(
+    artifact: tfx.dsl.Artifact, split: str
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Returns column and description of those that fail, and the harmless ones."""
+    failures, harmless = [], []
+    for column, info in _read_anomalies(artifact, split):
+        text = f"{split}: {column}: {info.short_description}: {info.description}"
+        if {reason.type for reason in info.reason} <= _HARMLESS:
+            harmless.append(text)
+        else:
+            failures.append((column, text))
+    return failures, harmless
 
 
 def _read_anomalies(
     artifact: tfx.dsl.Artifact, split: str
 ) -> Iterator[tuple[str, anomalies_pb2.AnomalyInfo]]:
     directory = artifact_utils.get_split_uri([artifact], split)
-    (name,) = tfx.dsl.io.fileio.listdir(directory)
-    with tfx.dsl.io.fileio.open(os.path.join(directory, name), "rb") as file:
-        anomalies = anomalies_pb2.Anomalies.FromString(file.read())
+    content = io_utils.read_bytes_file(io_utils.get_only_uri_in_dir(directory))
+    anomalies = anomalies_pb2.Anomalies.FromString(content)
     yield from sorted(anomalies.anomaly_info.items())
     if anomalies.HasField("dataset_anomaly_info"):
         yield "(dataset)", anomalies.dataset_anomaly_info

@@ -52,30 +52,25 @@ class Executor(executor.Executor):
             exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
         limits.add_to(config)
-        properties = {
-            **exec_properties,
-            _EVAL_CONFIG: proto_utils.proto_to_json(config),
-        }
+        bounded = {_EVAL_CONFIG: proto_utils.proto_to_json(config)}
         baseline = artifact_utils.get_single_instance(input_dict[_BASELINE])
         champion = _find_champion(baseline)
         inputs = dict(input_dict)
         if champion is None:
             del inputs[_BASELINE]
-        super().Do(inputs, output_dict, properties)
+        super().Do(inputs, output_dict, {**exec_properties, **bounded})
 
         outputs = {
             key: artifact_utils.get_single_instance(artifacts)
             for key, artifacts in output_dict.items()
         }
-        evaluation = outputs[standard_component_specs.EVALUATION_KEY]
-        blessing = outputs[standard_component_specs.BLESSING_KEY]
         splits = exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
         result = verdict.Verdict(
-            blessed=model_utils.is_model_blessed(blessing),
+            blessed=model_utils.is_model_blessed(outputs["blessing"]),
             splits=json.loads(splits),
             champion=champion,
             metrics=verdict.read_metrics(
-                evaluation.uri, limits, has_champion=champion is not None
+                outputs["evaluation"].uri, limits, has_champion=champion is not None
             ),
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )

@@ -63,7 +63,6 @@ def check_model(
       The report. A model that fails, crashes or hangs is not blessed.
 
     Raises:
-      ValueError: `tf_serving_version` is unknown.
       RuntimeError: TensorFlow or tensorflow-text cannot be imported.
     """
     text_version = text_ops.text_version(request.tf_serving_version)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pydantic
 
+from components.serving_check.settings import Limits
+
 # Between training and serving, relative to predictions above 1. The predictions file
 # has six digits.
 TOLERANCE = 1e-5
@@ -33,22 +35,16 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
     timed: bool
 
 
-class ServingRequest(pydantic.BaseModel, frozen=True, ser_json_inf_nan="constants"):
+class ServingRequest(Limits, ser_json_inf_nan="constants"):
     """A check of a model, complete except for the model.
 
     Attributes:
       ids: Ids of the compared rows.
       signatures: The signatures to call, in this order.
-      tf_serving_version: The TensorFlow Serving version that will serve the model.
-      max_memory_bytes: Largest resident memory of the process, TensorFlow included.
-      timeout_seconds: For loading and all predictions together.
       tolerance: Largest difference between a prediction and its expected value,
         relative to expected values above 1.
     """
 
     ids: list[int]
     signatures: list[SignatureRequest]
-    tf_serving_version: str
-    max_memory_bytes: int
-    timeout_seconds: int
     tolerance: float = TOLERANCE

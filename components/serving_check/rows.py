@@ -13,9 +13,9 @@ from typing import Any
 import tensorflow as tf
 from tfx import v1 as tfx
 
-from components import examples
+from components.examples import read_id, read_values
 from components.serving_check.request import ServingRequest, SignatureRequest
-from components.serving_check.settings import Predictions, Settings
+from components.serving_check.settings import Limits, Predictions, Settings
 
 _NO_ID = -1
 
@@ -55,34 +55,27 @@ def build_request(pattern: str, model_run: str, settings: Settings) -> ServingRe
         )
     ids = [row for row, _ in rows if row in predictions]
     expected = [predictions[row] for row in ids] or None
-    records = [example.SerializeToString() for _, example in rows]
     # A score is one number per row; a classifier has at least two probabilities.
-    classes = len(source.columns)
-    width = None if classes == 1 else classes
-    return ServingRequest(
-        ids=ids,
-        signatures=[
-            SignatureRequest(
-                name=settings.text_signature,
-                inputs=_text_inputs(rows, settings),
-                output=source.output,
-                width=width,
-                expected=expected if settings.has_text else None,
-                timed=settings.has_text,
-            ),
-            SignatureRequest(
-                name=settings.examples_signature,
-                inputs={settings.examples_input: [_encode(r) for r in records]},
-                output=source.output,
-                width=width,
-                expected=expected,
-                timed=not settings.has_text,
-            ),
-        ],
-        **settings.model_dump(
-            include={"tf_serving_version", "max_memory_bytes", "timeout_seconds"}
-        ),
+    width = len(source.columns) if len(source.columns) > 1 else None
+    records = [example.SerializeToString() for _, example in rows]
+    text = SignatureRequest(
+        name=settings.text_signature,
+        inputs=_text_inputs(rows, settings),
+        output=source.output,
+        width=width,
+        expected=expected if settings.has_text else None,
+        timed=settings.has_text,
     )
+    examples = SignatureRequest(
+        name=settings.examples_signature,
+        inputs={settings.examples_input: [_encode(record) for record in records]},
+        output=source.output,
+        width=width,
+        expected=expected,
+        timed=not settings.has_text,
+    )
+    limits = settings.model_dump(include=set(Limits.model_fields))
+    return ServingRequest(ids=ids, signatures=[text, examples], **limits)
 
 
 def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
@@ -120,7 +113,7 @@ def _select_rows(
     files = sorted(tfx.dsl.io.fileio.glob(pattern))
     for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator():
         example = tf.train.Example.FromString(record)
-        row = examples.read_id(example, id_column)
+        row = read_id(example, id_column)
         row = _NO_ID if row is None else row
         if row in predictions or not predictions:
             yield row, example
@@ -143,7 +136,7 @@ def _text_inputs(
 def _read_text(
     example: tf.train.Example, column: str, row: int
 ) -> str | dict[str, str]:
-    texts = examples.read_values(example, column)
+    texts = read_values(example, column)
     if len(texts) != 1:
         raise ValueError(
             f"row {row} has {len(texts)} texts in {column!r}, which "

@@ -24,8 +24,29 @@ class Predictions(pydantic.BaseModel, frozen=True, extra="forbid"):
     output: str
 
 
-class Settings(pydantic.BaseModel, frozen=True, extra="forbid"):
-    """What is sent to a model, and what it may take.
+class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """What the model must run on.
+
+    Attributes:
+      tf_serving_version: The TensorFlow Serving version that will serve the model, such
+        as `2.16`.
+      max_memory_bytes: Largest resident memory of the process, TensorFlow included.
+      timeout_seconds: For loading and all predictions together.
+    """
+
+    tf_serving_version: str
+    max_memory_bytes: pydantic.PositiveInt
+    timeout_seconds: pydantic.PositiveInt
+
+    @pydantic.field_validator("tf_serving_version")
+    @classmethod
+    def _check_version(cls, version: str) -> str:
+        text_ops.text_version(version)
+        return version
+
+
+class Settings(Limits):
+    """The settings: what is sent to the model, and its limits.
 
     Attributes:
       text_columns: Inputs of the text signature, and features of the Examples.
@@ -36,10 +57,6 @@ class Settings(pydantic.BaseModel, frozen=True, extra="forbid"):
         and their predictions are not compared.
       predictions: The expected predictions.
       rows: Number of rows to send.
-      tf_serving_version: The TensorFlow Serving version that will serve the model, such
-        as `2.16`.
-      max_memory_bytes: Largest resident memory of the process, TensorFlow included.
-      timeout_seconds: For loading and all predictions together.
     """
 
     text_columns: list[str]
@@ -49,12 +66,3 @@ class Settings(pydantic.BaseModel, frozen=True, extra="forbid"):
     has_text: bool
     predictions: Predictions
     rows: pydantic.PositiveInt
-    tf_serving_version: str
-    max_memory_bytes: pydantic.PositiveInt
-    timeout_seconds: pydantic.PositiveInt
-
-    @pydantic.field_validator("tf_serving_version")
-    @classmethod
-    def _check_version(cls, version: str) -> str:
-        text_ops.text_version(version)
-        return version
