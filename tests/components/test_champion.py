@@ -8,8 +8,12 @@ import pytest
 from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
 
-from components.champion import ChampionError, driver
-from components.champion.component import Champion_Executor, ChampionCheck_Executor
+from components.champion import ChampionError
+from components.champion.component import (
+    Champion_Executor,
+    ChampionCheck_Executor,
+    Driver,
+)
 
 
 def write_model(directory, identity):
@@ -60,9 +64,7 @@ def find(tmp_path):
             info = data_types.ExecutionInfo(
                 input_dict=inputs, exec_properties=properties, output_dict={}
             )
-            version = (
-                driver.Driver(None).run(info).exec_properties["version"].string_value
-            )
+            version = Driver(None).run(info).exec_properties["version"].string_value
             properties["version"] = version
         champion = model(tmp_path / "champion")
         Champion_Executor().Do(inputs, {"model": [champion]}, properties)
@@ -127,7 +129,7 @@ def test_newest_version_is_checked_before_training(served, expected, is_refused)
     info = data_types.ExecutionInfo(
         input_dict={}, exec_properties=properties, output_dict={}
     )
-    output = driver.Driver(None).run(info)
+    output = Driver(None).run(info)
     assert output.exec_properties["version"].string_value == "300"
     check = ChampionCheck_Executor()
     if is_refused:

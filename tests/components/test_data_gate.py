@@ -3,6 +3,7 @@
 Each split of a run has one fault, so that few runs on Beam show all faults.
 """
 
+import functools
 import json
 
 import apache_beam as beam
@@ -46,6 +47,10 @@ def tokenized(index, **changes):
 PAIRS = [example(index) for index in range(8)]
 SCORES = [example(index, label=[index / 4]) for index in range(8)]
 TOKENS = [tokenized(index) for index in range(8)]
+
+PAIRS_TASK = TaskConfig()
+SCORES_TASK = TaskConfig(label_range=[0, 5])
+TOKENS_TASK = TaskConfig(input="tokenized")
 
 
 def generate_statistics(rows):
@@ -100,10 +105,26 @@ def find_faults(root, splits, task, contract=None):
 
 def test_matching_data_pass_and_an_unknown_column_is_reported(tmp_path):
     extra = [example(index, extra=[b"x"]) for index in range(4)]
-    (note,) = run_gate(tmp_path, {"train": PAIRS, "extra": extra}, TaskConfig())
+    (note,) = run_gate(tmp_path, {"train": PAIRS, "extra": extra}, PAIRS_TASK)
     assert note.startswith("extra: extra: New column")
 
 
+def test_scores_within_their_range_pass(tmp_path):
+    edges = [example(8, label=[0.0]), example(9, label=[5.0])]
+    assert run_gate(tmp_path, {"train": [*SCORES, *edges]}, SCORES_TASK) == []
+
+
+def test_tokenized_examples_pass_with_unknown_columns_and_without_ids(tmp_path):
+    without_ids = [tokenized(index, example_id=None) for index in range(8)]
+    splits = {"train": TOKENS, "nameless": without_ids}
+    notes = run_gate(tmp_path, splits, TOKENS_TASK)
+    assert [note.partition(": New column")[0] for note in notes] == [
+        "train: is_real_example",
+        "nameless: is_real_example",
+    ]
+
+
+# By split: its rows, and texts of the lines that report them.
 FAULTS_OF_PAIRS = {
     "label": (
         [*PAIRS, example(80, label=[5]), example(81, label=[-1])],
@@ -140,41 +161,6 @@ FAULTS_OF_PAIRS = {
 }
 
 
-@pytest.fixture(scope="module")
-def faults_of_pairs(tmp_path_factory):
-    splits = {split: rows for split, (rows, _) in FAULTS_OF_PAIRS.items()}
-    root = tmp_path_factory.mktemp("pairs")
-    return find_faults(root, {"clean": PAIRS, **splits}, TaskConfig())
-
-
-@pytest.mark.parametrize("split", FAULTS_OF_PAIRS)
-def test_faulty_pairs_stop_it_with_column_kind_and_rows(faults_of_pairs, split):
-    _, expected = FAULTS_OF_PAIRS[split]
-    for text in expected:
-        assert any(text in line for line in faults_of_pairs[split])
-
-
-def test_split_without_a_fault_is_not_in_the_error(faults_of_pairs):
-    assert faults_of_pairs["clean"] == []
-
-
-def test_rows_without_label_or_text_stop_it_under_a_curated_schema(tmp_path):
-    contract = build_schema(TaskConfig())
-    for feature in contract.feature:
-        feature.ClearField("shape")
-        feature.value_count.min = feature.value_count.max = 1
-    rows = [
-        *(example(80, label=[]), example(81, label=[])),
-        *(example(82, sentence1=[]), example(83, sentence1=[])),
-    ]
-    del rows[1].features.feature["label"], rows[3].features.feature["sentence1"]
-    splits = {"train": [*PAIRS, *rows], "eval": PAIRS}
-    lines = find_faults(tmp_path, splits, TaskConfig(), contract)["train"]
-    assert "train: label: No value: in 2 examples (rows 80, 81)" in lines
-    assert "train: sentence1: No value: in 2 examples (rows 82, 83)" in lines
-
-
-SCORE_TASK = TaskConfig(label_range=[0, 5])
 FAULTS_OF_SCORES = {
     "range": (
         [*SCORES, example(80, label=[5.5]), example(81, label=[-0.25])],
@@ -185,25 +171,6 @@ FAULTS_OF_SCORES = {
 }
 
 
-def test_scores_within_their_range_pass(tmp_path):
-    edges = [example(8, label=[0.0]), example(9, label=[5.0])]
-    assert run_gate(tmp_path, {"train": [*SCORES, *edges]}, SCORE_TASK) == []
-
-
-@pytest.fixture(scope="module")
-def faults_of_scores(tmp_path_factory):
-    splits = {split: rows for split, (rows, _) in FAULTS_OF_SCORES.items()}
-    return find_faults(tmp_path_factory.mktemp("scores"), splits, SCORE_TASK)
-
-
-@pytest.mark.parametrize("split", FAULTS_OF_SCORES)
-def test_faulty_scores_stop_it_with_column_kind_and_rows(faults_of_scores, split):
-    _, expected = FAULTS_OF_SCORES[split]
-    for text in expected:
-        assert any(text in line for line in faults_of_scores[split])
-
-
-TOKENIZED_TASK = TaskConfig(input="tokenized")
 FAULTS_OF_TOKENS = {
     "label": (
         [*TOKENS, tokenized(80, label_ids=[5])],
@@ -221,24 +188,53 @@ FAULTS_OF_TOKENS = {
 }
 
 
-def test_tokenized_examples_pass_with_unknown_columns_and_without_ids(tmp_path):
-    without_ids = [tokenized(index, example_id=None) for index in range(8)]
-    splits = {"train": TOKENS, "nameless": without_ids}
-    notes = run_gate(tmp_path, splits, TOKENIZED_TASK)
-    assert [note.partition(": New column")[0] for note in notes] == [
-        "train: is_real_example",
-        "nameless: is_real_example",
-    ]
+FAULTS = {
+    "pairs": (PAIRS_TASK, PAIRS, FAULTS_OF_PAIRS),
+    "scores": (SCORES_TASK, SCORES, FAULTS_OF_SCORES),
+    "tokens": (TOKENS_TASK, TOKENS, FAULTS_OF_TOKENS),
+}
 
 
 @pytest.fixture(scope="module")
-def faults_of_tokens(tmp_path_factory):
-    splits = {split: rows for split, (rows, _) in FAULTS_OF_TOKENS.items()}
-    return find_faults(tmp_path_factory.mktemp("tokens"), splits, TOKENIZED_TASK)
+def lines(tmp_path_factory):
+    """Returns the reported lines of a task's faults by split, from one run per task."""
+
+    @functools.cache
+    def lines(kind):
+        task, rows, faults = FAULTS[kind]
+        splits = {split: faulty for split, (faulty, _) in faults.items()}
+        root = tmp_path_factory.mktemp(kind)
+        return find_faults(root, {"clean": rows, **splits}, task)
+
+    return lines
 
 
-@pytest.mark.parametrize("split", FAULTS_OF_TOKENS)
-def test_faulty_tokenized_examples_stop_it(faults_of_tokens, split):
-    _, expected = FAULTS_OF_TOKENS[split]
+@pytest.mark.parametrize(
+    ("kind", "split"),
+    [(kind, split) for kind, (*_, faults) in FAULTS.items() for split in faults],
+)
+def test_faulty_rows_stop_it_with_column_kind_and_rows(lines, kind, split):
+    _, expected = FAULTS[kind][-1][split]
     for text in expected:
-        assert any(text in line for line in faults_of_tokens[split])
+        assert any(text in line for line in lines(kind)[split])
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_split_without_a_fault_is_not_in_the_error(lines, kind):
+    assert lines(kind)["clean"] == []
+
+
+def test_rows_without_label_or_text_stop_it_under_a_curated_schema(tmp_path):
+    contract = build_schema(PAIRS_TASK)
+    for feature in contract.feature:
+        feature.ClearField("shape")
+        feature.value_count.min = feature.value_count.max = 1
+    rows = [
+        *(example(80, label=[]), example(81, label=[])),
+        *(example(82, sentence1=[]), example(83, sentence1=[])),
+    ]
+    del rows[1].features.feature["label"], rows[3].features.feature["sentence1"]
+    splits = {"train": [*PAIRS, *rows], "eval": PAIRS}
+    lines = find_faults(tmp_path, splits, PAIRS_TASK, contract)["train"]
+    assert "train: label: No value: in 2 examples (rows 80, 81)" in lines
+    assert "train: sentence1: No value: in 2 examples (rows 82, 83)" in lines

@@ -10,8 +10,7 @@ from tfx.orchestration.portable import data_types
 from tfx.utils import proto_utils
 
 from components import versions
-from components.pusher import executor
-from components.pusher.driver import Driver
+from components.pusher.component import Driver, Executor
 
 
 def write_model(directory, identity=b"a"):
@@ -50,7 +49,7 @@ def push(tmp_path):
             version = outputs.exec_properties["version"].string_value
         pushed = tfx.types.standard_artifacts.PushedModel()
         pushed.uri = str(tmp_path / "pushed")
-        executor.Executor().Do(
+        Executor().Do(
             inputs, {"pushed_model": [pushed]}, {**properties, "version": version}
         )
         return pushed
