@@ -5,17 +5,14 @@ import os
 from collections.abc import Iterator
 
 import apache_beam as beam
-import tensorflow as tf
 import tensorflow_data_validation as tfdv
-from apache_beam.options.pipeline_options import PipelineOptions
-from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
-from components import examples as examples_lib
 from components.artifacts import DataVerdict
-from components.data_gate import gaps
+from components.data_gate import faulty_rows
 
 VERDICT_FILE = "verdict.json"
 
@@ -60,38 +57,29 @@ def DataGate(
         split: os.path.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
-    problems, notes = [], []
-    for split, pattern in patterns.items():
-        failures, harmless = _describe_anomalies(anomalies, split)
-        notes += harmless
-        if failures:
-            rows = _find_rows(pattern, contract, beam_pipeline.options)
-            problems += [
-                text + _show_rows(rows, column, id_column) for column, text in failures
-            ]
-    problems += gaps.find_gaps(
-        beam_pipeline, patterns, contract, id_column, verdict.uri
+    failures, notes = [], []
+    for split in patterns:
+        for column, info in _read_anomalies(anomalies, split):
+            text = f"{split}: {column}: {info.short_description}: {info.description}"
+            if {reason.type for reason in info.reason} <= _HARMLESS:
+                notes.append(text)
+            else:
+                failures.append((split, column, text))
+    faults = faulty_rows.find_faults(
+        beam_pipeline,
+        patterns,
+        contract,
+        id_column,
+        {split for split, _, _ in failures},
+        verdict.uri,
     )
+    problems = _describe(failures, faults, id_column)
     if problems:
         raise DataAnomaliesError(
             "the data does not fit its schema:\n  " + "\n  ".join(problems)
         )
     path = os.path.join(verdict.uri, VERDICT_FILE)
     io_utils.write_string_file(path, json.dumps(notes, indent=1))
-
-
-def _describe_anomalies(
-    artifact: tfx.dsl.Artifact, split: str
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """Returns column and description of those that fail, and the harmless ones."""
-    failures, harmless = [], []
-    for column, info in _read_anomalies(artifact, split):
-        text = f"{split}: {column}: {info.short_description}: {info.description}"
-        if {reason.type for reason in info.reason} <= _HARMLESS:
-            harmless.append(text)
-        else:
-            failures.append((column, text))
-    return failures, harmless
 
 
 def _read_anomalies(
@@ -109,29 +97,22 @@ def _read_anomalies(
         yield "(dataset)", info
 
 
-def _find_rows(
-    pattern: str, schema: schema_pb2.Schema, options: PipelineOptions
-) -> dict[str, list[tf.train.Example]]:
-    """Returns a few rows per anomaly that a single row can show, by its reason."""
-    _, rows = tfdv.utils.validation_lib.validate_examples_in_tfrecord(
-        pattern,
-        tfdv.StatsOptions(schema=schema),
-        num_sampled_examples=gaps.ROWS_SHOWN,
-        pipeline_options=options,
-    )
-    return rows
-
-
-def _show_rows(
-    rows_by_reason: dict[str, list[tf.train.Example]], column: str, id_column: str
-) -> str:
-    rows = []
-    for reason, examples in sorted(rows_by_reason.items()):
-        if reason.startswith(f"{column}_"):
-            for example in examples:
-                row = examples_lib.read_id(example, id_column)
-                values = examples_lib.read_values(example, column)
-                rows.append(
-                    f"{id_column} {'?' if row is None else row}: {values!r:.80}"
-                )
-    return f" (rows {'; '.join(rows[: gaps.ROWS_SHOWN])})" if rows else ""
+def _describe(
+    failures: list[tuple[str, str, str]], faults: faulty_rows.Faults, id_column: str
+) -> list[str]:
+    """Returns a line per anomaly and per other fault, with some of its rows."""
+    lines = []
+    for split, column, text in failures:
+        _, rows = faults.get((split, column, faulty_rows.INVALID), (0, []))
+        shown = "; ".join(
+            f"{id_column} {'?' if row is None else row}: {values}"
+            for row, values in rows
+        )
+        lines.append(f"{text} (rows {shown})" if shown else text)
+    for (split, column, kind), (count, rows) in faults.items():
+        if kind != faulty_rows.INVALID:
+            shown = ", ".join("?" if row is None else str(row) for row, _ in rows)
+            lines.append(
+                f"{split}: {column}: {kind}: in {count} examples (rows {shown})"
+            )
+    return lines
