@@ -1,4 +1,4 @@
-"""TFX components of our own, a folder each."""
+"""Our own TFX components, a folder each."""
 
 from components.artifacts import DataVerdict, ModelVerdict
 

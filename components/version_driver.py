@@ -1,4 +1,4 @@
-"""The driver of components that work on one version of a pushed model."""
+"""The base class of drivers that resolve a version of the pushed model."""
 
 from __future__ import annotations
 
@@ -14,31 +14,25 @@ VERSION_KEY = "version"
 
 
 class VersionDriver(base_driver.BaseDriver, portable_driver.BaseDriver):
-    """Finds the version before the cache is asked, so that it is in the cache's key.
+    """Resolves the version before the cache lookup, as a part of the cache key.
 
-    Two base classes, as TFX's own driver of ExampleGen has: components are checked
-    against the first, and launchers call the second.
+    It has two base classes, like TFX's driver of ExampleGen: component classes are
+    validated against the first, and launchers call the second.
     """
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
-        """Keeps the connection to ML Metadata."""
         base_driver.BaseDriver.__init__(self, metadata_handle)
         portable_driver.BaseDriver.__init__(self, metadata_handle)
 
     def run(
         self, execution_info: data_types.ExecutionInfo
     ) -> driver_output_pb2.DriverOutput:
-        """Returns the version as an execution property, `version`.
-
-        Args:
-          execution_info: Inputs and execution properties of the component.
-        """
+        """Returns the version as the execution property `version`."""
         output = driver_output_pb2.DriverOutput()
-        output.exec_properties[VERSION_KEY].string_value = self.find_version(
-            execution_info
-        )
+        version = self.find_version(execution_info)
+        output.exec_properties[VERSION_KEY].string_value = version
         return output
 
     @abc.abstractmethod
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
-        """Returns the version; empty where there is none to work on."""
+        """Returns the version; empty if there is none."""

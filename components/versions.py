@@ -1,8 +1,8 @@
-"""Versions of a model in a directory, as TensorFlow Serving reads them.
+"""Versions of a model in a directory, in the layout of TensorFlow Serving.
 
-A version is copied under a temporary name, completed by a manifest, and renamed. On an
-object store a rename copies object by object, so a version counts only if no temporary
-directory lies beside it and all files of its manifest are there.
+A push copies the model under a temporary name, adds a manifest, and renames. Object
+stores rename object by object, so a version counts only if no temporary directory is
+left beside it and all files of its manifest exist.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-# Not `tfx.v1`, which takes seconds to import: the command line reads versions, too.
+# Not `tfx.v1`, which takes seconds to import: the command line lists versions, too.
 from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 MANIFEST_FILE = "manifest.json"
 
-# Written by `tf.saved_model.save`, with an identifier that no two saves share.
+# Written by `tf.saved_model.save`; it contains a random identifier of the save.
 _FINGERPRINT_FILE = "fingerprint.pb"
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _CHUNK_BYTES = 1 << 20
@@ -33,51 +33,57 @@ _MILLISECONDS = 1000
 
 
 class VersionError(Exception):
-    """A version whose files are not those that were pushed."""
+    """The files of a version differ from those that were pushed."""
 
 
 def list_versions(directory: str) -> Iterator[int]:
-    """Yields the complete versions that a directory holds, the newest first.
+    """Yields the complete versions in a directory, the newest first.
 
-    Each is checked when it is taken: on an object store that costs a request a file.
+    Versions are checked lazily: on an object store a check costs a request per file.
     """
     names = _list_names(directory)
-    numbers = {int(name): name for name in names if _is_version(name)}
-    for number, name in sorted(numbers.items(), reverse=True):
+    for name in sorted(filter(_is_version, names), key=int, reverse=True):
         if _is_complete(directory, name, names):
-            yield number
+            yield int(name)
+
+
+def find_newest(directory: str, *, excluded_model: str | None = None) -> str:
+    """Returns the newest complete version; empty if there is none.
+
+    Args:
+      directory: Contains the versions.
+      excluded_model: Directory of a SavedModel. Versions that are copies of it are
+        skipped.
+    """
+    for version in list_versions(directory):
+        path = os.path.join(directory, str(version))
+        if excluded_model is None or not is_same_model(excluded_model, path):
+            return str(version)
+    return ""
 
 
 def choose_version(directory: str, model: str) -> int:
     """Returns the version to push a model as.
 
     Args:
-      directory: Holds the versions.
-      model: A SavedModel.
+      directory: Contains the versions.
+      model: Directory of a SavedModel.
 
     Returns:
-      The newest version where that is a copy of the model. Else a version above all
-      others, the time in milliseconds where that is: not in seconds, for a version
-      that was deleted must not be chosen again at once.
+      The newest version if it is a copy of the model. Otherwise the time in
+      milliseconds, or one more than the highest version if that is greater. Seconds
+      are too coarse: they could yield a version again that was just deleted.
     """
-    newest = next(list_versions(directory), 0)
-    if newest and is_same_model(model, os.path.join(directory, str(newest))):
-        return newest
-    # Incomplete versions count, too: their numbers are taken.
-    highest = max((int(n) for n in _list_names(directory) if _is_version(n)), default=0)
+    newest = find_newest(directory)
+    if newest and is_same_model(model, os.path.join(directory, newest)):
+        return int(newest)
+    # The numbers of incomplete versions are taken, too.
+    highest = max(map(int, filter(_is_version, _list_names(directory))), default=0)
     return max(int(time.time() * _MILLISECONDS), highest + 1)
 
 
-def newest_other_version(directory: str, model: str) -> int | None:
-    """Returns the newest version that is no copy of a model, or None."""
-    for version in list_versions(directory):
-        if not is_same_model(model, os.path.join(directory, str(version))):
-            return version
-    return None
-
-
 def is_same_model(model: str, other: str) -> bool:
-    """Tells whether two directories hold copies of one SavedModel."""
+    """Returns whether two directories contain copies of one SavedModel."""
     paths = [os.path.join(path, _FINGERPRINT_FILE) for path in (model, other)]
     if not all(fileio.exists(path) for path in paths):
         return False
@@ -86,15 +92,15 @@ def is_same_model(model: str, other: str) -> bool:
 
 
 def push(model: str, directory: str, version: int) -> None:
-    """Copies a model into a directory as a version, whole or not at all.
+    """Copies a model into a directory as a version, completely or not at all.
 
-    Directories that killed pushes left behind are deleted first. Does nothing if the
-    version is complete already.
+    Leftovers of killed pushes are deleted first. Does nothing if the version is already
+    complete.
 
     Args:
       model: Directory of a SavedModel.
-      directory: Holds the versions.
-      version: The number to push the model as.
+      directory: Contains the versions.
+      version: The number of the new version.
 
     Raises:
       VersionError: The copy differs from the model. No version appears.
@@ -109,7 +115,7 @@ def push(model: str, directory: str, version: int) -> None:
     incomplete = os.path.join(directory, _incomplete_name(str(version)))
     manifest = _describe_files(model)
     io_utils.copy_dir(model, incomplete)
-    damage = _find_damage(incomplete, manifest)
+    damage = _find_damage(incomplete, manifest, compare_hashes=True)
     if damage:
         raise VersionError(
             f"the copy {incomplete} of the model {model} is damaged: {damage}. Check "
@@ -121,31 +127,31 @@ def push(model: str, directory: str, version: int) -> None:
 
 
 def copy(version: str, destination: str) -> None:
-    """Copies a version and compares the copy with the version's manifest.
+    """Copies a version and verifies the copy against the version's manifest.
 
     Args:
       version: Directory of the version.
       destination: A new directory.
 
     Raises:
-      VersionError: A file differs in its SHA-256 from what was pushed.
+      VersionError: A file is missing or differs from what was pushed.
     """
     io_utils.copy_dir(version, destination)
-    damage = _find_damage(destination, _read_manifest(destination))
+    damage = _find_damage(destination, _read_manifest(destination), compare_hashes=True)
     if damage:
         raise VersionError(
             f"version {version} is damaged: {damage}. Restore the file, or delete the "
-            "version so that the one before it is used"
+            "version so that the previous one is used"
         )
 
 
 def _delete_leftovers(directory: str, version: int) -> None:
-    """Deletes what killed pushes of this version and of earlier ones left behind."""
+    """Deletes the leftovers of killed pushes of this and of earlier versions."""
     for name in _list_names(directory):
         match = _INCOMPLETE.fullmatch(name)
         if match is None or not _is_abandoned(int(match[1]), directory, version):
             continue
-        # The version first: without the other beside it, it would count as complete.
+        # The version first: without its temporary directory it would look complete.
         for leftover in (match[1], name):
             path = os.path.join(directory, leftover)
             if fileio.exists(path):
@@ -153,10 +159,10 @@ def _delete_leftovers(directory: str, version: int) -> None:
 
 
 def _is_abandoned(number: int, directory: str, version: int) -> bool:
-    """Tells whether the push of a number ended without its version.
+    """Returns whether the push of a number ended without a version.
 
-    On this machine one run at a time pushes to a directory. On a cluster others may;
-    the number is the time in milliseconds at which a push started.
+    On a local disk only one run at a time pushes to a directory. To remote storage
+    others may be pushing; the number is the start time of a push in milliseconds.
     """
     if number == version or "://" not in directory:
         return number <= version
@@ -164,7 +170,7 @@ def _is_abandoned(number: int, directory: str, version: int) -> bool:
 
 
 def _describe_files(directory: str) -> dict[str, dict[str, Any]]:
-    """Returns `size` in bytes and `sha256` of all files, by path below a directory."""
+    """Returns the manifest: `size` in bytes and `sha256` by relative path."""
     files = {}
     for folder, _, names in fileio.walk(directory):
         for name in names:
@@ -184,60 +190,51 @@ def _hash(path: str) -> str:
 
 
 def _size(path: str) -> int:
-    stat = fileio.stat(path)  # of TensorFlow for remote files, else of the system
+    stat = fileio.stat(path)  # TensorFlow's for remote files, else os.stat_result
     return stat.length if hasattr(stat, "length") else stat.st_size
 
 
 def _read_manifest(directory: str) -> dict[str, dict[str, Any]]:
-    """Returns the manifest's files; empty for versions of before there was one."""
+    """Returns the manifest; empty for versions of releases that wrote none."""
     path = os.path.join(directory, MANIFEST_FILE)
     if not fileio.exists(path):
         return {}
     return json.loads(io_utils.read_string_file(path))["files"]
 
 
-def _find_damage(directory: str, manifest: dict[str, dict[str, Any]]) -> str:
-    """Returns which file differs from a manifest, and how; empty if none does."""
+def _find_damage(
+    directory: str, manifest: dict[str, dict[str, Any]], *, compare_hashes: bool
+) -> str:
+    """Returns how a file differs from the manifest; empty if none does."""
     for name, expected in manifest.items():
-        path = os.path.join(directory, name)
+        path, size = os.path.join(directory, name), int(expected["size"])
         if not fileio.exists(path):
             return f"{name} is missing"
-        if _hash(path) != expected["sha256"]:
+        if _size(path) != size:
+            return f"{name} has {_size(path)} bytes, not {size}"
+        if compare_hashes and _hash(path) != expected["sha256"]:
             return f"{name} differs from the file that was pushed"
     return ""
 
 
 def _is_complete(directory: str, name: str, names: set[str]) -> bool:
-    """Tells whether a version is complete; logs which of its files is missing.
+    """Returns whether a version is complete; logs what is missing.
 
     Args:
-      directory: Holds the versions.
+      directory: Contains the versions.
       name: The version's name.
       names: All names in the directory.
     """
     if _incomplete_name(name) in names:
         return False
     path = os.path.join(directory, name)
-    problem = _find_missing(path)
-    if problem:
-        logger.warning("%s is not complete and is skipped: %s", path, problem)
-    return not problem
-
-
-def _find_missing(directory: str) -> str:
-    """Returns which file of a manifest is not there in its size; empty if all are."""
     try:
-        manifest = _read_manifest(directory)
-        sizes = {name: int(row["size"]) for name, row in manifest.items()}
+        problem = _find_damage(path, _read_manifest(path), compare_hashes=False)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return f"{MANIFEST_FILE} cannot be read ({error})"
-    for name, size in sizes.items():
-        path = os.path.join(directory, name)
-        if not fileio.exists(path):
-            return f"{name} is missing"
-        if _size(path) != size:
-            return f"{name} has {_size(path)} bytes, not {size}"
-    return ""
+        problem = f"{MANIFEST_FILE} cannot be read ({error})"
+    if problem:
+        logger.warning("%s is incomplete and is skipped: %s", path, problem)
+    return not problem
 
 
 def _is_version(name: str) -> bool:

@@ -108,7 +108,7 @@ def _start_components(
         WarmStart(
             examples=data["example_gen"].outputs["examples"],
             directory=platform.pushed,
-            find_misfit=FIND_MISFIT,
+            find_incompatibility=FIND_MISFIT,
             expected=json.dumps(expected),
             record=warm_start.CHAMPION_FILE,
         )
@@ -255,15 +255,15 @@ def _release_components(
         examples=examples,
         model_run=training["trainer"].outputs["model_run"],
         split=config.evaluator.split,
-        request=json.dumps(
+        settings=json.dumps(
             {
                 **signatures.describe_requests(config.task),
                 "predictions": model_run.describe_predictions(
                     config.task, config.evaluator.split
                 ),
+                **config.serving.model_dump(),
             }
         ),
-        **config.serving.model_dump(),
         fingerprint=fingerprint.of_package(serving_check.__name__),
     )
     verdicts = {

@@ -1,4 +1,4 @@
-"""What the serving check takes, made of toy and of exported models, for tests."""
+"""Inputs of the serving check for tests, from toy models and exported models."""
 
 import shutil
 
@@ -13,7 +13,7 @@ from modules.export import serving_model
 from modules.training import model_run as records_lib
 from tests import records
 
-REQUEST = {
+SETTINGS = {
     "text_columns": ["sentence1", "sentence2"],
     "text_signature": "serving_default",
     "examples_signature": "serve_examples",
@@ -25,13 +25,17 @@ REQUEST = {
         "columns": ["probability_a", "probability_b"],
         "output": "probabilities",
     },
+    "rows": 4,
+    "tf_serving_version": "2.16",
+    "max_memory_bytes": 4 << 30,
+    "timeout_seconds": 60,
 }
 
 
-def request_of(task):
-    """Returns what the component is told about a task's model."""
+def settings_of(task):
+    """Returns the component's settings for a task's model."""
     return {
-        **REQUEST,
+        **SETTINGS,
         "text_columns": task.text_columns,
         "has_text": not task.is_tokenized,
         "predictions": {
@@ -48,7 +52,7 @@ def request_of(task):
 
 
 def write_predictions(exported, directory):
-    """Writes what an exported model said before it was exported, as Trainer does."""
+    """Writes the predictions of a model before its export, as the Trainer does."""
     logits = exported.logits
     regression = exported.task.is_regression
     outputs = logits[:, 0] if regression else tf.nn.softmax(logits).numpy()
@@ -61,8 +65,8 @@ def write_predictions(exported, directory):
     return path
 
 
-def place(exported, root):
-    """Copies an exported model to where Trainer writes one; returns its artifact's."""
+def copy_model(exported, root):
+    """Copies an exported model to where the Trainer writes one; returns the root."""
     shutil.copytree(exported.directory, root / "Format-Serving")
     return root
 
@@ -84,30 +88,30 @@ def artifacts(root, model, examples, predictions):
 
 
 def share(left, right):
-    """Gives each of two texts the share of its length."""
+    """Returns the share of each of two texts in their length."""
     lengths = [tf.cast(tf.strings.length(text), tf.float32) for text in (left, right)]
     return tf.stack(lengths, axis=1) / tf.expand_dims(lengths[0] + lengths[1], 1)
 
 
 def save_toy(
     root,
-    answer=share,
+    predict=share,
     columns=("sentence1", "sentence2"),
     output="probabilities",
     names=("serving_default", "serve_examples"),
     resource=None,
 ):
-    """Writes a SavedModel with the signatures of ours where Trainer writes one."""
+    """Writes a SavedModel with our signatures where the Trainer writes one."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, c) for c in columns])
     def serve(*texts):
-        return {output: answer(*texts)}
+        return {output: predict(*texts)}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
     def serve_examples(examples):
         spec = dict.fromkeys(columns, tf.io.FixedLenFeature([], tf.string))
         parsed = tf.io.parse_example(examples, spec)
-        return {output: answer(*(parsed[name] for name in columns))}
+        return {output: predict(*(parsed[name] for name in columns))}
 
     module = tf.Module()
     module.resource = resource
@@ -120,7 +124,7 @@ def save_toy(
     return root
 
 
-def trim_by_turns(left, right):
+def trim_round_robin(left, right):
     """Counts words, trimmed by an op that TensorFlow Serving 2.16 does not have."""
     words = [tf.strings.split(column) for column in (left, right)]
     trimmed = text.RoundRobinTrimmer(8).trim(words)

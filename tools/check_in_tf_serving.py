@@ -55,10 +55,10 @@ def main() -> int:
 
     report = check_model(
         arguments.model,
-        ServingRequest.from_json(arguments.request.read_text()),
+        ServingRequest.model_validate_json(arguments.request.read_text()),
         python=str(interpreter(arguments.environment)),
     )
-    print(report.to_json())
+    print(report.model_dump_json(indent=1))
     return 0 if report.blessed else 1
 
 

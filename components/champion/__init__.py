@@ -1,6 +1,5 @@
-"""Finds the model that a candidate must not fall behind."""
+"""Finds the model in production, which a candidate is compared with."""
 
-from components.champion.component import Champion, ChampionCheck
-from components.champion.executor import ChampionError
+from components.champion.component import Champion, ChampionCheck, ChampionError
 
 __all__ = ["Champion", "ChampionCheck", "ChampionError"]

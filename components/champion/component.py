@@ -1,108 +1,140 @@
-"""Champion: the model in production, as an artifact, on every orchestrator."""
+"""Champion and ChampionCheck: the model in production, on every orchestrator."""
 
-from __future__ import annotations
+import json
+import os
+import pkgutil
 
 from tfx import types
 from tfx import v1 as tfx
-from tfx.dsl.components.base import base_component, executor_spec
-from tfx.types import component_spec
+from tfx.orchestration.portable import data_types
+from tfx.utils import path_utils
 
-from components.champion import driver, executor
+from components import versions
+from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
+from components.version_driver import VersionDriver
 
-_Model = tfx.types.standard_artifacts.Model
-_PARAMETERS = {
-    key: component_spec.ExecutionParameter(type=str)
-    for key in (
-        executor.DIRECTORY_KEY,
-        executor.FIND_DIFFERENCE_KEY,
-        executor.EXPECTED_KEY,
-        executor.INCOMPATIBLE_KEY,
-    )
-}
+# What to do if the champion was trained for another task.
+IGNORE = "ignore"
+REFUSE = "refuse"
 
-
-class ChampionSpec(component_spec.ComponentSpec):
-    """Inputs, outputs and parameters of Champion."""
-
-    PARAMETERS = _PARAMETERS
-    INPUTS = {executor.CANDIDATE_KEY: component_spec.ChannelParameter(type=_Model)}
-    OUTPUTS = {executor.MODEL_KEY: component_spec.ChannelParameter(type=_Model)}
+_ADVICE = (
+    ". Give the recipe another name, or push without a comparison with --set "
+    "evaluator.incompatible_champion=ignore"
+)
 
 
-class Champion(base_component.BaseComponent):
-    """Takes the model that was pushed last, the candidate itself aside.
+class ChampionError(Exception):
+    """The champion is of another task, and the settings require a comparison."""
 
-    A Resolver would do so from ML Metadata, which Kubeflow does not offer; what serves
-    is in the directory that is pushed to. An orchestrator without drivers must not
-    cache this component: its inputs do not tell of a new version.
+
+class Driver(VersionDriver):
+    """Adds the champion's version to the cache key."""
+
+    def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
+        """Returns the champion's version; empty if there is none."""
+        candidates = execution_info.input_dict.get("candidate", [])
+        return find_version(execution_info.exec_properties["directory"], *candidates)
+
+
+def find_version(directory: str, candidate: types.Artifact | None = None) -> str:
+    """Returns the newest version other than the candidate; empty if there is none.
+
+    A pushed candidate is not its own champion: an unchanged pipeline that runs again
+    makes the same comparison again.
+
+    Args:
+      directory: Contains the pushed versions.
+      candidate: A Model artifact; None excludes no version.
     """
-
-    SPEC_CLASS = ChampionSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
-    DRIVER_CLASS = driver.Driver
-
-    def __init__(
-        self,
-        *,
-        candidate: types.BaseChannel,
-        directory: str,
-        find_difference: str,
-        expected: str,
-        incompatible: str = executor.IGNORE,
-    ) -> None:
-        """Declares the component.
-
-        Args:
-          candidate: The model that is to be compared.
-          directory: Holds the versions that were pushed.
-          find_difference: Import path of a function from a model's directory and
-            `expected` to the reason why the two cannot be compared; empty where they
-            can.
-          expected: JSON of what the champion must be.
-          incompatible: `ignore` compares with nothing if there is such a reason,
-            `refuse` fails.
-
-        Its output `model` holds a copy of the champion, and nothing where there is
-        none yet or it is incompatible.
-        """
-        super().__init__(
-            ChampionSpec(
-                candidate=candidate,
-                directory=directory,
-                find_difference=find_difference,
-                expected=expected,
-                incompatible=incompatible,
-                model=types.Channel(type=_Model),
-            )
-        )
+    if candidate is None:
+        return versions.find_newest(directory)
+    model = path_utils.serving_model_path(candidate.uri)
+    return versions.find_newest(directory, excluded_model=model)
 
 
-class ChampionCheckSpec(component_spec.ComponentSpec):
-    """Parameters of ChampionCheck."""
+@tfx.dsl.components.component
+def Champion(
+    candidate: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Model],
+    model: tfx.dsl.components.OutputArtifact[tfx.types.standard_artifacts.Model],
+    directory: tfx.dsl.components.Parameter[str],
+    find_difference: tfx.dsl.components.Parameter[str],
+    expected: tfx.dsl.components.Parameter[str],
+    incompatible: tfx.dsl.components.Parameter[str] = IGNORE,
+    version: tfx.dsl.components.Parameter[str] = "",
+) -> None:
+    """Copies the newest pushed version that is not the candidate itself.
 
-    PARAMETERS = _PARAMETERS
-    INPUTS: dict[str, component_spec.ChannelParameter] = {}
-    OUTPUTS: dict[str, component_spec.ChannelParameter] = {}
+    TFX's Resolver would read it from ML Metadata, which Kubeflow does not offer. An
+    orchestrator without drivers must not cache this component, because a new version
+    changes none of its inputs.
 
+    Args:
+      candidate: The model to compare.
+      model: A copy of the champion, so that it can be evaluated even after it was
+        deleted; empty if there is none or it is incompatible.
+      directory: Contains the pushed versions.
+      find_difference: Import path of a function that takes a model's directory and
+        `expected`, and returns why the two cannot be compared; empty if they can.
+      expected: JSON that describes the candidate's task.
+      incompatible: What to do if there is a difference: `ignore` leaves `model` empty,
+        `refuse` fails.
+      version: Set by the driver; resolved here where no driver runs.
 
-class ChampionCheck(base_component.BaseComponent):
-    """Fails where the version that was pushed last is of another task.
-
-    Champion knows the candidate and comes after training; this component comes before
-    it. An orchestrator without drivers must not cache it either.
+    Raises:
+      ChampionError: There is a difference and `incompatible` is `refuse`.
+      VersionError: The champion's files are damaged.
     """
+    version = version or find_version(directory, candidate)
+    if not version:
+        return
+    champion = os.path.join(directory, version)
+    reason = _find_reason(champion, find_difference, expected)
+    if reason and incompatible == REFUSE:
+        raise ChampionError(reason + _ADVICE)
+    if reason:
+        model.set_string_custom_property(NOT_COMPARED, reason)
+        return
+    versions.copy(champion, path_utils.serving_model_dir(model.uri))
+    model.set_string_custom_property(PUSHED_DESTINATION, champion)
 
-    SPEC_CLASS = ChampionCheckSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.CheckExecutor)
-    DRIVER_CLASS = driver.CheckDriver
 
-    def __init__(self, *, directory: str, find_difference: str, expected: str) -> None:
-        """Declares the component; the arguments are those of Champion."""
-        super().__init__(
-            ChampionCheckSpec(
-                directory=directory,
-                find_difference=find_difference,
-                expected=expected,
-                incompatible=executor.REFUSE,
-            )
-        )
+@tfx.dsl.components.component
+def ChampionCheck(
+    directory: tfx.dsl.components.Parameter[str],
+    find_difference: tfx.dsl.components.Parameter[str],
+    expected: tfx.dsl.components.Parameter[str],
+    version: tfx.dsl.components.Parameter[str] = "",
+) -> None:
+    """Fails before training if the newest version is of another task.
+
+    Champion needs the candidate and therefore runs after training. An orchestrator
+    without drivers must not cache this component either.
+
+    Args:
+      directory: As in Champion.
+      find_difference: As in Champion.
+      expected: As in Champion.
+      version: As in Champion.
+
+    Raises:
+      ChampionError: There is a difference.
+    """
+    version = version or find_version(directory)
+    if version:
+        champion = os.path.join(directory, version)
+        reason = _find_reason(champion, find_difference, expected)
+        if reason:
+            raise ChampionError(reason + _ADVICE)
+
+
+def _find_reason(champion: str, find_difference: str, expected: str) -> str:
+    """Returns why a champion cannot be compared; empty if it can."""
+    compare = pkgutil.resolve_name(find_difference)
+    difference = compare(champion, json.loads(expected))
+    if not difference:
+        return ""
+    return f"not compared with the champion {champion}: {difference}"
+
+
+Champion.DRIVER_CLASS = Driver
+ChampionCheck.DRIVER_CLASS = Driver

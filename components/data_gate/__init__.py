@@ -1,4 +1,4 @@
-"""Stops a pipeline on data that does not fit its schema."""
+"""Stops a pipeline if its data does not match the schema."""
 
 from components.data_gate.component import DataAnomaliesError, DataGate
 

@@ -1,4 +1,4 @@
-"""Measures a model against thresholds and against the champion, and says why."""
+"""Evaluates a model against thresholds and the champion, and reports why."""
 
 from components.evaluator.component import Evaluator
 from components.evaluator.verdict import MetricVerdict, Verdict, read_verdict

@@ -1,22 +1,68 @@
-"""Bounds of metrics, as TFMA wants them."""
+"""Bounds on metrics, in the form that TFMA takes."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 
 from tensorflow_model_analysis.proto import config_pb2
 
 
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Bounds on metrics over all rows.
+
+    Attributes:
+      thresholds: Lowest allowed value by metric.
+      max_regression: Largest allowed difference below the baseline by metric.
+    """
+
+    thresholds: dict[str, float]
+    max_regression: dict[str, float]
+
+    def add_to(self, config: config_pb2.EvalConfig) -> None:
+        """Adds the bounds to an EvalConfig.
+
+        Args:
+          config: Modified in place. Each metric's `config` has its `name`.
+
+        Raises:
+          ValueError: A bound names a metric that is not evaluated.
+        """
+        metrics = dict(_named_metrics(config))
+        unknown = {*self.thresholds, *self.max_regression} - set(metrics)
+        if unknown:
+            raise ValueError(
+                f"bounds on {', '.join(sorted(unknown))}, but the evaluated metrics "
+                f"are {', '.join(metrics)}"
+            )
+        for name in {*self.thresholds, *self.max_regression}:
+            metrics[name].per_slice_thresholds.append(self._of_metric(name))
+
+    def _of_metric(self, name: str) -> config_pb2.PerSliceMetricThreshold:
+        bound = config_pb2.PerSliceMetricThreshold(
+            slicing_specs=[config_pb2.SlicingSpec()]
+        )
+        threshold = bound.threshold
+        if name in self.thresholds:
+            threshold.value_threshold.lower_bound.value = self.thresholds[name]
+        if name in self.max_regression:
+            change = threshold.change_threshold
+            change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
+            change.absolute.value = -self.max_regression[name]
+        return bound
+
+
 def parse(name: str, text: str) -> dict[str, float]:
-    """Reads bounds from JSON.
+    """Parses bounds from JSON.
 
     Args:
-      name: Of the parameter, for a person.
+      name: The parameter's name, for the error message.
       text: A JSON object of numbers by metric.
 
     Raises:
-      ValueError: It is anything else.
+      ValueError: The text is anything else.
     """
     try:
         values = json.loads(text)
@@ -28,54 +74,12 @@ def parse(name: str, text: str) -> dict[str, float]:
         ) from error
 
 
-def add(
-    config: config_pb2.EvalConfig,
-    thresholds: dict[str, float],
-    max_regression: dict[str, float],
-) -> None:
-    """Puts bounds on metrics, on all rows.
-
-    Args:
-      config: Is changed. Metrics are found by the `name` of their `config`.
-      thresholds: Lowest values.
-      max_regression: How far below the baseline each may be.
-
-    Raises:
-      ValueError: There is no such metric.
-    """
-    metrics = dict(_named_metrics(config))
-    missing = {*thresholds, *max_regression} - set(metrics)
-    if missing:
-        raise ValueError(
-            f"bounds on {', '.join(sorted(missing))}, which is not measured; measured "
-            f"are {', '.join(metrics)}"
-        )
-    for name, metric in metrics.items():
-        if name in thresholds or name in max_regression:
-            metric.per_slice_thresholds.append(
-                _bound(thresholds.get(name), max_regression.get(name))
-            )
-
-
 def _named_metrics(
     config: config_pb2.EvalConfig,
 ) -> Iterator[tuple[str, config_pb2.MetricConfig]]:
     for spec in config.metrics_specs:
         for metric in spec.metrics:
-            # TFMA keeps the inside of a JSON object, without its braces.
+            # TFMA stores the inside of a JSON object, without its braces.
             name = json.loads(f"{{{metric.config}}}").get("name")
             if name:
                 yield name, metric
-
-
-def _bound(
-    lowest: float | None, regression: float | None
-) -> config_pb2.PerSliceMetricThreshold:
-    bound = config_pb2.PerSliceMetricThreshold(slicing_specs=[config_pb2.SlicingSpec()])
-    if lowest is not None:
-        bound.threshold.value_threshold.lower_bound.value = lowest
-    if regression is not None:
-        change = bound.threshold.change_threshold
-        change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
-        change.absolute.value = -regression
-    return bound

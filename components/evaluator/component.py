@@ -1,4 +1,4 @@
-"""Evaluator: TFX's, with bounds as parameters and a verdict that people can read."""
+"""Evaluator: TFX's, with bounds as parameters and a readable verdict."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from tfx.utils import json_utils
 from components.artifacts import ModelVerdict
 from components.evaluator import executor
 
-FINGERPRINT_KEY = "fingerprint"
-
 _ComponentSpec = standard_component_specs.EvaluatorSpec
 
 
@@ -24,7 +22,7 @@ class EvaluatorSpec(component_spec.ComponentSpec):
         **_ComponentSpec.PARAMETERS,
         executor.THRESHOLDS_KEY: component_spec.ExecutionParameter(type=str),
         executor.MAX_REGRESSION_KEY: component_spec.ExecutionParameter(type=str),
-        FINGERPRINT_KEY: component_spec.ExecutionParameter(type=str),
+        "fingerprint": component_spec.ExecutionParameter(type=str),
     }
     INPUTS = _ComponentSpec.INPUTS
     OUTPUTS = {
@@ -35,10 +33,10 @@ class EvaluatorSpec(component_spec.ComponentSpec):
 
 
 class Evaluator(base_beam_component.BaseBeamComponent):
-    """Evaluates a model, and the champion beside it where there is one.
+    """Evaluates a model, and compares it with the champion if there is one.
 
-    TFX's Evaluator takes its bounds as a part of `eval_config`, where a parameter of
-    the run cannot reach them, and a baseline that is always there or never.
+    TFX's Evaluator takes the bounds as a part of `eval_config`, which a runtime
+    parameter cannot change, and requires a baseline either always or never.
     """
 
     SPEC_CLASS = EvaluatorSpec
@@ -56,19 +54,17 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         max_regression: str | tfx.dsl.experimental.RuntimeParameter,
         fingerprint: str,
     ) -> None:
-        """Declares the component.
+        """Declares the component; its outputs are TFX's and `verdict`.
 
         Args:
-          examples: What the model is measured on.
+          examples: The Examples to evaluate on.
           model: The candidate.
-          baseline_model: The champion; an artifact without a model in it is none.
-          eval_config: Model, slices and metrics, each metric with a name of its own.
-          example_splits: The splits to take.
-          thresholds: JSON: lowest value by name of a metric, on all rows.
-          max_regression: JSON: how far below the champion, by name of a metric.
-          fingerprint: Of this code, so that the cache sees an edit.
-
-        Its outputs are those of TFX's Evaluator, and `verdict`.
+          baseline_model: The champion; an empty artifact means that there is none.
+          eval_config: Model, slices and metrics; each metric has a unique name.
+          example_splits: The splits to evaluate.
+          thresholds: JSON: lowest allowed value by metric, over all rows.
+          max_regression: JSON: largest allowed difference below the champion by metric.
+          fingerprint: Hash of this code; part of the cache key.
         """
         outputs = {
             key: types.Channel(type=parameter.type)

@@ -8,7 +8,8 @@ from typing import Any
 from tensorflow_model_analysis.proto import config_pb2
 from tfx import types
 from tfx import v1 as tfx
-from tfx.components.evaluator import constants, executor
+from tfx.components.evaluator import executor
+from tfx.components.util import model_utils
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import path_utils, proto_utils
 
@@ -19,13 +20,12 @@ THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"
 VERDICT_KEY = "verdict"
 
-_MODEL = standard_component_specs.MODEL_KEY
 _BASELINE = standard_component_specs.BASELINE_MODEL_KEY
 _EVAL_CONFIG = standard_component_specs.EVAL_CONFIG_KEY
 
 
 class Executor(executor.Executor):
-    """Puts the bounds in place, evaluates as TFX does, and writes the verdict."""
+    """Adds the bounds to the EvalConfig, evaluates as TFX does, writes the verdict."""
 
     def Do(
         self,
@@ -33,7 +33,7 @@ class Executor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Evaluates.
+        """Evaluates a model.
 
         Args:
           input_dict: `examples`, `model` and `baseline_model`.
@@ -42,55 +42,44 @@ class Executor(executor.Executor):
             `max_regression`.
 
         Raises:
-          ValueError: A bound is no number, or of a metric that is not measured.
+          ValueError: A bound is not a number, or names a metric that is not evaluated.
         """
+        limits = bounds.Bounds(
+            bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY]),
+            bounds.parse(MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]),
+        )
         config = proto_utils.json_to_proto(
             exec_properties[_EVAL_CONFIG], config_pb2.EvalConfig()
         )
-        thresholds = bounds.parse(THRESHOLDS_KEY, exec_properties[THRESHOLDS_KEY])
-        regression = bounds.parse(
-            MAX_REGRESSION_KEY, exec_properties[MAX_REGRESSION_KEY]
-        )
-        bounds.add(config, thresholds, regression)
+        limits.add_to(config)
+        bounded = {_EVAL_CONFIG: proto_utils.proto_to_json(config)}
         baseline = artifact_utils.get_single_instance(input_dict[_BASELINE])
-        champion = _champion(baseline)
+        champion = _find_champion(baseline)
+        inputs = dict(input_dict)
         if champion is None:
-            input_dict = {k: v for k, v in input_dict.items() if k != _BASELINE}
-        super().Do(
-            input_dict,
-            output_dict,
-            {**exec_properties, _EVAL_CONFIG: proto_utils.proto_to_json(config)},
-        )
-        blessing = artifact_utils.get_single_instance(
-            output_dict[standard_component_specs.BLESSING_KEY]
-        )
-        found = verdict.read_evaluation(
-            artifact_utils.get_single_uri(
-                output_dict[standard_component_specs.EVALUATION_KEY]
-            ),
-            blessed=bool(
-                blessing.get_int_custom_property(
-                    constants.ARTIFACT_PROPERTY_BLESSED_KEY
-                )
-            ),
-            splits=json.loads(
-                exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
-            ),
+            del inputs[_BASELINE]
+        super().Do(inputs, output_dict, {**exec_properties, **bounded})
+
+        outputs = {
+            key: artifact_utils.get_single_instance(artifacts)
+            for key, artifacts in output_dict.items()
+        }
+        splits = exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
+        result = verdict.Verdict(
+            blessed=model_utils.is_model_blessed(outputs["blessing"]),
+            splits=json.loads(splits),
             champion=champion,
+            metrics=verdict.read_metrics(
+                outputs["evaluation"].uri, limits, has_champion=champion is not None
+            ),
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
-            thresholds=thresholds,
-            max_regression=regression,
         )
-        verdict.write_verdict(
-            found, artifact_utils.get_single_uri(output_dict[VERDICT_KEY])
-        )
+        verdict.write_verdict(result, outputs[VERDICT_KEY].uri)
 
 
-def _champion(baseline: types.Artifact) -> str | None:
-    """Returns where the champion is served from, or None where there is none."""
-    model = path_utils.serving_model_path(
-        baseline.uri, path_utils.is_old_model_artifact(baseline)
-    )
+def _find_champion(baseline: types.Artifact) -> str | None:
+    """Returns the directory that serves the champion; None if there is no champion."""
+    model = path_utils.serving_model_path(baseline.uri)
     if not tfx.dsl.io.fileio.exists(model):
         return None
     return baseline.get_string_custom_property(PUSHED_DESTINATION) or model

@@ -1,4 +1,4 @@
-"""Pushes a blessed model to a directory, all at once."""
+"""Pushes a blessed model to a directory atomically."""
 
 from components.pusher.component import AtomicPusher
 

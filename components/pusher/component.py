@@ -1,20 +1,80 @@
-"""AtomicPusher: TFX's Pusher for directories that a server watches."""
+"""AtomicPusher: TFX's Pusher for directories that a model server watches."""
 
 from __future__ import annotations
 
-from tfx import v1 as tfx
-from tfx.dsl.components.base import executor_spec
+import os
+from typing import Any
 
-from components.pusher.driver import Driver
-from components.pusher.executor import Executor
+from tfx import types
+from tfx import v1 as tfx
+from tfx.components.pusher import executor
+from tfx.dsl.components.base import executor_spec
+from tfx.orchestration.portable import data_types
+from tfx.proto import pusher_pb2
+from tfx.types import artifact_utils, standard_component_specs
+from tfx.utils import proto_utils
+
+from components import versions
+from components.version_driver import VERSION_KEY, VersionDriver
+
+
+class Executor(executor.Executor):
+    """Pushes a blessed model with `versions.push`."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Pushes the model if it is blessed, as the version that the driver chose."""
+        self._log_startup(input_dict, output_dict, exec_properties)
+        pushed = artifact_utils.get_single_instance(
+            output_dict[standard_component_specs.PUSHED_MODEL_KEY]
+        )
+        if not self.CheckBlessing(input_dict):
+            self._MarkNotPushed(pushed)
+            return
+        model, directory = self.GetModelPath(input_dict), _directory(exec_properties)
+        version = exec_properties.get(VERSION_KEY) or str(
+            versions.choose_version(directory, model)
+        )
+        versions.push(model, directory, int(version))
+        self._MarkPushed(pushed, os.path.join(directory, version), version)
+
+
+class Driver(VersionDriver):
+    """Adds the version to push to the cache key.
+
+    This is the live version if it is the candidate, else a new one. Pusher therefore
+    runs again if the directory no longer contains what was pushed.
+    """
+
+    def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
+        """Returns the version to push; empty if the model is not blessed."""
+        pusher = Executor()
+        if not pusher.CheckBlessing(execution_info.input_dict):
+            return ""
+        directory = _directory(execution_info.exec_properties)
+        model = pusher.GetModelPath(execution_info.input_dict)
+        return str(versions.choose_version(directory, model))
 
 
 class AtomicPusher(tfx.components.Pusher):
-    """Pushes to a filesystem, where TFX's own copies into the live directory.
+    """Pushes to a filesystem; TFX's own Pusher copies into the live directory.
 
-    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A model
-    appears under its version number whole or not at all; earlier versions stay.
+    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A model appears
+    under its version number completely or not at all; earlier versions stay.
     """
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
     DRIVER_CLASS = Driver
+
+
+def _directory(exec_properties: dict[str, Any]) -> str:
+    """Returns the directory that contains the versions."""
+    destination = proto_utils.json_to_proto(
+        exec_properties[standard_component_specs.PUSH_DESTINATION_KEY],
+        pusher_pb2.PushDestination(),
+    )
+    return destination.filesystem.base_directory

@@ -1,7 +1,8 @@
-"""Tells whether a model would serve, and as it was evaluated."""
+"""Checks that a model serves, and predicts as it did in the evaluation."""
 
-from components.serving_check.check import ServingReport, ServingRequest, check_model
+from components.serving_check.check import ServingReport, check_model
 from components.serving_check.component import ServingCheck, read_reasons
+from components.serving_check.request import ServingRequest
 
 __all__ = [
     "ServingCheck",

@@ -1,18 +1,18 @@
-"""Loads a SavedModel as TensorFlow Serving does and asks it, alone in a process.
+"""Loads a SavedModel as TensorFlow Serving does, and calls it, in its own process.
 
     python -I probe.py REQUEST_JSON RESPONSE_JSON
 
-It imports TensorFlow and tensorflow-text only, of any version from 2.12 to 2.21. The
-request has `model`, a directory; `timeout_seconds`, after which the process ends itself
-if its parent did not; and `signatures`, each with `name`, `inputs` (values by name,
-strings or `{"b64": ...}`), `output`, and `timed`. The response is on disk at every
-moment, so that a crash cannot take it along:
+It imports only TensorFlow and tensorflow-text, of any version from 2.12 to 2.21. The
+request has `model`, a directory; `timeout_seconds`, after which the process kills
+itself if its parent did not; and `signatures`, each with `name`, `inputs` (values by
+name, strings or `{"b64": ...}`), `output` and `timed`. Each change of the response is
+written to disk at once, so that it survives a crash:
 
 - `phase`, and the `error` that ended it;
 - `unknown_ops`, which TensorFlow does not have without tensorflow-text;
-- `problems`, of the signatures;
-- `load_seconds`, and by signature `answers`: the output's `values`, and of a timed one
-  `values_by_one`, `call_seconds` of one row each, and `batch_seconds` of all.
+- `problems` of the signatures;
+- `load_seconds`, and by signature `predictions`: the output's `values` and, if timed,
+  `values_by_row`, `row_seconds` of each call with one row, and `batch_seconds` of all.
 """
 
 from __future__ import annotations
@@ -31,22 +31,25 @@ from typing import Any
 IMPORTING = "importing TensorFlow and tensorflow-text"
 READING = "reading the graph"
 LOADING = "loading the model"
-ANSWERING = "answering {}"
+CALLING = "calling {}"
 
-# The metagraph that TensorFlow Serving looks for.
+# The MetaGraph that TensorFlow Serving loads.
 _TAG = "serve"
 
 
 class Journal:
-    """The response, written anew at each change."""
+    """The response on disk.
+
+    Args:
+      path: The file.
+    """
 
     def __init__(self, path: str) -> None:
-        """Keeps the path."""
         self._path = path
         self._content: dict[str, Any] = {}
 
     def record(self, **entries: Any) -> None:
-        """Adds entries; whoever reads the file meanwhile sees it whole."""
+        """Adds entries and replaces the file atomically."""
         self._content.update(entries)
         with open(f"{self._path}.new", "w") as file:
             json.dump(self._content, file)
@@ -54,7 +57,7 @@ class Journal:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Names what goes on, and keeps the error that ends it."""
+        """Records the phase, and the error that ends it."""
         self.record(phase=name)
         try:
             yield
@@ -64,19 +67,19 @@ class Journal:
 
 
 def main(request_path: str, response_path: str) -> None:
-    """Answers a request.
+    """Runs a request.
 
     Args:
       request_path: The request, JSON.
-      response_path: Where the response goes.
+      response_path: The response, JSON.
     """
     with open(request_path) as file:
         request = json.load(file)
-    # Ends even a process that no longer comes back to Python.
+    # Kills the process even if a call never returns to Python.
     signal.alarm(request["timeout_seconds"])
     journal = Journal(response_path)
     with journal.phase(IMPORTING):
-        gc.disable()  # for as short a life, searching for garbage is a waste
+        gc.disable()  # the process is short-lived
         import tensorflow as tf
     with journal.phase(READING):
         journal.record(unknown_ops=find_unknown_ops(request["model"]))
@@ -87,19 +90,20 @@ def main(request_path: str, response_path: str) -> None:
         session = tf.compat.v1.Session(graph=tf.Graph())
         graph = tf.compat.v1.saved_model.load(session, [_TAG], request["model"])
         journal.record(load_seconds=time.perf_counter() - start)
-    problems, answers = [], {}
-    for wanted in request["signatures"]:
-        name = wanted["name"]
-        with journal.phase(ANSWERING.format(name)):
-            found = find_problems(graph.signature_def, wanted)
-            problems += found
-            if not found:
-                answers[name] = ask(session, graph.signature_def[name], wanted)
-            journal.record(problems=problems, answers=answers)
+    problems, predictions = [], {}
+    for signature in request["signatures"]:
+        name = signature["name"]
+        with journal.phase(CALLING.format(name)):
+            mismatches = find_mismatches(graph.signature_def, signature)
+            problems += mismatches
+            if not mismatches:
+                definition = graph.signature_def[name]
+                predictions[name] = call(session, definition, signature)
+            journal.record(problems=problems, predictions=predictions)
 
 
 def find_unknown_ops(model: str) -> list[str]:
-    """Returns the ops of a SavedModel that this process does not know yet."""
+    """Returns the ops of a SavedModel that are not registered in this process."""
     from tensorflow.python.framework import op_def_registry
     from tensorflow.python.saved_model import loader_impl
 
@@ -112,27 +116,27 @@ def find_unknown_ops(model: str) -> list[str]:
     return sorted(op for op in ops if op_def_registry.get(op) is None)
 
 
-def find_problems(signatures: Any, wanted: dict[str, Any]) -> list[str]:
-    """Says in what a signature is not the one that is wanted.
+def find_mismatches(definitions: Any, signature: dict[str, Any]) -> list[str]:
+    """Returns how a signature of the model differs from the requested one.
 
     Args:
-      signatures: The SavedModel's, by name.
-      wanted: An entry of the request's `signatures`.
+      definitions: The SavedModel's `SignatureDef`s by name.
+      signature: An entry of the request's `signatures`.
     """
-    name = wanted["name"]
-    if name not in signatures:
-        return [f"signature {name!r} is missing; the model has {_list(signatures)}"]
-    inputs, outputs = signatures[name].inputs, signatures[name].outputs
+    name = signature["name"]
+    if name not in definitions:
+        return [f"signature {name!r} is missing; the model has {_list(definitions)}"]
+    inputs, outputs = definitions[name].inputs, definitions[name].outputs
     problems = []
-    if set(inputs) != set(wanted["inputs"]):
+    if set(inputs) != set(signature["inputs"]):
         problems.append(
             f"signature {name!r} takes {_list(inputs)}, but "
-            f"{_list(wanted['inputs'])} will be sent"
+            f"{_list(signature['inputs'])} will be sent"
         )
-    if wanted["output"] not in outputs:
+    if signature["output"] not in outputs:
         problems.append(
-            f"signature {name!r} gives {_list(outputs)}, but "
-            f"{wanted['output']!r} will be read"
+            f"signature {name!r} returns {_list(outputs)}, but "
+            f"{signature['output']!r} will be read"
         )
     return problems
 
@@ -142,44 +146,44 @@ def _list(names: Any) -> str:
     return ", ".join(shown) or "none"
 
 
-def ask(session: Any, signature: Any, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Sends all rows at once and, if it is to be timed, once more and one by one.
+def call(session: Any, definition: Any, signature: dict[str, Any]) -> dict[str, Any]:
+    """Calls a signature with all rows; if timed, again and with each row alone.
 
     Args:
       session: A `tf.compat.v1.Session` with the model.
-      signature: The `SignatureDef`.
-      wanted: An entry of the request's `signatures`.
+      definition: The `SignatureDef`.
+      signature: An entry of the request's `signatures`.
     """
     inputs = {
-        signature.inputs[name].name: [_to_bytes(value) for value in values]
-        for name, values in wanted["inputs"].items()
+        definition.inputs[name].name: [_to_bytes(value) for value in values]
+        for name, values in signature["inputs"].items()
     }
-    output = signature.outputs[wanted["output"]].name
+    output = definition.outputs[signature["output"]].name
 
-    def call(rows: slice) -> tuple[Any, float]:
+    def run(rows: slice) -> tuple[Any, float]:
         feed = {name: values[rows] for name, values in inputs.items()}
         start = time.perf_counter()
         values = session.run(output, feed)
         return values.tolist(), time.perf_counter() - start
 
-    everything = slice(None)
-    answer = {"values": call(everything)[0]}
-    if wanted["timed"]:
-        answer["batch_seconds"] = call(everything)[1]
+    all_rows = slice(None)
+    predictions = {"values": run(all_rows)[0]}
+    if signature["timed"]:
+        predictions["batch_seconds"] = run(all_rows)[1]
         count = len(next(iter(inputs.values())))
-        calls = [call(slice(row, row + 1)) for row in range(count)]
-        answer["values_by_one"] = [values for values, _ in calls]
-        answer["call_seconds"] = [seconds for _, seconds in calls]
-    return answer
+        by_row = [run(slice(row, row + 1)) for row in range(count)]
+        predictions["values_by_row"] = [values for values, _ in by_row]
+        predictions["row_seconds"] = [seconds for _, seconds in by_row]
+    return predictions
 
 
-def _to_bytes(value: Any) -> bytes:
+def _to_bytes(value: str | dict[str, str]) -> bytes:
     if isinstance(value, dict):
         return base64.b64decode(value["b64"])
-    return value.encode("utf-8", "surrogateescape")
+    return value.encode()
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # All is on disk; TensorFlow would take a second or two to clean itself up.
+    # The response is on disk; TensorFlow's own shutdown takes a second or two.
     os._exit(0)

@@ -1,26 +1,26 @@
-"""The rows that a check sends: real ones, with what was predicted of them."""
+"""Builds the request of a check from real rows and the Trainer's predictions."""
 
 from __future__ import annotations
 
 import base64
 import collections
 import csv
-import dataclasses
 import itertools
-import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 from tfx import v1 as tfx
 
-from components.serving_check.check import SignatureRequest
+from components.examples import read_id, read_values
+from components.serving_check.request import ServingRequest, SignatureRequest
+from components.serving_check.settings import Limits, Predictions, Settings
 
-# Of a row that has none.
-NO_ID = -1
+_NO_ID = -1
 
-# What a model gets that was trained on token ids, where no text is at hand: a common
-# sentence, nothing, other scripts, and more than fits.
+# Sent to models trained on token ids, whose Examples contain no text: a plain sentence,
+# nothing, other scripts, and more than the longest sequence.
 FIXED_TEXTS = (
     "The cat sees the tree, and the dog does not.",
     "",
@@ -29,184 +29,124 @@ FIXED_TEXTS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Predictions:
-    """The file with what the model said in training.
+def build_request(pattern: str, model_run: str, settings: Settings) -> ServingRequest:
+    """Selects rows and builds the requests to both signatures.
 
-    Attributes:
-      file: TSV with a header, relative to the `ModelRun`.
-      id_column: Its column, and the Examples' feature (int64), that names a row.
-      columns: Those with the values of the output: the probability of each class, or
-        the single column of a score.
-      output: The signatures' output with the same values.
+    Takes the first rows that have a prediction. If rows have no ids, it takes the first
+    of all, whose predictions are then required to be finite and not compared.
+
+    Args:
+      pattern: Files of a split, gzipped TFRecords of `tf.Example`s.
+      model_run: Directory of the `ModelRun`.
+      settings: What to send.
+
+    Raises:
+      ValueError: No row has a prediction, the predictions lack a column, or a row lacks
+        a text.
     """
-
-    file: str
-    id_column: str
-    columns: list[str]
-    output: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Interface:
-    """How a model is asked.
-
-    Attributes:
-      text_columns: Inputs of the text signature, features of the Examples.
-      text_signature: Takes raw text, string[batch] a column.
-      examples_signature: Takes serialized `tf.Example`s, string[batch].
-      examples_input: Its input.
-      has_text: Whether the Examples hold the text. If not, fixed strings are sent in
-        its place, which must be answered and are not compared.
-      predictions: What the answers are compared with.
-    """
-
-    text_columns: list[str]
-    text_signature: str
-    examples_signature: str
-    examples_input: str
-    has_text: bool
-    predictions: Predictions
-
-    @classmethod
-    def from_json(cls, text: str) -> Interface:
-        """Reads the parameter `request` of the component.
-
-        Args:
-          text: A JSON object with the attributes.
-
-        Raises:
-          ValueError: Its keys are others.
-        """
-        content = json.loads(text)
-        _check_keys("request", content, cls)
-        _check_keys("request.predictions", content["predictions"], Predictions)
-        predictions = Predictions(**content.pop("predictions"))
-        return cls(predictions=predictions, **content)
-
-
-def _check_keys(name: str, content: dict[str, Any], kind: type) -> None:
-    wanted = {field.name for field in dataclasses.fields(kind)}
-    if set(content) != wanted:
+    source = settings.predictions
+    predictions = read_predictions(os.path.join(model_run, source.file), source)
+    selected = _select_rows(pattern, predictions, source.id_column)
+    rows = list(itertools.islice(selected, settings.rows))
+    if not rows:
         raise ValueError(
-            f"{name} has the keys {sorted(content)}, but must have {sorted(wanted)}"
+            f"none of the rows in {pattern} has an {source.id_column!r} that "
+            f"{source.file} has: are both of the same split?"
         )
+    ids = [row for row, _ in rows if row in predictions]
+    expected = [predictions[row] for row in ids] or None
+    # A score is one number per row; a classifier has at least two probabilities.
+    width = len(source.columns) if len(source.columns) > 1 else None
+    records = [example.SerializeToString() for _, example in rows]
+    text = SignatureRequest(
+        name=settings.text_signature,
+        inputs=_text_inputs(rows, settings),
+        output=source.output,
+        width=width,
+        expected=expected if settings.has_text else None,
+        timed=settings.has_text,
+    )
+    examples = SignatureRequest(
+        name=settings.examples_signature,
+        inputs={settings.examples_input: [_encode(record) for record in records]},
+        output=source.output,
+        width=width,
+        expected=expected,
+        timed=not settings.has_text,
+    )
+    limits = settings.model_dump(include=set(Limits.model_fields))
+    return ServingRequest(ids=ids, signatures=[text, examples], **limits)
 
 
-def read_predictions(path: str, predictions: Predictions) -> dict[int, Any]:
-    """Reads what was predicted, by row id: a list of floats, or a float.
+def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
+    """Reads the predictions by row id: a list of floats, or a float.
 
     Args:
       path: The file, local or remote.
-      predictions: Names its columns.
+      source: Names its columns.
 
     Raises:
       ValueError: A column is missing.
     """
+    predictions = collections.defaultdict(list)
     with tfx.dsl.io.fileio.open(path) as file:
         reader = csv.DictReader(file, delimiter="\t")
-        wanted = [predictions.id_column, *predictions.columns]
-        missing = [name for name in wanted if name not in (reader.fieldnames or ())]
+        required = [source.id_column, *source.columns]
+        missing = [name for name in required if name not in (reader.fieldnames or ())]
         if missing:
             raise ValueError(
                 f"{path} has the columns {reader.fieldnames}, but not {missing}, which "
-                "request.predictions names"
+                "settings.predictions names"
             )
-        found = collections.defaultdict(list)
         for row in reader:
-            values = [float(row[name]) for name in predictions.columns]
-            found[int(row[predictions.id_column])].append(
+            values = [float(row[name]) for name in source.columns]
+            predictions[int(row[source.id_column])].append(
                 values[0] if len(values) == 1 else values
             )
-    # A name that two rows share tells nothing of either.
-    return {name: rows[0] for name, rows in found.items() if len(rows) == 1}
+    # An id that several rows share identifies none of them.
+    return {row: values[0] for row, values in predictions.items() if len(values) == 1}
 
 
-def build_signatures(
-    pattern: str, expected: dict[int, Any], interface: Interface, count: int
-) -> tuple[list[int], list[SignatureRequest]]:
-    """Takes rows and makes of them what is sent.
-
-    Args:
-      pattern: Files of a split, TFRecords of `tf.Example`s, gzipped.
-      expected: What was predicted, by row id; empty where rows have no ids of their
-        own, whose answers must then be finite and are compared with nothing.
-      interface: How the model is asked.
-      count: How many rows to take: the first that something was predicted of.
-
-    Returns:
-      The ids of the rows that are compared, and the requests to the text and to the
-      Examples signature.
-
-    Raises:
-      ValueError: No row was predicted, or one has no text.
-    """
-    id_column = interface.predictions.id_column
-    rows = list(itertools.islice(_find(pattern, expected, id_column), count))
-    if not rows:
-        raise ValueError(
-            f"none of the rows in {pattern} has an {id_column!r} that "
-            f"{interface.predictions.file} has: are both of the same split?"
-        )
-    ids = [row for row, _ in rows if row in expected]
-    values = [expected[row] for row in ids] or None
-    # A score is a number a row; of classes there are two or more.
-    classes = len(interface.predictions.columns)
-    shape: dict[str, Any] = {
-        "output": interface.predictions.output,
-        "width": None if classes == 1 else classes,
-    }
-    text = SignatureRequest(
-        name=interface.text_signature,
-        inputs=_list_texts(rows, interface),
-        expected=values if interface.has_text else None,
-        timed=interface.has_text,
-        **shape,
-    )
-    serialized = (example.SerializeToString() for _, example in rows)
-    encoded = [{"b64": base64.b64encode(record).decode()} for record in serialized]
-    examples = SignatureRequest(
-        name=interface.examples_signature,
-        inputs={interface.examples_input: encoded},
-        expected=values,
-        timed=not interface.has_text,
-        **shape,
-    )
-    return ids, [text, examples]
-
-
-def _list_texts(
-    rows: list[tuple[int, tf.train.Example]], interface: Interface
-) -> dict[str, list[str]]:
-    if not interface.has_text:
-        return {
-            column: [*FIXED_TEXTS[index:], *FIXED_TEXTS[:index]]
-            for index, column in enumerate(interface.text_columns)
-        }
-    return {
-        column: [_read_text(example, column, row) for row, example in rows]
-        for column in interface.text_columns
-    }
-
-
-def _find(
-    pattern: str, expected: dict[int, Any], id_column: str
+def _select_rows(
+    pattern: str, predictions: dict[int, Any], id_column: str
 ) -> Iterator[tuple[int, tf.train.Example]]:
     files = sorted(tfx.dsl.io.fileio.glob(pattern))
     for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator():
         example = tf.train.Example.FromString(record)
-        ids = example.features.feature[id_column].int64_list.value
-        row = ids[0] if ids else NO_ID
-        if row in expected or not expected:
+        row = read_id(example, id_column)
+        row = _NO_ID if row is None else row
+        if row in predictions or not predictions:
             yield row, example
 
 
-def _read_text(example: tf.train.Example, column: str, row: int) -> str:
-    values = example.features.feature[column].bytes_list.value
-    if len(values) != 1:
+def _text_inputs(
+    rows: list[tuple[int, tf.train.Example]], settings: Settings
+) -> dict[str, list[str | dict[str, str]]]:
+    if not settings.has_text:
+        return {
+            column: [*FIXED_TEXTS[index:], *FIXED_TEXTS[:index]]
+            for index, column in enumerate(settings.text_columns)
+        }
+    return {
+        column: [_read_text(example, column, row) for row, example in rows]
+        for column in settings.text_columns
+    }
+
+
+def _read_text(
+    example: tf.train.Example, column: str, row: int
+) -> str | dict[str, str]:
+    texts = read_values(example, column)
+    if len(texts) != 1:
         raise ValueError(
-            f"row {row} has {len(values)} texts in {column!r}, which "
-            "request.text_columns names; it must have one"
+            f"row {row} has {len(texts)} texts in {column!r}, which "
+            "settings.text_columns names; it must have one"
         )
-    # What is no UTF-8 must reach the model as it is.
-    return values[0].decode("utf-8", "surrogateescape")
+    try:
+        return texts[0].decode("utf-8")
+    except UnicodeDecodeError:  # the model must get the same bytes
+        return _encode(texts[0])
+
+
+def _encode(value: bytes) -> dict[str, str]:
+    return {"b64": base64.b64encode(value).decode()}

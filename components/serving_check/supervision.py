@@ -1,4 +1,4 @@
-"""Runs the probe, and ends it where it takes too much time or memory."""
+"""Runs the probe, and kills it if it exceeds its time or memory."""
 
 from __future__ import annotations
 
@@ -10,43 +10,29 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import psutil
 
 from components.serving_check import probe
+from components.serving_check.request import ServingRequest
 
-# What importing TensorFlow may take on a machine that is busy with something else.
+# For importing TensorFlow on a busy machine.
 _START_SECONDS = 300
 _POLL_SECONDS = 0.05
-# All that the probe gets of the environment. No GPU: the answers must be the
-# processor's on any machine.
+# The whole environment of the probe. It runs on the CPU on every machine.
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 _SET = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2", "LANG": "C.UTF-8"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-    """What a model may take.
-
-    Attributes:
-      memory_bytes: Resident memory of the process, TensorFlow's own included.
-      seconds: To load and to answer everything; TensorFlow's start is not counted.
-    """
-
-    memory_bytes: int
-    seconds: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of the probe.
+    """The result of the probe.
 
     Attributes:
-      response: What it wrote; see probe.py.
-      failure: Why it did not come to its end; None if it did.
-      peak_memory_bytes: Highest resident memory of the process that was seen.
+      response: The response that it wrote; see probe.py.
+      failure: Why it did not finish; None if it did.
+      peak_memory_bytes: Highest observed resident memory of the process.
     """
 
     response: dict[str, Any]
@@ -55,34 +41,39 @@ class Outcome:
 
 
 def run_probe(
-    request: dict[str, Any],
-    directory: str,
-    limits: Limits,
-    python: str = sys.executable,
+    model: str, request: ServingRequest, directory: str, python: str = sys.executable
 ) -> Outcome:
-    """Runs the probe in a process that knows neither this project nor its caller.
+    """Runs the probe in a process that inherits nothing from this project.
 
     Args:
-      request: For probe.py, without `timeout_seconds`.
-      directory: An empty one, which becomes the process's working directory.
-      limits: Beyond which the process is killed.
-      python: The interpreter; its environment must have TensorFlow and
-        tensorflow-text.
+      model: Directory of the SavedModel, local.
+      request: What to send, and the limits beyond which the process is killed.
+      directory: The process's working directory and home.
+      python: Interpreter of an environment with TensorFlow and tensorflow-text.
 
     Raises:
-      RuntimeError: TensorFlow or tensorflow-text cannot be imported, which says
-        nothing about the model.
+      RuntimeError: TensorFlow or tensorflow-text cannot be imported, which is not the
+        model's fault.
     """
     request_path, response_path, log_path = (
         os.path.join(directory, name)
         for name in ("request.json", "response.json", "probe.log")
     )
+    content = {
+        "model": model,
+        "signatures": [signature.model_dump() for signature in request.signatures],
+        "timeout_seconds": _START_SECONDS + request.timeout_seconds,
+    }
     with open(request_path, "w") as file:
-        json.dump({**request, "timeout_seconds": _START_SECONDS + limits.seconds}, file)
+        json.dump(content, file)
     command = [python, "-I", probe.__file__, request_path, response_path]
-    with _started(command, directory, log_path) as process:
-        killed, peak = _watch(process, response_path, limits)
-    status = process.returncode
+    process = start_process(command, directory, log_path)
+    try:
+        killed, peak = _watch(process, response_path, request)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        status = process.wait()
     response, log = _read_response(response_path), _read_log(log_path)
     phase = response.get("phase", probe.IMPORTING)
     if phase == probe.IMPORTING and (killed or status):
@@ -99,11 +90,17 @@ def run_probe(
     return Outcome(response, failure, peak)
 
 
-@contextlib.contextmanager
-def _started(command: list[str], directory: str, log: str) -> Iterator[psutil.Popen]:
+def start_process(command: list[str], directory: str, log: str) -> psutil.Popen:
+    """Starts a process group with a minimal environment.
+
+    Args:
+      command: The command line.
+      directory: The working directory and home.
+      log: File for standard output and error.
+    """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with open(log, "wb") as output:
-        process = psutil.Popen(
+        return psutil.Popen(
             command,
             cwd=directory,
             env={**inherited, **_SET, "HOME": directory},
@@ -112,39 +109,34 @@ def _started(command: list[str], directory: str, log: str) -> Iterator[psutil.Po
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _watch(
-    process: psutil.Popen, response_path: str, limits: Limits
+    process: psutil.Popen, response_path: str, request: ServingRequest
 ) -> tuple[str | None, int]:
-    """Waits for the end, or says why not; and the highest memory."""
+    """Waits until the process ends or exceeds a limit.
+
+    Returns:
+      Which limit was exceeded, or None; and the highest memory in bytes.
+    """
     peak, deadline, loading = 0, time.monotonic() + _START_SECONDS, False
     while process.poll() is None:
         with contextlib.suppress(psutil.NoSuchProcess):
             peak = max(peak, process.memory_info().rss)
         phase = _read_response(response_path).get("phase", probe.IMPORTING)
         if not loading and phase not in (probe.IMPORTING, probe.READING):
-            loading, deadline = True, time.monotonic() + limits.seconds
-        reason = None
-        if peak > limits.memory_bytes:
+            loading, deadline = True, time.monotonic() + request.timeout_seconds
+        if peak > request.max_memory_bytes:
             reason = (
                 f"{phase} took {_show(peak)} of memory, and max_memory_bytes allows "
-                f"{_show(limits.memory_bytes)}, TensorFlow itself included"
+                f"{_show(request.max_memory_bytes)}, TensorFlow itself included"
             )
-        elif time.monotonic() > deadline:
-            reason = f"{phase} did not end within " + (
-                f"the {limits.seconds} s of timeout_seconds"
-                if loading
-                else f"{_START_SECONDS} s"
-            )
-        if reason:
             return reason, peak
+        if time.monotonic() > deadline:
+            limit = f"{_START_SECONDS} s"
+            if loading:
+                limit = f"the {request.timeout_seconds} s of timeout_seconds"
+            return f"{phase} did not end within {limit}", peak
         time.sleep(_POLL_SECONDS)
     return None, peak
 

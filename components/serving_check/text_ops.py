@@ -1,7 +1,7 @@
-"""Which ops of tensorflow-text a TensorFlow Serving has built in.
+"""Which ops of tensorflow-text a TensorFlow Serving release contains.
 
-TensorFlow Serving can load no op library, and the tensorflow-text in it is often years
-older than its TensorFlow. `tools/list_text_ops.py` makes the table.
+TensorFlow Serving cannot load op libraries, and its tensorflow-text is often years
+older than its TensorFlow. `tools/list_text_ops.py` generates the table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def text_version(tf_serving_version: str) -> str:
-    """Returns the version of tensorflow-text in a TensorFlow Serving.
+    """Returns the version of tensorflow-text in a TensorFlow Serving release.
 
     Args:
       tf_serving_version: Such as `2.16`.
@@ -32,34 +32,36 @@ def text_version(tf_serving_version: str) -> str:
 
 
 def find_missing(ops: Iterable[str], tf_serving_version: str) -> list[str]:
-    """Says of each op that a TensorFlow Serving does not have what to do.
+    """Describes each op that a TensorFlow Serving release lacks, and what to do.
 
     Args:
-      ops: Names of ops that TensorFlow itself does not have.
+      ops: Names of ops that are not TensorFlow's own.
       tf_serving_version: Such as `2.16`.
     """
     table = _table()
     version = text_version(tf_serving_version)
-    return [
-        f"op {op!r} is unknown to TensorFlow Serving {tf_serving_version}, whose "
-        f"tensorflow-text is {version}: {_advise(op, table)}"
-        for op in ops
-        if op not in table["ops"][version]
-    ]
-
-
-def _advise(op: str, table: dict[str, Any]) -> str:
-    having = [
-        serving
-        for serving, version in table["tf_serving"].items()
-        if op in table["ops"][version]
-    ]
-    if not having:
-        return "export the model without it, no TensorFlow Serving known here has it"
-    return (
-        "export the model without it, or serve it with TensorFlow Serving "
-        f"{' or '.join(having)} and set tf_serving_version so"
-    )
+    problems = []
+    for op in ops:
+        if op in table["ops"][version]:
+            continue
+        problem = (
+            f"op {op!r} is unknown to TensorFlow Serving {tf_serving_version}, whose "
+            f"tensorflow-text is {version}: export the model without it, "
+        )
+        releases = [
+            release
+            for release, text in table["tf_serving"].items()
+            if op in table["ops"][text]
+        ]
+        if releases:
+            problem += (
+                f"or serve it with TensorFlow Serving {' or '.join(releases)} and set "
+                "tf_serving_version so"
+            )
+        else:
+            problem += "no known TensorFlow Serving has it"
+        problems.append(problem)
+    return problems
 
 
 @functools.cache

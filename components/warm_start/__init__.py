@@ -1,4 +1,4 @@
-"""Settles which model a training starts from."""
+"""Chooses the model that a training starts from."""
 
 from components.warm_start.component import WarmStart, WarmStartError
 

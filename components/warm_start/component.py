@@ -11,7 +11,7 @@ from components import versions
 
 
 class WarmStartError(Exception):
-    """A model that training cannot start from."""
+    """Training cannot start from the pushed model."""
 
 
 @tfx.dsl.components.component
@@ -19,39 +19,43 @@ def WarmStart(
     examples: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Examples],
     base_model: tfx.dsl.components.OutputArtifact[tfx.types.standard_artifacts.Model],
     directory: tfx.dsl.components.Parameter[str],
-    find_misfit: tfx.dsl.components.Parameter[str],
+    find_incompatibility: tfx.dsl.components.Parameter[str],
     expected: tfx.dsl.components.Parameter[str],
     record: tfx.dsl.components.Parameter[str],
 ) -> None:
-    """Copies the newest version, once for each data.
+    """Copies the newest pushed version, once per set of Examples.
 
-    What is trained is pushed, so the newest version is another one after each run.
-    This component has no driver that would see it: the cache gives back what the first
-    run on the same Examples found, and an unchanged pipeline does not train again. Nor
-    is there a fingerprint of this code among the parameters: an edit must not make a
-    model start from one that has seen its data.
+    Every run pushes what it trained, so the newest version changes with each run. This
+    component has no driver that would notice: for the same Examples the cache returns
+    the copy of the first run, and an unchanged pipeline does not train again. It has no
+    fingerprint of its code for the same reason: after an edit, a model would start from
+    one that was already trained on its data.
 
     Args:
-      examples: New ones have the newest version looked up again; they are not read.
-      base_model: A copy of the newest version, and nothing where there is none yet.
-      directory: Holds the versions that were pushed.
-      find_misfit: Import path of a function from a model's directory and `expected` to
-        the reason why training cannot start from that model; empty where it can.
-      expected: JSON of what the model must be.
-      record: Name of the file, beside the model, that tells a Trainer where the model
-        was pushed, as JSON: `directory`.
+      examples: Not read. New Examples cause a new lookup of the newest version.
+      base_model: A copy of the newest version; empty if there is none.
+      directory: Contains the pushed versions.
+      find_incompatibility: Import path of a function that takes a model's directory and
+        `expected`, and returns why training cannot start from the model; empty if it
+        can.
+      expected: JSON that describes the model to train.
+      record: Name of a JSON file that is written beside the model. Its key `directory`
+        is the directory of the version.
 
     Raises:
       WarmStartError: Training cannot start from the newest version.
+      VersionError: The files of the newest version are damaged.
     """
     del examples
-    version = next(versions.list_versions(directory), None)
-    if version is None:
+    version = versions.find_newest(directory)
+    if not version:
         return
-    champion = os.path.join(directory, str(version))
-    misfit = pkgutil.resolve_name(find_misfit)(champion, json.loads(expected))
-    if misfit:
-        raise WarmStartError(misfit)
+    champion = os.path.join(directory, version)
+    incompatibility = pkgutil.resolve_name(find_incompatibility)(
+        champion, json.loads(expected)
+    )
+    if incompatibility:
+        raise WarmStartError(incompatibility)
     versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
     path = os.path.join(base_model.uri, record)
     io_utils.write_string_file(path, json.dumps({"directory": champion}))

@@ -44,7 +44,7 @@ def read_description(model: str) -> dict[str, Any] | None:
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:
     """Describes the keys whose values differ; empty if there are none."""
     return "; ".join(
-        f"its {key} is {actual.get(key)}, not {value}"
+        f"{key} {actual.get(key)} instead of {value}"
         for key, value in expected.items()
         if actual.get(key) != value
     )

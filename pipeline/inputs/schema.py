@@ -7,7 +7,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from components.data_gate.component import NOT_EMPTY_TAG
+from components.data_gate.faulty_rows import NOT_EMPTY_TAG
 from modules import fingerprint
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from pipeline.config.errors import UsageError

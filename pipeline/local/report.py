@@ -8,6 +8,7 @@ from pathlib import Path
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from components.artifacts import PUSHED_DESTINATION
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
 from components.serving_check import ServingCheck, read_reasons
@@ -136,7 +137,7 @@ def read_report(paths: OutputPaths) -> RunReport:
         components=components,
         verdict=read_verdict(outputs[Evaluator.__name__, "verdict"].uri),
         serving_failures=read_reasons(outputs[ServingCheck.__name__, "blessing"].uri),
-        pushed=pushed["pushed_destination"].string_value
+        pushed=pushed[PUSHED_DESTINATION].string_value
         if pushed["pushed"].int_value
         else None,
     )

@@ -238,5 +238,5 @@ def test_champion_is_checked_on_a_cluster(backend, server, tmp_path):
     with JobRunner(backend, tmp_path, tmp_path / "state", server=server) as runner:
         assert runner.run(spec).states == {"ChampionCheck": "run"}
         (tmp_path / "serving" / "1").mkdir(parents=True)
-        with pytest.raises(JobFailedError, match="serving/1, reason"):
+        with pytest.raises(JobFailedError, match="serving/1: reason"):
             runner.run(spec)

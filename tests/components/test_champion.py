@@ -1,4 +1,4 @@
-"""Which model a candidate is compared with."""
+"""The model that a candidate is compared with."""
 
 import json
 import os
@@ -8,7 +8,12 @@ import pytest
 from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
 
-from components.champion import ChampionError, driver, executor
+from components.champion import ChampionError
+from components.champion.component import (
+    Champion_Executor,
+    ChampionCheck_Executor,
+    Driver,
+)
 
 
 def write_model(directory, identity):
@@ -18,7 +23,7 @@ def write_model(directory, identity):
 
 
 def find_difference(champion, expected):
-    """What `modules.export.description.find_task_difference` is to the pipeline."""
+    """Stands in for `modules.export.description.find_task_difference`."""
     identity = Path(champion, "fingerprint.pb").read_text()
     return "" if identity in expected else f"it is {identity}"
 
@@ -40,7 +45,7 @@ def parameters(directory, expected, incompatible):
 
 @pytest.fixture
 def served(tmp_path):
-    """The directory of versions, and what serves models in it."""
+    """Returns a directory with three versions of two models."""
     directory = tmp_path / "serving"
     for version, identity in {"100": "a", "200": "b", "300": "a"}.items():
         write_model(directory / version, identity)
@@ -49,7 +54,7 @@ def served(tmp_path):
 
 @pytest.fixture
 def find(tmp_path):
-    """Runs Champion for a candidate; the directory of the model that it found."""
+    """Runs Champion for a candidate; returns its output artifact."""
 
     def find(candidate, directory, with_driver, expected="abc", incompatible="ignore"):
         write_model(tmp_path / "candidate" / "Format-Serving", candidate)
@@ -59,12 +64,10 @@ def find(tmp_path):
             info = data_types.ExecutionInfo(
                 input_dict=inputs, exec_properties=properties, output_dict={}
             )
-            version = (
-                driver.Driver(None).run(info).exec_properties["version"].string_value
-            )
+            version = Driver(None).run(info).exec_properties["version"].string_value
             properties["version"] = version
         champion = model(tmp_path / "champion")
-        executor.Executor().Do(inputs, {"model": [champion]}, properties)
+        Champion_Executor().Do(inputs, {"model": [champion]}, properties)
         return champion
 
     return find
@@ -76,7 +79,7 @@ def find(tmp_path):
     [("c", "300"), ("b", "300"), ("a", "200")],
     ids=["new", "rolled back", "in production itself"],
 )
-def test_champion_is_what_was_pushed_last_the_candidate_aside(
+def test_champion_is_the_newest_version_other_than_the_candidate(
     find, served, candidate, version, with_driver
 ):
     champion = find(candidate, served, with_driver)
@@ -96,7 +99,7 @@ def test_first_run_has_no_champion(find, tmp_path, with_driver):
     assert not champion.has_custom_property("pushed_destination")
 
 
-def test_hidden_and_other_names_are_no_versions(find, tmp_path):
+def test_names_that_are_not_numbers_are_ignored(find, tmp_path):
     for name in (".400.incomplete", "latest"):
         write_model(tmp_path / "serving" / name, "b")
     assert not Path(find("a", tmp_path / "serving", False).uri).exists()
@@ -109,12 +112,12 @@ def test_champion_of_another_task_is_not_compared_and_the_reason_is_kept(
     champion = find("c", served, with_driver, expected="b")
     assert not Path(champion.uri).exists()
     assert champion.get_string_custom_property("not_compared") == (
-        f"not compared with the champion {served / '300'}, it is a"
+        f"not compared with the champion {served / '300'}: it is a"
     )
 
 
-def test_champion_of_another_task_is_refused_where_it_must_be_compared(find, served):
-    with pytest.raises(ChampionError, match=r"serving/300, it is a\. .*=ignore"):
+def test_champion_of_another_task_is_refused_if_a_comparison_is_required(find, served):
+    with pytest.raises(ChampionError, match=r"serving/300: it is a\. .*=ignore"):
         find("c", served, True, expected="b", incompatible="refuse")
 
 
@@ -126,11 +129,11 @@ def test_newest_version_is_checked_before_training(served, expected, is_refused)
     info = data_types.ExecutionInfo(
         input_dict={}, exec_properties=properties, output_dict={}
     )
-    output = driver.CheckDriver(None).run(info)
+    output = Driver(None).run(info)
     assert output.exec_properties["version"].string_value == "300"
-    check = executor.CheckExecutor()
+    check = ChampionCheck_Executor()
     if is_refused:
-        with pytest.raises(ChampionError, match="serving/300, it is a"):
+        with pytest.raises(ChampionError, match="serving/300: it is a"):
             check.Do({}, {}, properties)
     else:
         check.Do({}, {}, properties)
@@ -138,4 +141,4 @@ def test_newest_version_is_checked_before_training(served, expected, is_refused)
 
 def test_check_before_the_first_push_passes(tmp_path):
     properties = parameters(tmp_path / "nothing", "a", "refuse")
-    executor.CheckExecutor().Do({}, {}, properties)
+    ChampionCheck_Executor().Do({}, {}, properties)

@@ -1,7 +1,6 @@
-"""Bounds on metrics, and the verdict that people read.
+"""Bounds on metrics, and the verdict.
 
-What the whole Evaluator makes of a model is in
-`tests/modules/evaluation/test_eval_config.py`.
+`tests/modules/evaluation/test_eval_config.py` runs the whole Evaluator.
 """
 
 import json
@@ -24,18 +23,18 @@ from tests import exported
 
 
 def metric(config, name):
-    (found,) = (
+    (config_of_metric,) = (
         metric
         for spec in config.metrics_specs
         for metric in spec.metrics
         if f'"{name}"' in metric.config
     )
-    return found
+    return config_of_metric
 
 
 def test_bounds_hold_on_all_rows():
     config = eval_config.build_eval_config(TaskConfig())
-    bounds.add(config, {"accuracy": 0.8}, {"accuracy": 0.02, "f1": 0.01})
+    bounds.Bounds({"accuracy": 0.8}, {"accuracy": 0.02, "f1": 0.01}).add_to(config)
     (bound,) = metric(config, "accuracy").per_slice_thresholds
     assert list(bound.slicing_specs) == [config_pb2.SlicingSpec()]
     assert bound.threshold.value_threshold.lower_bound.value == 0.8
@@ -48,23 +47,23 @@ def test_bounds_hold_on_all_rows():
 
 
 @pytest.mark.parametrize("kind", exported.TASKS)
-def test_every_metric_of_a_task_can_be_bounded_to_tfmas_mind(kind):
+def test_tfma_accepts_a_bound_on_every_metric_of_a_task(kind):
     task = exported.TASKS[kind]
     config = eval_config.build_eval_config(task)
-    bounds.add(config, dict.fromkeys(task.metrics, 0.5), {})
+    bounds.Bounds(dict.fromkeys(task.metrics, 0.5), {}).add_to(config)
     tfma.utils.verify_eval_config(config)
     for name in task.metrics:
         assert metric(config, name).per_slice_thresholds
 
 
-def test_bound_on_what_is_not_measured_is_refused():
+def test_bound_on_an_unknown_metric_is_refused():
     config = eval_config.build_eval_config(TaskConfig())
-    with pytest.raises(ValueError, match=r"bounds on pearson.*measured are .*accuracy"):
-        bounds.add(config, {"pearson": 0.5}, {})
+    with pytest.raises(ValueError, match=r"bounds on pearson.*metrics are .*accuracy"):
+        bounds.Bounds({"pearson": 0.5}, {}).add_to(config)
 
 
 @pytest.mark.parametrize("text", ["accuracy", "[1]", '{"accuracy": "high"}', "0.8"])
-def test_bounds_that_are_no_numbers_by_metric_are_refused(text):
+def test_bounds_that_are_not_numbers_by_metric_are_refused(text):
     with pytest.raises(ValueError, match=r"thresholds is .*give JSON with a number"):
         bounds.parse("thresholds", text)
 
@@ -89,30 +88,41 @@ def test_bounds_that_are_no_numbers_by_metric_are_refused(text):
 def test_metric_fails_below_its_threshold_or_too_far_below_the_champion(
     value, champion, threshold, regression, failures
 ):
-    found = MetricVerdict(
-        "accuracy", verdict.ALL_ROWS, value, champion, threshold, regression
+    result = MetricVerdict(
+        metric="accuracy",
+        value=value,
+        champion=champion,
+        threshold=threshold,
+        max_regression=regression,
     )
-    assert found.failures == failures
+    assert result.failures == failures
 
 
 def test_first_verdict_says_that_there_is_no_champion():
-    found = Verdict(True, ["eval"], None, [])
-    assert found.summary == "blessed; no champion yet: absolute thresholds alone"
+    result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
+    assert result.summary == "blessed; no champion yet: absolute thresholds alone"
 
 
 def test_verdict_says_why_there_is_no_comparison(tmp_path):
-    reason = "not compared with the champion serving/1, its classes is a, not b"
-    verdict.write_verdict(Verdict(True, ["eval"], None, [], reason), str(tmp_path))
+    reason = "not compared with the champion serving/1: classes a instead of b"
+    result = Verdict(
+        blessed=True, splits=["eval"], champion=None, metrics=[], not_compared=reason
+    )
+    verdict.write_verdict(result, str(tmp_path))
     restored = read_verdict(str(tmp_path))
-    assert restored.summary == f"blessed; {reason}: absolute thresholds alone"
+    assert restored.summary == f"blessed; {reason}; absolute thresholds alone"
 
 
 def test_verdict_is_read_back_as_it_was_written(tmp_path):
     metrics = [
-        MetricVerdict("f1", verdict.ALL_ROWS, 0.7, 0.9, 0.8, 0.1),
-        MetricVerdict("precision", verdict.ALL_ROWS, math.inf, None, None, None),
+        MetricVerdict(
+            metric="f1", value=0.7, champion=0.9, threshold=0.8, max_regression=0.1
+        ),
+        MetricVerdict(metric="precision", value=math.inf),
     ]
-    written = Verdict(False, ["eval"], "serving/1", metrics)
+    written = Verdict(
+        blessed=False, splits=["eval"], champion="serving/1", metrics=metrics
+    )
     verdict.write_verdict(written, str(tmp_path))
     assert read_verdict(str(tmp_path)) == written
     content = json.loads(

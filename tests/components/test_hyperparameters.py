@@ -1,4 +1,4 @@
-"""The run's parameters, on their way to the Trainer."""
+"""Hyperparameters: the run's parameters in the Trainer's settings."""
 
 import json
 
@@ -12,7 +12,7 @@ from pipeline.pipeline import VALIDATE_TRAINER
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes hyperparameters; what the Trainer reads."""
+    """Writes hyperparameters; returns what the Trainer reads."""
 
     def write(settings, **parameters):
         artifact = tfx.types.standard_artifacts.HyperParameters()
@@ -36,13 +36,13 @@ def write(tmp_path):
     return write
 
 
-def test_parameters_of_the_run_take_the_place_of_settings(write):
-    found = write({"epochs": 4, "batch_size": 8}, epochs=2, steps_per_epoch=7)
-    assert (found.epochs, found.steps_per_epoch, found.batch_size) == (2, 7, 8)
-    assert found.learning_rate == 1e-4
+def test_parameters_of_the_run_replace_settings(write):
+    trainer = write({"epochs": 4, "batch_size": 8}, epochs=2, steps_per_epoch=7)
+    assert (trainer.epochs, trainer.steps_per_epoch, trainer.batch_size) == (2, 7, 8)
+    assert trainer.learning_rate == 1e-4
 
 
-def test_zero_steps_an_epoch_take_every_row_once(write):
+def test_zero_steps_per_epoch_use_every_row_once(write):
     assert write({"steps_per_epoch": 5}).steps_per_epoch is None
 
 
@@ -50,15 +50,13 @@ def test_zero_steps_an_epoch_take_every_row_once(write):
     ("settings", "parameters"),
     [({}, {"learning_rate": 2.0}), ({}, {"epochs": 0}), ({"epoch": 1}, {})],
 )
-def test_what_no_training_can_have_is_refused_before_any_work(
-    write, settings, parameters
-):
+def test_invalid_setting_or_parameter_is_refused(write, settings, parameters):
     with pytest.raises(ValueError, match=r"learning_rate|epoch"):
         write(settings, **parameters)
 
 
-def test_checking_leaves_the_settings_classes_as_they_were(write):
-    """What the process has read before must still be of the class it has now."""
+def test_validation_does_not_reload_the_settings_classes(write):
+    """Settings that were read before must still be instances of today's class."""
     write({})
     from pipeline.config import recipe
 

@@ -1,4 +1,4 @@
-"""Pushing: whole or not at all, and never in another's place."""
+"""AtomicPusher: a version appears completely or not at all."""
 
 import os
 import shutil
@@ -10,8 +10,7 @@ from tfx.orchestration.portable import data_types
 from tfx.utils import proto_utils
 
 from components import versions
-from components.pusher import executor
-from components.pusher.driver import Driver
+from components.pusher.component import Driver, Executor
 
 
 def write_model(directory, identity=b"a"):
@@ -24,7 +23,7 @@ def write_model(directory, identity=b"a"):
 
 @pytest.fixture
 def push(tmp_path):
-    """Runs driver and executor on a model; the PushedModel artifact."""
+    """Runs driver and executor on a model; returns the PushedModel artifact."""
 
     def push(model, blessed=True, with_driver=True):
         artifact = tfx.types.standard_artifacts.Model()
@@ -44,13 +43,14 @@ def push(tmp_path):
         info = data_types.ExecutionInfo(
             input_dict=inputs, exec_properties=properties, output_dict={}
         )
-        driven = Driver(None).run(info).exec_properties["version"].string_value
-        if not with_driver:
-            driven = ""
+        version = ""
+        if with_driver:
+            outputs = Driver(None).run(info)
+            version = outputs.exec_properties["version"].string_value
         pushed = tfx.types.standard_artifacts.PushedModel()
         pushed.uri = str(tmp_path / "pushed")
-        executor.Executor().Do(
-            inputs, {"pushed_model": [pushed]}, {**properties, "version": driven}
+        Executor().Do(
+            inputs, {"pushed_model": [pushed]}, {**properties, "version": version}
         )
         return pushed
 
@@ -59,7 +59,7 @@ def push(tmp_path):
 
 @pytest.fixture
 def model(tmp_path):
-    """A model where TFX's Trainer writes one."""
+    """Returns a model where TFX's Trainer writes one."""
     return write_model(tmp_path / "trained" / "Format-Serving").parent
 
 
@@ -106,16 +106,14 @@ def test_deleted_version_is_not_chosen_again(push, model, tmp_path):
 
 
 @pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
-def test_model_that_is_live_already_is_not_pushed_again(
-    push, model, tmp_path, with_driver
-):
+def test_live_model_is_not_pushed_again(push, model, tmp_path, with_driver):
     push(model, with_driver=with_driver)
     before = served(tmp_path)
     push(model, with_driver=with_driver)
     assert served(tmp_path) == before
 
 
-def test_push_that_dies_half_way_shows_nothing_and_the_next_one_completes(
+def test_failed_push_leaves_no_version_and_the_next_one_completes(
     push, model, tmp_path, monkeypatch
 ):
     def die(source, target, *_, **__):
@@ -132,8 +130,8 @@ def test_push_that_dies_half_way_shows_nothing_and_the_next_one_completes(
     assert (tmp_path / "serving" / str(newest) / "saved_model.pb").exists()
 
 
-def test_watcher_never_sees_half_a_model(push, model, tmp_path, monkeypatch):
-    """While the copy goes on, no version exists that a server could load."""
+def test_watcher_never_sees_an_incomplete_model(push, model, tmp_path, monkeypatch):
+    """During the copy there is no version that a server could load."""
     seen = []
     copy = versions.io_utils.copy_dir
 

@@ -1,4 +1,4 @@
-"""Which models are not blessed, and in which words; each of them is really broken."""
+"""Models that the serving check refuses, and why; each of them is really broken."""
 
 import ast
 import json
@@ -17,8 +17,9 @@ from components.serving_check import (
     rows,
     text_ops,
 )
+from components.serving_check.settings import Settings
 from tests import exported as exported_lib
-from tests import records, served, tiny
+from tests import records, served, tiny, warm_probe
 
 MIB = 2**20
 TEXTS = [("a", "bbb"), ("ccc", "d"), ("ee", "ff"), ("ggggg", "hhh"), ("i", "j")]
@@ -34,27 +35,21 @@ def toy_rows():
 
 
 @pytest.fixture
-def check(tmp_path):
-    """Runs the component on a model; the blessing and the report in it."""
+def check_in_new_process(tmp_path):
+    """Runs the component on a model; returns the blessing and the report in it."""
 
-    def check(model, predictions=None, examples=None, **changes):
+    def check(model, examples=None, predictions=None, settings=None):
         inputs = served.artifacts(
             tmp_path,
             model,
             examples or toy_rows(),
             predictions or toy_predictions(tmp_path),
         )
-        parameters = {
-            "split": "eval",
-            "request": json.dumps(served.REQUEST),
-            "tf_serving_version": "2.16",
-            "max_memory_bytes": 4096 * MIB,
-            "timeout_seconds": 60,
-            "rows": 4,
-            "fingerprint": "",
-        }
         ServingCheck.EXECUTOR_SPEC.executor_class._FUNCTION(
-            **inputs, **{**parameters, **changes}
+            **inputs,
+            split="eval",
+            settings=json.dumps({**served.SETTINGS, **(settings or {})}),
+            fingerprint="",
         )
         blessing = inputs["blessing"]
         report = Path(blessing.uri, "serving_check.json").read_text()
@@ -63,8 +58,15 @@ def check(tmp_path):
     return check
 
 
+@pytest.fixture
+def check(check_in_new_process, monkeypatch):
+    """As `check_in_new_process`, but forks a process that has imported TensorFlow."""
+    warm_probe.install(monkeypatch)
+    return check_in_new_process
+
+
 def toy_predictions(root):
-    """Writes what the toy says of all rows but the first, in another order."""
+    """Writes the toy's predictions for all rows but the first, in another order."""
     lines = ["idx\tlabel\tprediction\tprobability_a\tprobability_b"]
     for index in (4, 2, 3, 1):
         left, right = (len(text) for text in TEXTS[index])
@@ -76,9 +78,9 @@ def toy_predictions(root):
     return path
 
 
-def assert_refused(found, *words):
-    """Checks that one of the reasons has all of the words."""
-    blessing, report = found
+def assert_refused(result, *words):
+    """Asserts that one of the reasons contains all of the words."""
+    blessing, report = result
     names = [path.name for path in Path(blessing.uri).iterdir()]
     assert "INFRA_NOT_BLESSED" in names
     assert "INFRA_BLESSED" not in names
@@ -87,36 +89,46 @@ def assert_refused(found, *words):
     assert any(all(w in reason for w in words) for reason in report["reasons"]), report
 
 
-@pytest.mark.parametrize("kind", ["pairs", "tokens of sentences"])
-def test_exported_model_is_blessed_and_measured(check, export, tmp_path, kind):
-    exported = export(kind)
-    task = exported.task
-    vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
-    examples = [
-        tf.train.Example.FromString(exported_lib.serialize(row))
-        for row in exported_lib.rows_of(
-            task,
-            [pair[: len(task.text_columns)] for pair in exported_lib.PAIRS],
-            [0.5 if task.is_regression else 0] * len(exported_lib.PAIRS),
-            vocab_file,
+@pytest.fixture
+def check_exported(export, tmp_path):
+    """Runs a check on an exported model of a kind of task."""
+
+    def check_exported(check, kind):
+        exported = export(kind)
+        task = exported.task
+        vocab_file = str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
+        examples = [
+            tf.train.Example.FromString(exported_lib.serialize(row))
+            for row in exported_lib.rows_of(
+                task,
+                [pair[: len(task.text_columns)] for pair in exported_lib.PAIRS],
+                [0.5 if task.is_regression else 0] * len(exported_lib.PAIRS),
+                vocab_file,
+            )
+        ]
+        return check(
+            served.copy_model(exported, tmp_path / "trained"),
+            examples,
+            served.write_predictions(exported, tmp_path / "run"),
+            served.settings_of(task),
         )
-    ]
-    blessing, report = check(
-        served.place(exported, tmp_path / "trained"),
-        served.write_predictions(exported, tmp_path / "run"),
-        examples,
-        request=json.dumps(served.request_of(task)),
-    )
+
+    return check_exported
+
+
+def assert_blessed(blessing, report):
     assert report["reasons"] == []
     assert report["blessed"] is True
     assert model_utils.is_infra_validated(blessing)
     assert Path(blessing.uri, "INFRA_BLESSED").exists()
+
+
+def test_exported_model_is_blessed_and_measured(check_in_new_process, check_exported):
+    blessing, report = check_exported(check_in_new_process, "pairs")
+    assert_blessed(blessing, report)
     assert report["rows"] == len(exported_lib.PAIRS)
     assert report["max_skew"]["serve_examples"] <= 1e-5
-    if task.is_tokenized:
-        assert report["max_skew"]["serving_default"] is None
-    else:
-        assert report["max_skew"]["serving_default"] <= 1e-5
+    assert report["max_skew"]["serving_default"] <= 1e-5
     assert 0 < report["latency_ms"]["p50"] <= report["latency_ms"]["p99"]
     assert report["rows_per_second"] > 0
     assert report["load_seconds"] > 0
@@ -124,12 +136,20 @@ def test_exported_model_is_blessed_and_measured(check, export, tmp_path, kind):
     assert report["text_version"] == "2.12.1"
 
 
+def test_model_of_tokens_is_compared_by_its_examples_signature(check, check_exported):
+    blessing, report = check_exported(check, "tokens of sentences")
+    assert_blessed(blessing, report)
+    assert report["max_skew"]["serve_examples"] <= 1e-5
+    assert report["max_skew"]["serving_default"] is None
+    assert report["latency_ms"]["p50"] > 0
+
+
 def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
     model = served.save_toy(tmp_path / "trained")
-    blessing, report = check(model, rows=3)
+    blessing, report = check(model, settings={"rows": 3})
     assert report["reasons"] == []
     kept = Path(blessing.uri, "request.json").read_text()
-    request = ServingRequest.from_json(kept)
+    request = ServingRequest.model_validate_json(kept)
     assert request.ids == [1, 2, 3]
     assert request.signatures[0].inputs["sentence1"] == ["ccc", "ee", "ggggg"]
 
@@ -148,32 +168,32 @@ def test_missing_asset_is_refused(check, tmp_path):
         num_oov_buckets=1,
     )
 
-    def answer(left, right):
+    def predict(left, right):
         known = tf.cast(table.lookup(left), tf.float32)
         return served.share(left, right) + tf.expand_dims(known, 1)
 
-    model = served.save_toy(tmp_path / "trained", answer, resource=table)
+    model = served.save_toy(tmp_path / "trained", predict, resource=table)
     (asset,) = (model / "Format-Serving" / "assets").iterdir()
     asset.unlink()
     assert_refused(check(model), "loading the model failed", "words.txt")
 
 
 def test_op_that_tensorflow_serving_does_not_have_is_refused(check, tmp_path):
-    model = served.save_toy(tmp_path / "trained", served.trim_by_turns)
-    found = check(model)
+    model = served.save_toy(tmp_path / "trained", served.trim_round_robin)
+    result = check(model)
     assert_refused(
-        found, "TFText>RoundRobinTrim", "Serving 2.16", "is 2.12.1", "without it, or"
+        result, "TFText>RoundRobinTrim", "Serving 2.16", "is 2.12.1", "without it, or"
     )
-    assert found[1]["max_skew"]["serving_default"] is not None  # it answers here
+    assert result[1]["max_skew"]["serving_default"] is not None  # the op exists here
 
 
-def test_op_is_welcome_where_tensorflow_serving_has_it():
+def test_op_that_tensorflow_serving_has_is_accepted():
     assert text_ops.find_missing(["TFText>RoundRobinTrim"], "2.20") == []
 
 
 def test_unknown_tensorflow_serving_is_an_error_with_the_known_ones(check, tmp_path):
     with pytest.raises(ValueError, match=r"'2\.11'.*2\.16, 2\.17, 2\.18, 2\.19, 2\.20"):
-        check(tmp_path, tf_serving_version="2.11")
+        check(tmp_path, settings={"tf_serving_version": "2.11"})
 
 
 def test_missing_signature_is_refused(check, tmp_path):
@@ -187,67 +207,76 @@ def test_other_inputs_and_outputs_are_refused(check, tmp_path):
     model = served.save_toy(
         tmp_path / "trained", columns=("sentence1", "other"), output="scores"
     )
-    found = check(model)
-    assert_refused(found, "takes 'other', 'sentence1'", "'sentence2' will be sent")
-    assert_refused(found, "gives 'scores'", "'probabilities' will be read")
+    result = check(model)
+    assert_refused(result, "takes 'other', 'sentence1'", "'sentence2' will be sent")
+    assert_refused(result, "returns 'scores'", "'probabilities' will be read")
 
 
 def test_output_that_loses_its_rows_is_refused(check, tmp_path):
-    def answer(left, right):
+    def predict(left, right):
         return tf.squeeze(served.share(left, right))
 
-    model = served.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", predict)
     assert_refused(check(model), "row by row", "has shape (2,) for 1 rows, not (1, 2)")
 
 
 def test_not_a_number_is_refused(check, tmp_path):
-    def answer(left, right):
+    def predict(left, right):
         fits = tf.cast(tf.strings.length(left) != 3, tf.float32)
         return served.share(left, right) / tf.expand_dims(fits, 1)
 
-    model = served.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", predict)
     assert_refused(check(model), "is not finite in 1 of 4 rows")
 
 
-def test_crash_is_refused(check, tmp_path):
-    def answer(left, right):
+def test_crash_is_refused(check_in_new_process, tmp_path):
+    def predict(left, right):
         with tf.control_dependencies([tf.raw_ops.Abort(error_msg="no more")]):
             return served.share(left, right)
 
-    model = served.save_toy(tmp_path / "trained", answer)
-    assert_refused(check(model), "died of SIGABRT", "answering serving_default")
-
-
-def test_hang_is_refused(check, tmp_path):
-    def answer(left, right):
-        forever = tf.while_loop(lambda i: i >= 0, lambda i: [i * 0], [tf.constant(0)])
-        return served.share(left, right) + tf.cast(forever[0], tf.float32)
-
-    model = served.save_toy(tmp_path / "trained", answer)
+    model = served.save_toy(tmp_path / "trained", predict)
     assert_refused(
-        check(model, timeout_seconds=5), "answering serving_default", "the 5 s of"
+        check_in_new_process(model), "died of SIGABRT", "calling serving_default"
     )
 
 
-def test_too_much_memory_is_refused(check, tmp_path):
-    def answer(left, right):
+def test_hang_is_refused(check_in_new_process, tmp_path):
+    def predict(left, right):
+        forever = tf.while_loop(lambda i: i >= 0, lambda i: [i * 0], [tf.constant(0)])
+        return served.share(left, right) + tf.cast(forever[0], tf.float32)
+
+    model = served.save_toy(tmp_path / "trained", predict)
+    result = check_in_new_process(model, settings={"timeout_seconds": 5})
+    assert_refused(result, "calling serving_default", "the 5 s of")
+
+
+def test_too_much_memory_is_refused(check_in_new_process, tmp_path):
+    def predict(left, right):
         values = tf.random.uniform([1024 * MIB + tf.size(left)])  # 4 GiB
         return served.share(left, right) + tf.reduce_min(values) * 1e-9
 
-    model = served.save_toy(tmp_path / "trained", answer)
-    found = check(model, max_memory_bytes=1536 * MIB)
-    assert_refused(found, "answering serving_default took", "allows 1,536 MiB")
-    assert found[1]["peak_memory_bytes"] > 1536 * MIB
+    model = served.save_toy(tmp_path / "trained", predict)
+    result = check_in_new_process(model, settings={"max_memory_bytes": 1536 * MIB})
+    assert_refused(result, "calling serving_default took", "allows 1,536 MiB")
+    assert result[1]["peak_memory_bytes"] > 1536 * MIB
 
 
 def test_other_predictions_than_evaluated_are_refused(check, tmp_path):
-    def answer(left, right):
+    def predict(left, right):
         third = tf.cast(tf.expand_dims(tf.strings.length(left) == 2, 1), tf.float32)
         return served.share(left, right) + third * [[2e-5, -2e-5]]
 
-    found = check(served.save_toy(tmp_path / "trained", answer))
-    assert_refused(found, "'serve_examples'", "in 1 of 4 rows", "in row 2", "1e-05")
-    assert found[1]["max_skew"]["serve_examples"] == pytest.approx(2e-5, rel=0.05)
+    result = check(served.save_toy(tmp_path / "trained", predict))
+    assert_refused(result, "'serve_examples'", "in 1 of 4 rows", "in row 2", "1e-05")
+    assert result[1]["max_skew"]["serve_examples"] == pytest.approx(2e-5, rel=0.05)
+
+
+def test_prediction_that_is_nan_in_training_is_refused(check, tmp_path):
+    predictions = toy_predictions(tmp_path)
+    predictions.write_text(predictions.read_text().replace("0.500000", "nan"))
+    model = served.save_toy(tmp_path / "trained")
+    result = check(model, predictions=predictions)
+    assert_refused(result, "'serve_examples'", "in 2 of 4 rows", "instead of [nan nan]")
 
 
 def test_directory_without_a_model_is_refused(check, tmp_path):
@@ -260,32 +289,41 @@ def test_predictions_of_another_split_are_an_error(check, tmp_path):
         check(tmp_path, examples=strangers)
 
 
-def test_rows_without_ids_of_their_own_are_sent_and_compared_with_nothing(tmp_path):
+def test_rows_without_ids_are_sent_and_not_compared(tmp_path):
     nameless = [records.example(sentence1=[b"a"], sentence2=[b"b"]) for _ in range(3)]
     pattern = records.write(tmp_path / "data.gz", nameless)
-    interface = rows.Interface.from_json(json.dumps(served.REQUEST))
-    ids, requests = rows.build_signatures(pattern, {}, interface, 2)
-    assert ids == []
-    assert [request.expected for request in requests] == [None, None]
-    assert [len(*request.inputs.values()) for request in requests[1:]] == [2]
+    predictions = tmp_path / "predictions" / "eval.tsv"
+    predictions.parent.mkdir()
+    predictions.write_text("idx\tprobability_a\tprobability_b\n")
+    settings = Settings(**{**served.SETTINGS, "rows": 2})
+    request = rows.build_request(pattern, str(tmp_path), settings)
+    assert request.ids == []
+    assert [signature.expected for signature in request.signatures] == [None, None]
+    assert len(request.signatures[1].inputs["examples"]) == 2
 
 
-def test_column_that_nobody_predicted_is_an_error(check, tmp_path):
-    predictions = {**served.REQUEST["predictions"], "columns": ["probability_c"]}
-    request = json.dumps({**served.REQUEST, "predictions": predictions})
+def test_predictions_without_a_requested_column_are_an_error(check, tmp_path):
+    predictions = {**served.SETTINGS["predictions"], "columns": ["probability_c"]}
     with pytest.raises(ValueError, match=r"not \['probability_c'\]"):
-        check(tmp_path, request=request)
+        check(tmp_path, settings={"predictions": predictions})
 
 
-def test_misspelt_request_is_an_error(check, tmp_path):
-    request = json.dumps({**served.REQUEST, "has_texts": True})
-    with pytest.raises(ValueError, match=r"has_texts.*must have"):
-        check(tmp_path, request=request)
+@pytest.mark.parametrize(
+    "settings", [{"has_texts": True}, {"rows": 0}, {"timeout_seconds": -1}]
+)
+def test_invalid_setting_is_an_error_with_its_name(check, tmp_path, settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        check(tmp_path, settings=settings)
 
 
-def test_text_that_is_no_utf8_reaches_the_model_as_it_is():
-    text = b"caf\xe9".decode("utf-8", "surrogateescape")
-    assert probe._to_bytes(json.loads(json.dumps(text))) == b"caf\xe9"
+def test_text_that_is_not_utf8_reaches_the_model_unchanged(tmp_path):
+    example = records.example(sentence1=[b"caf\xe9"], sentence2=[b"b"], idx=[1])
+    pattern = records.write(tmp_path / "data.gz", [example])
+    toy_predictions(tmp_path)
+    settings = Settings(**served.SETTINGS)
+    request = rows.build_request(pattern, str(tmp_path / "run"), settings)
+    sent = json.loads(request.model_dump_json())["signatures"][0]["inputs"]
+    assert [probe._to_bytes(text) for text in sent["sentence1"]] == [b"caf\xe9"]
 
 
 def test_probe_imports_tensorflow_and_its_text_only():
@@ -295,18 +333,23 @@ def test_probe_imports_tensorflow_and_its_text_only():
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module)
-    found = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
-    assert found == {"tensorflow", "tensorflow_text"}
+    packages = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
+    assert packages == {"tensorflow", "tensorflow_text"}
 
 
-def test_process_gets_nothing_of_its_caller(tmp_path, monkeypatch):
-    """A Python that only says what it was started with, and where."""
+def test_process_inherits_nothing_from_its_caller(tmp_path, monkeypatch):
     fake = tmp_path / "python"
     fake.write_text('#!/bin/sh\necho "got $1 $PWD $HOME [$PYTHONPATH$SECRET]"; exit 1')
     fake.chmod(0o755)
     monkeypatch.setenv("SECRET", "secret")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    request = ServingRequest([], [], "2.16", 4096 * MIB, 60)
+    request = ServingRequest(
+        ids=[],
+        signatures=[],
+        tf_serving_version="2.16",
+        max_memory_bytes=4096 * MIB,
+        timeout_seconds=60,
+    )
     with pytest.raises(RuntimeError, match=r"got -I (/\S+) \1 \[\]$") as error:
         check_model(str(tmp_path), request, python=str(fake))
     assert str(fake) in str(error.value)

@@ -1,4 +1,4 @@
-"""Which versions count as pushed, on a filesystem and on an object store."""
+"""Which versions are complete, on a filesystem and on an object store."""
 
 import hashlib
 import json
@@ -105,7 +105,7 @@ def test_version_whose_manifest_cannot_be_read_does_not_count(
     (tmp_path / "serving" / "7" / "manifest.json").write_text(text)
     with caplog.at_level(logging.WARNING, logger=versions.logger.name):
         assert listed(tmp_path / "serving") == []
-    assert "serving/7 is not complete and is skipped: manifest.json" in caplog.text
+    assert "serving/7 is incomplete and is skipped: manifest.json" in caplog.text
 
 
 def test_complete_version_is_not_pushed_again(model, tmp_path, monkeypatch):
@@ -140,6 +140,6 @@ def test_model_that_changes_while_it_is_copied_is_not_pushed(
         open(f"{target}/saved_model.pb", "wb").close()
 
     monkeypatch.setattr(versions.io_utils, "copy_dir", copy_and_truncate)
-    with pytest.raises(versions.VersionError, match=r"saved_model\.pb differs"):
+    with pytest.raises(versions.VersionError, match=r"saved_model\.pb has 0 bytes"):
         versions.push(str(model), str(tmp_path / "serving"), 7)
     assert listed(tmp_path / "serving") == []

@@ -1,4 +1,4 @@
-"""Which model a training starts from."""
+"""The model that a training starts from."""
 
 import json
 from pathlib import Path
@@ -12,11 +12,11 @@ from components.warm_start.component import WarmStart_Executor
 RECORD = "where.json"
 
 
-def find_misfit(model, expected):
-    """What `modules.training.warm_start.find_misfit` is to the pipeline."""
+def find_incompatibility(model, expected):
+    """Stands in for the function of `modules.training.warm_start`."""
     if Path(model, "kind").read_text() == expected["kind"]:
         return ""
-    return f"{model} is no {expected['kind']}"
+    return f"{model} is not {expected['kind']}"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def served(tmp_path):
 
 @pytest.fixture
 def find(tmp_path):
-    """Runs WarmStart; the directory of its artifact."""
+    """Runs WarmStart; returns the directory of its artifact."""
 
     def find(directory, kind):
         examples = tfx.types.standard_artifacts.Examples()
@@ -41,7 +41,7 @@ def find(tmp_path):
             {"base_model": [model]},
             {
                 "directory": str(directory),
-                "find_misfit": f"{__name__}.find_misfit",
+                "find_incompatibility": f"{__name__}.find_incompatibility",
                 "expected": json.dumps({"kind": kind}),
                 "record": RECORD,
             },
@@ -52,16 +52,16 @@ def find(tmp_path):
 
 
 def test_newest_version_is_copied_and_where_it_was_pushed_is_recorded(find, served):
-    found = find(served, "new")
-    assert (found / "Format-Serving" / "kind").read_text() == "new"
-    record = json.loads((found / RECORD).read_text())
+    base_model = find(served, "new")
+    assert (base_model / "Format-Serving" / "kind").read_text() == "new"
+    record = json.loads((base_model / RECORD).read_text())
     assert record == {"directory": str(served / "100")}
 
 
-def test_nothing_pushed_yet_leaves_nothing(find, tmp_path):
+def test_base_model_is_empty_before_the_first_push(find, tmp_path):
     assert not find(tmp_path / "nowhere", "new").exists()
 
 
-def test_version_that_does_not_fit_is_refused_by_its_own_directory(find, served):
-    with pytest.raises(WarmStartError, match="serving/100 is no old"):
+def test_incompatible_version_is_refused_with_its_directory(find, served):
+    with pytest.raises(WarmStartError, match="serving/100 is not old"):
         find(served, "old")

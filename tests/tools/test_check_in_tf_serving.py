@@ -8,12 +8,11 @@ import sys
 import pytest
 import tensorflow as tf
 
-from components.serving_check import ServingRequest, rows
+from components.serving_check import rows
+from components.serving_check.settings import Settings
 from pipeline.config.paths import REPOSITORY
 from tests import exported as exported_lib
 from tests import records, served
-
-MEMORY_BYTES = 4 << 30
 
 
 def replay(model, request):
@@ -34,31 +33,29 @@ def replay(model, request):
     return done
 
 
-def write_request(directory, examples, predictions, content):
+def write_request(directory, examples, settings):
     """Writes the file that ServingCheck writes beside its blessing."""
     pattern = records.write(directory / "examples.gz", examples)
-    interface = rows.Interface.from_json(json.dumps(content))
-    expected = rows.read_predictions(str(predictions), interface.predictions)
-    ids, signatures = rows.build_signatures(pattern, expected, interface, len(examples))
+    limits = {"rows": len(examples), "timeout_seconds": 120}
+    request = rows.build_request(
+        pattern, str(directory), Settings(**{**settings, **limits})
+    )
     path = directory / "request.json"
-    request = ServingRequest(ids, signatures, "2.16", MEMORY_BYTES, 120)
-    path.write_text(request.to_json())
+    path.write_text(request.model_dump_json())
     return path
 
 
 @pytest.mark.e2e
 def test_exported_model_gives_the_same_predictions_there(export, tmp_path):
     exported = export("pairs")
-    predictions = served.write_predictions(exported, tmp_path)
+    served.write_predictions(exported, tmp_path)
     examples = [
         tf.train.Example.FromString(exported_lib.serialize(row))
         for row in exported_lib.rows_of(
             exported.task, exported_lib.PAIRS, [0] * len(exported_lib.PAIRS)
         )
     ]
-    request = write_request(
-        tmp_path, examples, predictions, served.request_of(exported.task)
-    )
+    request = write_request(tmp_path, examples, served.settings_of(exported.task))
     done = replay(exported.directory, request)
     assert done.returncode == 0, done.stdout
     report = json.loads(done.stdout)
@@ -68,12 +65,12 @@ def test_exported_model_gives_the_same_predictions_there(export, tmp_path):
 
 @pytest.mark.e2e
 def test_op_that_it_lacks_prevents_loading(tmp_path):
-    model = served.save_toy(tmp_path / "trained", served.trim_by_turns)
+    model = served.save_toy(tmp_path / "trained", served.trim_round_robin)
     example = records.example(sentence1=[b"a b"], sentence2=[b"c"], idx=[0])
-    (tmp_path / "eval.tsv").write_text(
-        "idx\tprobability_a\tprobability_b\n0\t0.25\t0.125\n"
-    )
-    request = write_request(tmp_path, [example], tmp_path / "eval.tsv", served.REQUEST)
+    predictions = tmp_path / "predictions" / "eval.tsv"
+    predictions.parent.mkdir()
+    predictions.write_text("idx\tprobability_a\tprobability_b\n0\t0.25\t0.125\n")
+    request = write_request(tmp_path, [example], served.SETTINGS)
     done = replay(model / "Format-Serving", request)
     assert done.returncode == 1, done.stdout
     prediction, failure = json.loads(done.stdout)["reasons"]

@@ -21,19 +21,19 @@ def champion(tmp_path):
     [
         ({}, ""),
         ({"label_column": "other", "metric": "f1"}, ""),
-        ({"classes": ["yes", "no"]}, "its classes is ['no', 'yes'], not ['yes', 'no']"),
+        ({"classes": ["yes", "no"]}, "classes ['no', 'yes'] instead of ['yes', 'no']"),
         (
             {"classes": ["no", "yes", "maybe"]},
-            "its classes is ['no', 'yes'], not ['no', 'yes', 'maybe']",
+            "classes ['no', 'yes'] instead of ['no', 'yes', 'maybe']",
         ),
         (
             {"text_columns": ["a", "c"]},
-            "its text_columns is ['a', 'b'], not ['a', 'c']",
+            "text_columns ['a', 'b'] instead of ['a', 'c']",
         ),
-        ({"input": "tokenized"}, "its input is text, not tokenized"),
+        ({"input": "tokenized"}, "input text instead of tokenized"),
         (
             {"classes": None, "label_range": [0, 5], "metric": "pearson"},
-            "its classes is ['no', 'yes'], not None; its label_range is None, not "
+            "classes ['no', 'yes'] instead of None; label_range None instead of "
             "[0.0, 5.0]",
         ),
     ],
@@ -50,7 +50,7 @@ def test_model_of_an_earlier_release_is_compared_by_its_keys(tmp_path):
     find = description.find_task_difference
     assert find(str(tmp_path), description.describe_task(TASK)) == ""
     other = TaskConfig(classes=["yes", "no"])
-    assert "its classes is" in find(str(tmp_path), description.describe_task(other))
+    assert "classes [" in find(str(tmp_path), description.describe_task(other))
 
 
 def test_model_without_a_description_has_no_difference(tmp_path):

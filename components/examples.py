@@ -1,0 +1,19 @@
+"""Decodes `tf.Example` protocol buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def read_values(example: tf.train.Example, column: str) -> list[Any]:
+    """Returns the values of a feature: bytes, floats or integers; empty if missing."""
+    feature = example.features.feature[column]
+    kind = feature.WhichOneof("kind")
+    return list(getattr(feature, kind).value) if kind else []
+
+
+def read_id(example: tf.train.Example, column: str) -> int | None:
+    """Returns the first value of an int64 feature; None if it has none."""
+    return next(iter(example.features.feature[column].int64_list.value), None)
