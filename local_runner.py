@@ -1,8 +1,7 @@
-"""Runs the embedded default on this machine; what `tfx ... --engine=local` loads.
+"""Runs the pipeline on this machine; `tfx ... --engine=local` loads this file.
 
-The settings are those of `configs/sample.yaml`, or of the recipe that the environment
-variable BERT_PIPELINE_CONFIG names. `python -m pipeline run` does the same with
-progress and a report.
+The settings are those of `configs/sample.yaml`, or of the recipe in the environment
+variable BERT_PIPELINE_CONFIG. `python -m pipeline run` also shows a report.
 """
 
 import os
@@ -20,7 +19,7 @@ from pipeline.platforms import local_platform
 
 
 def run() -> None:
-    """Runs the pipeline, or lets the `tfx` command compile it."""
+    """Runs the pipeline; the `tfx` command compiles it instead."""
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)

@@ -1,9 +1,9 @@
-"""Compiles the pipeline for Vertex AI; what `tfx ... --engine=vertex` loads.
+"""Compiles the pipeline for Vertex AI; `tfx ... --engine=vertex` loads this file.
 
-The settings are those of `configs/sample.yaml`, or of the recipe that the environment
-variable BERT_PIPELINE_CONFIG names. Before the first `tfx run create`, the inputs must
-be brought to the cluster: `python -m pipeline compile --target vertex --stage` does so.
-`python -m pipeline submit --target vertex` does all of it.
+The settings are those of `configs/sample.yaml`, or of the recipe in the environment
+variable BERT_PIPELINE_CONFIG. Before the first `tfx run create`, copy the inputs to the
+pipeline root with `python -m pipeline compile --orchestrator vertex --stage`.
+`python -m pipeline submit --orchestrator vertex` does all of it.
 """
 
 import os
@@ -17,7 +17,7 @@ from pipeline.orchestrators import compilation
 
 
 def run() -> None:
-    """Writes `pipeline.json`, where the `tfx` command wants it."""
+    """Writes `pipeline.json` where the `tfx` command expects it."""
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     compilation.compile_job(config, "vertex", print, write_out=True)
 
