@@ -48,12 +48,12 @@ class Server:
 
     Args:
       requests: Its standard input.
-      answers: Its standard output.
+      exit_codes: Its standard output.
     """
 
-    def __init__(self, requests: TextIO, answers: TextIO) -> None:
+    def __init__(self, requests: TextIO, exit_codes: TextIO) -> None:
         self._requests = requests
-        self._answers = answers
+        self._exit_codes = exit_codes
 
     def run(self, container: Container) -> int:
         """Runs a container and returns its exit code.
@@ -64,10 +64,10 @@ class Server:
         print(
             json.dumps(dataclasses.asdict(container)), file=self._requests, flush=True
         )
-        answer = self._answers.readline()
-        if not answer:
+        code = self._exit_codes.readline()
+        if not code:
             raise RuntimeError(f"the worker ended while it ran {container.command}")
-        return int(answer)
+        return int(code)
 
 
 def image_environment(home: Path) -> dict[str, str]:

@@ -33,18 +33,18 @@ PRELOADED = (
 _CONTEXT = multiprocessing.get_context("fork")
 
 
-def serve(requests: TextIO, answers: TextIO) -> None:
+def serve(requests: TextIO, exit_codes: TextIO) -> None:
     """Runs a container for each line, until the input ends.
 
     Args:
       requests: `Container`s in JSON.
-      answers: Receives the exit codes; minus the signal if one ended the container.
+      exit_codes: Receives the exit codes; minus the signal if one ended the container.
     """
     for line in requests:
         process = _CONTEXT.Process(target=_run, args=(Container(**json.loads(line)),))
         process.start()
         process.join()
-        print(process.exitcode, file=answers, flush=True)
+        print(process.exitcode, file=exit_codes, flush=True)
 
 
 def _run(container: Container) -> None:
@@ -77,16 +77,16 @@ def _run(container: Container) -> None:
 def fork_server() -> Server:
     """Returns a connection to a worker that is forked from this process."""
     their_requests, our_requests = os.pipe()
-    our_answers, their_answers = os.pipe()
+    our_codes, their_codes = os.pipe()
     if os.fork() == 0:
         os.close(our_requests)
-        os.close(our_answers)
-        with open(their_requests) as requests, open(their_answers, "w") as answers:
-            serve(requests, answers)
+        os.close(our_codes)
+        with open(their_requests) as requests, open(their_codes, "w") as exit_codes:
+            serve(requests, exit_codes)
         os._exit(0)
     os.close(their_requests)
-    os.close(their_answers)
-    return Server(open(our_requests, "w"), open(our_answers))
+    os.close(their_codes)
+    return Server(open(our_requests, "w"), open(our_codes))
 
 
 @contextlib.contextmanager

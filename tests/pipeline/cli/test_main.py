@@ -1,4 +1,4 @@
-"""The command line: what it refuses, and with which status."""
+"""The command line, its messages and exit statuses."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
         (["import-encoder", ".", "new"], "has neither bert_config.json"),
     ],
 )
-def test_bad_usage_exits_2_and_says_what_to_do(invoke, arguments, message):
+def test_bad_usage_exits_2_with_what_to_do(invoke, arguments, message):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
@@ -104,7 +104,7 @@ def test_predict_writes_a_directory_and_tells_what_was_refused(invoke, tmp_path)
     assert "is not new" in result.output
 
 
-def test_import_encoder_writes_a_checkpoint_and_says_what_it_is(invoke, tmp_path):
+def test_import_encoder_writes_a_checkpoint_and_describes_it(invoke, tmp_path):
     heads = {"cls.predictions.bias": np.zeros(3, np.float32)}
     source = tiny.write_encoder(tmp_path / "encoder", **heads)
     result = invoke("import-encoder", source, tmp_path / "imported")

@@ -20,10 +20,17 @@ class TokenEndpoint(BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        answer = {"access_token": ACCESS_TOKEN, "id_token": ID_TOKEN, "expires_in": 60}
+        content = {
+            "access_token": ACCESS_TOKEN,
+            "id_token": ID_TOKEN,
+            "expires_in": 60,
+        }
         if self.status != 200:
-            answer = {"error": "invalid_grant", "error_description": "key was deleted"}
-        body = json.dumps(answer).encode()
+            content = {
+                "error": "invalid_grant",
+                "error_description": "key was deleted",
+            }
+        body = json.dumps(content).encode()
         self.send_response(self.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
