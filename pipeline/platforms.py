@@ -15,17 +15,6 @@ if TYPE_CHECKING:
     from tfx.dsl.components.base.base_component import BaseComponent
 
 
-def _default_value(name: str, default: Any) -> Any:
-    del name
-    return default
-
-
-def _no_versions(names: Iterable[str]) -> dict[str, str]:
-    """Returns no versions: an orchestrator's cache key has the image's name."""
-    del names
-    return {}
-
-
 @dataclasses.dataclass(frozen=True)
 class Platform:
     """The arguments of `create_pipeline` that differ by orchestrator.
@@ -37,7 +26,8 @@ class Platform:
       enable_cache: Whether a component with unchanged inputs is skipped.
       parameter: Makes a run's parameter from its name and default; returns the default
         if runs have no parameters.
-      library_versions: Returns the versions of libraries that count in the cache key.
+      library_versions: Returns the versions of libraries that count in the cache key;
+        none for an orchestrator, whose cache key has the image's name.
       beam_args: Beam arguments of every component that runs Beam.
       metadata: Connection to ML Metadata; None leaves it to the orchestrator.
       trainer: Class of the Trainer, with the arguments of TFX's own; None is that.
@@ -49,8 +39,8 @@ class Platform:
     training: str
     pushed: str
     enable_cache: bool = True
-    parameter: Callable[[str, Any], Any] = _default_value
-    library_versions: Callable[[Iterable[str]], dict[str, str]] = _no_versions
+    parameter: Callable[[str, Any], Any] = lambda name, default: default
+    library_versions: Callable[[Iterable[str]], dict[str, str]] = lambda names: {}
     beam_args: tuple[str, ...] = IN_PROCESS
     metadata: Any = None
     trainer: Callable[..., BaseComponent] | None = None

@@ -43,7 +43,7 @@ class Container:
                 )
 
 
-class Server:
+class WorkerConnection:
     """A connection to a worker.
 
     Args:

@@ -20,7 +20,7 @@ from typing import Any
 from tests.compiled import executor_input, vertex_jobs, worker
 from tests.compiled import spec as specs
 from tests.compiled.backends import BACKENDS, Artifact, Store
-from tests.compiled.container import Container, Server, image_environment
+from tests.compiled.container import Container, WorkerConnection, image_environment
 
 _LINES_SHOWN = 60
 
@@ -106,7 +106,7 @@ class JobRunner:
         state: Path,
         *,
         preload: bool = True,
-        server: Server | None = None,
+        server: WorkerConnection | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
         self._backend = BACKENDS[backend]()

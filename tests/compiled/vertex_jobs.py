@@ -14,7 +14,7 @@ from google.cloud.aiplatform_v1.types import (
     JobState,
 )
 
-from tests.compiled.container import Container, Server
+from tests.compiled.container import Container, WorkerConnection
 
 _PARENT = re.compile(r"projects/[^/]+/locations/(?P<region>[a-z]+-[a-z]+\d+)")
 _ENDPOINT = "{}-aiplatform.googleapis.com"
@@ -55,7 +55,7 @@ def read_jobs(directory: Path) -> list[RecordedJob]:
     ]
 
 
-def stand_in(directory: Path, image: dict[str, str], server: Server) -> None:
+def stand_in(directory: Path, image: dict[str, str], server: WorkerConnection) -> None:
     """Replaces this process's client of the service.
 
     Args:
@@ -147,7 +147,7 @@ def _run(
     number: int,
     request: CreateCustomJobRequest,
     image: dict[str, str],
-    server: Server,
+    server: WorkerConnection,
 ) -> JobState:
     """Runs the container of worker pool 0, and returns the final state."""
     spec = request.custom_job.job_spec.worker_pool_specs[0].container_spec

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from tests.compiled.container import Container, Server, image_environment
+from tests.compiled.container import Container, WorkerConnection, image_environment
 
 # What the entry points import. None of these modules executes a TensorFlow op or starts
 # a thread, which a fork would lose. The entry points themselves are missing: `runpy`
@@ -74,7 +74,7 @@ def _run(container: Container) -> None:
         atexit._run_exitfuncs()
 
 
-def fork_server() -> Server:
+def fork_server() -> WorkerConnection:
     """Returns a connection to a worker that is forked from this process."""
     their_requests, our_requests = os.pipe()
     our_codes, their_codes = os.pipe()
@@ -86,11 +86,11 @@ def fork_server() -> Server:
         os._exit(0)
     os.close(their_requests)
     os.close(their_codes)
-    return Server(open(our_requests, "w"), open(our_codes))
+    return WorkerConnection(open(our_requests, "w"), open(our_codes))
 
 
 @contextlib.contextmanager
-def start(*, preload: bool = True) -> Iterator[Server]:
+def start(*, preload: bool = True) -> Iterator[WorkerConnection]:
     """Starts a worker; at the end, kills it and its containers.
 
     Args:
@@ -112,7 +112,7 @@ def start(*, preload: bool = True) -> Iterator[Server]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield Server(process.stdin, process.stdout)
+            yield WorkerConnection(process.stdin, process.stdout)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)

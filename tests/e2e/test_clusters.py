@@ -54,7 +54,7 @@ def server():
         yield server
 
 
-@pytest.fixture(scope="module", params=compilation.ORCHESTRATORS)
+@pytest.fixture(scope="module", params=compilation.TARGETS)
 def story(request, server, tmp_path_factory):
     target = request.param
     directory = tmp_path_factory.mktemp(target)
