@@ -94,9 +94,7 @@ class JobRunner:
       backend: `kubeflow` or `vertex`.
       pipeline_root: Directory of all outputs.
       state: Directory of logs and of the backend's cache.
-      preload: Whether TFX is imported once for all tasks, and not by each task.
       server: Worker to share with other runners; None starts one.
-      environment: Further environment variables of the image.
     """
 
     def __init__(
@@ -105,16 +103,12 @@ class JobRunner:
         pipeline_root: str | Path,
         state: Path,
         *,
-        preload: bool = True,
         server: WorkerConnection | None = None,
-        environment: dict[str, str] | None = None,
     ) -> None:
         self._backend = BACKENDS[backend]()
         self._has_custom_jobs = backend == "vertex"
         self._root = Path(pipeline_root).resolve()
         self._state = state.resolve()
-        self._preload = preload
-        self._environment = environment or {}
         self._resources = ExitStack()
         self._server = server
 
@@ -122,9 +116,7 @@ class JobRunner:
         self._state.mkdir(parents=True, exist_ok=True)
         self._store = Store(self._state / "store.json")
         if self._server is None:
-            self._server = self._resources.enter_context(
-                worker.start(preload=self._preload)
-            )
+            self._server = self._resources.enter_context(worker.start())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -239,7 +231,7 @@ class JobRunner:
             code = self._server.run(
                 Container(
                     command=executor_input.command_line(template, message),
-                    image=image_environment(home) | self._environment,
+                    image=image_environment(home),
                     variables={v["name"]: v["value"] for v in container.get("env", [])},
                     directory=str(home),
                     log=str(done.log),
