@@ -32,6 +32,7 @@ _PATH_KEYS = (
     "output",
 )
 _NO_PATH_PREFIXES = ("package:", "tfds:")
+_Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
 
 
@@ -102,7 +103,7 @@ class Config(Settings):
         return typed_yaml.dump(self.model_dump())
 
 
-def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+def load_config(path: str | Path, overrides: _Overrides = None) -> Config:
     """Reads a recipe and applies overrides to it.
 
     Args:
@@ -116,22 +117,18 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
     Raises:
       UsageError: The file cannot be read, or a key or value is not allowed.
     """
-    return _validate(Config, _read(Path(path), overrides or {}), Path(path))
+    return _validate(Config, _read(Path(path), overrides), Path(path))
 
 
-def load_task(
-    path: str | Path, overrides: Mapping[str, Any] | None = None
-) -> TaskConfig:
+def load_task(path: str | Path, overrides: _Overrides = None) -> TaskConfig:
     """Reads the task definition of a recipe alone; see `load_config`."""
-    settings = _read(Path(path), overrides or {})
+    settings = _read(Path(path), overrides)
     return _validate(TaskConfig, settings.get("task", {}), Path(path))
 
 
-def load_beam(
-    path: str | Path, overrides: Mapping[str, Any] | None = None
-) -> BeamConfig:
+def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
     """Reads the `beam` section of a recipe alone; see `load_config`."""
-    settings = _read(Path(path), overrides or {})
+    settings = _read(Path(path), overrides)
     return _validate(BeamConfig, settings.get("beam", {}), Path(path))
 
 
@@ -156,7 +153,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise UsageError(f"--set {text!r}: the value is not YAML: {error}") from error
 
 
-def _read(path: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
     try:
         settings = typed_yaml.load(path.read_text(encoding="utf-8"), Config)
     except OSError as error:
@@ -167,7 +164,7 @@ def _read(path: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(f"config {path} must hold a mapping of settings")
     _anchor_paths(settings, path.resolve().parent)
     _expand_task(settings)
-    for key, value in overrides.items():
+    for key, value in (overrides or {}).items():
         _set_dotted(settings, key, value)
         _expand_task(settings)
     _anchor_paths(settings, Path.cwd())

@@ -53,8 +53,7 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
         method: str,
         url: str,
         headers: dict[str, str] | None = None,
-        _request_timeout: tuple[float, float] | None = None,
-        **arguments: Any,
+        **options: Any,
     ) -> Any:
         """Sends a request.
 
@@ -62,22 +61,17 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
           method: HTTP method.
           url: Address.
           headers: HTTP headers.
-          _request_timeout: Seconds to connect and to read; kfp sets none.
-          **arguments: Passed on.
+          **options: Further arguments of kfp; `_request_timeout` is set if it is None.
 
         Raises:
           UsageError: The request has credentials, and the address is `http://` on
             another machine.
         """
         _refuse_clear_text(url, headers or {})
-        timeout = TIMEOUT if method == "GET" else (TIMEOUT[0], WRITE_TIMEOUT)
-        return super().request(
-            method,
-            url,
-            headers=headers,
-            _request_timeout=_request_timeout or timeout,
-            **arguments,
-        )
+        if options.get("_request_timeout") is None:
+            read_timeout = TIMEOUT[1] if method == "GET" else WRITE_TIMEOUT
+            options["_request_timeout"] = (TIMEOUT[0], read_timeout)
+        return super().request(method, url, headers=headers, **options)
 
 
 class Client(kfp.Client):

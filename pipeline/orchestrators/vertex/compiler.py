@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
 
 from pipeline.beam import beam_arguments
-from pipeline.config.orchestrators import EndpointConfig, VertexConfig
+from pipeline.config.orchestrators import VertexConfig
 from pipeline.orchestrators.compiler import Compiler
 
 _ENDPOINT_PUSHER = "EndpointPusher"
@@ -22,7 +21,6 @@ class VertexCompiler(Compiler[VertexConfig]):
 
     def _platform_arguments(self) -> dict[str, Any]:
         extension = tfx.extensions.google_cloud_ai_platform
-        endpoint = self._settings.endpoint
         return {
             "beam_args": self._beam_args(),
             "trainer": extension.Trainer,
@@ -33,7 +31,7 @@ class VertexCompiler(Compiler[VertexConfig]):
                     "job_spec": self._job_spec(),
                 },
             },
-            "deploy": self._deploy(endpoint) if endpoint else None,
+            "deploy": self._deploy if self._settings.endpoint else None,
         }
 
     def _vertex_config(self) -> dict[str, Any]:
@@ -83,10 +81,12 @@ class VertexCompiler(Compiler[VertexConfig]):
             **{name: value for name, value in optional.items() if value},
         }
 
-    def _deploy(self, endpoint: EndpointConfig) -> functools.partial[BaseComponent]:
+    def _deploy(self, **inputs: Any) -> BaseComponent:
         extension = tfx.extensions.google_cloud_ai_platform
-        return functools.partial(
-            _make_endpoint_pusher,
+        endpoint = self._settings.endpoint
+        assert endpoint is not None
+        pusher = extension.Pusher(
+            **inputs,
             custom_config={
                 **self._vertex_config(),
                 extension.VERTEX_CONTAINER_IMAGE_URI_KEY: endpoint.image,
@@ -97,8 +97,4 @@ class VertexCompiler(Compiler[VertexConfig]):
                 },
             },
         )
-
-
-def _make_endpoint_pusher(**arguments: Any) -> BaseComponent:
-    pusher = tfx.extensions.google_cloud_ai_platform.Pusher(**arguments)
-    return pusher.with_id(_ENDPOINT_PUSHER)
+        return pusher.with_id(_ENDPOINT_PUSHER)
