@@ -51,7 +51,7 @@ class KubeflowCompiler(Compiler[KubeflowConfig]):
             "platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}
         }
 
-    def _resources(self) -> _Container.ResourceSpec:
+    def _resources(self) -> Any:
         resources = _Container.ResourceSpec(
             cpu_limit=self._settings.cpu or 0.0,
             memory_limit=self._settings.memory_gb or 0.0,
