@@ -187,15 +187,17 @@ def command_line(template: list[str], message: dict[str, Any]) -> list[str]:
         )
     filled = []
     for argument in template:
-        argument = _PLACEHOLDER.sub(lambda found: _fill(found, message), argument)
+        argument = _PLACEHOLDER.sub(
+            lambda placeholder: _fill(placeholder, message), argument
+        )
         if "{{$." in argument:
             raise UnresolvedError(f"no such placeholder: {argument}")
         filled.append(argument.replace(_ALL, text))
     return filled
 
 
-def _fill(found: re.Match[str], message: dict[str, Any]) -> str:
-    side, kind, name, field = found.group("side", "kind", "name", "field")
+def _fill(placeholder: re.Match[str], message: dict[str, Any]) -> str:
+    side, kind, name, field = placeholder.group("side", "kind", "name", "field")
     match side, kind, field:
         case "inputs", "parameters", None:
             if name in message["inputs"]["parameterValues"]:
@@ -206,7 +208,7 @@ def _fill(found: re.Match[str], message: dict[str, Any]) -> str:
         case "outputs", "parameters", "output_file":
             if name in message["outputs"]["parameters"]:
                 return str(message["outputs"]["parameters"][name]["outputFile"])
-    raise UnresolvedError(f"no such placeholder: {found.group()}")
+    raise UnresolvedError(f"no such placeholder: {placeholder.group()}")
 
 
 def as_text(value: Any) -> str:

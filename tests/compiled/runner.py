@@ -177,9 +177,9 @@ class JobRunner:
             executor_input.merge_artifacts(reported, message)
         key = executor_input.fingerprint(pipeline, container, component, message)
         is_cached = task.get("cachingOptions", {}).get("enableCache", False)
-        found = self._store.find(key) if is_cached else None
-        if found is not None:
-            done.artifacts, done.parameters = found
+        cached = self._store.find(key) if is_cached else None
+        if cached is not None:
+            done.artifacts, done.parameters = cached
             done.state = "cached"
         else:
             retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))

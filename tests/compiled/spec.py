@@ -102,34 +102,34 @@ def refuse_unsupported(spec: dict[str, Any]) -> None:
                 )
 
 
-def root_parameters(spec: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def root_parameters(spec: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Returns the values of a pipeline's runtime parameters.
 
     Args:
       spec: The pipeline spec.
-      given: Values that the caller sets.
+      values: Values that the caller sets.
 
     Raises:
       SpecRefusedError: One is missing, unknown or has another type.
     """
     declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
-    for name in given:
+    for name in values:
         if name not in declared:
             raise SpecRefusedError(
                 f"parameter {name}: the pipeline has only {sorted(declared)}"
             )
-    values = {}
+    checked = {}
     for name, parameter in declared.items():
-        if name not in given and "defaultValue" not in parameter:
+        if name not in values and "defaultValue" not in parameter:
             if parameter.get("isOptional"):
                 continue
             raise SpecRefusedError(
                 f"parameter {name} has neither a value nor a default value"
             )
-        values[name] = check_type(
-            name, parameter, given.get(name, parameter.get("defaultValue"))
+        checked[name] = check_type(
+            name, parameter, values.get(name, parameter.get("defaultValue"))
         )
-    return values
+    return checked
 
 
 def check_type(name: str, parameter: dict[str, Any], value: Any) -> Any:

@@ -68,8 +68,8 @@ def job(root=None, **steps):
         "root": {"dag": {"tasks": {}}, "inputDefinitions": {"parameters": root or {}}},
     }
     artifact = {"artifactType": {"instanceSchema": SCHEMA}}
-    for name, given in steps.items():
-        inputs = given["task"]["inputs"]
+    for name, definition in steps.items():
+        inputs = definition["task"]["inputs"]
         spec["components"][name] = {
             "executorLabel": name,
             "inputDefinitions": {
@@ -81,7 +81,7 @@ def job(root=None, **steps):
             "outputDefinitions": {
                 "artifacts": {"file": artifact},
                 "parameters": {"word": {"parameterType": "STRING"}}
-                if "'word'" in given["script"]
+                if "'word'" in definition["script"]
                 else {},
             },
         }
@@ -89,13 +89,13 @@ def job(root=None, **steps):
             "container": {
                 "image": "image:1",
                 "command": ["python", "-c"],
-                "args": [given["script"], "{{$}}"],
+                "args": [definition["script"], "{{$}}"],
             }
         }
         spec["root"]["dag"]["tasks"][name] = {
             "taskInfo": {"name": name},
             "componentRef": {"name": name},
-            **given["task"],
+            **definition["task"],
         }
     return spec
 
@@ -143,22 +143,22 @@ def test_parameter_has_its_value_or_its_default(runner):
     }
     default = received(runner.run(spec).tasks["A"])["inputs"]["parameterValues"]
     assert default == {"word": "tree", "number": 3}
-    given = runner.run(spec, parameters={"word": "oak", "number": 4}).tasks["A"]
-    assert received(given)["inputs"]["parameterValues"] == {"word": "oak", "number": 4}
+    values = runner.run(spec, parameters={"word": "oak", "number": 4}).tasks["A"]
+    assert received(values)["inputs"]["parameterValues"] == {"word": "oak", "number": 4}
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("values", "text"),
     [
         ({}, "neither a value"),
         ({"word": 1}, "1 is not of type STRING"),
         ({"word": "a", "wrd": "b"}, "wrd: the pipeline has only"),
     ],
 )
-def test_wrong_parameters_are_refused(given, text, runner):
+def test_wrong_parameters_are_refused(values, text, runner):
     spec = job({"word": {"parameterType": "STRING"}}, A=step(WRITE))
     with pytest.raises(SpecRefusedError, match=text):
-        runner.run(spec, parameters=given)
+        runner.run(spec, parameters=values)
 
 
 @pytest.mark.parametrize(("value", "text"), [(3, "3"), (0.5, "0.5"), (True, "true")])

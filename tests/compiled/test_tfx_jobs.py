@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from components.champion import ChampionCheck
+from pipeline.beam import IN_PROCESS
 from tests.compiled import steps, worker
 from tests.compiled.runner import JobFailedError, JobRunner
 from tests.compiled.spec import SpecRefusedError, check_spec
@@ -66,7 +67,11 @@ def compile_pipeline(components, command=ENTRY_POINT):
         default_image="image:1", default_commands=command, use_pipeline_spec_2_1=True
     )
     pipeline = tfx.dsl.Pipeline(
-        "small", "unused", components=components, enable_cache=True
+        "small",
+        "unused",
+        components=components,
+        enable_cache=True,
+        beam_pipeline_args=list(IN_PROCESS),
     )
     job = compiler.KubeflowV2DagRunner(config).run(pipeline, write_out=False)
     return job["pipelineSpec"]
