@@ -1,8 +1,8 @@
 """Compiles the pipeline for Kubeflow Pipelines: `python kubeflow_runner.py`.
 
-The settings are those of `configs/sample.yaml`, or of the recipe that the environment
-variable BERT_PIPELINE_CONFIG names. `python -m pipeline submit --target kubeflow` does
-the same, copies the inputs to the cluster and starts the run.
+The settings are those of `configs/sample.yaml`, or of the recipe in the environment
+variable BERT_PIPELINE_CONFIG. `python -m pipeline submit --orchestrator kubeflow` also
+copies the inputs to the pipeline root and starts a run.
 """
 
 import os
@@ -17,7 +17,7 @@ PACKAGE = Path("pipeline.yaml")
 
 
 def run() -> None:
-    """Writes the pipeline spec; the `tfx` command has no engine for it any more."""
+    """Writes the pipeline spec; the `tfx` command no longer has an engine for it."""
     environment.set_up(quiet=True)
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     compilation.write_job(compilation.compile_job(config, "kubeflow", print), PACKAGE)

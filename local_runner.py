@@ -15,7 +15,7 @@ from pipeline.platforms import local_platform
 
 
 def run() -> None:
-    """Runs the pipeline, or lets the `tfx` command compile it."""
+    """Runs the pipeline; the `tfx` command compiles it instead."""
     environment.set_up()
     from tfx import v1 as tfx
 

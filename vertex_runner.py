@@ -15,7 +15,7 @@ from pipeline.orchestrators import compilation
 
 
 def run() -> None:
-    """Writes `pipeline.json`, where the `tfx` command wants it."""
+    """Writes `pipeline.json` where the `tfx` command expects it."""
     environment.set_up()
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     compilation.compile_job(config, "vertex", print, write_out=True)

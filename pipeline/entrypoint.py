@@ -1,17 +1,16 @@
-"""What our containers run: TFX's entry point, told the types of its inputs.
+"""The entry point of containers: TFX's own, after adding the types of its inputs.
 
-Kubeflow Pipelines hands a container its input artifacts without a type (an empty
-`instanceSchema`, `backend/src/v2/metadata/client.go`), on which TFX's entry point fails
-(tensorflow/tfx#7768). The types are in the command line all the same, in the inputs
-spec of the component; this puts them where TFX looks. On Vertex it changes nothing.
+Kubeflow Pipelines passes input artifacts without a type (an empty `instanceSchema`,
+`backend/src/v2/metadata/client.go`), on which TFX's entry point fails
+(tensorflow/tfx#7768). The component's inputs spec, also in the command line, has the
+types; they are copied from there. On Vertex AI nothing changes.
 
-    python -m pipeline.entrypoint --executor_class_path ... {as TFX's own}
+    python -m pipeline.entrypoint --executor_class_path ... {arguments of TFX's}
 """
 
 import json
 import runpy
 import sys
-from typing import Any
 
 from modules import environment
 
@@ -25,23 +24,19 @@ def with_types(arguments: list[str]) -> list[str]:
     """Returns TFX's arguments with a type for every input artifact.
 
     Args:
-      arguments: The command line as `KubeflowV2DagRunner` compiles it: an option and
-        its value are arguments of their own.
+      arguments: The command line as compiled by `KubeflowV2DagRunner`: an option and
+        its value are separate arguments.
     """
     message = json.loads(arguments[arguments.index(_MESSAGE) + 1])
     spec = json.loads(arguments[arguments.index(_INPUTS_SPEC) + 1])
     for name, declared in spec.get("artifacts", {}).items():
-        given = message.get("inputs", {}).get("artifacts", {}).get(name, {})
-        for artifact in given.get("artifacts", []):
-            if not _is_typed(artifact):
+        channel = message.get("inputs", {}).get("artifacts", {}).get(name, {})
+        for artifact in channel.get("artifacts", []):
+            if not any(artifact.get("type", {}).values()):
                 artifact["type"] = declared["artifactType"]
-    filled = list(arguments)
-    filled[arguments.index(_MESSAGE) + 1] = json.dumps(message)
-    return filled
-
-
-def _is_typed(artifact: dict[str, Any]) -> bool:
-    return any(artifact.get("type", {}).values())
+    typed = list(arguments)
+    typed[arguments.index(_MESSAGE) + 1] = json.dumps(message)
+    return typed
 
 
 if __name__ == "__main__":

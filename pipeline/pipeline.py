@@ -1,4 +1,4 @@
-"""The DAG: standard TFX components, and ours where none does the job."""
+"""The DAG: TFX's standard components, and our own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from modules import fingerprint
 from modules.evaluation import eval_config
 from modules.export import description, signatures
 from modules.training import model_run, warm_start
-from pipeline.config.parameters import RunParameters
+from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
 from pipeline.inputs.examples import ExamplesDirectory
 from pipeline.inputs.resolve import ResolvedInputs
@@ -38,8 +38,8 @@ def create_pipeline(
 
     Args:
       config: The settings.
-      inputs: What their sources turned out to be.
-      platform: Where it runs.
+      inputs: The resolved sources.
+      platform: The arguments that differ by orchestrator.
     """
     parameters = RunParameters.of(
         config, inputs.examples.input_base, platform.parameter
@@ -81,7 +81,7 @@ def _transform(
         examples=data["example_gen"].outputs["examples"],
         schema=data["schema"].outputs["schema"],
         preprocessing_fn=PREPROCESSING_FN,
-        disable_statistics=True,  # StatisticsGen has those of the data
+        disable_statistics=True,  # StatisticsGen computes those of the data
         custom_config={
             "task": config.task.model_dump(),
             "max_seq_length": config.preprocessing.max_seq_length,
@@ -108,7 +108,7 @@ def _start_components(
         WarmStart(
             examples=data["example_gen"].outputs["examples"],
             directory=platform.pushed,
-            find_incompatibility=FIND_MISFIT,
+            find_misfit=FIND_MISFIT,
             expected=json.dumps(expected),
             record=warm_start.CHAMPION_FILE,
         )
@@ -138,7 +138,7 @@ def _training_components(
     start: list[BaseComponent],
 ) -> dict[str, BaseComponent]:
     hyperparameters = Hyperparameters(
-        settings=config.trainer.model_dump_json(),
+        settings=config.trainer.model_dump_json(exclude=TRAINER_SETTINGS),
         validate=VALIDATE_TRAINER,
         epochs=parameters.epochs,
         steps_per_epoch=parameters.steps_per_epoch,
@@ -152,7 +152,7 @@ def _training_components(
         hyperparameters=hyperparameters.outputs["hyperparameters"],
         base_model=start[0].outputs["base_model"] if start else None,
         train_args=tfx.proto.TrainArgs(splits=["train"]),
-        # All that can be predicted on; models are chosen on `eval` alone.
+        # Every other split is predicted; the best model is selected on `eval` alone.
         eval_args=tfx.proto.EvalArgs(
             splits=[split for split in inputs.examples.patterns if split != "train"]
         ),
@@ -177,7 +177,7 @@ def _data_components(
     statistics_gen = tfx.components.StatisticsGen(
         examples=example_gen.outputs["examples"]
     )
-    # What the data looks like, beside what it must look like.
+    # For people only: the schema below is the one that is enforced.
     schema_gen = tfx.components.SchemaGen(
         statistics=statistics_gen.outputs["statistics"]
     )
@@ -212,7 +212,7 @@ def _example_gen(
     ]
     range_config = None
     if examples.span is not None:
-        # Settled already; told again, ExampleGen shows it on the Examples.
+        # The span is resolved already; ExampleGen also records it on the Examples.
         number = examples.span.number
         range_config = tfx.proto.RangeConfig(
             static_range=tfx.proto.StaticRange(
@@ -250,36 +250,40 @@ def _release_components(
         max_regression=parameters.max_regression,
         fingerprint=fingerprint.of_code(Evaluator.__module__),
     )
-    checked = serving_check.ServingCheck(
-        model=model,
-        examples=examples,
-        model_run=training["trainer"].outputs["model_run"],
-        split=config.evaluator.split,
-        settings=json.dumps(
-            {
-                **signatures.describe_requests(config.task),
-                "predictions": model_run.describe_predictions(
-                    config.task, config.evaluator.split
-                ),
-                **config.serving.model_dump(),
-            }
-        ),
-        fingerprint=fingerprint.of_package(serving_check.__name__),
-    )
-    verdicts = {
+    checked = _serving_check(config, examples, training["trainer"])
+    pusher_inputs = {
+        "model": model,
         "model_blessing": evaluator.outputs["blessing"],
         "infra_blessing": checked.outputs["blessing"],
     }
     pusher = AtomicPusher(
-        model=model,
-        **verdicts,
+        **pusher_inputs,
         push_destination=tfx.proto.PushDestination(
             filesystem=tfx.proto.PushDestination.Filesystem(
                 base_directory=platform.pushed
             )
         ),
     )
-    released = [champion, evaluator, checked, pusher]
-    if platform.deploy is not None:
-        released.append(platform.deploy(model=model, **verdicts))
-    return released
+    deployed = [platform.deploy(**pusher_inputs)] if platform.deploy else []
+    return [champion, evaluator, checked, pusher, *deployed]
+
+
+def _serving_check(
+    config: Config, examples: tfx.dsl.Channel, trainer: BaseComponent
+) -> BaseComponent:
+    split = config.evaluator.split
+    predictions = model_run.describe_predictions(config.task, split)
+    return serving_check.ServingCheck(
+        model=trainer.outputs["model"],
+        examples=examples,
+        model_run=trainer.outputs["model_run"],
+        split=split,
+        settings=json.dumps(
+            {
+                **signatures.describe_requests(config.task),
+                "predictions": predictions,
+                **config.serving.model_dump(),
+            }
+        ),
+        fingerprint=fingerprint.of_package(serving_check.__name__),
+    )

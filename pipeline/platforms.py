@@ -1,4 +1,4 @@
-"""Where a pipeline runs: all that differs from one orchestrator to another."""
+"""What differs between running on this machine, on Kubeflow and on Vertex AI."""
 
 from __future__ import annotations
 
@@ -15,43 +15,32 @@ if TYPE_CHECKING:
     from tfx.dsl.components.base.base_component import BaseComponent
 
 
-def _literal(name: str, default: Any) -> Any:
-    """Takes a parameter of the run as it is in the configuration."""
-    del name
-    return default
-
-
-def _no_versions(names: Iterable[str]) -> dict[str, str]:
-    """Leaves the libraries to the image, whose name the orchestrator's cache counts."""
-    del names
-    return {}
-
-
 @dataclasses.dataclass(frozen=True)
 class Platform:
-    """What `create_pipeline` is told of the place that the pipeline runs at.
+    """The arguments of `create_pipeline` that differ by orchestrator.
 
     Attributes:
-      pipeline_root: Where components write.
-      training: Where checkpoints are kept that a retry goes on from.
-      pushed: The directory of versions that a model server watches.
-      enable_cache: Whether a component is left out that ran on the same before.
-      parameter: Makes a parameter of the run of its name and default; the default
-        itself where a run has no parameters.
-      library_versions: Returns the versions of libraries that count in the cache key.
-      beam_args: Of every component that runs on Beam.
-      metadata: Connection to ML Metadata, where the pipeline brings its own.
-      trainer: The class of the Trainer, with the arguments of TFX's own; None is that.
-      trainer_config: What that class wants in `custom_config`.
-      deploy: Makes the component that deploys the pushed model, of Pusher's inputs.
+      pipeline_root: Directory that components write to.
+      training: Directory of checkpoints that a retried training resumes from.
+      pushed: Directory of versions that a model server watches.
+      enable_cache: Whether a component with unchanged inputs is skipped.
+      parameter: Makes a run's parameter from its name and default; returns the default
+        if runs have no parameters.
+      library_versions: Returns the versions of libraries that count in the cache key;
+        none for an orchestrator, whose cache key has the image's name.
+      beam_args: Beam arguments of every component that runs Beam.
+      metadata: Connection to ML Metadata; None leaves it to the orchestrator.
+      trainer: Class of the Trainer, with the arguments of TFX's own; None is that.
+      trainer_config: What this class needs in `custom_config`.
+      deploy: Makes the component that deploys the pushed model, from Pusher's inputs.
     """
 
     pipeline_root: str
     training: str
     pushed: str
     enable_cache: bool = True
-    parameter: Callable[[str, Any], Any] = _literal
-    library_versions: Callable[[Iterable[str]], dict[str, str]] = _no_versions
+    parameter: Callable[[str, Any], Any] = lambda name, default: default
+    library_versions: Callable[[Iterable[str]], dict[str, str]] = lambda names: {}
     beam_args: tuple[str, ...] = IN_PROCESS
     metadata: Any = None
     trainer: Callable[..., BaseComponent] | None = None
@@ -60,10 +49,10 @@ class Platform:
 
 
 def local_platform(paths: OutputPaths, beam: BeamConfig) -> Platform:
-    """Returns this machine, below an output directory.
+    """Returns the platform of a run on this machine.
 
     Raises:
-      UsageError: What Beam's runner needs is not here.
+      UsageError: What Beam's runner needs is missing.
     """
     from tfx import v1 as tfx
 

@@ -31,7 +31,7 @@ _FORMATS = click.Choice(["tsv", "jsonl", "parquet", "tfrecord"])
 
 
 class _Commands(click.Group):
-    """Turns errors a user can mend into one message and exit status 2."""
+    """Prints a `UsageError` as one message and exits with status 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
@@ -47,9 +47,9 @@ class _Commands(click.Group):
 @click.group(cls=_Commands)
 @click.version_option(package_name="bert-fine-tuning-pipeline")
 def main() -> None:
-    """Fine-tune a pre-trained BERT on sentences or pairs, and ship what passes.
+    """Fine-tune a pre-trained BERT on sentences or pairs, and push what passes.
 
-    Exit status: 0 done; 1 a failure; 2 bad usage, settings or data;
+    Exit status: 0 success; 1 failure; 2 bad usage, settings or data;
     3 the model was refused.
     """
 
@@ -67,7 +67,7 @@ main.add_command(serve.serve_command)
     metavar="DIR",
     help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
 )
-@click.option("--output", metavar="DIR", help="Where everything is written.")
+@click.option("--output", metavar="DIR", help="Directory of everything it writes.")
 @options.SET
 def run(
     config_file: Path,
@@ -78,13 +78,15 @@ def run(
 ) -> None:
     """Run the whole pipeline on this machine."""
     overrides = dict(recipe.parse_override(text) for text in settings)
-    given = {"data.source": data, "output": output}
-    overrides |= {key: value for key, value in given.items() if value is not None}
+    if data is not None:
+        overrides["data.source"] = data
+    if output is not None:
+        overrides["output"] = output
     if encoder is not None:
-        # The recipe's checksum is of the recipe's weights.
+        # The recipe's checksum is that of the recipe's own encoder.
         overrides |= {"encoder.source": encoder, "encoder.sha256": None}
     config = recipe.load_config(config_file, overrides)
-    # A descriptor of its own: those of the process go to the log while it runs.
+    # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
         console = Console(file=terminal)
         environment.set_up()
@@ -112,8 +114,8 @@ def prepare_data(
     """Write SOURCE as TFRecords to DESTINATION, a new directory.
 
     SOURCE is a directory with train.tsv, eval.tsv (or validation.tsv, dev.tsv) and
-    maybe test.tsv, of one's own or of a GLUE archive, or tfds:NAME. The recipe's task
-    names the columns; --set task=stsb takes a GLUE task's.
+    optionally test.tsv, such as an unpacked GLUE archive, or tfds:NAME. The recipe's
+    task names the columns; --set task=stsb sets those of a GLUE task.
     """
     overrides = dict(recipe.parse_override(text) for text in settings)
     task = recipe.load_task(config_file, overrides)

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of several commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFIG = click.option(
     type=click.Path(path_type=Path),
     default=DEFAULT_CONFIG,
     show_default="configs/sample.yaml",
-    help="Recipe to run.",
+    help="Recipe: a YAML file with the settings.",
 )
 SET = click.option(
     "--set",

@@ -1,7 +1,8 @@
-"""The commands for clusters: compile and submit."""
+"""The commands for Kubeflow and Vertex AI: compile and submit."""
 
 from __future__ import annotations
 
+import datetime
 import math
 import sys
 import tempfile
@@ -17,22 +18,29 @@ from pipeline.config import parameters, recipe
 from pipeline.config.recipe import Config
 from pipeline.orchestrators import compilation, staging
 from pipeline.orchestrators.kubeflow.server import KubeflowServer
-from pipeline.orchestrators.kubeflow.submit import submit_to_kubeflow
-from pipeline.orchestrators.submitted_run import RunFailedError, RunTimeoutError
-from pipeline.orchestrators.vertex.submit import submit_to_vertex
+from pipeline.orchestrators.run_client import (
+    RunClient,
+    RunFailedError,
+    RunRequest,
+    RunTimeoutError,
+    quiet_libraries,
+    submit,
+)
 
 EXIT_FAILURE = 1
 
-_TARGET_OPTION = click.option(
+_ORCHESTRATOR = click.option(
+    "--orchestrator",
     "--target",
-    type=click.Choice(compilation.TARGETS),
+    "orchestrator",
+    type=click.Choice(compilation.ORCHESTRATORS),
     required=True,
-    help="Which cluster.",
+    help="Where the pipeline runs. --target is the former name of this option.",
 )
 
 
 @click.command("compile")
-@_TARGET_OPTION
+@_ORCHESTRATOR
 @click.option(
     "-o",
     "--output",
@@ -41,25 +49,24 @@ _TARGET_OPTION = click.option(
     required=True,
     help="File to write: .yaml, or .json for Vertex.",
 )
-@click.option("--stage", is_flag=True, help="Also copy the inputs to the cluster.")
+@click.option("--stage", is_flag=True, help="Also copy the inputs to pipeline_root.")
 @options.CONFIG
 @options.SET
 def compile_command(
-    target: str,
+    orchestrator: str,
     package: Path,
     stage: bool,
     config_file: Path,
     settings: tuple[str, ...],
 ) -> None:
-    """Compile the pipeline for a cluster; needs no network.
+    """Compile the pipeline for an orchestrator; needs no network.
 
-    What the pipeline reads is copied below the pipeline root by `submit`, or by
-    --stage.
+    `submit`, or --stage, copies the inputs of the pipeline below its pipeline root.
     """
     overrides = dict(recipe.parse_override(text) for text in settings)
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)
-    job = compilation.compile_job(config, target, click.echo)
+    job = compilation.compile_job(config, orchestrator, click.echo)
     compilation.write_job(job, package)
     if stage:
         staging.copy(job.staged, click.echo)
@@ -67,12 +74,12 @@ def compile_command(
 
 
 @click.command("submit")
-@_TARGET_OPTION
-@click.option("--host", metavar="URL", help="Address of Kubeflow Pipelines.")
-@click.option("--project", help="Of Google Cloud, for vertex.project.")
-@click.option("--region", help="Where Vertex runs it, for vertex.region.")
-@click.option("--experiment", help="Experiment of the run; the pipeline's name.")
-@click.option("--run-name", help="Name of the run; the pipeline's with the time.")
+@_ORCHESTRATOR
+@click.option("--host", metavar="URL", help="Kubeflow: address of its API.")
+@click.option("--project", help="Vertex: Google Cloud project; sets vertex.project.")
+@click.option("--region", help="Vertex: region; sets vertex.region.")
+@click.option("--experiment", help="Experiment of the run.")
+@click.option("--run-name", help="Name of the run. Default: the pipeline's and time.")
 @click.option(
     "--parameter",
     "values",
@@ -80,12 +87,19 @@ def compile_command(
     metavar="NAME=VALUE",
     help="A parameter of the run, as learning_rate=3e-5. May be repeated.",
 )
-@click.option("--service-account", help="What the run's containers run as.")
-@click.option("--namespace", help="Of Kubeflow, where it serves several.")
-@click.option("--iap-client-id", help="Of Identity-Aware Proxy before Kubeflow.")
-@click.option("--iap-desktop-client-id", help="To log in there in a browser.")
-@click.option("--pod-token", is_flag=True, help="Log in as the pod that this runs in.")
-@click.option("--ca-file", type=click.Path(path_type=Path), help="PEM certificates.")
+@click.option("--service-account", help="Account that the run's containers use.")
+@click.option("--namespace", help="Kubeflow: namespace, if it has several users.")
+@click.option("--iap-client-id", help="Kubeflow: client ID of Identity-Aware Proxy.")
+@click.option(
+    "--iap-desktop-client-id",
+    help="Kubeflow: client ID of a desktop app, to log in there in a browser.",
+)
+@click.option("--pod-token", is_flag=True, help="Kubeflow: log in as this pod.")
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path),
+    help="Kubeflow: PEM certificates of a private authority.",
+)
 @click.option("--no-cache", is_flag=True, help="Run every component again.")
 @click.option(
     "--wait",
@@ -94,111 +108,88 @@ def compile_command(
     is_flag=False,
     flag_value=math.inf,
     metavar="[SECONDS]",
-    help="Wait for the end of the run, at most so long.",
+    help="Wait for the end of the run, for SECONDS at most.",
 )
 @options.CONFIG
 @options.SET
 def submit_command(
-    target: str,
+    orchestrator: str,
     config_file: Path,
     settings: tuple[str, ...],
     values: tuple[str, ...],
     project: str | None,
     region: str | None,
+    no_cache: bool,
     wait_seconds: float | None,
-    **choices: Any,
+    experiment: str | None,
+    run_name: str | None,
+    service_account: str | None,
+    **login: Any,
 ) -> None:
-    """Compile the pipeline, copy its inputs to the cluster, and start it there.
+    """Compile the pipeline, copy its inputs to the pipeline root, and start a run.
 
     Secrets come from the environment: KF_PIPELINES_TOKEN, KF_PIPELINES_COOKIES,
     GOOGLE_APPLICATION_CREDENTIALS.
     """
+    from_options = {
+        "vertex.project": project,
+        "vertex.region": region,
+        f"{orchestrator}.cache": False if no_cache else None,
+    }
     overrides = dict(recipe.parse_override(text) for text in settings)
-    given = {"vertex.project": project, "vertex.region": region}
-    overrides |= {key: value for key, value in given.items() if value is not None}
+    overrides |= {
+        key: value for key, value in from_options.items() if value is not None
+    }
     config = recipe.load_config(config_file, overrides)
     run_values = parameters.parse(values)
-    # What the run would refuse after hours is refused here.
+    # A value that the run would refuse after hours is refused now.
     recipe.load_config(config_file, overrides | parameters.as_settings(run_values))
-    submit = _submit_to_kubeflow if target == "kubeflow" else _submit_to_vertex
     environment.set_up(quiet=True)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            package = Path(folder) / "pipeline.yaml"
-            submit(config, package, run_values, wait_seconds, **choices)
-    except (RunFailedError, RunTimeoutError) as error:
-        Console(stderr=True).print(str(error), markup=False, soft_wrap=True)
-        sys.exit(EXIT_FAILURE)
-
-
-def _submit_to_kubeflow(
-    config: Config,
-    package: Path,
-    values: dict[str, Any],
-    wait_seconds: float | None,
-    *,
-    host: str | None,
-    experiment: str | None,
-    run_name: str | None,
-    service_account: str | None,
-    no_cache: bool,
-    **login: Any,
-) -> None:
-    if host is None:
-        raise click.UsageError("--target kubeflow wants --host URL")
-    cluster = compilation.cluster_config(config, "kubeflow")
-    server = KubeflowServer(host, **login)
-    _compile(config, "kubeflow", package)
-    submit_to_kubeflow(
-        package,
-        server=server,
-        pipeline_name=config.name,
-        experiment=experiment or config.name,
-        run_name=run_name or compilation.new_run_name(config),
-        parameters=values,
-        pipeline_root=cluster.pipeline_root,
-        enable_caching=False if no_cache else None,
-        service_account=service_account,
-        wait_seconds=wait_seconds,
-        report=click.echo,
-    )
-
-
-def _submit_to_vertex(
-    config: Config,
-    package: Path,
-    values: dict[str, Any],
-    wait_seconds: float | None,
-    *,
-    experiment: str | None,
-    run_name: str | None,
-    service_account: str | None,
-    no_cache: bool,
-    **unused: Any,
-) -> None:
-    cluster = compilation.cluster_config(config, "vertex")
-    meant = [name for name, value in unused.items() if value]
-    if meant:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in meant)
-        raise click.UsageError(f"{names}: for --target kubeflow alone")
-    _compile(config, "vertex", package)
-    submit_to_vertex(
-        package,
-        project=cluster.project,
-        region=cluster.region,
-        display_name=run_name or compilation.new_run_name(config),
-        parameters=values,
-        pipeline_root=cluster.pipeline_root,
-        enable_caching=False if no_cache else None,
-        service_account=service_account or cluster.service_account,
-        network=cluster.network,
-        experiment=experiment,
-        wait_seconds=wait_seconds,
-        report=click.echo,
-    )
-
-
-def _compile(config: Config, target: str, package: Path) -> None:
-    job = compilation.compile_job(config, target, click.echo)
-    compilation.write_job(job, package)
+    client = _make_client(config, orchestrator, **login)
+    job = compilation.compile_job(config, orchestrator, click.echo)
     staging.copy(job.staged, click.echo)
+    request = RunRequest(
+        pipeline_name=config.name,
+        run_name=run_name or f"{config.name}-{datetime.datetime.now():%Y%m%d-%H%M%S}",
+        pipeline_root=job.spec["defaultPipelineRoot"],
+        parameters={name: parameters.encode(v) for name, v in run_values.items()},
+        experiment=experiment,
+        service_account=service_account,
+    )
+    _start(client, job, request, wait_seconds)
+
+
+def _make_client(
+    config: Config, orchestrator: str, host: str | None, **login: Any
+) -> RunClient:
+    settings = compilation.orchestrator_settings(config, orchestrator)
+    if orchestrator == "kubeflow":
+        if host is None:
+            raise click.UsageError("--orchestrator kubeflow needs --host URL")
+        server = KubeflowServer(host, **login)
+        with quiet_libraries():
+            from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
+        return KubeflowRunClient(server)
+    options = {"host": host, **login}
+    names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if names:
+        raise click.UsageError(f"{', '.join(names)}: for --orchestrator kubeflow alone")
+    with quiet_libraries():
+        from pipeline.orchestrators.vertex.run_client import VertexRunClient
+    return VertexRunClient(settings)
+
+
+def _start(
+    client: RunClient,
+    job: compilation.CompiledJob,
+    request: RunRequest,
+    wait_seconds: float | None,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "pipeline.yaml"
+        compilation.write_job(job, package)
+        try:
+            submit(client, package, request, click.echo, wait_seconds)
+        except (RunFailedError, RunTimeoutError) as error:
+            Console(stderr=True).print(str(error), markup=False, soft_wrap=True)
+            sys.exit(EXIT_FAILURE)

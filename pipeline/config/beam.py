@@ -1,4 +1,4 @@
-"""The settings of Beam: which runner, in how many workers."""
+"""The settings of Beam: its runner and workers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Runner = Literal[
 
 
 class DataflowConfig(Settings):
-    """Dataflow. On Vertex, what is left out is taken from `vertex`.
+    """Settings of Dataflow. On Vertex, unset ones are taken from `vertex`.
 
     Attributes:
-      project: The Google Cloud project.
-      region: Where it runs.
-      temp_location: What it leaves while it works, `gs://BUCKET/FOLDER`.
-      image: The container image of its workers, which `make image` builds.
-      service_account: What the workers run as; None is the project's default one.
-      machine_type: Of its workers; None leaves it to Dataflow.
-      max_workers: Most of them.
-      subnetwork: Of the workers, as Dataflow wants it; None is the default one.
+      project: ID of the Google Cloud project.
+      region: Region that the job runs in.
+      temp_location: Directory of temporary files, `gs://BUCKET/FOLDER`.
+      image: Container image of the workers, which `make image` builds.
+      service_account: Service account of the workers; None is the project's default.
+      machine_type: Machine type of the workers; None leaves it to Dataflow.
+      max_workers: Most workers of a job.
+      subnetwork: Subnetwork of the workers, as Dataflow spells it; None is the default.
     """
 
     project: str | None = None
@@ -38,29 +38,29 @@ class DataflowConfig(Settings):
 
 
 class BeamConfig(Settings):
-    """Beam, which moves the data.
+    """Where Beam, which processes the data, runs.
 
     Attributes:
       runner: `in_process` is one thread of the component's own process,
-        `multi_processing` processes of this machine; `portable` is any job service
-        that runs already, Flink's and Spark's among them.
+        `multi_processing` several processes on this machine, `portable` any running
+        job service, such as Flink's or Spark's.
       workers: Worker processes of `multi_processing`, task slots of `flink` and
-        `spark`; None takes all cores, or what the cluster has.
-      restarts: How often work is done again that was lost with a worker process.
-      master: The cluster: Flink's `HOST:PORT`, Spark's `spark://HOST:PORT`. None
-        starts one on this machine, for as long as a component runs.
-      flink_version: Of the cluster.
-      job_server_jar: Beam's job server for Flink or Spark; None looks where Maven and
-        Beam keep what they downloaded.
+        `spark`; None uses all cores, or all slots of the cluster.
+      restarts: How often work is repeated that was lost with a worker process.
+      master: Address of the cluster: Flink's `HOST:PORT`, Spark's `spark://HOST:PORT`.
+        None starts one on this machine for as long as a component runs.
+      flink_version: Version of the Flink cluster.
+      job_server_jar: Beam's job server for Flink or Spark; None searches the download
+        directories of Maven and Beam.
       job_endpoint: `HOST:PORT` of the job service that `portable` runs on.
       environment: Where `flink`, `spark` and `portable` start Python: in the
-        component's own process (`loopback`), in processes of the cluster's machines
-        (`process`), in containers (`docker`), or in a pool of workers that runs beside
+        component's own process (`loopback`), in processes on the cluster's machines
+        (`process`), in containers (`docker`), or in a running pool of workers
         (`external`).
-      environment_config: Of `process` the command, of `docker` the image, of
-        `external` the pool's `HOST:PORT`.
-      dataflow: What Dataflow wants to know.
-      options: Further arguments of Beam, as `--max_bundle_size=500`.
+      environment_config: The command for `process`, the image for `docker`, the
+        pool's `HOST:PORT` for `external`.
+      dataflow: Settings of the runner `dataflow`.
+      options: Further Beam arguments, as `--max_bundle_size=500`.
     """
 
     runner: Runner = "in_process"

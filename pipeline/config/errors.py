@@ -1,9 +1,9 @@
-"""The errors a user can mend, apart from the failures that are ours."""
+"""The error that a user can fix."""
 
 
 class UsageError(Exception):
-    """Bad usage, configuration or data, refused with what to do next.
+    """Bad usage, settings or data; the message says what to do next.
 
-    The command line prints its text alone and exits with status 2; everything
-    else that is raised is a failure and exits with status 1.
+    The command line prints the message alone and exits with status 2. Other exceptions
+    are failures and exit with status 1.
     """

@@ -1,4 +1,4 @@
-"""The settings of the clusters that a pipeline can be compiled for."""
+"""The settings of the orchestrators that a pipeline can be compiled for."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from modules.config.settings import Settings
 from pipeline.config.beam import BeamConfig
 
 
-class ClusterConfig(Settings):
-    """What a pipeline on a cluster needs, whichever it is.
+class OrchestratorConfig(Settings):
+    """Settings that the orchestrators have in common.
 
     Attributes:
       image: The container image that `make image` builds, with its tag.
-      pipeline_root: Where components write, `gs://BUCKET/FOLDER`. A directory is for
-        clusters that run on this machine, as the tests' do.
-      pushed: The directory of versions that a model server watches; None is
+      pipeline_root: Where components write, `gs://BUCKET/FOLDER`. A local directory
+        works only if the orchestrator runs on this machine.
+      pushed: Directory of versions that a model server watches; None is
         `serving/NAME` below the pipeline root.
-      cache: Whether a component is left out that ran on the same before.
-      retries: How often a component that failed is tried again; of open-source
-        Kubeflow, version 2.5 and later do so.
-      accelerator: The Trainer's accelerator; None is none.
-      accelerator_count: How many.
+      cache: Whether a component with unchanged inputs is skipped.
+      retries: Retries of a failed component. Open-source Kubeflow has them since 2.5.
+      accelerator: Type of the Trainer's accelerator; None requests none.
+      accelerator_count: Number of accelerators.
       beam: Where Beam runs; by default in each component's own process.
     """
 
@@ -40,14 +39,14 @@ class ClusterConfig(Settings):
         return location and location.rstrip("/")
 
 
-class KubeflowConfig(ClusterConfig):
+class KubeflowConfig(OrchestratorConfig):
     """Open-source Kubeflow Pipelines, version 2.
 
-    `accelerator` is the name of a resource of the nodes, as `nvidia.com/gpu`.
+    `accelerator` is the name of a node resource, as `nvidia.com/gpu`.
 
     Attributes:
-      cpu: CPUs of the Trainer's container; None leaves it to the cluster.
-      memory_gb: Its memory in gigabytes (10^9 bytes); None likewise.
+      cpu: CPU limit of the Trainer's container; None sets none.
+      memory_gb: Its memory limit in gigabytes (10^9 bytes); None sets none.
       node_selector: Labels of the nodes that the Trainer may run on, as
         `cloud.google.com/gke-accelerator: nvidia-l4`.
     """
@@ -61,8 +60,8 @@ class EndpointConfig(Settings):
     """A Vertex AI endpoint that the pushed model is deployed to.
 
     Attributes:
-      name: Display name; an endpoint is made where there is none.
-      machine_type: Of its servers.
+      name: Display name; the endpoint is created if it does not exist.
+      machine_type: Machine type of its servers.
       image: The serving container; it must have the ops of tensorflow-text.
     """
 
@@ -71,20 +70,20 @@ class EndpointConfig(Settings):
     image: str = Field(min_length=1)
 
 
-class VertexConfig(ClusterConfig):
+class VertexConfig(OrchestratorConfig):
     """Vertex AI Pipelines, with the Trainer as a custom job.
 
-    `accelerator` is a type that Vertex knows, as `NVIDIA_L4`; a TPU is chosen by the
-    machine type.
+    `accelerator` is one of Vertex AI's accelerator types, as `NVIDIA_L4`; a TPU is
+    chosen by the machine type.
 
     Attributes:
-      project: The Google Cloud project.
-      region: Where it runs.
-      machine_type: Of the custom job.
-      tpu_topology: Of a TPU machine type, as `2x2`.
-      service_account: What the jobs run as; None is the project's default one.
+      project: ID of the Google Cloud project.
+      region: Region that the pipeline runs in.
+      machine_type: Machine type of the custom job.
+      tpu_topology: Topology of a TPU machine type, as `2x2`.
+      service_account: Service account of the jobs; None is the project's default one.
       network: Full name of a network to peer with; None is none.
-      endpoint: Where the pushed model is deployed; None leaves it in the bucket.
+      endpoint: Endpoint that the pushed model is deployed to; None deploys nothing.
     """
 
     project: str = Field(min_length=1)

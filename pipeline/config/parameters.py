@@ -1,18 +1,17 @@
-"""The parameters of a run: what may change without the pipeline being compiled anew."""
+"""The parameters of a run: settings that can change without compiling again."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pipeline.config import typed_yaml
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import Config, parse_override
 
-# The setting that has a parameter's default; `data` has none, for its default is what
-# was made of the source.
+# Run parameter: the setting that it replaces, which holds its default.
 _SETTINGS = {
     "epochs": "trainer.epochs",
     "steps_per_epoch": "trainer.steps_per_epoch",
@@ -20,21 +19,27 @@ _SETTINGS = {
     "thresholds": "evaluator.thresholds",
     "max_regression": "evaluator.max_regression",
 }
+TRAINER_SETTINGS = {
+    setting.removeprefix("trainer.")
+    for setting in _SETTINGS.values()
+    if setting.startswith("trainer.")
+}
+# It replaces the prepared examples, not `data.source`, which may be text.
 _DATA = "data"
-_BOUNDS = ("thresholds", "max_regression")
+_NAMES = (_DATA, *_SETTINGS)
 
 
 @dataclasses.dataclass(frozen=True)
 class RunParameters:
-    """Each a value, or the orchestrator's placeholder of one.
+    """The parameters as values, or as the orchestrator's placeholders of values.
 
     Attributes:
-      data: str, directory of TFRecords in the layout of the configuration's own.
+      data: str, directory of TFRecords with the same layout as the staged ones.
       epochs: int, passes over the training split.
-      steps_per_epoch: int, steps of a pass; 0 takes every row once.
+      steps_per_epoch: int, steps of a pass; 0 reads every row once.
       learning_rate: float, peak rate.
       thresholds: str, JSON of the lowest value by metric.
-      max_regression: str, JSON of how far below the champion, by metric.
+      max_regression: str, JSON of the largest drop below the champion by metric.
     """
 
     data: Any
@@ -52,31 +57,41 @@ class RunParameters:
 
         Args:
           config: Has their defaults.
-          examples: Directory of the Examples.
-          make: Makes a parameter of its name and default.
+          examples: Directory of the Examples, the default of `data`.
+          make: Makes a parameter from its name and default.
         """
         defaults = {
-            "data": examples,
-            "epochs": config.trainer.epochs,
-            "steps_per_epoch": config.trainer.steps_per_epoch or 0,
-            "learning_rate": config.trainer.learning_rate,
-            "thresholds": json.dumps(config.evaluator.thresholds),
-            "max_regression": json.dumps(config.evaluator.max_regression),
+            name: functools.reduce(getattr, setting.split("."), config)
+            for name, setting in _SETTINGS.items()
         }
-        return cls(**{name: make(name, value) for name, value in defaults.items()})
+        values = {_DATA: examples} | {
+            name: encode(value) for name, value in defaults.items()
+        }
+        return cls(**{name: make(name, value) for name, value in values.items()})
 
 
 def parse(texts: Iterable[str]) -> dict[str, Any]:
-    """Reads parameters of the command line, `NAME=VALUE` each.
+    """Reads parameters of the command line, each `NAME=VALUE`, with values in YAML.
 
     Raises:
-      UsageError: There is no such parameter, or it has no value.
+      UsageError: A parameter is unknown, or its value is missing or not YAML.
     """
-    values = dict(_parse_one(text) for text in texts)
-    return {
-        name: json.dumps(value) if isinstance(value, dict) else value
-        for name, value in values.items()
-    }
+    return dict(_parse_one(text) for text in texts)
+
+
+def as_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that parameters replace, to be validated as such."""
+    settings = {_SETTINGS[name]: values[name] for name in _SETTINGS if name in values}
+    if values.get("steps_per_epoch") == 0:
+        settings[_SETTINGS["steps_per_epoch"]] = None
+    return settings
+
+
+def encode(value: Any) -> Any:
+    """Returns a value as a run's parameter, which can be neither None nor a mapping."""
+    if value is None:
+        return 0
+    return json.dumps(value) if isinstance(value, dict) else value
 
 
 def _parse_one(text: str) -> tuple[str, Any]:
@@ -84,27 +99,15 @@ def _parse_one(text: str) -> tuple[str, Any]:
     name = name.strip()
     if not separator:
         raise UsageError(f"--parameter {text!r}: write NAME=VALUE, as epochs=2")
-    if name not in (_DATA, *_SETTINGS):
-        raise UsageError(
-            f"--parameter {name}: allowed are {', '.join((_DATA, *_SETTINGS))}"
-        )
+    if name not in _NAMES:
+        raise UsageError(f"--parameter {name}: allowed are {', '.join(_NAMES)}")
     try:
         _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
     except UsageError as error:
         raise UsageError(
             f"--parameter {text!r}: the value is not YAML: {error.__cause__}"
         ) from error
+    if parsed is None or (name == _DATA and not isinstance(parsed, str)):
+        kind = "a directory" if name == _DATA else "a value"
+        raise UsageError(f"--parameter {text!r}: write {name}= and {kind}")
     return name, parsed
-
-
-def as_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns parameters as the settings that they stand for, to be checked as such."""
-    settings = {}
-    for name, value in values.items():
-        if name == "steps_per_epoch":
-            value = value or None
-        elif name in _BOUNDS and isinstance(value, str):
-            value = typed_yaml.load(value)
-        if name in _SETTINGS:
-            settings[_SETTINGS[name]] = value
-    return settings

@@ -1,4 +1,4 @@
-"""Where a run writes what: the one owner of every path rule."""
+"""Where a run writes its files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
-DEFAULT_OUTPUT = Path("output")
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputPaths:
-    """The parts of an output directory.
+    """Paths below the output directory of a run on this machine.
 
     Attributes:
-      root: The directory itself.
+      root: The output directory.
       name: The pipeline's name.
     """
 
@@ -28,8 +27,8 @@ class OutputPaths:
 
     @classmethod
     def of(cls, config: Config) -> OutputPaths:
-        """Returns the paths of a configuration, `output/NAME` where it sets none."""
-        root = Path(config.output) if config.output else DEFAULT_OUTPUT / config.name
+        """Returns the paths of a configuration; `output/NAME` by default."""
+        root = Path(config.output or f"output/{config.name}")
         return cls(root.absolute(), config.name)
 
     @property
@@ -39,12 +38,12 @@ class OutputPaths:
 
     @property
     def artifacts(self) -> Path:
-        """The pipeline root: what the components exchange."""
+        """The pipeline root."""
         return self.root / "artifacts"
 
     @property
     def pushed(self) -> Path:
-        """What a model server watches: a directory a version below it."""
+        """Directory of versions that a model server watches."""
         return self.root / "serving" / self.name
 
     def examples(self, fingerprint: str) -> Path:
@@ -52,21 +51,21 @@ class OutputPaths:
         return self.root / "examples" / fingerprint
 
     def encoder(self, fingerprint: str) -> Path:
-        """An encoder that was imported, by the fingerprint of its source."""
+        """An imported encoder, by the fingerprint of its source."""
         return self.root / "encoders" / fingerprint
 
     def schema(self, fingerprint: str) -> Path:
-        """The enforced schema; a path of its own lets the cache see an edit."""
+        """The enforced schema; another content has another path, so caches miss."""
         return self.root / "schema" / fingerprint / "schema.pbtxt"
 
     @property
     def training(self) -> Path:
-        """Checkpoints of trainings, a directory for each thing that is trained."""
+        """Checkpoints to resume from, a directory by checkpoint key."""
         return self.root / "training"
 
     @property
     def lock(self) -> Path:
-        """Held by the run that writes here."""
+        """Lock file of the run that writes here."""
         return self.root / "run.lock"
 
     def run(self, run_id: str) -> Path:
@@ -75,11 +74,11 @@ class OutputPaths:
 
 
 @dataclasses.dataclass(frozen=True)
-class ClusterPaths:
-    """What lies below the pipeline root of a cluster, beside what components write.
+class OrchestratorPaths:
+    """Paths below the pipeline root of an orchestrator, besides the artifacts.
 
     Attributes:
-      root: The pipeline root, mostly `gs://BUCKET/FOLDER`.
+      root: The pipeline root, usually `gs://BUCKET/FOLDER`.
       name: The pipeline's name.
     """
 
@@ -88,19 +87,19 @@ class ClusterPaths:
 
     @property
     def training(self) -> str:
-        """Checkpoints of trainings, a directory for each thing that is trained."""
+        """Checkpoints to resume from, a directory by checkpoint key."""
         return f"{self.root}/training"
 
     @property
     def pushed(self) -> str:
-        """What a model server watches: a directory a version below it."""
+        """Directory of versions that a model server watches."""
         return f"{self.root}/serving/{self.name}"
 
     @property
     def temporary(self) -> str:
-        """What Beam's runner leaves there while it works."""
+        """Temporary files of Dataflow."""
         return f"{self.root}/temporary"
 
     def staged(self, kind: str, fingerprint: str) -> str:
-        """What was brought there from this machine, by its content."""
+        """Inputs that were copied from this machine, by their content."""
         return f"{self.root}/inputs/{kind}/{fingerprint}"

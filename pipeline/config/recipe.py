@@ -1,18 +1,13 @@
-"""The settings of a run: one typed object, from YAML with dotted overrides."""
+"""The recipe: one typed object with every setting, read from YAML with overrides."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import (
-    Field,
-    PositiveInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 
 from modules.config.settings import Settings
 from modules.config.task import TaskConfig
@@ -21,129 +16,36 @@ from pipeline.config import typed_yaml
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
+from pipeline.config.sections import (
+    DataConfig,
+    EncoderConfig,
+    EvaluatorConfig,
+    PreprocessingConfig,
+    ServingConfig,
+)
 
-_LOCATION_KEYS = (
+_PATH_KEYS = (
     "data.source",
     "data.schema_file",
     "encoder.source",
     "beam.job_server_jar",
     "output",
 )
-_REMOTE_PREFIXES = ("package:", "tfds:")
+_NO_PATH_PREFIXES = ("package:", "tfds:")
+_Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
-
-
-class DataConfig(Settings):
-    """Where the examples come from, and what is asked of them.
-
-    Attributes:
-      source: A directory of TSV or TFRecord splits, or `tfds:NAME`. None takes a
-        GLUE task from TFDS. In a directory's name `{SPAN}` stands for a number: new
-        data arrive as a new one.
-      span: The number to take; None takes the largest that is there.
-      schema_file: A curated schema (`.pbtxt`); None derives one from the task.
-    """
-
-    source: str | None = None
-    span: int | None = Field(default=None, ge=0)
-    schema_file: str | None = None
-
-    @model_validator(mode="after")
-    def _check_span(self) -> DataConfig:
-        if self.span is not None and "{SPAN}" not in (self.source or ""):
-            raise ValueError(
-                f"span is {self.span}, but source is {self.source}, without {{SPAN}} "
-                "in it; leave data.span out"
-            )
-        return self
-
-
-class EncoderConfig(Settings):
-    """Where the pre-trained encoder comes from.
-
-    Attributes:
-      source: A directory (local or `gs://`), `package:NAME/PATH` for one that an
-        installed package carries, or the handle of a SavedModel on TF Hub or Kaggle.
-        It holds a Model Garden checkpoint, a Hugging Face folder or a SavedModel.
-      sha256: The SHA-256 over the names and contents of all files that are read of the
-        source: configuration or graph, vocabulary, tokenizer settings and weights. It
-        is checked before any of them is used. The error of a wrong one has the right
-        one. None checks nothing.
-    """
-
-    source: str
-    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
-
-
-class PreprocessingConfig(Settings):
-    """How pairs become model inputs.
-
-    Attributes:
-      max_seq_length: Longest packed pair in tokens, special tokens included.
-    """
-
-    max_seq_length: int = Field(default=128, ge=8)
-
-
-class EvaluatorConfig(Settings):
-    """What a model must reach before it is pushed.
-
-    Attributes:
-      split: The split that the gate is measured on.
-      thresholds: Lowest value of each metric, in [-1, 1].
-      max_regression: How far below the champion each metric may be. On n rows an
-        accuracy p has a standard error of sqrt(p (1 - p) / n): less is noise.
-      incompatible_champion: What happens if the model that was pushed last has other
-        text columns, classes or range. `ignore` applies the thresholds alone and says
-        so in the verdict; `refuse` stops the run before training.
-    """
-
-    split: str = "eval"
-    thresholds: dict[str, float] = Field(default_factory=dict)
-    max_regression: dict[str, float] = Field(default_factory=dict)
-    incompatible_champion: Literal["ignore", "refuse"] = "ignore"
-
-    @field_validator("thresholds", "max_regression")
-    @classmethod
-    def _check_range(cls, bounds: dict[str, float]) -> dict[str, float]:
-        for metric, bound in bounds.items():
-            if not -1 <= bound <= 1:
-                raise ValueError(f"{metric} is {bound}; allowed are -1 to 1")
-        return bounds
-
-
-class ServingConfig(Settings):
-    """What the exported model must do in a process of its own, before it is pushed.
-
-    Attributes:
-      tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must know
-        every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
-      rows: Rows that are sent, as text and as Examples.
-      max_memory_bytes: Most that the process may take.
-      timeout_seconds: Most that loading the model and answering may take.
-    """
-
-    tf_serving_version: Literal["2.16", "2.17", "2.18", "2.19", "2.20"] = "2.16"
-    rows: PositiveInt = 64
-    max_memory_bytes: PositiveInt = 8 << 30
-    timeout_seconds: PositiveInt = 600
-
-    @field_validator("tf_serving_version", mode="before")
-    @classmethod
-    def _read_number(cls, version: Any) -> Any:
-        # Python callers may give a number; a recipe keeps the text of `2.20`.
-        return f"{version:.2f}" if isinstance(version, float) else version
 
 
 class Config(Settings):
     """Everything a run depends on.
 
     Attributes:
-      name: The pipeline's name, a part of its output paths.
-      serving: What the exported model must do before it is pushed.
-      beam: Where Beam runs on this machine or from it; clusters have their own.
-      kubeflow: Where `--target kubeflow` runs.
-      vertex: Where `--target vertex` runs.
+      name: Name of the pipeline; part of its output paths.
+      serving: What the exported model must pass before it is pushed.
+      beam: Where Beam runs if this machine starts it; `kubeflow` and `vertex` have
+        their own.
+      kubeflow: Settings of `--orchestrator kubeflow`.
+      vertex: Settings of `--orchestrator vertex`.
       output: Directory of everything the run writes; None is `output/NAME`.
     """
 
@@ -162,7 +64,7 @@ class Config(Settings):
 
     @property
     def data_source(self) -> str:
-        """Where the examples come from: what is set, or a GLUE task's own place."""
+        """Where the examples come from: `data.source`, or TFDS for a GLUE task."""
         source = self.data.source or self.task.tfds_source
         assert source is not None  # _check_source
         return source
@@ -176,7 +78,7 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
-    def _check_gate(self) -> Config:
+    def _check_bounds(self) -> Config:
         if not self.evaluator.thresholds:
             raise ValueError(
                 "evaluator.thresholds: a gate needs at least one; "
@@ -192,7 +94,7 @@ class Config(Settings):
         return self
 
     def with_span(self, span: int) -> Config:
-        """Returns the same settings with the span that `data.span` left open."""
+        """Returns the same settings with `data.span` set."""
         data = self.data.model_copy(update={"span": span})
         return self.model_copy(update={"data": data})
 
@@ -201,7 +103,7 @@ class Config(Settings):
         return typed_yaml.dump(self.model_dump())
 
 
-def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Config:
+def load_config(path: str | Path, overrides: _Overrides = None) -> Config:
     """Reads a recipe and applies overrides to it.
 
     Args:
@@ -215,49 +117,19 @@ def load_config(path: str | Path, overrides: dict[str, Any] | None = None) -> Co
     Raises:
       UsageError: The file cannot be read, or a key or value is not allowed.
     """
-    settings = _read(Path(path), overrides or {})
-    try:
-        return Config.model_validate(settings)
-    except ValidationError as error:
-        raise UsageError(_describe(error, Path(path), Config)) from error
+    return _validate(Config, _read(Path(path), overrides), Path(path))
 
 
-def load_task(path: str | Path, overrides: dict[str, Any] | None = None) -> TaskConfig:
-    """Reads a recipe's task definition alone; see `load_config`."""
-    return _load_section(Path(path), overrides or {}, "task", TaskConfig)
+def load_task(path: str | Path, overrides: _Overrides = None) -> TaskConfig:
+    """Reads the task definition of a recipe alone; see `load_config`."""
+    settings = _read(Path(path), overrides)
+    return _validate(TaskConfig, settings.get("task", {}), Path(path))
 
 
-def load_beam(path: str | Path, overrides: dict[str, Any] | None = None) -> BeamConfig:
-    """Reads a recipe's `beam` section alone; see `load_config`."""
-    return _load_section(Path(path), overrides or {}, "beam", BeamConfig)
-
-
-def _load_section(
-    path: Path, overrides: dict[str, Any], name: str, model: type[_Section]
-) -> _Section:
-    settings = _read(path, overrides).get(name, {})
-    try:
-        return model.model_validate(settings)
-    except ValidationError as error:
-        raise UsageError(_describe(error, path, model)) from error
-
-
-def _read(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
-    try:
-        settings = typed_yaml.load(path.read_text(encoding="utf-8"), Config)
-    except OSError as error:
-        raise UsageError(f"config {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"config {path} is not valid YAML: {error}") from error
-    if not isinstance(settings, dict):
-        raise UsageError(f"config {path} must hold a mapping of settings")
-    _anchor_paths(settings, path.resolve().parent)
-    _name_task(settings)
-    for key, value in overrides.items():
-        _set_dotted(settings, key, value)
-        _name_task(settings)
-    _anchor_paths(settings, Path.cwd())
-    return settings
+def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
+    """Reads the `beam` section of a recipe alone; see `load_config`."""
+    settings = _read(Path(path), overrides)
+    return _validate(BeamConfig, settings.get("beam", {}), Path(path))
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -281,6 +153,24 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise UsageError(f"--set {text!r}: the value is not YAML: {error}") from error
 
 
+def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
+    try:
+        settings = typed_yaml.load(path.read_text(encoding="utf-8"), Config)
+    except OSError as error:
+        raise UsageError(f"config {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"config {path} is not valid YAML: {error}") from error
+    if not isinstance(settings, dict):
+        raise UsageError(f"config {path} must hold a mapping of settings")
+    _anchor_paths(settings, path.resolve().parent)
+    _expand_task(settings)
+    for key, value in (overrides or {}).items():
+        _set_dotted(settings, key, value)
+        _expand_task(settings)
+    _anchor_paths(settings, Path.cwd())
+    return settings
+
+
 def _set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
     *parents, leaf = key.split(".")
     node = settings
@@ -292,28 +182,35 @@ def _set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
     node[leaf] = value
 
 
-def _name_task(settings: dict[str, Any]) -> None:
-    # `task: mrpc` is short for a group that an override can add to.
+def _expand_task(settings: dict[str, Any]) -> None:
+    # `task: mrpc` is short for a section that overrides can add to.
     if isinstance(settings.get("task"), str):
         settings["task"] = {"name": settings["task"]}
 
 
 def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
-    for key in _LOCATION_KEYS:
+    for key in _PATH_KEYS:
         *parents, leaf = key.split(".")
         node: Any = settings
         for parent in parents:
             node = node.get(parent) if isinstance(node, dict) else None
         value = node.get(leaf) if isinstance(node, dict) else None
-        if isinstance(value, str) and not _is_remote(value):
+        if isinstance(value, str) and _is_path(value):
             node[leaf] = str(base / value)
 
 
-def _is_remote(location: str) -> bool:
-    return "://" in location or location.startswith(_REMOTE_PREFIXES)
+def _is_path(location: str) -> bool:
+    return "://" not in location and not location.startswith(_NO_PATH_PREFIXES)
 
 
-def _describe(error: ValidationError, path: Path, model: Any) -> str:
+def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(_describe(error, path, model)) from error
+
+
+def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
     lines = [f"config {path} is refused:"]
     for detail in error.errors():
         key = ".".join(str(part) for part in detail["loc"])
@@ -333,6 +230,6 @@ def _describe(error: ValidationError, path: Path, model: Any) -> str:
 def _allowed(model: Any, location: tuple[Any, ...]) -> str:
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation
-        # A group that may be left out: `Group | None`.
+        # An optional section: `Section | None`.
         model = next(iter(get_args(annotation)), annotation)
     return ", ".join(model.model_fields)

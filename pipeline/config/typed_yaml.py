@@ -1,4 +1,4 @@
-"""YAML read by the types of the settings: a string such as `1.20` keeps its text."""
+"""Reads YAML by the types of the settings: `1.20` stays text if it is a string."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NUMBERS = {
         r"|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$"
     ),
 }
-# `1.20` and `no` are a version and a class name where the setting is a string.
-_OTHERS = (*_NUMBERS, _TAG + "bool")
+# Tags of YAML that keeps its text if the setting is a string, as `1.20` and `no`.
+_NOT_STRINGS = (*_NUMBERS, _TAG + "bool")
 
 
 class _Loader(yaml.SafeLoader):
@@ -29,7 +29,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes also the strings that `_Loader` reads as numbers."""
+    """Also quotes the strings that `_Loader` would read as numbers."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -58,7 +58,7 @@ def load(text: str, kind: Any = Any) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _keep_texts(node, kind)
+        _tag_strings(node, kind)
         return loader.construct_document(node)
     finally:
         loader.dispose()
@@ -70,7 +70,7 @@ def dump(settings: dict[str, Any]) -> str:
 
 
 def member(kind: Any, key: str) -> Any:
-    """Returns the type of the setting `key` of a group; `Any` if it is unknown."""
+    """Returns the type of the setting `key` in a section; `Any` if it is unknown."""
     for option in _options(kind):
         if get_origin(option) is dict:
             return get_args(option)[1]
@@ -80,22 +80,22 @@ def member(kind: Any, key: str) -> Any:
     return Any
 
 
-def _keep_texts(node: yaml.Node, kind: Any) -> None:
+def _tag_strings(node: yaml.Node, kind: Any) -> None:
     options = _options(kind)
     if isinstance(node, yaml.ScalarNode):
         is_text = any(o is str or get_origin(o) is Literal for o in options)
-        if is_text and node.tag in _OTHERS:
+        if is_text and node.tag in _NOT_STRINGS:
             node.tag = _TAG + "str"
     elif isinstance(node, yaml.SequenceNode):
         items = (get_args(o)[0] for o in options if get_origin(o) is list)
         item_kind = next(items, Any)
         if item_kind is not Any:
             for item in node.value:
-                _keep_texts(item, item_kind)
+                _tag_strings(item, item_kind)
     elif kind is not Any:
         for key, value in node.value:
             is_merge = key.tag == _TAG + "merge"
-            _keep_texts(value, kind if is_merge else member(kind, key.value))
+            _tag_strings(value, kind if is_merge else member(kind, key.value))
 
 
 def _options(kind: Any) -> tuple[Any, ...]:

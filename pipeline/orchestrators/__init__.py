@@ -1,1 +1,1 @@
-"""Compiling the pipeline for an orchestrator, and submitting it there."""
+"""Compiles the pipeline for Kubeflow and Vertex AI, and starts runs there."""

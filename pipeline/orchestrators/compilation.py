@@ -1,9 +1,8 @@
-"""From a configuration to a job that a cluster runs."""
+"""Compiles the pipeline of a configuration into a job for an orchestrator."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import re
 from collections.abc import Callable
@@ -13,30 +12,28 @@ from typing import Any
 import yaml
 
 from pipeline.config.errors import UsageError
-from pipeline.config.orchestrators import ClusterConfig
-from pipeline.config.paths import ClusterPaths, OutputPaths
+from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.orchestrators import staging
-from pipeline.orchestrators.kubeflow import compile as kubeflow
-from pipeline.orchestrators.vertex import compile as vertex
 
-TARGETS = ("kubeflow", "vertex")
+ORCHESTRATORS = ("kubeflow", "vertex")
 # pipeline_builder.py of TFX.
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 
 
 @dataclasses.dataclass(frozen=True)
 class CompiledJob:
-    """A pipeline as a cluster takes it.
+    """A compiled pipeline.
 
     Attributes:
       content: The `PipelineJob`, with the pipeline spec in it.
-      platforms: What only Kubernetes understands of it; None where there is nothing.
-      staged: What must be copied before it can run.
+      platform_spec: Settings for Kubernetes that the pipeline spec has no field for;
+        None if there are none.
+      staged: The inputs, with the copies to make before the job can run.
     """
 
     content: dict[str, Any]
-    platforms: dict[str, Any] | None
+    platform_spec: dict[str, Any] | None
     staged: staging.StagedInputs
 
     @property
@@ -47,69 +44,56 @@ class CompiledJob:
 
 def compile_job(
     config: Config,
-    target: str,
+    orchestrator: str,
     report: Callable[[str], None] = lambda _: None,
     *,
     write_out: bool = False,
 ) -> CompiledJob:
-    """Compiles the pipeline of a configuration.
-
-    Nothing of the cluster is asked, so that it works without a network.
+    """Compiles the pipeline of a configuration, without requests to the orchestrator.
 
     Args:
-      config: The settings, with a section of the target's name.
-      target: One of `TARGETS`.
-      report: Called with what a person would want to know.
-      write_out: Whether to write `pipeline.json`, where the `tfx` command wants it.
+      config: The settings, with a section named after the orchestrator.
+      orchestrator: One of `ORCHESTRATORS`.
+      report: Called with messages about the inputs.
+      write_out: Whether to write `pipeline.json` where the `tfx` command expects it.
 
     Raises:
-      UsageError: The target's settings are missing, or a source cannot be read.
+      UsageError: The orchestrator's section is missing, the pipeline's name is not
+        allowed there, or a source cannot be read.
     """
-    cluster = cluster_config(config, target)
-    staged = stage_plan(config, cluster, report)
-    lib = _module(target)
-    runner = lib.build_runner(config)
-    dag = lib.build_pipeline(config, staged.inputs)
-    content = runner.run(dag, write_out=write_out)
-    return CompiledJob(content, lib.build_platforms(config), staged)
-
-
-def stage_plan(
-    config: Config,
-    cluster: ClusterConfig,
-    report: Callable[[str], None] = lambda _: None,
-) -> staging.StagedInputs:
-    """Settles what a run reads, and where the cluster will find it."""
+    settings = orchestrator_settings(config, orchestrator)
     from pipeline.inputs.resolve import resolve_inputs
+    from pipeline.orchestrators.kubeflow.compiler import KubeflowCompiler
+    from pipeline.orchestrators.vertex.compiler import VertexCompiler
 
     inputs = resolve_inputs(config, OutputPaths.of(config), report)
-    return staging.plan(inputs, ClusterPaths(cluster.pipeline_root, config.name))
+    paths = OrchestratorPaths(settings.pipeline_root, config.name)
+    staged = staging.plan(inputs, paths)
+    compiler_class = KubeflowCompiler if orchestrator == "kubeflow" else VertexCompiler
+    compiler = compiler_class(settings, paths)
+    content = compiler.compile(config, staged.inputs, write_out=write_out)
+    return CompiledJob(content, compiler.platform_spec(), staged)
 
 
-def cluster_config(config: Config, target: str) -> Any:
-    """Returns the settings of a target.
+def orchestrator_settings(config: Config, orchestrator: str) -> Any:
+    """Returns the settings of an orchestrator, `KubeflowConfig` or `VertexConfig`.
 
     Raises:
-      UsageError: There are none, or the pipeline's name is none that it allows.
+      UsageError: The config has none, or the pipeline's name is not allowed there.
     """
-    found = getattr(config, target)
-    if found is None:
+    settings = getattr(config, orchestrator)
+    if settings is None:
         raise UsageError(
-            f"the config has no section {target}; it needs at least image and "
-            f"pipeline_root, as --set {target}.image=IMAGE "
-            f"--set {target}.pipeline_root=gs://BUCKET/FOLDER"
+            f"the config has no section {orchestrator}; it needs at least image and "
+            f"pipeline_root, as --set {orchestrator}.image=IMAGE "
+            f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER"
         )
     if not _NAME.fullmatch(config.name):
         raise UsageError(
-            f"name is {config.name!r}; on a cluster it may have lower-case letters, "
+            f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
             "digits and dashes: set another with --set name=NAME"
         )
-    return found
-
-
-def new_run_name(config: Config) -> str:
-    """Returns a name that no other run has: the pipeline's, and the time."""
-    return f"{config.name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    return settings
 
 
 def write_job(job: CompiledJob, path: Path) -> None:
@@ -117,21 +101,17 @@ def write_job(job: CompiledJob, path: Path) -> None:
 
     Args:
       job: The job.
-      path: `.yaml` takes the pipeline spec, as both clusters read it; `.json` the
-        `PipelineJob`, as Vertex reads it.
+      path: A `.yaml` file for the pipeline spec, which both orchestrators read; a
+        `.json` file for the `PipelineJob`, which Vertex AI reads.
 
     Raises:
-      UsageError: The name ends in neither.
+      UsageError: The file has another extension.
     """
     if path.suffix in (".yaml", ".yml"):
-        documents = [job.spec, *([job.platforms] if job.platforms else [])]
+        documents = [job.spec, *([job.platform_spec] if job.platform_spec else [])]
         text = yaml.safe_dump_all(documents, sort_keys=True)
     elif path.suffix == ".json":
         text = json.dumps(job.content, indent=1, sort_keys=True)
     else:
         raise UsageError(f"{path}: allowed are .yaml, and .json for Vertex")
     path.write_text(text, encoding="utf-8")
-
-
-def _module(target: str) -> Any:
-    return {"kubeflow": kubeflow, "vertex": vertex}[target]

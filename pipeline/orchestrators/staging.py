@@ -1,4 +1,4 @@
-"""Brings what a run reads from this machine to where a cluster can read it."""
+"""Copies a run's inputs from this machine to where the orchestrator can read them."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ from collections.abc import Callable
 
 from modules import fingerprint
 from pipeline.config.errors import UsageError
-from pipeline.config.paths import ClusterPaths
+from pipeline.config.paths import OrchestratorPaths
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.encoder_source import ResolvedEncoder
 from pipeline.inputs.examples import ExamplesDirectory
 from pipeline.inputs.resolve import ResolvedInputs
 
 _KEY_LENGTH = 16
-# The layout that `prepare-data` writes: so another of its directories fits in.
+# The layout that `prepare-data` writes, so that the run's parameter `data` can name
+# another such directory.
 _PATTERN = "*.tf*record*"
+# Source and destination of each file.
+_Copies = list[tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class StagedInputs:
-    """What a cluster reads, and what of it must be brought there.
+    """The inputs of a compiled job.
 
     Attributes:
-      inputs: The sources, each at a place that the cluster reaches.
-      copies: Source and destination of each file that is on this machine.
+      inputs: The sources, at locations that the orchestrator can read.
+      copies: Source and destination of each file to copy from this machine.
     """
 
     inputs: ResolvedInputs
-    copies: list[tuple[str, str]]
+    copies: _Copies
 
 
-def plan(inputs: ResolvedInputs, paths: ClusterPaths) -> StagedInputs:
-    """Says where everything goes; nothing is copied.
+def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
+    """Chooses a location for each input; nothing is copied.
 
-    Places follow from contents, so that a component's cache holds as long as what it
-    reads is the same. What is remote already stays where it is.
+    Locations are derived from contents, so that a component stays cached while its
+    inputs are unchanged. Remote inputs stay where they are.
 
     Args:
-      inputs: What a configuration's sources turned out to be.
-      paths: Of the cluster.
+      inputs: The resolved sources.
+      paths: Paths below the pipeline root.
     """
-    examples, copies = _plan_examples(inputs.examples, paths)
+    examples, copies = plan_examples(inputs.examples, paths)
     encoder, encoder_copies = _plan_encoder(inputs.encoder, paths)
     schema = str(inputs.schema_file)
     key = fingerprint.of_file(schema)[:_KEY_LENGTH]
@@ -54,12 +57,36 @@ def plan(inputs: ResolvedInputs, paths: ClusterPaths) -> StagedInputs:
     )
 
 
+def plan_examples(
+    examples: ExamplesDirectory, paths: OrchestratorPaths
+) -> tuple[ExamplesDirectory, _Copies]:
+    """Chooses a location for the examples; see `plan`."""
+    if "://" in examples.directory:
+        # The run's parameter `data` may name a directory without this span.
+        return dataclasses.replace(examples, span=None), []
+    files = {
+        split: examples_lib.list_examples(examples, split)
+        for split in examples.patterns
+    }
+    contents = [f"{split} {fingerprint.of_files(files[split])}" for split in files]
+    key = fingerprint.of_text(*contents)[:_KEY_LENGTH]
+    kind = f"examples/span-{examples.span.number}" if examples.span else "examples"
+    destination = paths.staged(kind, key)
+    copies = [
+        (path, f"{destination}/{split}/{os.path.basename(path)}")
+        for split in files
+        for path in files[split]
+    ]
+    patterns = {split: f"{split}/{_PATTERN}" for split in files}
+    return ExamplesDirectory(destination, patterns), copies
+
+
 def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -> None:
-    """Copies what is not there yet; an interrupted copy is completed by the next call.
+    """Copies the files that are missing at their destinations.
 
     Args:
       staged: The plan.
-      report: Called with what a person would want to know.
+      report: Called with a message for each copy.
 
     Raises:
       UsageError: The destination cannot be written.
@@ -80,12 +107,12 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
 
 
 def _copy_file(source: str, destination: str) -> None:
-    """Copies a file, which appears complete; others may copy it at the same time."""
+    """Copies a file atomically; several processes may copy it at the same time."""
     import tensorflow as tf
 
     directory = os.path.dirname(destination)
     tf.io.gfile.makedirs(directory)
-    # Its name does not match the pattern of Examples, should it be left behind.
+    # If it is left behind, its name does not match `_PATTERN`.
     incomplete = f"{directory}/.incomplete-{uuid.uuid4().hex}"
     try:
         tf.io.gfile.copy(source, incomplete)
@@ -95,43 +122,18 @@ def _copy_file(source: str, destination: str) -> None:
             tf.io.gfile.remove(incomplete)
 
 
-def _plan_examples(
-    examples: ExamplesDirectory, paths: ClusterPaths
-) -> tuple[ExamplesDirectory, list[tuple[str, str]]]:
-    if "://" in examples.directory:
-        # The run's parameter `data` may name another directory than a span's.
-        return dataclasses.replace(examples, span=None), []
-    files = {
-        split: examples_lib.list_examples(examples, split)
-        for split in examples.patterns
-    }
-    contents = [f"{split} {fingerprint.of_files(files[split])}" for split in files]
-    key = fingerprint.of_text(*contents)[:_KEY_LENGTH]
-    kind = f"examples/span-{examples.span.number}" if examples.span else "examples"
-    destination = paths.staged(kind, key)
-    copies = [
-        (path, f"{destination}/{split}/{os.path.basename(path)}")
-        for split in files
-        for path in files[split]
-    ]
-    patterns = {split: f"{split}/{_PATTERN}" for split in files}
-    return ExamplesDirectory(destination, patterns), copies
-
-
 def _plan_encoder(
-    encoder: ResolvedEncoder, paths: ClusterPaths
-) -> tuple[ResolvedEncoder, list[tuple[str, str]]]:
+    encoder: ResolvedEncoder, paths: OrchestratorPaths
+) -> tuple[ResolvedEncoder, _Copies]:
     if "://" in encoder.directory:
         return encoder, []
     from modules import encoder as encoder_lib
 
-    opened = encoder_lib.open_encoder(encoder.directory)
+    local = encoder_lib.open_encoder(encoder.directory)
     destination = paths.staged("encoder", encoder.fingerprint[:_KEY_LENGTH])
-    moved = dataclasses.replace(opened, directory=destination)
-    copies = [(opened.path(name), moved.path(name)) for name in opened.files]
-    return (
-        dataclasses.replace(
-            encoder, directory=destination, vocab_file=moved.vocab_file
-        ),
-        copies,
+    remote = dataclasses.replace(local, directory=destination)
+    copies = [(local.path(name), remote.path(name)) for name in local.files]
+    staged = dataclasses.replace(
+        encoder, directory=destination, vocab_file=remote.vocab_file
     )
+    return staged, copies

@@ -1,8 +1,8 @@
-"""Where the two backends differ in what they hand to a container.
+"""The differences between the two backends in what a container receives.
 
-Kubeflow is the open-source backend of 2.3 to 2.5 (kubeflow/pipelines, `backend/src/v2`:
-`driver/driver.go`, `metadata/client.go`, `component/launcher_v2.go`); Vertex is what
-TFX's own entry point expects of it, and the answers in its `container/testdata`.
+Kubeflow follows the open-source backend of 2.3 to 2.5 (kubeflow/pipelines,
+`backend/src/v2`: `driver/driver.go`, `metadata/client.go`, `component/launcher_v2.go`);
+Vertex follows what TFX's entry point expects, and its `container/testdata`.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ LOCATION = "us-central1"
 
 @dataclasses.dataclass(frozen=True)
 class Artifact:
-    """An artifact as the backend's metadata store keeps it.
+    """An artifact in the backend's metadata store.
 
     Attributes:
-      number: Its id there.
-      uri: Where it is.
-      schema: The type it was declared with, YAML.
+      number: Its ID.
+      uri: Its location.
+      schema: Its declared type in YAML.
       metadata: Its properties.
     """
 
@@ -45,11 +45,11 @@ class Kubeflow:
         return str(uuid.uuid4())
 
     def task_directory(self, root: Path, pipeline: str, run: str, task: str) -> Path:
-        """Returns a new directory for a task's outputs, which all attempts share."""
+        """Returns a new directory for a task's outputs, shared by all attempts."""
         return root / pipeline / run / task / str(uuid.uuid4())
 
     def output_file(self, task: Path, attempt: Path) -> Path:
-        """Returns where a container reports: in its own file system, gone with it."""
+        """Returns the path of the ExecutorOutput, in the container's file system."""
         del task
         return attempt / "kfp_outputs" / "output_metadata.json"
 
@@ -58,7 +58,7 @@ class Kubeflow:
         return str(artifact.number)
 
     def type(self, artifact: Artifact) -> dict[str, str]:
-        """Returns an input's type: none, `client.go` does not look it up.
+        """Returns an input's type, which is empty: `client.go` does not look it up.
 
         TFX's entry point cannot read that, see tensorflow/tfx#7768.
         """
@@ -66,10 +66,10 @@ class Kubeflow:
         return {"instanceSchema": ""}
 
     def keep(self, key: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns an output's metadata as the store gives it back.
+        """Returns an output's metadata as the store returns it later.
 
         Raises:
-          ValueError: A value is null, which `converter.go` does not know.
+          ValueError: A value is null, which `converter.go` refuses.
         """
         kept = {"display_name": key, "store_session_info": "{}"}
         for name, value in metadata.items():
@@ -97,12 +97,12 @@ class Vertex:
         return f"{pipeline}-{uuid.uuid4().hex[:14]}"
 
     def task_directory(self, root: Path, pipeline: str, run: str, task: str) -> Path:
-        """Returns a new directory for a task's outputs, which all attempts share."""
+        """Returns a new directory for a task's outputs, shared by all attempts."""
         del pipeline
         return root / PROJECT_NUMBER / run / f"{task}_{uuid.uuid4().int >> 65}"
 
     def output_file(self, task: Path, attempt: Path) -> Path:
-        """Returns where a container reports, and its driver before it."""
+        """Returns the path of the ExecutorOutput of the driver and the container."""
         del attempt
         return task / "executor_output.json"
 
@@ -116,7 +116,7 @@ class Vertex:
         return {"instanceSchema": artifact.schema}
 
     def keep(self, key: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns an output's metadata as the store gives it back."""
+        """Returns an output's metadata as the store returns it later."""
         del key
         return dict(metadata)
 
@@ -125,33 +125,33 @@ BACKENDS = {"kubeflow": Kubeflow, "vertex": Vertex}
 
 
 class Store:
-    """What a backend remembers between runs: artifacts' ids and its cache.
+    """The state of a backend between runs: IDs of artifacts and the cache.
 
     Args:
-      path: JSON file to remember in.
+      path: JSON file of the state.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._kept: dict[str, Any] = {"artifacts": 0, "executions": {}}
+        self._state: dict[str, Any] = {"artifacts": 0, "executions": {}}
         if path.exists():
-            self._kept = json.loads(path.read_text())
+            self._state = json.loads(path.read_text())
 
     def add(self, uri: str, schema: str, metadata: dict[str, Any]) -> Artifact:
         """Returns a new artifact."""
-        self._kept["artifacts"] += 1
+        self._state["artifacts"] += 1
         self._save()
-        return Artifact(self._kept["artifacts"], uri, schema, metadata)
+        return Artifact(self._state["artifacts"], uri, schema, metadata)
 
     def find(
         self, fingerprint: str
     ) -> tuple[dict[str, Artifact], dict[str, Any]] | None:
-        """Returns artifacts and parameters of the last execution, None without one."""
-        found = self._kept["executions"].get(fingerprint)
-        if found is None:
+        """Returns artifacts and parameters of a cached execution, None without one."""
+        execution = self._state["executions"].get(fingerprint)
+        if execution is None:
             return None
-        artifacts = {key: Artifact(**kept) for key, kept in found["artifacts"].items()}
-        return artifacts, found["parameters"]
+        artifacts = {k: Artifact(**a) for k, a in execution["artifacts"].items()}
+        return artifacts, execution["parameters"]
 
     def remember(
         self,
@@ -159,12 +159,12 @@ class Store:
         artifacts: dict[str, Artifact],
         parameters: dict[str, Any],
     ) -> None:
-        """Keeps what an execution gave."""
-        self._kept["executions"][fingerprint] = {
+        """Adds an execution to the cache."""
+        self._state["executions"][fingerprint] = {
             "artifacts": {k: dataclasses.asdict(a) for k, a in artifacts.items()},
             "parameters": parameters,
         }
         self._save()
 
     def _save(self) -> None:
-        self._path.write_text(json.dumps(self._kept))
+        self._path.write_text(json.dumps(self._state))

@@ -1,4 +1,4 @@
-"""The message that a backend puts together for a container, and what comes back."""
+"""The ExecutorInput of a container, its command line and its ExecutorOutput."""
 
 import hashlib
 import json
@@ -36,11 +36,11 @@ def inputs(
       task: Its spec.
       component: Its component's.
       root: Values of the runtime parameters.
-      done: Artifacts and parameters by the name of the task that gave them.
-      backend: Whose names and types the artifacts get.
+      done: Executed tasks by name, with their artifacts and parameters.
+      backend: Decides on names and types of the artifacts.
 
     Raises:
-      UnresolvedError: An input refers to what is not there.
+      UnresolvedError: An input refers to something that does not exist.
     """
     declared = component.get("inputDefinitions", {}).get("parameters", {})
     parameters = {}
@@ -61,13 +61,13 @@ def inputs(
             output["outputArtifactKey"]
         )
         if artifact is None:
-            raise UnresolvedError(f"artifact {name}: {output} is not there")
+            raise UnresolvedError(f"artifact {name}: {output} does not exist")
         artifacts[name] = {"artifacts": [as_input(artifact, backend)]}
     return {"parameterValues": parameters, "artifacts": artifacts}
 
 
 def as_input(artifact: Artifact, backend: Kubeflow | Vertex) -> dict[str, Any]:
-    """Returns an artifact as the next task gets it."""
+    """Returns an artifact as an input of the next task."""
     return {
         "name": backend.name(artifact),
         "type": backend.type(artifact),
@@ -88,7 +88,7 @@ def _parameter(
             produced = _produced(name, done, output["producerTask"]).parameters
             if output["outputParameterKey"] in produced:
                 return produced[output["outputParameterKey"]]
-    raise UnresolvedError(f"parameter {name}: {source} is not there")
+    raise UnresolvedError(f"parameter {name}: {source} does not exist")
 
 
 def _produced(name: str, done: dict[str, Any], task: str) -> Any:
@@ -101,13 +101,11 @@ def _produced(name: str, done: dict[str, Any], task: str) -> Any:
 
 
 def outputs(component: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Returns the places for a task's outputs, and makes them.
-
-    An object store needs no directories before a file is written; here they are made.
+    """Returns the locations of a task's outputs, and creates their directories.
 
     Args:
       component: The task's component.
-      directory: New, of this task alone.
+      directory: A new directory for this task.
     """
     declared = component.get("outputDefinitions", {})
     artifacts = {}
@@ -136,7 +134,7 @@ def fingerprint(
     component: dict[str, Any],
     message: dict[str, Any],
 ) -> str:
-    """Returns the key of a task in the cache, `cacheutils.GenerateCacheKey`.
+    """Returns a task's cache key, as `cacheutils.GenerateCacheKey` of the backend.
 
     Args:
       pipeline: The pipeline's name.
@@ -177,28 +175,29 @@ def command_line(template: list[str], message: dict[str, Any]) -> list[str]:
       message: The ExecutorInput.
 
     Raises:
-      UnresolvedError: The launcher would leave a placeholder, or would fill one within
-        the values of others.
+      UnresolvedError: A placeholder does not exist, or is in the value of another.
       google.protobuf.json_format.ParseError: The message is no ExecutorInput.
     """
     proto = json_format.ParseDict(message, pipeline_spec_pb2.ExecutorInput())
     text = json_format.MessageToJson(proto, indent=None)
     if "{{$" in text:
         raise UnresolvedError(
-            f"an input holds a placeholder: {text}; launchers before 2.14 fill "
-            "placeholders in random order, so what it becomes is left to chance"
+            f"an input has a placeholder: {text}; launchers before 2.14 fill "
+            "placeholders in random order"
         )
     filled = []
     for argument in template:
-        argument = _PLACEHOLDER.sub(lambda found: _fill(found, message), argument)
+        argument = _PLACEHOLDER.sub(
+            lambda placeholder: _fill(placeholder, message), argument
+        )
         if "{{$." in argument:
             raise UnresolvedError(f"no such placeholder: {argument}")
         filled.append(argument.replace(_ALL, text))
     return filled
 
 
-def _fill(found: re.Match[str], message: dict[str, Any]) -> str:
-    side, kind, name, field = found.group("side", "kind", "name", "field")
+def _fill(placeholder: re.Match[str], message: dict[str, Any]) -> str:
+    side, kind, name, field = placeholder.group("side", "kind", "name", "field")
     match side, kind, field:
         case "inputs", "parameters", None:
             if name in message["inputs"]["parameterValues"]:
@@ -209,11 +208,11 @@ def _fill(found: re.Match[str], message: dict[str, Any]) -> str:
         case "outputs", "parameters", "output_file":
             if name in message["outputs"]["parameters"]:
                 return str(message["outputs"]["parameters"][name]["outputFile"])
-    raise UnresolvedError(f"no such placeholder: {found.group()}")
+    raise UnresolvedError(f"no such placeholder: {placeholder.group()}")
 
 
 def as_text(value: Any) -> str:
-    """Returns a parameter as the launcher puts it into a command."""
+    """Returns a parameter as the launcher writes it into a command."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -222,13 +221,13 @@ def as_text(value: Any) -> str:
 
 
 def read_output(path: Path) -> dict[str, Any]:
-    """Returns what a container reported, nothing where it wrote no file.
+    """Reads an ExecutorOutput; it is empty if the container wrote none.
 
     Args:
       path: The output file.
 
     Raises:
-      google.protobuf.json_format.ParseError: It is no ExecutorOutput.
+      google.protobuf.json_format.ParseError: The file has something else.
     """
     proto = pipeline_spec_pb2.ExecutorOutput()
     if path.exists():
@@ -238,7 +237,7 @@ def read_output(path: Path) -> dict[str, Any]:
 
 
 def merge_artifacts(reported: dict[str, Any], message: dict[str, Any]) -> None:
-    """Puts what a container reported of its outputs over what it was given.
+    """Updates the outputs of an ExecutorInput from an ExecutorOutput.
 
     Args:
       reported: The ExecutorOutput.

@@ -1,11 +1,12 @@
-"""Runs a compiled pipeline on this machine, task by task, as its backend does.
+"""Runs a compiled pipeline on this machine, task by task, as its backend would.
 
     with JobRunner("kubeflow", root, state) as runner:
         run = runner.run(spec, parameters={"seed": 2})
     run.tasks["Trainer"].outputs["model"]["uri"]
 
-Not as on a backend: the pipeline root is a local directory, where Kubeflow's launcher
-takes only gs://, s3:// and minio://; a retry does not wait; tasks run one at a time.
+Differences to a real backend: the pipeline root is a local directory, where Kubeflow's
+launcher accepts only gs://, s3:// and minio://; a retry does not wait; tasks run one at
+a time.
 """
 
 import copy
@@ -19,15 +20,16 @@ from typing import Any
 from tests.compiled import executor_input, vertex_jobs, worker
 from tests.compiled import spec as specs
 from tests.compiled.backends import BACKENDS, Artifact, Store
+from tests.compiled.container import Container, WorkerConnection, image_environment
 
 _LINES_SHOWN = 60
 
 
 class JobFailedError(Exception):
-    """A task failed in all its attempts; the text names it and ends its log.
+    """A task failed in all its attempts; the message names it and ends with its log.
 
     Attributes:
-      run: The run up to and with that task.
+      run: The run up to this task.
     """
 
     def __init__(self, text: str, run: "JobRun") -> None:
@@ -37,17 +39,17 @@ class JobFailedError(Exception):
 
 @dataclasses.dataclass
 class TaskRun:
-    """What became of a task.
+    """The execution of a task.
 
     Attributes:
       name: Its name.
-      log: All that its processes printed.
+      log: Output of its processes.
       state: `run`, `cached` or `failed`.
       attempts: How often its container was started.
-      executor_input: What the container was told, an ExecutorInput.
-      artifacts: Its outputs as the metadata store keeps them.
+      executor_input: The container's ExecutorInput.
+      artifacts: Its outputs in the metadata store.
       parameters: Its output parameters.
-      outputs: Its outputs as the next task gets them: name, type, uri, metadata.
+      outputs: Its outputs as inputs of the next task: name, type, uri, metadata.
     """
 
     name: str
@@ -62,12 +64,12 @@ class TaskRun:
 
 @dataclasses.dataclass
 class JobRun:
-    """What became of a pipeline's run.
+    """A run of a pipeline.
 
     Attributes:
-      id: The backend's name for it.
-      directory: Where its logs are.
-      tasks: Those that were reached, in the order they ran.
+      id: The backend's ID of it.
+      directory: Directory of its logs.
+      tasks: The executed tasks, in order.
     """
 
     id: str
@@ -76,7 +78,7 @@ class JobRun:
 
     @property
     def custom_jobs(self) -> list[vertex_jobs.RecordedJob]:
-        """The custom jobs that its tasks started on Vertex."""
+        """The custom jobs that its tasks created on Vertex AI."""
         return vertex_jobs.read_jobs(self.directory / "custom_jobs")
 
     @property
@@ -91,10 +93,8 @@ class JobRunner:
     Args:
       backend: `kubeflow` or `vertex`.
       pipeline_root: Directory of all outputs.
-      state: Directory of logs and of what the backend remembers, its cache above all.
-      preload: Whether TFX is imported once for all tasks; else every task imports it.
-      server: A worker shared with other runners; None starts one of its own.
-      environment: Variables that the image sets besides ours.
+      state: Directory of logs and of the backend's cache.
+      server: Worker to share with other runners; None starts one.
     """
 
     def __init__(
@@ -103,16 +103,12 @@ class JobRunner:
         pipeline_root: str | Path,
         state: Path,
         *,
-        preload: bool = True,
-        server: worker.Server | None = None,
-        environment: dict[str, str] | None = None,
+        server: WorkerConnection | None = None,
     ) -> None:
         self._backend = BACKENDS[backend]()
         self._has_custom_jobs = backend == "vertex"
         self._root = Path(pipeline_root).resolve()
         self._state = state.resolve()
-        self._preload = preload
-        self._environment = environment or {}
         self._resources = ExitStack()
         self._server = server
 
@@ -120,9 +116,7 @@ class JobRunner:
         self._state.mkdir(parents=True, exist_ok=True)
         self._store = Store(self._state / "store.json")
         if self._server is None:
-            self._server = self._resources.enter_context(
-                worker.start(preload=self._preload)
-            )
+            self._server = self._resources.enter_context(worker.start())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -139,9 +133,9 @@ class JobRunner:
           parameters: Values of its runtime parameters.
 
         Raises:
-          tests.compiled.spec.SpecRefusedError: The backend does not take it.
-          tests.compiled.executor_input.UnresolvedError: A task's input is not there.
-          JobFailedError: A task failed; those after it were not run.
+          tests.compiled.spec.SpecRefusedError: The backend does not accept the spec.
+          tests.compiled.executor_input.UnresolvedError: A task's input is missing.
+          JobFailedError: A task failed; later ones were not run.
         """
         specs.check_spec(spec)
         specs.refuse_unsupported(spec)
@@ -183,9 +177,9 @@ class JobRunner:
             executor_input.merge_artifacts(reported, message)
         key = executor_input.fingerprint(pipeline, container, component, message)
         is_cached = task.get("cachingOptions", {}).get("enableCache", False)
-        found = self._store.find(key) if is_cached else None
-        if found is not None:
-            done.artifacts, done.parameters = found
+        cached = self._store.find(key) if is_cached else None
+        if cached is not None:
+            done.artifacts, done.parameters = cached
             done.state = "cached"
         else:
             retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
@@ -206,7 +200,7 @@ class JobRunner:
         done: TaskRun,
         attempts: int,
     ) -> dict[str, Any]:
-        """Starts a task's container until it succeeds, as often as is allowed."""
+        """Runs a task's container until it succeeds, at most `attempts` times."""
         while True:
             done.attempts += 1
             try:
@@ -223,7 +217,7 @@ class JobRunner:
         run: JobRun,
         done: TaskRun,
     ) -> dict[str, Any]:
-        """Runs a process of a container, and returns what it reported."""
+        """Runs a process of a container, and returns its ExecutorOutput."""
         with tempfile.TemporaryDirectory() as scratch:
             message = copy.deepcopy(done.executor_input)
             file = self._backend.output_file(directory, Path(scratch))
@@ -235,9 +229,9 @@ class JobRunner:
             home.mkdir()
             assert self._server is not None
             code = self._server.run(
-                worker.Container(
+                Container(
                     command=executor_input.command_line(template, message),
-                    image=worker.image_environment(home) | self._environment,
+                    image=image_environment(home),
                     variables={v["name"]: v["value"] for v in container.get("env", [])},
                     directory=str(home),
                     log=str(done.log),
@@ -257,7 +251,7 @@ class JobRunner:
     def _publish(
         self, component: dict[str, Any], reported: dict[str, Any], done: TaskRun
     ) -> None:
-        """Records the outputs of a task that succeeded."""
+        """Stores the outputs of a task that succeeded."""
         message = copy.deepcopy(done.executor_input)
         executor_input.merge_artifacts(reported, message)
         for key, value in message["outputs"]["artifacts"].items():

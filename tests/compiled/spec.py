@@ -1,4 +1,4 @@
-"""What a compiled pipeline must be before a backend takes it."""
+"""Checks of a compiled pipeline and its parameters, as by the backends."""
 
 import re
 import tempfile
@@ -26,21 +26,21 @@ _KINDS = {
 
 
 class SpecRefusedError(ValueError):
-    """A compiled pipeline, or its parameters, that the backend does not take."""
+    """A compiled pipeline, or its parameters, that the backend refuses."""
 
 
 def check_spec(spec: dict[str, Any], platforms: dict[str, Any] | None = None) -> None:
-    """Checks that a compiled pipeline is one, and that KFP's client reads it.
+    """Checks a compiled pipeline against the protos and KFP's client.
 
     Args:
       spec: The pipeline spec, first document of the YAML file.
-      platforms: The second document, None where there is none.
+      platforms: The second document, None if there is none.
 
     Raises:
-      SpecRefusedError: It is of another schema version.
+      SpecRefusedError: It has another schema version.
       google.protobuf.json_format.ParseError: It has a field that the pipeline spec or
-        its deployment config has not.
-      ValueError: KFP's client does not take it.
+        its deployment config does not have.
+      ValueError: KFP's client refuses it.
     """
     json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(
@@ -48,7 +48,7 @@ def check_spec(spec: dict[str, Any], platforms: dict[str, Any] | None = None) ->
     )
     if spec.get("schemaVersion") != SCHEMA_VERSION:
         raise SpecRefusedError(
-            f"schemaVersion: {spec.get('schemaVersion')!r} where KFP takes only "
+            f"schemaVersion: {spec.get('schemaVersion')!r}, but KFP accepts only "
             f"{SCHEMA_VERSION!r}; compile with use_pipeline_spec_2_1=True"
         )
     documents = [spec] if platforms is None else [spec, platforms]
@@ -57,7 +57,7 @@ def check_spec(spec: dict[str, Any], platforms: dict[str, Any] | None = None) ->
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pipeline.yaml"
         path.write_text(text)
-        # What `kfp.Client` does with a package; its public methods ask a server.
+        # `kfp.Client` reads a package so; its public methods send requests.
         client._extract_pipeline_yaml(str(path))
 
 
@@ -74,13 +74,13 @@ def container_of(spec: dict[str, Any], component: dict[str, Any]) -> dict[str, A
 
 
 def refuse_unsupported(spec: dict[str, Any]) -> None:
-    """Refuses what the backends, or this stand-in for them, do not run.
+    """Refuses what the backends, or this stand-in for them, do not support.
 
     Args:
       spec: The pipeline spec.
 
     Raises:
-      SpecRefusedError: It has it.
+      SpecRefusedError: The spec has an unsupported or invalid task.
     """
     tasks = spec["root"]["dag"]["tasks"]
     for name, task in tasks.items():
@@ -93,53 +93,55 @@ def refuse_unsupported(spec: dict[str, Any]) -> None:
             raise SpecRefusedError(f"task {name}: {kind} not implemented")
         if not _TASK_NAME.fullmatch(name):
             raise SpecRefusedError(
-                f"task {name}: Argo takes names of letters, digits and '-' only"
+                f"task {name}: Argo allows names of letters, digits and '-' only"
             )
         for other in task.get("dependentTasks", []):
             if other not in tasks:
-                raise SpecRefusedError(f"task {name} depends on {other}, which is none")
+                raise SpecRefusedError(
+                    f"task {name} depends on {other}, which does not exist"
+                )
 
 
-def root_parameters(spec: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def root_parameters(spec: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Returns the values of a pipeline's runtime parameters.
 
     Args:
       spec: The pipeline spec.
-      given: What the caller sets.
+      values: Values that the caller sets.
 
     Raises:
-      SpecRefusedError: One is missing, unknown or of another type.
+      SpecRefusedError: One is missing, unknown or has another type.
     """
     declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
-    for name in given:
+    for name in values:
         if name not in declared:
             raise SpecRefusedError(
                 f"parameter {name}: the pipeline has only {sorted(declared)}"
             )
-    values = {}
+    checked = {}
     for name, parameter in declared.items():
-        if name not in given and "defaultValue" not in parameter:
+        if name not in values and "defaultValue" not in parameter:
             if parameter.get("isOptional"):
                 continue
             raise SpecRefusedError(
-                f"parameter {name} has neither a default value nor a given one"
+                f"parameter {name} has neither a value nor a default value"
             )
-        values[name] = check_type(
-            name, parameter, given.get(name, parameter.get("defaultValue"))
+        checked[name] = check_type(
+            name, parameter, values.get(name, parameter.get("defaultValue"))
         )
-    return values
+    return checked
 
 
 def check_type(name: str, parameter: dict[str, Any], value: Any) -> Any:
-    """Returns a value that is of its parameter's type, a number as a double.
+    """Returns a value of the parameter's type, a number as a float.
 
     Args:
       name: The parameter's name.
-      parameter: What declares it.
+      parameter: Its declaration.
       value: Its value.
 
     Raises:
-      SpecRefusedError: The value is of another type.
+      SpecRefusedError: The value has another type.
     """
     kind = _KINDS[parameter["parameterType"]]
     is_bool = isinstance(value, bool)

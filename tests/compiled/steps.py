@@ -1,4 +1,4 @@
-"""Components and user code of the pipelines that the tests here compile."""
+"""Components and user code of the pipelines that these tests compile."""
 
 import os
 from pathlib import Path
@@ -16,12 +16,12 @@ def preprocessing_fn(inputs):
 
 
 def find_difference(champion, expected):
-    """Returns the difference that it expects."""
+    """Returns `expected` as the difference."""
     return expected
 
 
 def run_fn(fn_args):
-    """Writes a model of text: a word it was given, and a variable of its job."""
+    """Writes a text as the model: a word of the config, and a variable of the job."""
     print("writes the model")
     model = Path(fn_args.serving_model_dir)
     model.mkdir(parents=True)
@@ -37,7 +37,7 @@ def Flaky(  # noqa: N802
     word: tfx.dsl.components.Parameter[str],
     number: tfx.dsl.components.Parameter[int],
 ) -> None:
-    """Fails twice; reports its parameters and the examples' splits."""
+    """Fails twice; then outputs its parameters and the examples' splits."""
     report.set_string_custom_property("word", word)
     report.set_int_custom_property("number", number)
     report.set_string_custom_property("splits", examples.split_names)

@@ -1,4 +1,4 @@
-"""Pipelines of scripts: what a container is told, and what becomes of its outputs."""
+"""Pipelines of scripts: what a container receives, and where its outputs go."""
 
 import copy
 import json
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.nightly
 BACKENDS = ["kubeflow", "vertex"]
 SCHEMA = "title: tfx.File\ntype: object\nproperties:\n"
 
-# Each gets the ExecutorInput as its argument.
-READ = "import json, sys; told = json.loads(sys.argv[1])\n"
-URI = READ + "uri = told['outputs']['artifacts']['file']['artifacts'][0]['uri']\n"
-WRITE = URI + "open(uri + '/told.json', 'w').write(json.dumps(told))\n"
+# The argument of each script is the ExecutorInput.
+READ = "import json, sys; received = json.loads(sys.argv[1])\n"
+URI = READ + "uri = received['outputs']['artifacts']['file']['artifacts'][0]['uri']\n"
+WRITE = URI + "open(uri + '/received.json', 'w').write(json.dumps(received))\n"
 REPORT = READ + (
-    "import pathlib; file = pathlib.Path(told['outputs']['outputFile'])\n"
+    "import pathlib; file = pathlib.Path(received['outputs']['outputFile'])\n"
     "file.parent.mkdir(exist_ok=True, parents=True); file.write_text(json.dumps(%s))\n"
 )
 FAIL_TWICE = URI + (
@@ -70,8 +70,8 @@ def job(root=None, **steps):
         "root": {"dag": {"tasks": {}}, "inputDefinitions": {"parameters": root or {}}},
     }
     artifact = {"artifactType": {"instanceSchema": SCHEMA}}
-    for name, given in steps.items():
-        inputs = given["task"]["inputs"]
+    for name, definition in steps.items():
+        inputs = definition["task"]["inputs"]
         spec["components"][name] = {
             "executorLabel": name,
             "inputDefinitions": {
@@ -83,7 +83,7 @@ def job(root=None, **steps):
             "outputDefinitions": {
                 "artifacts": {"file": artifact},
                 "parameters": {"word": {"parameterType": "STRING"}}
-                if "'word'" in given["script"]
+                if "'word'" in definition["script"]
                 else {},
             },
         }
@@ -91,13 +91,13 @@ def job(root=None, **steps):
             "container": {
                 "image": "image:1",
                 "command": ["python", "-c"],
-                "args": [given["script"], "{{$}}"],
+                "args": [definition["script"], "{{$}}"],
             }
         }
         spec["root"]["dag"]["tasks"][name] = {
             "taskInfo": {"name": name},
             "componentRef": {"name": name},
-            **given["task"],
+            **definition["task"],
         }
     return spec
 
@@ -110,8 +110,8 @@ def constant(value):
     return {"runtimeValue": {"constant": value}}
 
 
-def told(task):
-    with open(task.outputs["file"]["uri"] + "/told.json") as file:
+def received(task):
+    with open(task.outputs["file"]["uri"] + "/received.json") as file:
         return json.load(file)
 
 
@@ -132,7 +132,7 @@ def test_failure_names_the_task_and_stops_the_run(runner):
     assert failed.value.run.states == {"A": "failed"}
 
 
-def test_parameter_is_given_or_has_its_default(runner):
+def test_parameter_has_its_value_or_its_default(runner):
     root = {
         "word": {"parameterType": "STRING", "defaultValue": "tree"},
         "number": {"parameterType": "NUMBER_INTEGER", "defaultValue": 3},
@@ -143,46 +143,46 @@ def test_parameter_is_given_or_has_its_default(runner):
         "word": {"parameterType": "STRING"},
         "number": {"parameterType": "NUMBER_INTEGER"},
     }
-    default = told(runner.run(spec).tasks["A"])["inputs"]["parameterValues"]
+    default = received(runner.run(spec).tasks["A"])["inputs"]["parameterValues"]
     assert default == {"word": "tree", "number": 3}
-    given = runner.run(spec, parameters={"word": "oak", "number": 4}).tasks["A"]
-    assert told(given)["inputs"]["parameterValues"] == {"word": "oak", "number": 4}
+    values = runner.run(spec, parameters={"word": "oak", "number": 4}).tasks["A"]
+    assert received(values)["inputs"]["parameterValues"] == {"word": "oak", "number": 4}
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("values", "text"),
     [
-        ({}, "neither a default"),
+        ({}, "neither a value"),
         ({"word": 1}, "1 is not of type STRING"),
         ({"word": "a", "wrd": "b"}, "wrd: the pipeline has only"),
     ],
 )
-def test_wrong_parameters_are_refused(given, text, runner):
+def test_wrong_parameters_are_refused(values, text, runner):
     spec = job({"word": {"parameterType": "STRING"}}, A=step(WRITE))
     with pytest.raises(SpecRefusedError, match=text):
-        runner.run(spec, parameters=given)
+        runner.run(spec, parameters=values)
 
 
 @pytest.mark.parametrize(("value", "text"), [(3, "3"), (0.5, "0.5"), (True, "true")])
-def test_number_for_a_text_is_written_as_the_launcher_does(value, text, runner):
+def test_number_for_a_string_is_written_as_by_the_launcher(value, text, runner):
     spec = job(A=step(WRITE, parameters={"x": constant(value)}))
     run = runner.run(spec)
-    assert told(run.tasks["A"])["inputs"]["parameterValues"] == {"x": text}
+    assert received(run.tasks["A"])["inputs"]["parameterValues"] == {"x": text}
 
 
 def test_placeholders_of_a_command_are_filled(runner):
-    spec = job(A=step(URI + "open(uri + '/told.json', 'w').write(sys.argv[2])"))
+    spec = job(A=step(URI + "open(uri + '/received.json', 'w').write(sys.argv[2])"))
     spec["root"]["dag"]["tasks"]["A"]["inputs"]["parameters"]["x"] = constant("oak")
     declared = {"parameters": {"x": {"parameterType": "STRING"}}}
     spec["components"]["A"]["inputDefinitions"] = declared
     container = spec["deploymentSpec"]["executors"]["A"]["container"]
     container["args"].append("[\"{{$.inputs.parameters['x']}}\"]")
-    assert told(runner.run(spec).tasks["A"]) == ["oak"]
+    assert received(runner.run(spec).tasks["A"]) == ["oak"]
 
 
 def test_placeholder_in_a_value_is_refused(runner):
     spec = job(A=step(WRITE, parameters={"x": constant("{{$.pipeline_job_uuid}}")}))
-    with pytest.raises(UnresolvedError, match="holds a placeholder"):
+    with pytest.raises(UnresolvedError, match="has a placeholder"):
         runner.run(spec)
 
 
@@ -199,10 +199,10 @@ def test_outputs_reach_the_next_task(runner):
             artifacts={"a": output_of("A")},
         ),
     )
-    inputs = told(runner.run(spec).tasks["B"])["inputs"]
+    inputs = received(runner.run(spec).tasks["B"])["inputs"]
     assert inputs["parameterValues"] == {"x": "oak"}
     (artifact,) = inputs["artifacts"]["a"]["artifacts"]
-    # As the metadata store gives it back: numbered, typeless, named by its key.
+    # As the metadata store returns it: numbered, without a type, named by its key.
     assert artifact["name"] == "1"
     assert artifact["type"] == {"instanceSchema": ""}
     assert artifact["metadata"] == {
@@ -220,7 +220,7 @@ def test_input_of_a_task_that_is_no_dependency_is_refused(runner):
         runner.run(spec)
 
 
-def test_cache_outlives_the_runner_and_sees_every_change(server, tmp_path):
+def test_cache_outlives_the_runner_and_misses_after_a_change(server, tmp_path):
     spec = job(
         A=step(WRITE, cachingOptions={"enableCache": True}),
         B=step(
@@ -249,26 +249,26 @@ def test_container_has_the_environment_of_image_and_spec(runner, monkeypatch):
     spec = job(
         A=step(
             URI + "import os; json.dump([dict(os.environ), os.listdir()], "
-            "open(uri + '/told.json', 'w'))"
+            "open(uri + '/received.json', 'w'))"
         )
     )
     container = spec["deploymentSpec"]["executors"]["A"]["container"]
     container["env"] = [{"name": "OF_THE_SPEC", "value": "2"}]
-    environment, listing = told(runner.run(spec).tasks["A"])
+    environment, listing = received(runner.run(spec).tasks["A"])
     assert set(environment) - {"LC_CTYPE"} == {
         *("PATH", "HOME", "TF_USE_LEGACY_KERAS", "PYTHONPATH", "OF_THE_SPEC")
     }
     assert listing == []
 
 
-def test_argument_that_no_process_takes_is_refused(runner):
+def test_argument_that_is_too_long_for_a_process_is_refused(runner):
     spec = job(A=step(WRITE, parameters={"x": constant("x" * 140_000)}))
     with pytest.raises(ValueError, match="no process can be started"):
         runner.run(spec)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_pre_cache_check_changes_what_vertex_tells(backend, server, tmp_path):
+def test_pre_cache_check_changes_the_inputs_on_vertex(backend, server, tmp_path):
     spec = job(A=step(WRITE, parameters={"x": constant("before")}))
     container = spec["deploymentSpec"]["executors"]["A"]["container"]
     output = "{'parameterValues': {'x': 'after', 'span': 4}}"
@@ -280,7 +280,7 @@ def test_pre_cache_check_changes_what_vertex_tells(backend, server, tmp_path):
     }
     root = tmp_path / "root"
     with JobRunner(backend, root, tmp_path / "state", server=server) as runner:
-        message = told(runner.run(spec).tasks["A"])
+        message = received(runner.run(spec).tasks["A"])
     is_below_root = message["outputs"]["outputFile"].startswith(str(root))
     if backend == "vertex":
         assert message["inputs"]["parameterValues"] == {"x": "after", "span": 4}
@@ -297,7 +297,7 @@ def test_inputs_have_names_and_types_on_vertex(server, tmp_path):
     with JobRunner(
         "vertex", tmp_path / "root", tmp_path / "state", server=server
     ) as runner:
-        inputs = told(runner.run(spec).tasks["B"])["inputs"]
+        inputs = received(runner.run(spec).tasks["B"])["inputs"]
     (artifact,) = inputs["artifacts"]["a"]["artifacts"]
     assert artifact["name"].endswith("/metadataStores/default/artifacts/1")
     assert artifact["type"] == {"instanceSchema": SCHEMA}
@@ -309,8 +309,8 @@ def test_null_in_metadata_is_refused_by_kubeflow(runner):
         runner.run(job(A=step(REPORT % output)))
 
 
-def test_name_that_argo_does_not_take_is_refused(runner):
-    with pytest.raises(SpecRefusedError, match="task A_b: Argo takes"):
+def test_name_that_argo_does_not_allow_is_refused(runner):
+    with pytest.raises(SpecRefusedError, match="task A_b: Argo allows"):
         runner.run(job(A_b=step(WRITE)))
 
 
@@ -319,14 +319,14 @@ def test_other_schema_version_is_refused():
         check_spec({**job(A=step(WRITE)), "schemaVersion": "2.0.0"})
 
 
-def test_field_that_the_deployment_config_has_not_is_refused():
+def test_unknown_field_of_the_deployment_config_is_refused():
     spec = job(A=step(WRITE))
     spec["deploymentSpec"]["executors"]["A"]["container"]["cpu"] = 1
     with pytest.raises(json_format.ParseError, match='no field named "cpu"'):
         check_spec(spec)
 
 
-def test_node_selector_is_taken_in_a_second_document():
+def test_node_selector_is_accepted_in_a_second_document():
     selector = {"nodeSelector": {"labels": {"accelerator": "t4"}}}
     platforms = {"kubernetes": {"deploymentSpec": {"executors": {"A": selector}}}}
     check_spec(job(A=step(WRITE)), {"platforms": platforms})

@@ -1,5 +1,6 @@
 """Pipelines of TFX components, compiled and run."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from components.champion import ChampionCheck
+from pipeline.beam import IN_PROCESS
 from tests.compiled import steps, worker
 from tests.compiled.runner import JobFailedError, JobRunner
 from tests.compiled.spec import SpecRefusedError, check_spec
@@ -21,9 +23,40 @@ BACKENDS = ["kubeflow", "vertex"]
 
 
 @pytest.fixture(scope="module")
-def server():
-    with worker.start() as started:
-        yield started
+def runners(tmp_path_factory):
+    """A backend of each kind, with one worker, shared by all tests."""
+    directory = tmp_path_factory.mktemp("backends")
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(worker.start())
+        yield {
+            backend: stack.enter_context(
+                JobRunner(
+                    backend,
+                    directory / backend / "root",
+                    directory / backend / "state",
+                    server=server,
+                )
+            )
+            for backend in BACKENDS
+        }
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("data")
+    write_examples(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def standard_runs(runners, data):
+    """Two runs of the standard pipeline on each backend; ExampleGen is cached then."""
+    spec = standard_pipeline(data)
+    check_spec(spec)
+    return {
+        backend: [runner.run(spec, parameters={"word": "tree"}) for _ in range(2)]
+        for backend, runner in runners.items()
+    }
 
 
 def compile_pipeline(components, command=ENTRY_POINT):
@@ -34,7 +67,11 @@ def compile_pipeline(components, command=ENTRY_POINT):
         default_image="image:1", default_commands=command, use_pipeline_spec_2_1=True
     )
     pipeline = tfx.dsl.Pipeline(
-        "small", "unused", components=components, enable_cache=True
+        "small",
+        "unused",
+        components=components,
+        enable_cache=True,
+        beam_pipeline_args=list(IN_PROCESS),
     )
     job = compiler.KubeflowV2DagRunner(config).run(pipeline, write_out=False)
     return job["pipelineSpec"]
@@ -91,14 +128,8 @@ def standard_pipeline(directory):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_standard_components_run_and_are_cached(backend, server, tmp_path):
-    write_examples(tmp_path / "data")
-    spec = standard_pipeline(tmp_path / "data")
-    check_spec(spec)
-    root, state = tmp_path / "root", tmp_path / "state"
-    with JobRunner(backend, root, state, server=server) as runner:
-        first = runner.run(spec, parameters={"word": "tree"})
-        second = runner.run(spec, parameters={"word": "tree"})
+def test_standard_components_run_and_are_cached(backend, standard_runs):
+    first, second = standard_runs[backend]
     assert set(first.states.values()) == {"run"}
     assert first.tasks["Flaky"].attempts == steps.ATTEMPTS
     metadata = first.tasks["Flaky"].outputs["report"]["metadata"]
@@ -108,25 +139,23 @@ def test_standard_components_run_and_are_cached(backend, server, tmp_path):
     assert os.path.exists(os.path.join(graph, "transform_fn", "saved_model.pb"))
     assert set(second.states.values()) == {"cached"}
     assert second.tasks["Transform"].outputs == first.tasks["Transform"].outputs
-    given = first.tasks["ImportExampleGen"].executor_input["inputs"]["parameterValues"]
-    log = first.tasks["ImportExampleGen"].log.read_text()
-    assert ("span" in given) == ("Calculated span: 0" in log) == (backend == "vertex")
+    example_gen = first.tasks["ImportExampleGen"]
+    parameters = example_gen.executor_input["inputs"]["parameterValues"]
+    # ExampleGen's driver has run on Vertex alone.
+    assert ("span" in parameters) == (backend == "vertex")
+    has_log = "Calculated span: 0" in example_gen.log.read_text()
+    assert has_log == (backend == "vertex")
 
 
 @pytest.mark.e2e
-def test_untyped_inputs_stop_the_entry_point_of_tfx_on_kubeflow(server, tmp_path):
+def test_untyped_inputs_stop_the_entry_point_of_tfx_on_kubeflow(runners, data):
     from tfx import v1 as tfx
 
-    write_examples(tmp_path / "data")
-    examples = example_gen(tmp_path / "data")
+    examples = example_gen(data)
     statistics = tfx.components.StatisticsGen(examples=examples.outputs["examples"])
     spec = compile_pipeline([examples, statistics], TFX_ENTRY_POINT)
-    root, state = tmp_path / "root", tmp_path / "state"
-    with (
-        JobRunner("kubeflow", root, state, server=server) as runner,
-        pytest.raises(JobFailedError, match="StatisticsGen") as failed,
-    ):
-        runner.run(spec)
+    with pytest.raises(JobFailedError, match="StatisticsGen") as failed:
+        runners["kubeflow"].run(spec)
     assert "'NoneType' object has no attribute 'get'" in str(failed.value)
     assert failed.value.run.states == {
         "ImportExampleGen": "run",
@@ -169,12 +198,10 @@ def vertex_trainer(directory, **pool):
 
 
 @pytest.mark.e2e
-def test_trainer_runs_as_a_custom_job(server, tmp_path):
-    write_examples(tmp_path / "data")
-    spec = vertex_trainer(tmp_path / "data")
-    root, state = tmp_path / "root", tmp_path / "state"
-    with JobRunner("vertex", root, state, server=server) as runner:
-        run = runner.run(spec)
+@pytest.mark.usefixtures("standard_runs")
+def test_trainer_runs_as_a_custom_job(runners, data):
+    run = runners["vertex"].run(vertex_trainer(data))
+    assert run.states == {"ImportExampleGen": "cached", "Trainer": "run"}
     (job,) = run.custom_jobs
     assert job.state == "JOB_STATE_SUCCEEDED"
     assert job.parent == "projects/somebody/locations/us-central1"
@@ -184,23 +211,18 @@ def test_trainer_runs_as_a_custom_job(server, tmp_path):
     assert pool["container_spec"]["image_uri"] == "image:1"
     assert "tfx.scripts.run_executor" in pool["container_spec"]["command"]
     model = Path(run.tasks["Trainer"].outputs["model"]["uri"]) / "Format-Serving"
-    # Of custom_config, and of the environment of the job rather than of the task.
+    # A word of custom_config, and a variable of the job, which the task does not have.
     assert (model / "model.txt").read_text() == "oak 1"
     assert "writes the model" in job.log.read_text()
     assert "writes the model" not in run.tasks["Trainer"].log.read_text()
 
 
 @pytest.mark.e2e
-def test_custom_job_that_fails_fails_its_task(server, tmp_path):
-    write_examples(tmp_path / "data")
-    container = {"image_uri": "image:1"}
-    spec = vertex_trainer(tmp_path / "data", container_spec=container)
-    root, state = tmp_path / "root", tmp_path / "state"
-    with (
-        JobRunner("vertex", root, state, server=server) as runner,
-        pytest.raises(JobFailedError, match="did not succeed") as failed,
-    ):
-        runner.run(spec)
+@pytest.mark.usefixtures("standard_runs")
+def test_failed_custom_job_fails_its_task(runners, data):
+    spec = vertex_trainer(data, container_spec={"image_uri": "image:1"})
+    with pytest.raises(JobFailedError, match="did not succeed") as failed:
+        runners["vertex"].run(spec)
     (job,) = failed.value.run.custom_jobs
     assert job.state == "JOB_STATE_FAILED"
     assert "KeyError: 'FROM_THE_JOB'" in job.log.read_text()
@@ -208,25 +230,20 @@ def test_custom_job_that_fails_fails_its_task(server, tmp_path):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_resolver_is_refused(backend, server, tmp_path):
+def test_resolver_is_refused(backend, runners):
     from tfx import v1 as tfx
 
     resolver = tfx.dsl.Resolver(
         strategy_class=tfx.dsl.experimental.LatestArtifactStrategy,
         examples=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Examples),
     ).with_id("Latest")
-    spec = compile_pipeline([resolver])
-    root, state = tmp_path / "root", tmp_path / "state"
-    with (
-        JobRunner(backend, root, state, server=server) as runner,
-        pytest.raises(SpecRefusedError, match="task Latest: resolver not implemented"),
-    ):
-        runner.run(spec)
+    with pytest.raises(SpecRefusedError, match="task Latest: resolver not implemented"):
+        runners[backend].run(compile_pipeline([resolver]))
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_champion_is_checked_on_a_cluster(backend, server, tmp_path):
+def test_champion_is_checked_by_an_orchestrator(backend, runners, tmp_path):
     """A component without inputs, outputs and a driver."""
     check = ChampionCheck(
         directory=str(tmp_path / "serving"),
@@ -235,8 +252,7 @@ def test_champion_is_checked_on_a_cluster(backend, server, tmp_path):
     )
     spec = compile_pipeline([check])
     spec["root"]["dag"]["tasks"]["ChampionCheck"].pop("cachingOptions")
-    with JobRunner(backend, tmp_path, tmp_path / "state", server=server) as runner:
-        assert runner.run(spec).states == {"ChampionCheck": "run"}
-        (tmp_path / "serving" / "1").mkdir(parents=True)
-        with pytest.raises(JobFailedError, match="serving/1: reason"):
-            runner.run(spec)
+    assert runners[backend].run(spec).states == {"ChampionCheck": "run"}
+    (tmp_path / "serving" / "1").mkdir(parents=True)
+    with pytest.raises(JobFailedError, match="serving/1: reason"):
+        runners[backend].run(spec)

@@ -5,6 +5,7 @@ from google.cloud import aiplatform
 from google.cloud.aiplatform_v1.types import JobState
 
 from tests.compiled import vertex_jobs, worker
+from tests.compiled.container import image_environment
 
 PARENT = "projects/somebody/locations/us-central1"
 ENDPOINT = "us-central1-aiplatform.googleapis.com"
@@ -28,7 +29,7 @@ def custom_job(*command):
 def client(tmp_path, monkeypatch):
     monkeypatch.setattr(aiplatform.gapic, "JobServiceClient", None)
     with worker.start(preload=False) as server:
-        vertex_jobs.stand_in(tmp_path, worker.image_environment(tmp_path), server)
+        vertex_jobs.stand_in(tmp_path, image_environment(tmp_path), server)
         yield aiplatform.gapic.JobServiceClient({"api_endpoint": ENDPOINT})
 
 
@@ -40,7 +41,7 @@ def test_job_is_recorded_and_ends_as_its_container(code, state, client, tmp_path
     created = client.create_custom_job(PARENT, custom_job(*command))
     assert created.state == JobState.JOB_STATE_PENDING
     assert client.get_custom_job(name=created.name).state == JobState[state]
-    # It runs once, however often it is asked for.
+    # It runs once for any number of requests.
     client.get_custom_job(name=created.name)
     (job,) = vertex_jobs.read_jobs(tmp_path)
     assert (job.parent, job.state) == (PARENT, state)
@@ -71,7 +72,7 @@ def test_incomplete_job_is_refused(change, text, client):
         client.create_custom_job(PARENT, changed(change))
 
 
-def test_field_that_a_custom_job_has_not_is_refused(client):
+def test_unknown_field_of_a_custom_job_is_refused(client):
     job = changed(lambda job, pool: pool.update(replicas=1))
     with pytest.raises(ValueError, match="replicas"):
         client.create_custom_job(PARENT, job)

@@ -1,4 +1,4 @@
-"""A stand-in for Vertex's service of custom jobs, which runs them on this machine."""
+"""A stand-in for Vertex AI's custom jobs, which runs them on this machine."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from google.cloud.aiplatform_v1.types import (
     JobState,
 )
 
-from tests.compiled.worker import Container, Server
+from tests.compiled.container import Container, WorkerConnection
 
 _PARENT = re.compile(r"projects/[^/]+/locations/(?P<region>[a-z]+-[a-z]+\d+)")
 _ENDPOINT = "{}-aiplatform.googleapis.com"
@@ -23,18 +23,18 @@ _LONGEST_DISPLAY_NAME = 128
 
 
 class InvalidJobError(ValueError):
-    """A request that Vertex answers with INVALID_ARGUMENT."""
+    """A request that Vertex AI refuses with INVALID_ARGUMENT."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordedJob:
-    """A custom job that was asked for.
+    """A custom job that was created.
 
     Attributes:
-      parent: The project and location it was asked of.
-      request: The `CustomJob` as JSON, with the names of the proto's fields.
-      state: How it ended, such as `JOB_STATE_SUCCEEDED`.
-      log: What worker pool 0 printed.
+      parent: Project and location of the request.
+      request: The `CustomJob` in JSON, with the field names of the proto.
+      state: Final state, as `JOB_STATE_SUCCEEDED`.
+      log: Output of worker pool 0.
     """
 
     parent: str
@@ -44,7 +44,7 @@ class RecordedJob:
 
 
 def read_jobs(directory: Path) -> list[RecordedJob]:
-    """Returns the custom jobs that were asked for, in their order.
+    """Returns the custom jobs in order of creation.
 
     Args:
       directory: The stand-in's directory.
@@ -55,13 +55,13 @@ def read_jobs(directory: Path) -> list[RecordedJob]:
     ]
 
 
-def stand_in(directory: Path, image: dict[str, str], server: Server) -> None:
-    """Puts the stand-in in the place of this process's client of the service.
+def stand_in(directory: Path, image: dict[str, str], server: WorkerConnection) -> None:
+    """Replaces this process's client of the service.
 
     Args:
-      directory: Where jobs are recorded.
-      image: The environment that the jobs' image sets.
-      server: Runs their containers.
+      directory: Directory to record jobs in.
+      image: Environment variables of the jobs' image.
+      server: Worker that runs their containers.
     """
 
     class JobServiceClient:
@@ -89,7 +89,7 @@ def stand_in(directory: Path, image: dict[str, str], server: Server) -> None:
             )
             state = JobState[record["state"]]
             if state == JobState.JOB_STATE_PENDING:
-                # A caller only sleeps until its next question; so this one waits.
+                # The caller would poll until the end, so this call runs the job.
                 state = _run(directory, number, request, image, server)
                 _write(directory, number, request, state)
             return _named(request, number, state)
@@ -98,14 +98,14 @@ def stand_in(directory: Path, image: dict[str, str], server: Server) -> None:
 
 
 def check(endpoint: str, request: CreateCustomJobRequest) -> None:
-    """Refuses what Vertex refuses of a custom job that runs containers.
+    """Refuses an invalid custom job as Vertex AI does.
 
     Args:
-      endpoint: Host that is asked.
-      request: What it is asked.
+      endpoint: Host of the request.
+      request: The request.
 
     Raises:
-      InvalidJobError: It does not hold to the reference of `CustomJob`.
+      InvalidJobError: The request violates the reference of `CustomJob`.
     """
     job = request.custom_job
     pools = job.job_spec.worker_pool_specs
@@ -128,18 +128,18 @@ def check(endpoint: str, request: CreateCustomJobRequest) -> None:
         ),
     }
     for index, pool in enumerate(pools):
-        place = f"worker_pool_specs[{index}]"
-        # An empty pool holds the place of a role that is not used.
+        field = f"worker_pool_specs[{index}]"
+        # An unused role has an empty pool.
         used = index == 0 or pool.replica_count > 0
-        faults[f"{place}.machine_spec.machine_type: empty"] = (
+        faults[f"{field}.machine_spec.machine_type: empty"] = (
             used and not pool.machine_spec.machine_type
         )
-        faults[f"{place}.container_spec.image_uri: empty"] = (
+        faults[f"{field}.container_spec.image_uri: empty"] = (
             used and not pool.container_spec.image_uri
         )
-    found = [text for text, is_fault in faults.items() if is_fault]
-    if found:
-        raise InvalidJobError("INVALID_ARGUMENT: " + "; ".join(found))
+    messages = [text for text, is_fault in faults.items() if is_fault]
+    if messages:
+        raise InvalidJobError("INVALID_ARGUMENT: " + "; ".join(messages))
 
 
 def _run(
@@ -147,9 +147,9 @@ def _run(
     number: int,
     request: CreateCustomJobRequest,
     image: dict[str, str],
-    server: Server,
+    server: WorkerConnection,
 ) -> JobState:
-    """Runs the container of worker pool 0, and returns how it ended."""
+    """Runs the container of worker pool 0, and returns the final state."""
     spec = request.custom_job.job_spec.worker_pool_specs[0].container_spec
     home = directory / f"{number:03}"
     home.mkdir()

@@ -23,11 +23,11 @@ def types(filled):
 
 def test_inputs_without_a_type_get_the_declared_one():
     untyped = {"uri": "a", "type": {"instanceSchema": ""}}
-    given = arguments(untyped, {"uri": "b"})
-    filled = with_types(given)
+    compiled = arguments(untyped, {"uri": "b"})
+    filled = with_types(compiled)
     assert types(filled) == [DECLARED, DECLARED]
-    assert filled[:3] == given[:3]
-    assert filled[4:] == given[4:]
+    assert filled[:3] == compiled[:3]
+    assert filled[4:] == compiled[4:]
 
 
 def test_type_of_a_typed_input_stays():
@@ -37,6 +37,6 @@ def test_type_of_a_typed_input_stays():
 
 def test_component_without_inputs_has_nothing_to_fill():
     message = json.dumps({"inputs": {"parameterValues": {"x": 1}}})
-    given = ["--json_serialized_invocation_args", message]
-    given += ["--json_serialized_inputs_spec_args", json.dumps({"parameters": {}})]
-    assert json.loads(with_types(given)[1]) == json.loads(message)
+    compiled = ["--json_serialized_invocation_args", message]
+    compiled += ["--json_serialized_inputs_spec_args", json.dumps({"parameters": {}})]
+    assert json.loads(with_types(compiled)[1]) == json.loads(message)

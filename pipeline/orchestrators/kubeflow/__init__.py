@@ -1,1 +1,1 @@
-"""Kubeflow Pipelines: compiling for it, submitting to it."""
+"""The compiler, the client and the server address of Kubeflow Pipelines."""

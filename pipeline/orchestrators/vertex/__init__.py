@@ -1,1 +1,1 @@
-"""Vertex AI Pipelines: compiling for it, submitting to it."""
+"""The compiler and the client of Vertex AI Pipelines."""

@@ -6,51 +6,39 @@ from pipeline.config import parameters
 from pipeline.config.errors import UsageError
 
 
-def test_values_keep_their_types_and_bounds_become_json():
-    found = parameters.parse(
-        ["epochs=2", "learning_rate=3e-5", "thresholds={accuracy: 0.9}"]
-    )
-    assert found == {
-        "epochs": 2,
-        "learning_rate": 3e-5,
-        "thresholds": '{"accuracy": 0.9}',
-    }
-
-
-def test_values_are_read_as_the_settings_that_they_stand_for():
-    assert parameters.parse(["data=010", "epochs=010", "learning_rate=1e-5"]) == {
+def test_values_are_read_as_the_settings_that_they_replace():
+    texts = ["data=010", "epochs=010", "learning_rate=1e-5", "thresholds={f1: 0.9}"]
+    assert parameters.parse(texts) == {
         "data": "010",
         "epochs": 10,
         "learning_rate": 1e-5,
+        "thresholds": {"f1": 0.9},
     }
 
 
-def test_parameter_without_a_value_is_refused():
-    with pytest.raises(UsageError, match="--parameter 'epochs': write NAME=VALUE"):
-        parameters.parse(["epochs"])
+def test_mapping_is_sent_as_json():
+    assert parameters.encode({"f1": 0.9}) == '{"f1": 0.9}'
+    assert parameters.encode(3e-5) == 3e-5
 
 
-def test_value_that_is_not_yaml_is_refused_by_the_name_of_the_parameter():
-    with pytest.raises(UsageError, match=r"--parameter 'thresholds=\{f1: 0.8': the v"):
-        parameters.parse(["thresholds={f1: 0.8"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epochs", "--parameter 'epochs': write NAME=VALUE"),
+        ("epochs=", "--parameter 'epochs=': write epochs= and a value"),
+        ("data=[1]", r"--parameter 'data=\[1\]': write data= and a directory"),
+        ("thresholds={f1: 0.8", r"--parameter 'thresholds=\{f1: 0.8': the value is"),
+        ("batch_size=3", "--parameter batch_size: allowed are data, epochs, "),
+    ],
+)
+def test_wrong_parameter_is_refused_by_its_name(text, message):
+    with pytest.raises(UsageError, match=message):
+        parameters.parse([text])
 
 
-def test_bound_that_is_no_mapping_is_refused_as_a_setting():
-    values = parameters.parse(["thresholds=0.9", "max_regression={f1: 1e-5}"])
-    assert parameters.as_settings(values) == {
-        "evaluator.thresholds": 0.9,
-        "evaluator.max_regression": {"f1": 1e-5},
-    }
-
-
-def test_unknown_parameter_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"--parameter batch_size: allowed are data, "):
-        parameters.parse(["batch_size=3"])
-
-
-def test_parameters_are_the_settings_that_they_stand_for():
-    values = {"steps_per_epoch": 0, "thresholds": '{"f1": 0.9}', "data": "gs://b/d"}
+def test_parameters_are_validated_as_the_settings_that_they_replace():
+    values = {"steps_per_epoch": 0, "thresholds": 0.9, "data": "gs://b/d"}
     assert parameters.as_settings(values) == {
         "trainer.steps_per_epoch": None,
-        "evaluator.thresholds": {"f1": 0.9},
+        "evaluator.thresholds": 0.9,
     }

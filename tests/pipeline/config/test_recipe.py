@@ -1,4 +1,4 @@
-"""Settings: what is read, and what is refused with the key's name."""
+"""Reading a recipe, and refusing a wrong one by the setting's key."""
 
 import math
 import re
@@ -9,7 +9,8 @@ import pytest
 from components.serving_check import text_ops
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
-from pipeline.config.recipe import Config, ServingConfig, load_config, parse_override
+from pipeline.config.recipe import Config, load_config, parse_override
+from pipeline.config.sections import ServingConfig
 
 RECIPES = sorted((REPOSITORY / "configs").glob("*.yaml"))
 
@@ -98,7 +99,7 @@ def test_override_values_are_yaml(override, expected):
         ("name", "nan", "nan"),
     ],
 )
-def test_text_of_a_setting_that_is_a_string_is_kept(tmp_path, key, text, expected):
+def test_string_setting_keeps_its_text(tmp_path, key, text, expected):
     expected = (
         expected
         or {
@@ -188,13 +189,13 @@ def test_missing_setting_is_named(tmp_path):
         load_config(path)
 
 
-def test_task_of_ones_own_needs_a_data_source(recipe):
+def test_custom_task_needs_a_data_source(recipe):
     with pytest.raises(UsageError, match=r"data\.source: required, but not set"):
         load_config(recipe, {"data.source": None})
 
 
 @pytest.mark.parametrize("text", ["[1", "just text", ""])
-def test_file_that_is_no_mapping_is_refused(tmp_path, text):
+def test_file_without_a_mapping_is_refused(tmp_path, text):
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=re.escape(str(path))):
@@ -206,7 +207,7 @@ def test_file_that_does_not_exist_is_named(tmp_path):
         load_config(tmp_path / "absent.yaml")
 
 
-def test_what_is_stored_with_a_run_reads_back_equal(recipe, tmp_path):
+def test_stored_recipe_reads_back_equal(recipe, tmp_path):
     strings = {"schedule": "1e-5", "step": "08", "day": "2026-01-31", "flag": "yes"}
     config = load_config(
         recipe,
@@ -222,13 +223,13 @@ def test_what_is_stored_with_a_run_reads_back_equal(recipe, tmp_path):
     assert isinstance(config, Config)
 
 
-@pytest.mark.parametrize(("given", "read"), [(2.2, "2.20"), (2.16, "2.16")])
-def test_version_of_a_server_is_no_number(recipe, given, read):
-    config = load_config(recipe, {"serving.tf_serving_version": given})
-    assert config.serving.tf_serving_version == read
+@pytest.mark.parametrize(("number", "text"), [(2.2, "2.20"), (2.16, "2.16")])
+def test_version_of_tensorflow_serving_keeps_two_digits(recipe, number, text):
+    config = load_config(recipe, {"serving.tf_serving_version": number})
+    assert config.serving.tf_serving_version == text
 
 
-def test_server_that_the_serving_check_does_not_know_is_refused(recipe):
+def test_unknown_version_of_tensorflow_serving_is_refused(recipe):
     with pytest.raises(UsageError, match=r"tf_serving_version: .*'2\.16'.*'2\.20'"):
         load_config(recipe, {"serving.tf_serving_version": "2.15"})
     for version in typing.get_args(

@@ -1,4 +1,4 @@
-"""Fixtures of the submissions: compiled packages, and servers on loopback."""
+"""A compiled package, and servers on loopback that it is submitted to."""
 
 import concurrent.futures
 import contextlib
@@ -10,6 +10,7 @@ import kfp
 import pytest
 from google.cloud.aiplatform_v1.services import metadata_service, pipeline_service
 
+from tests.pipeline.orchestrators import credentials
 from tests.pipeline.orchestrators.kubeflow.kubeflow_server import (
     KubeflowPipelines,
     handler,
@@ -18,7 +19,7 @@ from tests.pipeline.orchestrators.vertex.vertex_service import VertexAI
 
 
 class NoStorage(BaseHTTPRequestHandler):
-    """Cloud Storage for whoever may start pipelines but not look at buckets."""
+    """Cloud Storage for a user who may start pipelines but not read buckets."""
 
     def do_GET(self):
         self.send_response(403)
@@ -31,7 +32,7 @@ class NoStorage(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def serve():
-    """A function that serves a handler on loopback and returns the server."""
+    """Serves a handler on loopback and returns the server."""
     with contextlib.ExitStack() as stack:
 
         def start(handler):
@@ -45,23 +46,44 @@ def serve():
 
 @pytest.fixture(scope="session")
 def spec_file(tmp_path_factory):
-    """A pipeline spec in YAML, as Kubeflow Pipelines takes it."""
-    from tests.pipeline.orchestrators import compiled
+    """A pipeline spec in YAML."""
+    from tests.pipeline.orchestrators import greeter
 
-    return compiled.compile_package(tmp_path_factory.mktemp("spec") / "greet.yaml")
+    return greeter.compile_package(tmp_path_factory.mktemp("spec") / "greet.yaml")
 
 
 @pytest.fixture(scope="session")
-def job_file(tmp_path_factory):
-    """A Vertex AI job in JSON."""
-    from tests.pipeline.orchestrators import compiled
+def key_file(tmp_path_factory):
+    """The private key of a service account."""
+    return credentials.write_key(tmp_path_factory.mktemp("key") / "key.pem")
 
-    return compiled.compile_package(tmp_path_factory.mktemp("job") / "greet.json")
+
+@pytest.fixture
+def log_in(serve, key_file, monkeypatch, tmp_path):
+    """A function that sets application-default credentials with a token endpoint."""
+
+    def log_in(endpoint=credentials.TokenEndpoint):
+        address = f"http://localhost:{serve(endpoint).server_port}/token"
+        account = credentials.write_service_account(
+            tmp_path / "account.json", key_file, address
+        )
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
+        return address
+
+    return log_in
+
+
+@pytest.fixture
+def no_login(monkeypatch, tmp_path):
+    """No application-default credentials anywhere."""
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
 
 
 @pytest.fixture(autouse=True)
 def context_file(tmp_path, monkeypatch):
-    """Where kfp keeps a namespace, which is not the home directory of who tests."""
+    """Where kfp stores a namespace, instead of the home directory."""
     file = tmp_path / "context.json"
     monkeypatch.setattr(kfp.Client, "_LOCAL_KFP_CONTEXT", str(file))
     for name in (
@@ -76,7 +98,7 @@ def context_file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def kubeflow(serve):
-    """The state behind a server, with its address."""
+    """Kubeflow Pipelines on loopback, with its address in `host`."""
     state = KubeflowPipelines()
     state.host = f"http://localhost:{serve(handler(state)).server_port}"
     return state
@@ -84,7 +106,7 @@ def kubeflow(serve):
 
 @pytest.fixture
 def vertex(serve, monkeypatch):
-    """The state behind the services. Clients reach them over an open channel."""
+    """Vertex AI on loopback. Clients connect over an insecure channel."""
     state = VertexAI()
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
     server.add_generic_rpc_handlers(state.handlers())

@@ -1,4 +1,4 @@
-"""A service account of Google's whose tokens a server on loopback gives out."""
+"""Google service accounts whose token endpoint is on loopback, and certificates."""
 
 import datetime
 import json
@@ -14,16 +14,23 @@ ID_TOKEN = "an-id-token"
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):
-    """Answers as Google's OAuth endpoint does."""
+    """Responds as Google's OAuth endpoint."""
 
     status = 200
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        answer = {"access_token": ACCESS_TOKEN, "id_token": ID_TOKEN, "expires_in": 60}
+        content = {
+            "access_token": ACCESS_TOKEN,
+            "id_token": ID_TOKEN,
+            "expires_in": 60,
+        }
         if self.status != 200:
-            answer = {"error": "invalid_grant", "error_description": "key was deleted"}
-        body = json.dumps(answer).encode()
+            content = {
+                "error": "invalid_grant",
+                "error_description": "key was deleted",
+            }
+        body = json.dumps(content).encode()
         self.send_response(self.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -52,13 +59,19 @@ def _pem(key) -> bytes:
     )
 
 
-def write_service_account(file: Path, token_uri: str) -> Path:
-    """Writes a key file, as Google Cloud gives one out."""
+def write_key(file: Path) -> Path:
+    """Writes a new private key (PEM)."""
+    file.write_bytes(_pem(_key()))
+    return file
+
+
+def write_service_account(file: Path, key_file: Path, token_uri: str) -> Path:
+    """Writes the key file of a service account, as Google Cloud's."""
     account = {
         "type": "service_account",
         "project_id": "a-project",
         "private_key_id": "1",
-        "private_key": _pem(_key()).decode(),
+        "private_key": key_file.read_text(),
         "client_email": "runner@a-project.iam.gserviceaccount.com",
         "client_id": "1",
         "token_uri": token_uri,
@@ -68,7 +81,7 @@ def write_service_account(file: Path, token_uri: str) -> Path:
 
 
 def write_certificate(certificate: Path, private_key: Path) -> None:
-    """Writes a certificate of localhost that only it itself vouches for."""
+    """Writes a self-signed certificate of localhost."""
     key = _key()
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.timezone.utc)

@@ -1,4 +1,4 @@
-"""`compile` and `submit`, from the command line to what a cluster is sent."""
+"""`compile` and `submit`, from the command line to the orchestrator's requests."""
 
 import json
 
@@ -10,20 +10,19 @@ from google.protobuf import json_format
 from pipeline.cli.main import main
 from pipeline.orchestrators import staging
 from tests import tiny
-from tests.pipeline.orchestrators import credentials
 
 
 @pytest.fixture
 def root(tmp_path):
-    return tmp_path / "cluster"
+    return tmp_path / "root"
 
 
 @pytest.fixture
 def recipe(tmp_path, root):
-    cluster = {"image": "registry/bert:1", "pipeline_root": str(root)}
+    settings = {"image": "registry/bert:1", "pipeline_root": str(root)}
     google = {"project": "project", "region": "us-central1"}
     return tiny.write_config(
-        tmp_path / "recipe.yaml", kubeflow=cluster, vertex=cluster | google
+        tmp_path / "recipe.yaml", kubeflow=settings, vertex=settings | google
     )
 
 
@@ -34,8 +33,8 @@ def invoke(recipe, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
 
     def invoke(*arguments):
-        given = [*map(str, arguments), "--config", str(recipe)]
-        return CliRunner().invoke(main, given)
+        arguments = [*map(str, arguments), "--config", str(recipe)]
+        return CliRunner().invoke(main, arguments)
 
     return invoke
 
@@ -44,35 +43,35 @@ def staged(root):
     return sorted(path.name for path in (root / "inputs").iterdir())
 
 
-def test_compile_writes_the_package_and_brings_nothing_anywhere(invoke, root, tmp_path):
+def test_compile_writes_the_package_and_stage_copies_the_inputs(invoke, root, tmp_path):
     package = tmp_path / "pipeline.yaml"
-    result = invoke("compile", "--target", "kubeflow", "-o", package)
+    result = invoke("compile", "--orchestrator", "kubeflow", "-o", package)
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-1] == f"written to {package}"
     assert yaml.safe_load(package.read_text())["schemaVersion"] == "2.1.0"
     assert not root.exists()
-
-
-def test_compile_with_stage_brings_the_inputs_to_the_cluster(invoke, root, tmp_path):
     package = tmp_path / "job.json"
-    result = invoke("compile", "--target", "vertex", "-o", package, "--stage")
+    result = invoke("compile", "--orchestrator", "vertex", "-o", package, "--stage")
     assert result.exit_code == 0, result.output
     assert staged(root) == ["encoder", "examples", "schema"]
     job = json.loads(package.read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == str(root)
 
 
-def test_submit_brings_the_inputs_and_starts_the_run_on_kubeflow(
+def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
     invoke, kubeflow, root
 ):
+    submit = ("submit", "--orchestrator", "kubeflow", "--host", kubeflow.host)
     result = invoke(
-        *("submit", "--target", "kubeflow", "--host", kubeflow.host),
+        *submit,
         *("--experiment", "spring", "--run-name", "first"),
         *("--parameter", "epochs=2", "--parameter", "learning_rate=3e-5"),
         *("--parameter", "thresholds={accuracy: 0.9}", "--wait"),
     )
     assert result.exit_code == 0, result.output
     assert staged(root) == ["encoder", "examples", "schema"]
+    assert "copying" in result.output
+    assert f"{kubeflow.host}/#/runs/details/" in result.output
     (run,) = kubeflow.runs
     assert run["display_name"] == "first"
     assert run["runtime_config"]["pipeline_root"] == str(root)
@@ -80,25 +79,23 @@ def test_submit_brings_the_inputs_and_starts_the_run_on_kubeflow(
     assert sent["epochs"] == 2
     assert sent["learning_rate"] == 3e-5
     assert sent["thresholds"] == '{"accuracy": 0.9}'
-    assert f"{kubeflow.host}/#/runs/details/" in result.output
-
-
-def test_second_submission_copies_nothing_again(invoke, kubeflow, root):
-    for name in ("first", "second"):
-        result = invoke(
-            *("submit", "--target", "kubeflow", "--host", kubeflow.host),
-            *("--run-name", name),
-        )
-        assert result.exit_code == 0, result.output
-        assert ("copying" in result.output) == (name == "first")
-    assert [run["display_name"] for run in kubeflow.runs] == ["first", "second"]
-
-
-def test_run_that_fails_exits_1_with_where_to_look(invoke, kubeflow):
     kubeflow.states = ["RUNNING", "FAILED"]
-    result = invoke("submit", "--target", "kubeflow", "--host", kubeflow.host, "--wait")
+    # The former name of the option.
+    submit = ("submit", "--target", "kubeflow", "--host", kubeflow.host)
+    result = invoke(*submit, "--run-name", "second", "--no-cache", "--wait")
     assert result.exit_code == 1
     assert "ended FAILED" in result.output.replace("\n", " ")
+    assert "copying" not in result.output
+    cached = [
+        [
+            name
+            for name, task in version["pipeline_spec"]["root"]["dag"]["tasks"].items()
+            if task.get("cachingOptions", {}).get("enableCache")
+        ]
+        for version in kubeflow.versions
+    ]
+    assert "Trainer" in cached[0]
+    assert cached[1] == []
 
 
 @pytest.mark.parametrize(
@@ -106,6 +103,7 @@ def test_run_that_fails_exits_1_with_where_to_look(invoke, kubeflow):
     [
         (["--parameter", "learning_rate=5"], "trainer.learning_rate"),
         (["--parameter", "epochs=0"], "trainer.epochs"),
+        (["--parameter", "thresholds=0.9"], "evaluator.thresholds"),
         (["--parameter", "thresholds={pearson: 0.5}"], "names 'pearson'"),
         (["--parameter", "batch_size=8"], "--parameter batch_size: allowed are"),
         (["--set", "kubeflow.retries=-1"], "kubeflow.retries"),
@@ -115,7 +113,7 @@ def test_what_a_run_would_refuse_is_refused_before_anything_is_sent(
     invoke, kubeflow, root, arguments, message
 ):
     result = invoke(
-        "submit", "--target", "kubeflow", "--host", kubeflow.host, *arguments
+        "submit", "--orchestrator", "kubeflow", "--host", kubeflow.host, *arguments
     )
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
@@ -126,32 +124,35 @@ def test_what_a_run_would_refuse_is_refused_before_anything_is_sent(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--target", "kubeflow"], "wants --host URL"),
-        (["--target", "vertex", "--host", "http://x"], "--host: for --target kubeflow"),
-        (["--target", "slurm"], "'slurm' is not one of"),
+        (["--orchestrator", "kubeflow"], "needs --host URL"),
+        (
+            ["--orchestrator", "vertex", "--host", "http://x", "--pod-token"],
+            "--host, --pod-token: for --orchestrator kubeflow alone",
+        ),
+        (["--orchestrator", "vertex"], "Vertex AI writes to gs:// only"),
+        (["--orchestrator", "slurm"], "'slurm' is not one of"),
     ],
 )
-def test_options_of_another_target_are_refused(invoke, arguments, message):
+def test_options_of_another_orchestrator_are_refused(invoke, arguments, message):
     result = invoke("submit", *arguments)
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
 
 
-def test_submit_starts_the_job_in_the_project_and_region_that_are_given(
-    invoke, vertex, serve, monkeypatch, tmp_path
+def test_submit_starts_the_job_in_the_given_project_and_region(
+    invoke, vertex, log_in, monkeypatch
 ):
-    endpoint = f"http://localhost:{serve(credentials.TokenEndpoint).server_port}"
-    key = credentials.write_service_account(tmp_path / "key.json", endpoint)
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
+    log_in()
     copied = []  # there is no Cloud Storage here
     monkeypatch.setattr(staging, "copy", lambda staged, _: copied.extend(staged.copies))
     result = invoke(
-        *("submit", "--target", "vertex", "--project", "p2", "--region", "asia-east1"),
-        *("--set", "vertex.pipeline_root=gs://bucket/bert/", "--run-name", "first"),
+        *("submit", "--orchestrator", "vertex", "--run-name", "first"),
+        *("--project", "p2", "--region", "asia-east1"),
+        *("--set", "vertex.pipeline_root=gs://bucket/bert/"),
         *("--parameter", "epochs=2"),
     )
     assert result.exit_code == 0, result.output
-    assert all(place.startswith("gs://bucket/bert/inputs/") for _, place in copied)
+    assert all(path.startswith("gs://bucket/bert/inputs/") for _, path in copied)
     (request,) = vertex.created
     assert request.parent == "projects/p2/locations/asia-east1"
     sent = json_format.MessageToDict(request.pipeline_job._pb.runtime_config)

@@ -1,4 +1,4 @@
-"""What is compiled for which cluster."""
+"""The jobs that are compiled for Kubeflow and for Vertex AI."""
 
 import copy
 import json
@@ -35,6 +35,10 @@ VERTEX = {
     },
 }
 ROOT = "gs://bucket/bert"
+VARIANT = {
+    "evaluator.incompatible_champion": "refuse",
+    "trainer.warm_start": "champion",
+}
 GATE = {"thresholds": {"accuracy": 0.5}, "max_regression": {"accuracy": 0.1}}
 
 
@@ -58,6 +62,39 @@ def vertex(recipe):
     return compilation.compile_job(load_config(recipe), "vertex")
 
 
+@pytest.fixture(scope="module")
+def kubeflow_variant(recipe):
+    return compilation.compile_job(load_config(recipe, VARIANT), "kubeflow")
+
+
+@pytest.fixture(scope="module")
+def vertex_variant(recipe):
+    settings = VARIANT | {
+        "vertex.machine_type": "ct5lp-hightpu-4t",
+        "vertex.tpu_topology": "2x2",
+        "vertex.accelerator": None,
+        "vertex.endpoint": {"name": "paraphrases", "image": "registry/serving:1"},
+        "trainer.strategy": "tpu",
+    }
+    return compilation.compile_job(load_config(recipe, settings), "vertex")
+
+
+@pytest.fixture(scope="module")
+def span_job(tmp_path_factory):
+    """A job without cache and retries on spans: their source, messages, the job."""
+    directory = tmp_path_factory.mktemp("spans")
+    source = f"{directory}/spans/{{SPAN}}"
+    tiny.write_tables(directory / "spans" / "03")
+    recipe = tiny.write_config(
+        directory / "recipe.yaml",
+        data={"source": source},
+        kubeflow=KUBEFLOW | {"cache": False, "retries": 0},
+    )
+    messages = []
+    job = compilation.compile_job(load_config(recipe), "kubeflow", messages.append)
+    return source, messages, job
+
+
 def tasks(job):
     return job.spec["root"]["dag"]["tasks"]
 
@@ -78,7 +115,7 @@ def constants(job, task):
     }
 
 
-def test_both_clusters_run_the_same_components(kubeflow, vertex):
+def test_both_orchestrators_run_the_same_components(kubeflow, vertex):
     assert set(tasks(kubeflow)) == set(tasks(vertex))
     for name, task in tasks(kubeflow).items():
         other = tasks(vertex)[name]
@@ -92,7 +129,7 @@ def test_both_clusters_run_the_same_components(kubeflow, vertex):
     assert len(commands) == 1
 
 
-def test_schema_image_and_pipeline_root_are_the_configs(kubeflow, vertex):
+def test_schema_version_image_and_pipeline_root(kubeflow, vertex):
     for job in (kubeflow, vertex):
         assert job.spec["schemaVersion"] == "2.1.0"
         assert job.spec["defaultPipelineRoot"] == ROOT
@@ -124,7 +161,7 @@ def test_trainer_alone_gets_the_resources(kubeflow, vertex):
 
 
 def test_trainer_alone_is_bound_to_nodes(kubeflow):
-    executors = kubeflow.platforms["platforms"]["kubernetes"]["deploymentSpec"]
+    executors = kubeflow.platform_spec["platforms"]["kubernetes"]["deploymentSpec"]
     assert executors == {
         "executors": {
             "Trainer_executor": {"nodeSelector": {"labels": KUBEFLOW["node_selector"]}}
@@ -132,7 +169,7 @@ def test_trainer_alone_is_bound_to_nodes(kubeflow):
     }
 
 
-def test_every_task_is_tried_again(kubeflow):
+def test_every_task_is_retried(kubeflow):
     for task in tasks(kubeflow).values():
         assert task["retryPolicy"]["maxRetryCount"] == 3
 
@@ -147,48 +184,38 @@ def test_all_but_the_champion_are_cached(kubeflow, vertex):
         assert set(tasks(job)) - cached == {"Champion"}
 
 
-def test_champion_is_checked_before_training_where_it_must_be_comparable(
-    recipe, kubeflow, vertex
+@pytest.mark.parametrize("orchestrator", compilation.ORCHESTRATORS)
+def test_dag_has_more_components_if_the_champion_is_compared_or_trained_on(
+    orchestrator, kubeflow, kubeflow_variant, vertex, vertex_variant
 ):
-    settings = {"evaluator.incompatible_champion": "refuse"}
-    for target, other in (("kubeflow", kubeflow), ("vertex", vertex)):
-        job = compilation.compile_job(load_config(recipe, settings), target)
-        assert set(tasks(job)) - set(tasks(other)) == {"ChampionCheck"}
-        assert "cachingOptions" not in tasks(job)["ChampionCheck"]
-        assert "ChampionCheck" in tasks(job)["Transform"]["dependentTasks"]
+    jobs = {
+        "kubeflow": (kubeflow, kubeflow_variant),
+        "vertex": (vertex, vertex_variant),
+    }
+    job, variant = jobs[orchestrator]
+    added = set(tasks(variant)) - set(tasks(job)) - {"EndpointPusher"}
+    assert added == {"ChampionCheck", "WarmStart"}
+    # The champion is checked before every training.
+    assert "cachingOptions" not in tasks(variant)["ChampionCheck"]
+    assert "ChampionCheck" in tasks(variant)["Transform"]["dependentTasks"]
+    # The champion to start from is looked up once for the same data.
+    warm_start = tasks(variant)["WarmStart"]
+    assert warm_start["cachingOptions"] == {"enableCache": True}
+    assert warm_start["dependentTasks"] == ["ImportExampleGen"]
+    assert constants(variant, "WarmStart")["directory"] == f"{ROOT}/serving/tiny"
+    assert "WarmStart" in tasks(variant)["Trainer"]["dependentTasks"]
 
 
-def test_champion_to_start_from_is_looked_up_once_for_each_data(
-    recipe, kubeflow, vertex
-):
-    settings = {"trainer.warm_start": "champion"}
-    for target, other in (("kubeflow", kubeflow), ("vertex", vertex)):
-        job = compilation.compile_job(load_config(recipe, settings), target)
-        assert set(tasks(job)) - set(tasks(other)) == {"WarmStart"}
-        task = tasks(job)["WarmStart"]
-        assert task["cachingOptions"] == {"enableCache": True}
-        assert task["dependentTasks"] == ["ImportExampleGen"]
-        assert constants(job, "WarmStart")["directory"] == f"{ROOT}/serving/tiny"
-        assert "WarmStart" in tasks(job)["Trainer"]["dependentTasks"]
-
-
-def test_newest_span_is_settled_when_the_job_is_compiled(tmp_path):
-    source = f"{tmp_path}/spans/{{SPAN}}"
-    tiny.write_tables(tmp_path / "spans" / "03")
-    recipe = tiny.write_config(
-        tmp_path / "recipe.yaml", data={"source": source}, vertex=VERTEX
-    )
-    said = []
-    job = compilation.compile_job(load_config(recipe), "vertex", said.append)
-    assert f"span 3 of {source}: newest of 1" in said
+def test_newest_span_is_resolved_when_the_job_is_compiled(span_job):
+    source, messages, job = span_job
+    assert f"span 3 of {source}: newest of 1" in messages
     data = job.spec["root"]["inputDefinitions"]["parameters"]["data"]
     assert data["defaultValue"].startswith(f"{ROOT}/inputs/examples/span-3/")
     assert "{SPAN" not in json.dumps(job.spec)
 
 
-def test_without_cache_and_retries_no_task_has_either(recipe):
-    settings = {"kubeflow.cache": False, "kubeflow.retries": 0}
-    job = compilation.compile_job(load_config(recipe, settings), "kubeflow")
+def test_without_cache_and_retries_no_task_has_either(span_job):
+    _, _, job = span_job
     for task in tasks(job).values():
         assert "cachingOptions" not in task
         assert "retryPolicy" not in task
@@ -236,15 +263,8 @@ def test_trainer_is_a_custom_job_of_vertex(vertex):
     assert arguments["job_spec"]["service_account"] == VERTEX["service_account"]
 
 
-def test_tpu_is_chosen_by_the_machine_type(recipe):
-    settings = {
-        "vertex.machine_type": "ct5lp-hightpu-4t",
-        "vertex.tpu_topology": "2x2",
-        "vertex.accelerator": None,
-        "trainer.strategy": "tpu",
-    }
-    job = compilation.compile_job(load_config(recipe, settings), "vertex")
-    custom_config = json.loads(constants(job, "Trainer")["custom_config"])
+def test_tpu_is_chosen_by_the_machine_type(vertex_variant):
+    custom_config = json.loads(constants(vertex_variant, "Trainer")["custom_config"])
     arguments = custom_config["ai_platform_training_args"]
     (pool,) = arguments["job_spec"]["worker_pool_specs"]
     assert pool["machine_spec"] == {
@@ -253,9 +273,7 @@ def test_tpu_is_chosen_by_the_machine_type(recipe):
     }
 
 
-def test_dataflow_runs_beam_on_vertex_and_the_pods_own_process_on_kubeflow(
-    kubeflow, vertex
-):
+def test_beam_runs_on_dataflow_or_in_the_components_process(kubeflow, vertex):
     arguments = containers(vertex)["Transform"]["args"]
     for argument in (
         "--runner=DataflowRunner",
@@ -276,30 +294,24 @@ def test_dataflow_runs_beam_on_vertex_and_the_pods_own_process_on_kubeflow(
     assert runner.endswith("FnApiRunner")
 
 
-def test_endpoint_is_deployed_to_after_both_checks(recipe, vertex):
+def test_endpoint_is_deployed_to_after_both_checks(vertex, vertex_variant):
     assert "EndpointPusher" not in tasks(vertex)
-    endpoint = {"name": "paraphrases", "image": "registry/serving:1"}
-    job = compilation.compile_job(
-        load_config(recipe, {"vertex.endpoint": endpoint}), "vertex"
-    )
-    task = tasks(job)["EndpointPusher"]
+    task = tasks(vertex_variant)["EndpointPusher"]
     assert {"Evaluator", "ServingCheck", "Trainer"} <= set(task["dependentTasks"])
-    settings = json.loads(constants(job, "EndpointPusher")["custom_config"])
+    settings = json.loads(constants(vertex_variant, "EndpointPusher")["custom_config"])
     assert settings["ai_platform_serving_args"]["endpoint_name"] == "paraphrases"
 
 
-def test_job_is_the_same_whenever_it_is_compiled_of_the_same(recipe, kubeflow):
-    again = compilation.compile_job(load_config(recipe), "kubeflow")
-    assert again.spec == kubeflow.spec
+def test_job_depends_on_the_settings_of_its_orchestrator_alone(recipe, kubeflow):
     changed = load_config(recipe, {"vertex.machine_type": "n1-standard-4"})
     assert compilation.compile_job(changed, "kubeflow").spec == kubeflow.spec
 
 
-def test_job_is_written_as_its_name_asks(kubeflow, vertex, tmp_path):
+def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     compilation.write_job(kubeflow, tmp_path / "pipeline.yaml")
-    spec, platforms = yaml.safe_load_all((tmp_path / "pipeline.yaml").read_text())
+    spec, platform_spec = yaml.safe_load_all((tmp_path / "pipeline.yaml").read_text())
     assert spec == json.loads(json.dumps(kubeflow.spec))
-    assert platforms == kubeflow.platforms
+    assert platform_spec == kubeflow.platform_spec
     compilation.write_job(vertex, tmp_path / "job.json")
     job = json.loads((tmp_path / "job.json").read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == ROOT
@@ -307,13 +319,13 @@ def test_job_is_written_as_its_name_asks(kubeflow, vertex, tmp_path):
         compilation.write_job(copy.copy(vertex), tmp_path / "job.txt")
 
 
-def test_cluster_without_settings_is_refused_with_what_it_needs(tmp_path):
+def test_missing_section_is_refused_with_what_it_needs(tmp_path):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     with pytest.raises(UsageError, match=r"no section kubeflow; .* image and"):
         compilation.compile_job(config, "kubeflow")
 
 
-def test_name_that_no_cluster_takes_is_refused(recipe):
+def test_name_that_orchestrators_do_not_allow_is_refused(recipe):
     config = load_config(recipe, {"name": "my_pipeline"})
     with pytest.raises(UsageError, match=r"name is 'my_pipeline'.*dashes"):
         compilation.compile_job(config, "kubeflow")

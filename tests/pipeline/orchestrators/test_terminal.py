@@ -1,64 +1,59 @@
-"""What a terminal shows of a submission, in a process of its own."""
+"""What a terminal shows of a submission, in a separate process."""
 
 import os
 import subprocess
 import sys
 
-import pytest
+SUBMIT = """
+from pathlib import Path
+from pipeline.cli import orchestrators
+from pipeline.config import errors, recipe
+from pipeline.orchestrators.run_client import RunRequest, submit
+config = recipe.load_config("recipe.yaml")
+request = RunRequest("a", "b", "gs://bucket/root", {})
+no_login = {"pod_token": False, "ca_file": None}
+for name, host in (("kubeflow", "http://localhost:1"), ("vertex", None)):
+    try:
+        client = orchestrators._make_client(config, name, host=host, **no_login)
+        submit(client, Path("pipeline.yaml"), request, print)
+    except errors.UsageError as error:
+        print(error)
+"""
+SPEC = "{pipelineInfo: {name: tiny}, root: {dag: {}}, schemaVersion: 2.1.0}"
+RECIPE = """
+name: tiny
+data: {source: data}
+encoder: {source: encoder}
+evaluator: {thresholds: {accuracy: 0.5}}
+kubeflow: &section {image: a, pipeline_root: gs://bucket/root}
+vertex: {<<: *section, project: a, region: atlantis}
+"""
 
-from tests.pipeline.orchestrators import credentials
 
-
-def run(code, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
+def run(code, **options):
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, **options
     )
+    assert finished.returncode == 0, finished.stderr
+    return finished
 
 
 def test_import_is_fast_since_no_client_is_imported():
     code = "import pipeline.cli.orchestrators, sys; print(*sys.modules)"
     modules = set(run(code).stdout.split())
-    assert "pipeline.orchestrators.vertex.submit" in modules
+    assert "pipeline.orchestrators.compilation" in modules
     slow = {"kfp", "grpc", "google.cloud.aiplatform", "tensorflow", "tfx", "urllib3"}
     assert not modules & slow
 
 
-KUBEFLOW = """submit_to_kubeflow(
-        package, server=KubeflowServer("http://localhost:1"),
-        pipeline_name="a", experiment="b", run_name="c", parameters={})"""
-VERTEX = """submit_to_vertex(
-        package, project="a", region="atlantis", display_name="c", parameters={})"""
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [(KUBEFLOW, "cannot be reached"), (VERTEX, "Unsupported region")],
-)
-def test_error_is_all_that_is_shown(tmp_path, serve, call, message):
-    package = tmp_path / "pipeline.yaml"
-    package.write_text(
-        "{pipelineInfo: {name: tiny}, root: {dag: {}}, schemaVersion: 2.1.0,"
-        " defaultPipelineRoot: 'gs://bucket/root'}"
-    )
-    endpoint = f"http://localhost:{serve(credentials.TokenEndpoint).server_port}"
-    key = credentials.write_service_account(tmp_path / "key.json", endpoint)
-    code = f"""
-from pathlib import Path
-from pipeline.config import errors
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
-from pipeline.orchestrators.kubeflow.submit import submit_to_kubeflow
-from pipeline.orchestrators.vertex.submit import submit_to_vertex
-package = Path({str(package)!r})
-try:
-    {call}
-except errors.UsageError as error:
-    print(error)
-"""
-    ended = run(code, HOME=str(tmp_path), GOOGLE_APPLICATION_CREDENTIALS=str(key))
-    assert message in ended.stdout
-    assert len(ended.stdout.splitlines()) == 1
-    assert ended.stderr == ""
+def test_error_is_all_that_is_shown(tmp_path, log_in):
+    log_in()
+    (tmp_path / "pipeline.yaml").write_text(SPEC)
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": path}
+    finished = run(SUBMIT, cwd=tmp_path, env=environment)
+    kubeflow, vertex = finished.stdout.splitlines()
+    assert "cannot be reached" in kubeflow
+    assert "Unsupported region" in vertex
+    assert finished.stderr == ""

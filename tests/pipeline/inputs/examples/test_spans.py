@@ -10,11 +10,11 @@ from tfx.components.example_gen import utils
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
-from pipeline.config.paths import ClusterPaths, OutputPaths
+from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import spans
-from pipeline.orchestrators.staging import _plan_examples
+from pipeline.orchestrators.staging import plan_examples
 from tests import tiny
 
 TASK = TaskConfig()
@@ -176,7 +176,7 @@ def test_remote_spans_are_found_as_local_ones(source, paths):
     assert examples_lib.resolve_examples(remote, TASK, paths, span=8).directory == (
         "ram://spans/08"
     )
-    staged, copies = _plan_examples(found, ClusterPaths("ram://root", "tiny"))
+    staged, copies = plan_examples(found, OrchestratorPaths("ram://root", "tiny"))
     assert (staged.input_base, staged.input_patterns) == (
         "ram://spans/11",
         found.patterns,
@@ -188,7 +188,7 @@ def test_remote_spans_are_found_as_local_ones(source, paths):
 
 def test_cluster_gets_a_plain_directory_whose_path_names_the_span(source, paths):
     examples = examples_lib.resolve_examples(source, TASK, paths)
-    staged, copies = _plan_examples(examples, ClusterPaths("gs://root", "tiny"))
+    staged, copies = plan_examples(examples, OrchestratorPaths("gs://root", "tiny"))
     assert staged.input_base.startswith("gs://root/inputs/examples/span-10/")
     assert staged.input_patterns == examples.patterns
     assert len(copies) == 3

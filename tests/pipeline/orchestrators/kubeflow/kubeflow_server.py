@@ -1,4 +1,4 @@
-"""The parts of Kubeflow Pipelines' REST API, v2beta1, that kfp's client asks for."""
+"""The parts of Kubeflow Pipelines' REST API (v2beta1) that kfp's client requests."""
 
 import dataclasses
 import email
@@ -17,7 +17,7 @@ _TIME = "2024-05-01T00:00:00Z"
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One request as it arrived."""
+    """A request that was received."""
 
     method: str
     path: str
@@ -27,7 +27,7 @@ class Request:
 
 
 class RefusalError(Exception):
-    """An answer other than 200."""
+    """A response with a status other than 200."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -36,16 +36,16 @@ class RefusalError(Exception):
 
 @dataclasses.dataclass
 class KubeflowPipelines:
-    """What the server holds, plays and was sent.
+    """The state of the server, its behaviour and the requests that it received.
 
     Attributes:
-      states: Those that a run goes through, one a look; the last stays.
-      token: The bearer token that is asked for; None lets everybody in.
-      forbids: What nobody may do, told with status 403.
-      shows_login: Whether it answers everything with a page to log in on.
-      multi_user: Whether it serves several users.
-      outages: So many looks at a run are answered with 503.
-      failure: What is added to a run whose state is FAILED.
+      states: States of a run, one for each request; the last one stays.
+      token: The bearer token that is required; None requires none.
+      forbids: Message of status 403, the response to every request; None forbids none.
+      shows_login: Whether every response is a log-in page.
+      multi_user: Whether there are several users.
+      outages: Number of requests for a run with status 503 as the response.
+      failure: Fields that are added to a run whose state is FAILED.
     """
 
     states: list[str] = dataclasses.field(default_factory=lambda: ["SUCCEEDED"])
@@ -61,8 +61,8 @@ class KubeflowPipelines:
     experiments: list[dict] = dataclasses.field(default_factory=list)
     runs: list[dict] = dataclasses.field(default_factory=list)
 
-    def answer(self, request: Request) -> dict[str, Any]:
-        """Returns the answer to a request."""
+    def respond(self, request: Request) -> dict[str, Any]:
+        """Returns the response to a request."""
         self.requests.append(request)
         sent = request.headers.get("authorization")
         if self.token is not None and sent != f"Bearer {self.token}":
@@ -71,7 +71,7 @@ class KubeflowPipelines:
             raise RefusalError(403, self.forbids)
         route = request.path.removeprefix(PREFIX)
         if route.startswith("runs/"):
-            return self._look(route.removeprefix("runs/"))
+            return self._get_run(route.removeprefix("runs/"))
         if route.startswith("pipelines/") and route.endswith("/versions"):
             versions = self._of(self.versions, pipeline_id=route.split("/")[1])
             return {"pipeline_versions": versions[::-1]}
@@ -121,7 +121,7 @@ class KubeflowPipelines:
         self.runs.append(run | request.body)
         return self.runs[-1]
 
-    def _look(self, run_id):
+    def _get_run(self, run_id):
         if self.outages:
             self.outages -= 1
             raise RefusalError(503, "the API server restarts")
@@ -150,9 +150,9 @@ class KubeflowPipelines:
     def _named(self, items, request):
         (condition,) = json.loads(request.query["filter"])["predicates"]
         assert condition["operation"] in ("EQUALS", 1)
-        found = self._of(items, **{condition["key"]: condition["stringValue"]})
+        named = self._of(items, **{condition["key"]: condition["stringValue"]})
         namespace = request.query.get("namespace") or ""
-        return [item for item in found if (item.get("namespace") or "") == namespace]
+        return [item for item in named if (item.get("namespace") or "") == namespace]
 
     @staticmethod
     def _of(items, **values):
@@ -160,7 +160,7 @@ class KubeflowPipelines:
 
 
 def handler(state: KubeflowPipelines) -> type[BaseHTTPRequestHandler]:
-    """Returns the handler that puts the API on HTTP."""
+    """Returns the handler that serves the API on HTTP."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -168,10 +168,10 @@ def handler(state: KubeflowPipelines) -> type[BaseHTTPRequestHandler]:
                 self._send(200, "text/html", b"<form>Log in</form>")
                 return
             try:
-                status, answer = 200, state.answer(self._request())
+                status, response = 200, state.respond(self._request())
             except RefusalError as refusal:
-                status, answer = refusal.status, {"message": str(refusal)}
-            self._send(status, "application/json", json.dumps(answer).encode())
+                status, response = refusal.status, {"message": str(refusal)}
+            self._send(status, "application/json", json.dumps(response).encode())
 
         do_POST = do_GET  # noqa: N815
 

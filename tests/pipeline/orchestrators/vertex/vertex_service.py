@@ -1,4 +1,4 @@
-"""Vertex AI's pipeline and metadata services, as far as a submission needs them."""
+"""The parts of Vertex AI's pipeline and metadata services that a submission uses."""
 
 import collections
 import dataclasses
@@ -14,14 +14,14 @@ _States = types.PipelineState
 
 @dataclasses.dataclass
 class VertexAI:
-    """What the services hold, play and were sent.
+    """The state of the services, their behaviour and the requests that they received.
 
     Attributes:
-      states: Those that a job goes through, one a look; the last stays.
-      refusal: The status and the message that a new job is refused with.
-      failure: What is added to a job whose state is FAILED.
-      hosts: The addresses that clients wanted to reach.
-      credentials: Those that clients brought.
+      states: States of a job, one for each request; the last one stays.
+      refusal: Status and message of the response to a new job; None accepts it.
+      failure: Fields that are added to a job whose state is FAILED.
+      hosts: Addresses that clients connected to.
+      credentials: Credentials of the clients.
     """
 
     states: list[str] = dataclasses.field(default_factory=lambda: ["SUCCEEDED"])
@@ -38,7 +38,7 @@ class VertexAI:
     )
 
     def create_pipeline_job(self, request, context):
-        """Makes a job, after a look at what Vertex AI would also look at."""
+        """Creates a job if its spec is valid."""
         if self.refusal is not None:
             context.abort(*self.refusal)
         spec = json_format.MessageToDict(request.pipeline_job._pb.pipeline_spec)
@@ -47,7 +47,7 @@ class VertexAI:
         return self._job(_States.PIPELINE_STATE_PENDING)
 
     def get_pipeline_job(self, request, context):
-        """Returns the job in the next of its states."""
+        """Returns the job in its next state."""
         name = self._job(_States.PIPELINE_STATE_PENDING).name
         if request.name != name:
             context.abort(grpc.StatusCode.NOT_FOUND, f"{request.name} is not {name}")
@@ -78,11 +78,11 @@ class VertexAI:
         return self.contexts[request.name]
 
     def create_context(self, request, _):
-        """Makes an experiment."""
-        made = types.Context(request.context)
-        made.name = f"{request.parent}/contexts/{request.context_id}"
-        self.contexts[made.name] = made
-        return made
+        """Creates an experiment."""
+        created = types.Context(request.context)
+        created.name = f"{request.parent}/contexts/{request.context_id}"
+        self.contexts[created.name] = created
+        return created
 
     def add_context_children(self, request, _):
         """Adds a run to an experiment."""
@@ -93,7 +93,7 @@ class VertexAI:
         return types.Context(name=f"{parent}/metadataStores/default/contexts/{name}")
 
     def handlers(self):
-        """Returns what a gRPC server needs to serve this."""
+        """Returns the handlers for a gRPC server."""
         services = {
             "PipelineService": {
                 "CreatePipelineJob": (

@@ -1,4 +1,4 @@
-"""kfp's client, with clear errors. Importing this imports kfp."""
+"""kfp's client, with timeouts and clear errors. Importing this imports kfp."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import urllib.parse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kfp
 import kfp.client
@@ -18,9 +18,7 @@ from google.auth.exceptions import GoogleAuthError
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from pipeline.config.errors import UsageError
-
-if TYPE_CHECKING:
-    from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.kubeflow.server import KubeflowServer
 
 TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
 COOKIES_VARIABLE = "KF_PIPELINES_COOKIES"
@@ -29,15 +27,11 @@ IAP_SECRET_VARIABLE = "KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET"
 TOKEN_FILE_VARIABLE = kfp.client.KF_PIPELINES_SA_TOKEN_ENV
 _SECRETS = (TOKEN_VARIABLE, COOKIES_VARIABLE, IAP_SECRET_VARIABLE)
 
-# To connect and to read, in seconds. urllib3 tries four times, so a host that swallows
-# packets is given up after 20 s, one that accepts and is silent after 28 s.
+# To connect and to read, in seconds. urllib3 tries four times: 20 s for a host that
+# drops packets, 28 s for one that accepts the connection and sends nothing.
 TIMEOUT = (5, 7)
-# To read the response of a request that creates something. Such a request is sent once.
+# To read the response of a request that creates something, which is sent once.
 WRITE_TIMEOUT = 60
-
-# So often in a row may the state of a run not be had: a network that is gone for a
-# moment, an API server that restarts.
-_LOOKS_MISSED = 10
 
 _AUTHENTICATION = (
     f"a bearer token in ${TOKEN_VARIABLE}, cookies in ${COOKIES_VARIABLE}, Google's "
@@ -47,43 +41,37 @@ _AUTHENTICATION = (
     "account"
 )
 _MESSAGE_LENGTH = 400
-# Every other header of a request is a credential.
+# Every other header of a request may be a credential.
 _PUBLIC_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 
 
 class _RestClient(kfp_server_api.rest.RESTClientObject):
-    """Sends every request with a timeout, and credentials only in private."""
+    """Sends every request with a timeout, and no credentials in clear text."""
 
     def request(
         self,
         method: str,
         url: str,
         headers: dict[str, str] | None = None,
-        _request_timeout: tuple[float, float] | None = None,
-        **arguments: Any,
+        **options: Any,
     ) -> Any:
         """Sends a request.
 
         Args:
           method: HTTP method.
           url: Address.
-          headers: Of the request.
-          _request_timeout: Seconds to connect and to read; kfp gives none.
-          **arguments: Passed on.
+          headers: HTTP headers.
+          **options: Further arguments of kfp; `_request_timeout` is set if it is None.
 
         Raises:
           UsageError: The request has credentials, and the address is `http://` on
             another machine.
         """
         _refuse_clear_text(url, headers or {})
-        timeout = TIMEOUT if method == "GET" else (TIMEOUT[0], WRITE_TIMEOUT)
-        return super().request(
-            method,
-            url,
-            headers=headers,
-            _request_timeout=_request_timeout or timeout,
-            **arguments,
-        )
+        if options.get("_request_timeout") is None:
+            read_timeout = TIMEOUT[1] if method == "GET" else WRITE_TIMEOUT
+            options["_request_timeout"] = (TIMEOUT[0], read_timeout)
+        return super().request(method, url, headers=headers, **options)
 
 
 class Client(kfp.Client):
@@ -92,18 +80,18 @@ class Client(kfp.Client):
     def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
         """Requests the health of Kubeflow Pipelines once.
 
-        kfp tries five times, 5 s apart, and logs a traceback each time, even where a
-        token was refused; where packets are swallowed it waits as long as TCP does.
+        kfp tries five times, 5 s apart, and logs a traceback each time, even if a
+        token was refused.
 
         Args:
-          sleep_duration: As kfp calls it; there is no second time.
+          sleep_duration: Unused; kfp's signature.
 
         Raises:
-          UsageError: The response is not from the API, but a log-in page for example.
-            Or credentials would be sent in clear text.
+          UsageError: The response is not from the API, but a log-in page for example;
+            or credentials would be sent in clear text.
         """
         api = self._healthz_api
-        # This is the first request of a client: kfp sends it in its constructor.
+        # kfp's constructor sends this request first, so later ones are covered too.
         api.api_client.rest_client = _RestClient(api.api_client.configuration)
         health, _, headers = api.healthz_service_get_healthz_with_http_info()
         kind = headers.get("content-type", "no content type")
@@ -111,28 +99,23 @@ class Client(kfp.Client):
             host = api.api_client.configuration.host
             raise UsageError(
                 f"{host} responded with {kind}, so it is not the API of Kubeflow "
-                "Pipelines: perhaps a page to log in on, or the address lacks what "
-                "comes after the host, as /pipeline. To log in there is "
-                f"{_AUTHENTICATION}"
+                "Pipelines: perhaps a log-in page, or the address lacks a path, as "
+                f"/pipeline. Ways to log in: {_AUTHENTICATION}"
             )
         return health
 
     def set_user_namespace(self, namespace: str) -> None:
-        """Takes the namespace of the pod for this client alone.
-
-        kfp also writes it to `~/.config/kfp`, where it would hold for all that comes.
-        """
+        """Sets the namespace of this client; kfp also writes it to `~/.config/kfp`."""
         self._context_setting["namespace"] = namespace
 
 
 def connect(server: KubeflowServer) -> Client:
-    """Returns a client of a server that was reached and let us in.
+    """Returns a client that is logged in.
 
     Raises:
-      UsageError: An authentication is incomplete, or the server serves several users
-        and no namespace is given.
+      UsageError: The settings for the log-in are incomplete, or the server has several
+        users and no namespace is set.
     """
-    token, cookies = _secret(TOKEN_VARIABLE), _secret(COOKIES_VARIABLE)
     if server.iap_desktop_client_id and not _secret(IAP_SECRET_VARIABLE):
         raise UsageError(
             f"the client ID of a desktop app {server.iap_desktop_client_id} needs its "
@@ -140,9 +123,9 @@ def connect(server: KubeflowServer) -> Client:
         )
     client = Client(
         host=server.host,
-        namespace=server.namespace or "kubeflow",  # kfp's word for none
-        existing_token=token,
-        cookies=cookies,
+        namespace=server.namespace or "kubeflow",  # kfp's value for none
+        existing_token=_secret(TOKEN_VARIABLE),
+        cookies=_secret(COOKIES_VARIABLE),
         client_id=server.iap_client_id,
         other_client_id=server.iap_desktop_client_id,
         ssl_ca_cert=str(server.ca_file) if server.ca_file else None,
@@ -150,74 +133,13 @@ def connect(server: KubeflowServer) -> Client:
     )
     multi_user = client.get_kfp_healthz().multi_user
     if multi_user and not (server.namespace or client.get_user_namespace()):
-        raise UsageError(
-            f"{server.host} serves several users: give the namespace to run in"
-        )
+        raise UsageError(f"{server.host} has several users: set --namespace")
     return client
-
-
-class RunWatch:
-    """Looks at a run, over a token that ends and a network that is gone for a while.
-
-    Args:
-      server: Where the run is.
-      client: A client of it.
-      run: The run as the server gave it last.
-    """
-
-    def __init__(self, server: KubeflowServer, client: Client, run: Any) -> None:
-        self._server = server
-        self._client = client
-        self._run = run
-        self._missed = 0
-
-    @property
-    def state(self) -> str:
-        """The state that was seen last; the server leaves it out at first."""
-        return self._run.state or "PENDING"
-
-    def look(self) -> str:
-        """Returns the state as it is now."""
-        try:
-            self._run = self._read()
-            self._missed = 0
-        except (kfp_server_api.ApiException, HTTPError) as error:
-            self._missed += 1
-            refused = getattr(error, "status", 500) < 500
-            if refused or self._missed > _LOOKS_MISSED:
-                raise
-        return self.state
-
-    def reasons(self) -> str:
-        """Returns why the run failed, as far as the server says."""
-        details = self._run.run_details
-        tasks = (details.task_details if details else None) or []
-        lines = [
-            f"{task.display_name} {_text(task.error)}".strip()
-            for task in tasks
-            if task.state == "FAILED" and task.display_name != "root"
-        ]
-        return "; ".join(filter(None, [_text(self._run.error), *lines]))
-
-    def _read(self) -> Any:
-        run_id = self._run.run_id
-        try:
-            return self._client.runs.run_service_get_run(run_id)
-        except kfp_server_api.ApiException as error:
-            if error.status != 401:
-                raise
-        # A token of Identity-Aware Proxy lasts an hour, a run may last days.
-        self._client = connect(self._server)
-        return self._client.runs.run_service_get_run(run_id)
-
-
-def _text(error: Any) -> str:
-    return (error.message if error else None) or ""
 
 
 @contextlib.contextmanager
 def clear_errors(host: str) -> Iterator[None]:
-    """Turns what a server or the way to it refuses into errors a user can mend."""
+    """Turns errors of the server and the connection into `UsageError`s."""
     try:
         yield
     except kfp_server_api.ApiException as error:
@@ -257,17 +179,17 @@ def _pod_token() -> Any:
     if not os.path.isfile(path):
         raise UsageError(
             f"the token of the pod's service account is not at {path}: mount it there "
-            "(a projected volume, audience pipelines.kubeflow.org), or say where it "
-            f"is in ${TOKEN_FILE_VARIABLE}"
+            "(a projected volume, audience pipelines.kubeflow.org), or set "
+            f"${TOKEN_FILE_VARIABLE} to its path"
         )
     return kfp.client.ServiceAccountTokenVolumeCredentials(path)
 
 
 def _secret(variable: str) -> str | None:
-    """Returns a secret of the environment; the message about a bad one hides it."""
+    """Returns a secret from the environment; error messages never contain it."""
     value = os.environ.get(variable, "").strip()
     if not (value.isascii() and value.isprintable()):
-        raise UsageError(f"${variable} has characters that no HTTP header can carry")
+        raise UsageError(f"${variable} has characters that an HTTP header cannot have")
     return value or None
 
 
@@ -280,18 +202,18 @@ def _without_secrets(message: str) -> str:
 
 
 def _refusal(host: str, error: Any) -> str:
-    said = f"{host} refused ({error.status} {error.reason}): {_server_message(error)}"
-    if error.status in (401, 403):
-        return f"{said}. To log in there is {_AUTHENTICATION}"
-    if error.status == 404:
-        return f"{said}. Is this the address of Kubeflow Pipelines 2?"
-    if error.status == 409:
-        return f"{said}. Choose another name for the run"
-    return said
+    message = f"{host} refused ({error.status} {error.reason}): {_body_message(error)}"
+    advice = {
+        401: f"Ways to log in: {_AUTHENTICATION}",
+        403: f"Ways to log in: {_AUTHENTICATION}",
+        404: "Is this the address of Kubeflow Pipelines 2?",
+        409: "Choose another name for the run",
+    }.get(error.status)
+    return f"{message}. {advice}" if advice else message
 
 
-def _server_message(error: Any) -> str:
-    """Returns what the server says, which is JSON if it comes from the API itself."""
+def _body_message(error: Any) -> str:
+    """Returns the message in a response, which is JSON if the API itself sent it."""
     try:
         content = json.loads(error.body or "")
         message = content.get("message") or content.get("error") or error.body
@@ -302,7 +224,7 @@ def _server_message(error: Any) -> str:
 
 def _unreachable(host: str, error: Any) -> str:
     reason = getattr(error, "reason", None) or error
-    # Raised as it is for what urllib3 sends once; other requests raise MaxRetryError.
+    # urllib3 raises it itself for requests sent once, within MaxRetryError for others.
     if isinstance(error, ReadTimeoutError):
         return (
             f"{host} did not respond in {WRITE_TIMEOUT} s to a request that creates "
@@ -310,5 +232,5 @@ def _unreachable(host: str, error: Any) -> str:
         )
     advice = "is the address right, the cluster's network or port-forward there?"
     if "CERTIFICATE" in str(reason):
-        advice = "if a private authority signed its certificate, give that as CA file"
+        advice = "if a private authority signed its certificate, set --ca-file"
     return f"{host} cannot be reached ({type(reason).__name__}: {reason}); {advice}"

@@ -1,4 +1,4 @@
-"""A small pipeline that takes runtime parameters, compiled by TFX."""
+"""A small pipeline with run parameters, compiled by TFX."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ def Greeter(  # noqa: N802
     raise NotImplementedError(f"compiled only: {text} {steps} {rate}")
 
 
-def compile_package(file: Path, root: str = "gs://bucket/root") -> Path:
-    """Writes the pipeline as the end of the file's name asks for."""
+def compile_package(file: Path) -> Path:
+    """Writes the pipeline spec in YAML."""
 
     def parameter(name, kind):
         return tfx.dsl.experimental.RuntimeParameter(name=name, ptype=kind)
@@ -27,7 +27,7 @@ def compile_package(file: Path, root: str = "gs://bucket/root") -> Path:
         steps=parameter("train-steps", int),
         rate=parameter("learning-rate", float),
     )
-    pipeline = tfx.dsl.Pipeline("greetings", pipeline_root=root, components=[greeter])
+    pipeline = tfx.dsl.Pipeline("greetings", "gs://bucket/root", components=[greeter])
     config = tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
         default_image="registry.example/image", use_pipeline_spec_2_1=True
     )

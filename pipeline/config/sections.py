@@ -1,0 +1,111 @@
+"""Sections of the recipe that the pipeline itself reads."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, PositiveInt, field_validator, model_validator
+
+from modules.config.settings import Settings
+
+
+class DataConfig(Settings):
+    """Where the examples come from, and which schema they must match.
+
+    Attributes:
+      source: A directory of TSV or TFRecord splits, or `tfds:NAME`. None reads a
+        GLUE task from TFDS. `{SPAN}` in a directory's name stands for a number: each
+        delivery of data has its own span.
+      span: Span to read; None reads the largest one.
+      schema_file: A curated schema (`.pbtxt`); None derives one from the task.
+    """
+
+    source: str | None = None
+    span: int | None = Field(default=None, ge=0)
+    schema_file: str | None = None
+
+    @model_validator(mode="after")
+    def _check_span(self) -> DataConfig:
+        if self.span is not None and "{SPAN}" not in (self.source or ""):
+            raise ValueError(
+                f"span is {self.span}, but source is {self.source}, without {{SPAN}} "
+                "in it; leave data.span out"
+            )
+        return self
+
+
+class EncoderConfig(Settings):
+    """Where the pre-trained encoder comes from.
+
+    Attributes:
+      source: A directory (local or `gs://`), `package:NAME/PATH` for a directory in an
+        installed package, or the handle of a SavedModel on TF Hub or Kaggle. It holds
+        a Model Garden checkpoint, a Hugging Face folder or a SavedModel.
+      sha256: Expected SHA-256 over the names and contents of all files that are read
+        from the source: configuration or graph, vocabulary, tokenizer settings and
+        weights. It is checked before any of them is used; the error message has the
+        actual one. None checks nothing.
+    """
+
+    source: str
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+
+
+class PreprocessingConfig(Settings):
+    """How texts become model inputs.
+
+    Attributes:
+      max_seq_length: Most tokens of a packed text or pair, special tokens included.
+    """
+
+    max_seq_length: int = Field(default=128, ge=8)
+
+
+class EvaluatorConfig(Settings):
+    """The quality that a model must reach before it is pushed.
+
+    Attributes:
+      split: Split that the thresholds apply to.
+      thresholds: Lowest value by metric, in [-1, 1].
+      max_regression: How far below the champion each metric may be. On n rows an
+        accuracy p has a standard error of sqrt(p (1 - p) / n): less is noise.
+      incompatible_champion: What happens if the champion, the model that was pushed
+        last, has other text columns, classes or range. `ignore` applies the thresholds
+        alone and reports it in the verdict; `refuse` stops the run before training.
+    """
+
+    split: str = "eval"
+    thresholds: dict[str, float] = Field(default_factory=dict)
+    max_regression: dict[str, float] = Field(default_factory=dict)
+    incompatible_champion: Literal["ignore", "refuse"] = "ignore"
+
+    @field_validator("thresholds", "max_regression")
+    @classmethod
+    def _check_range(cls, bounds: dict[str, float]) -> dict[str, float]:
+        for metric, bound in bounds.items():
+            if not -1 <= bound <= 1:
+                raise ValueError(f"{metric} is {bound}; allowed are -1 to 1")
+        return bounds
+
+
+class ServingConfig(Settings):
+    """The serving check: the exported model, loaded in a separate process.
+
+    Attributes:
+      tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must have
+        every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
+      rows: Rows to predict, as text and as Examples.
+      max_memory_bytes: Most memory of the process.
+      timeout_seconds: Longest time to load the model and to predict.
+    """
+
+    tf_serving_version: Literal["2.16", "2.17", "2.18", "2.19", "2.20"] = "2.16"
+    rows: PositiveInt = 64
+    max_memory_bytes: PositiveInt = 8 << 30
+    timeout_seconds: PositiveInt = 600
+
+    @field_validator("tf_serving_version", mode="before")
+    @classmethod
+    def _read_number(cls, version: Any) -> Any:
+        # Python callers may pass a number; YAML keeps the text of `2.20`.
+        return f"{version:.2f}" if isinstance(version, float) else version

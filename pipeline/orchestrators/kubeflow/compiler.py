@@ -1,0 +1,77 @@
+"""Kubeflow Pipelines: every component runs in a pod, the Trainer with resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kfp.pipeline_spec import pipeline_spec_pb2
+from tfx import v1 as tfx
+from tfx.components.example_gen import utils
+
+from pipeline.beam import beam_arguments
+from pipeline.config.orchestrators import KubeflowConfig
+from pipeline.config.recipe import Config
+from pipeline.inputs.examples import ExamplesDirectory
+from pipeline.inputs.resolve import ResolvedInputs
+from pipeline.orchestrators.compiler import Compiler
+
+_TRAINER = "Trainer"
+_EXAMPLE_GEN = "ImportExampleGen"
+_Container = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec
+
+
+class KubeflowCompiler(Compiler[KubeflowConfig]):
+    """Compiles the pipeline for open-source Kubeflow Pipelines."""
+
+    runs_drivers = False
+
+    def _platform_arguments(self) -> dict[str, Any]:
+        return {"beam_args": beam_arguments(self._settings.beam, is_here=False)}
+
+    def _adjust(
+        self, dag: tfx.dsl.Pipeline, config: Config, inputs: ResolvedInputs
+    ) -> None:
+        for component in dag.components:
+            if component.id == _TRAINER:
+                component.with_platform_config(self._resources())
+            if component.id == _EXAMPLE_GEN and "://" in config.data_source:
+                component.exec_properties.update(_fingerprint(inputs.examples))
+
+    def platform_spec(self) -> dict[str, Any] | None:
+        """Returns the Trainer's node selector.
+
+        Source: `kubernetes_platform/proto/kubernetes_executor_config.proto` of Kubeflow
+        Pipelines.
+        """
+        if not self._settings.node_selector:
+            return None
+        executor = {"nodeSelector": {"labels": self._settings.node_selector}}
+        executors = {f"{_TRAINER}_executor": executor}
+        return {
+            "platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}
+        }
+
+    def _resources(self) -> Any:
+        resources = _Container.ResourceSpec(
+            cpu_limit=self._settings.cpu or 0.0,
+            memory_limit=self._settings.memory_gb or 0.0,
+        )
+        if self._settings.accelerator:
+            resources.accelerator.type = self._settings.accelerator
+            resources.accelerator.count = self._settings.accelerator_count
+        return resources
+
+
+def _fingerprint(examples: ExamplesDirectory) -> dict[str, str]:
+    """Returns what ExampleGen's driver adds to the cache key; Kubeflow runs no drivers.
+
+    Staged examples do not need it: the fingerprint of their content is in their path.
+    """
+    splits = [
+        tfx.proto.Input.Split(name=name, pattern=pattern)
+        for name, pattern in examples.patterns.items()
+    ]
+    fingerprint, _, _ = utils.calculate_splits_fingerprint_span_and_version(
+        examples.directory, splits
+    )
+    return {utils.FINGERPRINT_PROPERTY_NAME: fingerprint}

@@ -1,0 +1,132 @@
+"""Starts and watches a run on Kubeflow Pipelines."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import kfp_server_api
+from urllib3.exceptions import HTTPError
+
+from pipeline.orchestrators.kubeflow import kfp_client
+from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.run_client import RunClient, RunRequest, SubmittedRun
+
+# Consecutive polling failures tolerated: a network outage, a restart of the API server.
+_MAX_POLLING_FAILURES = 10
+
+
+class KubeflowRunClient(RunClient):
+    """A client of Kubeflow Pipelines, for one run.
+
+    Args:
+      server: Address and log-in.
+    """
+
+    poll_seconds = 10.0
+
+    def __init__(self, server: KubeflowServer) -> None:
+        self._server = server
+        self._client: kfp_client.Client
+        self._run: Any
+        self._polling_failures = 0
+
+    def clear_errors(self) -> contextlib.AbstractContextManager[None]:
+        """Turns kfp's errors into `UsageError`s."""
+        return kfp_client.clear_errors(self._server.host)
+
+    def start(self, package: Path, request: RunRequest) -> SubmittedRun:
+        """Uploads the pipeline, or a new version of it, and runs it.
+
+        The experiment is named after the pipeline by default.
+        """
+        self._client = kfp_client.connect(self._server)
+        namespace = self._server.namespace or self._client.get_user_namespace() or None
+        with contextlib.redirect_stdout(io.StringIO()):  # kfp's own links
+            pipeline_id, version_id = self._upload(package, request, namespace)
+            experiment = self._client.create_experiment(
+                request.experiment or request.pipeline_name, namespace=namespace
+            )
+            self._run = self._client.run_pipeline(
+                experiment.experiment_id,
+                request.run_name,
+                params=dict(request.parameters),
+                pipeline_id=pipeline_id,
+                version_id=version_id,
+                pipeline_root=request.pipeline_root,
+                service_account=request.service_account,
+            )
+        run_id = self._run.run_id
+        return SubmittedRun(run_id, self._server.run_link(run_id), self._state)
+
+    def read_state(self) -> str:
+        """Returns the run's state; it is the last known one after a failed request."""
+        try:
+            self._run = self._read_run()
+            self._polling_failures = 0
+        except (kfp_server_api.ApiException, HTTPError) as error:
+            self._polling_failures += 1
+            is_refused = getattr(error, "status", 500) < 500
+            if is_refused or self._polling_failures > _MAX_POLLING_FAILURES:
+                raise
+        return self._state
+
+    def failure_reasons(self) -> str:
+        """Returns the messages of the run and its failed tasks, as last read."""
+        details = self._run.run_details
+        tasks = (details.task_details if details else None) or []
+        reasons = [
+            f"{task.display_name} {_message(task.error)}".strip()
+            for task in tasks
+            if task.state == "FAILED" and task.display_name != "root"
+        ]
+        return "; ".join(filter(None, [_message(self._run.error), *reasons]))
+
+    @property
+    def _state(self) -> str:
+        return self._run.state or "PENDING"  # the server omits it at first
+
+    def _read_run(self) -> Any:
+        run_id = self._run.run_id
+        try:
+            return self._client.runs.run_service_get_run(run_id)
+        except kfp_server_api.ApiException as error:
+            if error.status != 401:
+                raise
+        # A token of Identity-Aware Proxy lasts an hour, a run may last days.
+        self._client = kfp_client.connect(self._server)
+        return self._client.runs.run_service_get_run(run_id)
+
+    def _upload(
+        self, package: Path, request: RunRequest, namespace: str | None
+    ) -> tuple[str, str]:
+        """Uploads a package; returns the IDs of the pipeline and of the version."""
+        pipeline_id = self._find_pipeline(request.pipeline_name, namespace)
+        if pipeline_id is not None:
+            version = self._client.upload_pipeline_version(
+                str(package), request.run_name, pipeline_id=pipeline_id
+            )
+            return pipeline_id, version.pipeline_version_id
+        pipeline = self._client.upload_pipeline(
+            str(package), request.pipeline_name, namespace=namespace
+        )
+        # The server creates the first version; its response does not have the ID.
+        versions = self._client.list_pipeline_versions(
+            pipeline.pipeline_id, page_size=1, sort_by="created_at desc"
+        )
+        return pipeline.pipeline_id, versions.pipeline_versions[0].pipeline_version_id
+
+    def _find_pipeline(self, name: str, namespace: str | None) -> str | None:
+        """Returns a pipeline's ID. kfp's get_pipeline_id ignores the namespace."""
+        condition = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
+        response = self._client.list_pipelines(
+            filter=json.dumps({"predicates": [condition]}), namespace=namespace
+        )
+        return response.pipelines[0].pipeline_id if response.pipelines else None
+
+
+def _message(error: Any) -> str:
+    return (error.message if error else None) or ""

@@ -1,0 +1,147 @@
+"""Starts and watches a run on Vertex AI Pipelines."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import google.auth
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from google.auth.transport.requests import Request
+from google.cloud import aiplatform, aiplatform_v1
+
+from pipeline.config.errors import UsageError
+from pipeline.config.orchestrators import VertexConfig
+from pipeline.orchestrators.run_client import RunClient, RunRequest, SubmittedRun
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_LOG_IN = (
+    "run `gcloud auth application-default login`, or set "
+    "$GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account"
+)
+_CREATE_SECONDS = 60.0
+
+
+class VertexRunClient(RunClient):
+    """A client of Vertex AI Pipelines, for one run.
+
+    Args:
+      settings: Project, region and network.
+
+    Raises:
+      UsageError: The pipeline root is not on Cloud Storage.
+    """
+
+    poll_seconds = 30.0
+
+    def __init__(self, settings: VertexConfig) -> None:
+        if not settings.pipeline_root.startswith("gs://"):
+            raise UsageError(
+                f"the pipeline root is {settings.pipeline_root}; Vertex AI writes to "
+                "gs:// only: set vertex.pipeline_root=gs://BUCKET/FOLDER"
+            )
+        self._settings = settings
+        self._job: aiplatform.PipelineJob
+
+    def start(self, package: Path, request: RunRequest) -> SubmittedRun:
+        """Starts a pipeline job, with application-default credentials."""
+        credentials, _ = google.auth.default(scopes=[_SCOPE])
+        # Otherwise the first request retries for minutes if they are refused.
+        credentials.refresh(Request())
+        try:
+            self._job = aiplatform.PipelineJob(
+                display_name=request.run_name,
+                template_path=str(package),
+                pipeline_root=request.pipeline_root,
+                parameter_values=dict(request.parameters),
+                credentials=credentials,
+                project=self._settings.project,
+                location=self._settings.region,
+            )
+        except ValueError as error:  # an impossible region or name
+            raise UsageError(f"Vertex AI does not take this: {error}") from error
+        self._submit(request)
+        return SubmittedRun(self._job.job_id, self._link(), self.read_state())
+
+    def read_state(self) -> str:
+        """Returns the job's current state."""
+        return self._job.state.name.removeprefix("PIPELINE_STATE_")
+
+    def failure_reasons(self) -> str:
+        """Returns the messages of the job and its failed tasks, as last read."""
+        job = self._job.gca_resource
+        tasks = [
+            f"{task.task_name} {task.error.message}".strip()
+            for task in job.job_detail.task_details
+            if task.state.name == "FAILED"
+        ]
+        return "; ".join(filter(None, [job.error.message, *tasks]))
+
+    @contextlib.contextmanager
+    def clear_errors(self) -> Iterator[None]:
+        """Turns errors of Google Cloud into `UsageError`s."""
+        where = (
+            f"Vertex AI in project {self._settings.project}, region "
+            f"{self._settings.region}"
+        )
+        try:
+            yield
+        except (auth.GoogleAuthError, api.GoogleAPICallError, api.RetryError) as error:
+            raise UsageError(_describe(error, where)) from error
+
+    def _submit(self, request: RunRequest) -> None:
+        try:
+            self._job.submit(
+                service_account=request.service_account
+                or self._settings.service_account,
+                network=self._settings.network,
+                experiment=request.experiment,
+                create_request_timeout=_CREATE_SECONDS,
+            )
+        except (RuntimeError, ValueError) as error:
+            if request.experiment is None:
+                raise
+            # The message says whether the run was started nevertheless.
+            raise UsageError(
+                f"experiment {request.experiment}: {error} ({error.__cause__})"
+            ) from error
+
+    def _link(self) -> str:
+        """Returns the address of the job's page in the console, as the client logs."""
+        name = aiplatform_v1.PipelineServiceClient.parse_pipeline_job_path(
+            self._job.resource_name
+        )
+        return (
+            f"https://console.cloud.google.com/vertex-ai/locations/{name['location']}"
+            f"/pipelines/runs/{name['pipeline_job']}?project={name['project']}"
+        )
+
+
+def _describe(error: Any, where: str) -> str:
+    match error:
+        case auth.DefaultCredentialsError():
+            return f"no credentials for {where}: {_LOG_IN}"
+        case (
+            auth.TransportError()
+            | api.ServiceUnavailable()
+            | api.DeadlineExceeded()
+            | api.RetryError()
+        ):
+            return (
+                f"{where} cannot be reached ({error}); is the network there, the "
+                "region right?"
+            )
+        case auth.GoogleAuthError():
+            return f"the credentials for {where} are not accepted ({error}): {_LOG_IN}"
+        case api.Unauthenticated():
+            return f"{where}: {error.message}. To log in, {_LOG_IN}"
+        case api.PermissionDenied():
+            return (
+                f"{where}: {error.message}. To start a pipeline takes the role "
+                "roles/aiplatform.user, and roles/iam.serviceAccountUser on the "
+                "service account that it runs as"
+            )
+    return f"{where} refused: {error.message}"

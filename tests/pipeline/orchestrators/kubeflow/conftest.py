@@ -1,0 +1,37 @@
+"""A function that submits a small pipeline to the server on loopback."""
+
+import dataclasses
+
+import pytest
+
+from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
+from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.run_client import RunRequest
+from pipeline.orchestrators.run_client import submit as submit_run
+from tests.pipeline.orchestrators import greeter
+
+REQUEST = RunRequest(
+    pipeline_name="greetings",
+    run_name="run-1",
+    pipeline_root="s3://bucket/root",
+    parameters=greeter.PARAMETERS,
+    experiment="spring",
+)
+
+
+@pytest.fixture
+def submit(kubeflow, spec_file, monkeypatch):
+    """Submits; the messages of the last submission are in `lines`."""
+    monkeypatch.setattr(KubeflowRunClient, "poll_seconds", 0)
+
+    def submit(server=None, *, wait_seconds=None, report=None, **changes):
+        submit.lines = []
+        return submit_run(
+            KubeflowRunClient(server or KubeflowServer(kubeflow.host)),
+            spec_file,
+            dataclasses.replace(REQUEST, **changes),
+            report or submit.lines.append,
+            wait_seconds,
+        )
+
+    return submit

@@ -1,0 +1,195 @@
+"""How kfp's client logs in, and what becomes of a server that is unreachable."""
+
+import json
+import socket
+import ssl
+import threading
+
+import kfp.client.auth
+import pytest
+
+from pipeline.config.errors import UsageError
+from pipeline.orchestrators.kubeflow import kfp_client
+from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from tests.pipeline.orchestrators import credentials
+from tests.pipeline.orchestrators.kubeflow.kubeflow_server import (
+    KubeflowPipelines,
+    handler,
+)
+
+
+def test_token_of_the_environment_is_sent(kubeflow, submit, monkeypatch):
+    kubeflow.token = "a-secret"
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-secret\n")
+    submit(wait_seconds=60)
+    sent = {request.headers["authorization"] for request in kubeflow.requests}
+    assert sent == {"Bearer a-secret"}
+
+
+def test_refused_token_is_not_printed(kubeflow, submit, monkeypatch):
+    kubeflow.token = "another"
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-secret")
+    with pytest.raises(UsageError, match=r"401 Unauthorized.*Ways to log in") as error:
+        submit()
+    assert "the token Bearer $KF_PIPELINES_TOKEN is not valid" in str(error.value)
+    assert "a-secret" not in str(error.value)
+    assert len(kubeflow.requests) == 1
+
+
+def test_token_that_no_header_can_have_is_not_printed(submit, monkeypatch):
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-se\ncret")
+    with pytest.raises(UsageError, match=r"^\$KF_PIPELINES_TOKEN has char") as error:
+        submit()
+    assert "a-se" not in str(error.value)
+
+
+def test_forbidden_request_is_reported_with_the_ways_to_log_in(kubeflow, submit):
+    kubeflow.forbids = "cannot list pipelines in namespace team"
+    with pytest.raises(
+        UsageError, match=r"403 Forbidden\): cannot list.*KF_PIPELINES_TOKEN.*COOKIES"
+    ):
+        submit()
+
+
+def test_cookies_of_the_environment_are_sent(kubeflow, submit, monkeypatch):
+    monkeypatch.setenv("KF_PIPELINES_COOKIES", "authservice_session=abc")
+    submit()
+    sent = {request.headers["cookie"] for request in kubeflow.requests}
+    assert sent == {"authservice_session=abc"}
+
+
+def test_token_of_the_pod_is_sent(kubeflow, submit, monkeypatch, tmp_path):
+    (tmp_path / "token").write_text("of-the-pod")
+    monkeypatch.setenv("KF_PIPELINES_SA_TOKEN_PATH", str(tmp_path / "token"))
+    kubeflow.token = "of-the-pod"
+    assert submit(KubeflowServer(kubeflow.host, pod_token=True)).run_id == "run-0"
+
+
+def test_missing_token_of_the_pod_is_refused(kubeflow, submit):
+    with pytest.raises(UsageError, match=r"mount it .*KF_PIPELINES_SA_TOKEN_PATH"):
+        submit(KubeflowServer(kubeflow.host, pod_token=True))
+
+
+def test_service_account_gets_through_identity_aware_proxy(
+    kubeflow, submit, log_in, monkeypatch
+):
+    monkeypatch.setattr(kfp.client.auth, "OAUTH_TOKEN_URI", log_in())
+    kubeflow.token = credentials.ID_TOKEN
+    server = KubeflowServer(kubeflow.host, iap_client_id="1.apps.example")
+    assert submit(server).run_id == "run-0"
+
+
+@pytest.mark.usefixtures("no_login")
+def test_identity_aware_proxy_without_credentials_is_refused(kubeflow, submit):
+    server = KubeflowServer(kubeflow.host, iap_client_id="1.apps.example")
+    with pytest.raises(UsageError, match=r"Proxy of .*GOOGLE_APPLICATION_CREDENTIALS"):
+        submit(server)
+
+
+def test_desktop_app_without_its_secret_is_refused(kubeflow, submit):
+    server = KubeflowServer(
+        kubeflow.host, iap_client_id="1.apps", iap_desktop_client_id="2.apps"
+    )
+    with pytest.raises(UsageError, match=r"2\.apps needs its secret: set \$KF_PIPELI"):
+        submit(server)
+
+
+def test_log_in_page_is_not_mistaken_for_the_api(kubeflow, submit):
+    kubeflow.shows_login = True
+    with pytest.raises(UsageError, match=r"responded with text/html.*a log-in page"):
+        submit()
+
+
+def test_host_without_a_server_cannot_be_reached(submit):
+    with socket.socket() as unused:
+        unused.bind(("localhost", 0))
+        host = f"http://localhost:{unused.getsockname()[1]}"
+    with pytest.raises(UsageError, match=f"{host} cannot be reached .*port-forward"):
+        submit(KubeflowServer(host))
+
+
+def test_host_that_never_responds_times_out(submit, monkeypatch):
+    monkeypatch.setattr(kfp_client, "TIMEOUT", (0.2, 0.2))
+    with socket.socket() as silent:
+        silent.bind(("localhost", 0))
+        silent.listen()
+        host = f"http://localhost:{silent.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"{host} cannot be reached .*timed out"):
+            submit(KubeflowServer(host))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("pipelines", "cannot be reached .*timed out"),
+        ("runs", "did not respond in 0.2"),
+    ],
+)
+def test_server_that_hangs_after_login_times_out(
+    submit, serve, monkeypatch, path, message
+):
+    monkeypatch.setattr(kfp_client, "TIMEOUT", (0.2, 0.2))
+    monkeypatch.setattr(kfp_client, "WRITE_TIMEOUT", 0.2)
+    released = threading.Event()
+
+    class Hanging(handler(KubeflowPipelines())):
+        def _request(self):
+            request = super()._request()
+            if request.path.endswith(path):
+                released.wait(20)
+            return request
+
+    host = f"http://localhost:{serve(Hanging).server_port}"
+    try:
+        with pytest.raises(UsageError, match=f"{host} .*{message}"):
+            submit(KubeflowServer(host))
+    finally:
+        released.set()
+
+
+@pytest.mark.parametrize("variable", ["KF_PIPELINES_TOKEN", "KF_PIPELINES_COOKIES"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "localhost.example"])
+def test_credentials_are_not_sent_in_clear_text(
+    submit, kubeflow, monkeypatch, variable, host
+):
+    monkeypatch.setenv(variable, "a-secret")
+    server = KubeflowServer(kubeflow.host.replace("localhost", host))
+    with pytest.raises(
+        UsageError, match=f"http://{host}:.* clear text.* https://.* TLS.*forward"
+    ):
+        submit(server)
+    assert kubeflow.requests == []
+
+
+def test_credentials_of_kfps_context_are_not_sent_in_clear_text(
+    submit, kubeflow, context_file
+):
+    context = {"namespace": "team", "client_authentication_cookie": "session=abc"}
+    context_file.write_text(json.dumps(context))
+    server = KubeflowServer(kubeflow.host.replace("localhost", "0.0.0.0"))
+    with pytest.raises(UsageError, match="in clear text"):
+        submit(server)
+    assert kubeflow.requests == []
+
+
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1"])
+def test_credentials_are_sent_through_a_port_forward(
+    submit, kubeflow, monkeypatch, address
+):
+    kubeflow.token = "a-secret"
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", "a-secret")
+    host = kubeflow.host.replace("localhost", address)
+    assert submit(KubeflowServer(host)).run_id == "run-0"
+
+
+def test_private_authority_is_trusted_with_its_ca_file(submit, tmp_path, serve):
+    certificate, key = tmp_path / "ca.pem", tmp_path / "key.pem"
+    credentials.write_certificate(certificate, key)
+    server = serve(handler(KubeflowPipelines()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    host = f"https://localhost:{server.server_port}"
+    with pytest.raises(UsageError, match=r"cannot be reached .*set --ca-file"):
+        submit(KubeflowServer(host))
+    assert submit(KubeflowServer(host, ca_file=certificate)).state == "PENDING"
