@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from pipeline.prediction import predictor
-from pipeline.prediction.batch import tf_examples
+from pipeline.inputs.examples import tf_examples
+from pipeline.prediction.predict_file import predict_file
 from tests import tiny, toy_models
 
 # Quotes, other alphabets, a character beyond 16 bits, a space at the end.
@@ -22,11 +22,11 @@ ROWS = [
 
 
 class LongerOfExamples(toy_models.Longer):
-    """The toy of pairs, which takes serialized Examples of text too."""
+    """The toy model of pairs, which also takes serialized Examples of text."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
     def serve_examples(self, examples):
-        """Gives what `serve` gives."""
+        """Predicts as `serve` does."""
         text = tf.io.FixedLenFeature([], tf.string)
         return self.serve(
             **tf.io.parse_example(examples, {"left": text, "right": text})
@@ -35,7 +35,7 @@ class LongerOfExamples(toy_models.Longer):
 
 @pytest.fixture(scope="session")
 def longer(tmp_path_factory):
-    """A toy of pairs in a directory of versions; it answers in microseconds."""
+    """A toy model of pairs in a directory of versions; a call takes microseconds."""
     model, root = LongerOfExamples(), tmp_path_factory.mktemp("longer")
     signatures = {
         "serving_default": model.serve,
@@ -72,11 +72,11 @@ def vocab_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def expected(pairs, tmp_path_factory):
-    """`ROWS` as the command predicts them without Beam, by their number."""
+    """The rows that `predict_file` writes for `ROWS`."""
     root = tmp_path_factory.mktemp("expected")
     write_rows(root / "in.jsonl", ROWS)
-    predictor.predict_file(pairs, str(root / "in.jsonl"), str(root / "out.jsonl"))
-    return {row["n"]: row for row in read_shards(root, "jsonl", "out")}
+    predict_file(pairs, str(root / "in.jsonl"), str(root / "out.jsonl"))
+    return read_shards(root, "jsonl", "out")
 
 
 def write_rows(path, rows):
@@ -94,7 +94,7 @@ def write_rows(path, rows):
 
 
 def write_examples(path, records):
-    """Writes TFRecords, gzipped where the name says so."""
+    """Writes TFRecords, gzipped if the name ends with `.gz`."""
     packed = "GZIP" if path.name.endswith(".gz") else None
     with tf.io.TFRecordWriter(str(path), options=packed) as writer:
         for record in records:

@@ -126,7 +126,7 @@ def test_empty_directory_is_filled_and_what_a_killed_run_left_is_gone(
 
 def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "pipeline.prediction.batch.sinks.Table.encode", lambda *_: 1 / 0, raising=True
+        "pipeline.prediction.encoders.Table.encode", lambda *_: 1 / 0, raising=True
     )
     # The rows that are looked at beforehand are not encoded.
     monkeypatch.setattr("pipeline.prediction.batch.predict_files._FIRST_ROWS", 0)

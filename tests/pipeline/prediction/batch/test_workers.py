@@ -16,7 +16,7 @@ from apache_beam.runners.portability import local_job_service
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
-from pipeline.prediction.batch import execution, predict_files
+from pipeline.prediction.batch import BatchOptions, execution, predict_files
 from tests import worker_processes
 from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
 
@@ -49,8 +49,7 @@ def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
         running = pool.submit(
             predict_files,
             *(longer, source, str(target)),
-            beam_args=WORKERS,
-            batch_rows=1,
+            BatchOptions(beam_args=WORKERS, batch_rows=1),
         )
         # A writer is open where the first row was predicted.
         wait_for(lambda: list(incomplete.glob("beam-temp-predictions*/*predictions*")))
@@ -67,10 +66,10 @@ def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
 
 def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_path):
     code = (
-        "from pipeline.prediction.batch import predict_files\n"
+        "from pipeline.prediction.batch import BatchOptions, predict_files\n"
         "if __name__ == '__main__':\n"
         f"    predict_files({longer!r}, {source!r}, {str(tmp_path / 'out')!r},"
-        f" beam_args={WORKERS!r}, batch_rows=1)"
+        f" BatchOptions(beam_args={WORKERS!r}, batch_rows=1))"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
@@ -118,7 +117,7 @@ def interrupt(model, source, target, job_type):
         with pytest.raises(KeyboardInterrupt):
             predict_files(
                 *(model, source, str(target)),
-                beam_args=portable,
+                BatchOptions(beam_args=portable),
                 progress=lambda _: signal.raise_signal(signal.SIGINT),
             )
     finally:
