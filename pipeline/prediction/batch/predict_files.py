@@ -111,7 +111,7 @@ def predict_files(
     target.begin()
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(target.abandon)
-        execution.run(job, options.beam_args, progress, keep_files=cleanup.pop_all)
+        execution.run(job, options.beam_args, progress, cleanup.pop_all)
         counts = _read_counts(job)
         refused = int(counts.get(job_lib.REFUSED, 0))
         if options.is_strict and refused:

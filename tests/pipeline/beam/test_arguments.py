@@ -1,4 +1,4 @@
-"""What Beam is told, and what it must not be told."""
+"""Beam's arguments of each runner."""
 
 import os
 from importlib import metadata
@@ -18,7 +18,7 @@ from tests import tiny
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """The user's, on a machine with Java, which is not asked for anything here."""
+    """An empty home directory, on a machine with Java."""
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

@@ -1,4 +1,4 @@
-"""What becomes of a job whose worker process is killed."""
+"""A job survives the loss of a worker process."""
 
 import time
 
@@ -10,7 +10,7 @@ from pipeline.beam.restarting import WorkerLostError
 from pipeline.config.beam import BeamConfig
 from tests import worker_processes
 
-# The thread that waits for a worker says so by raising.
+# Beam's thread that waits for a worker raises if it is killed.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
@@ -19,7 +19,7 @@ _SECONDS = 60
 
 
 class Record(beam.DoFn):
-    """Leaves a trace of each row that is worked on, slowly."""
+    """Slowly writes the rows that it processes to a file."""
 
     def __init__(self, directory):
         self._trace = str(directory / "trace")
@@ -45,8 +45,8 @@ def run(directory, work, **settings):
             | work
             | beam.io.WriteToText(str(directory / "rows"))
         )
-    found = [line for path in directory.glob("rows*") for line in path.open()]
-    return sorted(int(line) for line in found)
+    lines = [line for path in directory.glob("rows*") for line in path.open()]
+    return sorted(int(line) for line in lines)
 
 
 def test_worker_killed_at_work_loses_no_row(tmp_path):

@@ -1,4 +1,4 @@
-"""Pairs from text to TFRecords."""
+"""Preparing TFRecords from text."""
 
 import concurrent.futures
 import threading
@@ -61,10 +61,10 @@ def test_mrpc_as_glue_ships_it_with_its_own_header_and_unlabelled_test(tmp_path)
     labelled = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\tone\ttwo\n"
     unlabelled = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t5\t6\tone\ttwo\n"
     source = write(tmp_path / "text", train=labelled, dev=labelled, test=unlabelled)
-    said = []
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK, said.append)
+    lines = []
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK, lines.append)
     assert counts == {"train": 1, "eval": 1}
-    assert "test.tsv has no column label: left out" in said
+    assert "test.tsv has no column label: left out" in lines
 
 
 def test_labels_may_be_class_names(tmp_path):
@@ -199,11 +199,11 @@ def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
 def test_directory_of_records_is_taken_as_it_is(tmp_path):
     source = tiny.write_tables(tmp_path / "text")
     examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
-    found = examples_lib.resolve_examples(
+    examples = examples_lib.resolve_examples(
         str(tmp_path / "records"), TASK, OutputPaths(tmp_path / "output", "tiny")
     )
-    assert found.directory == str(tmp_path / "records")
-    assert sorted(found.patterns) == ["eval", "test", "train"]
+    assert examples.directory == str(tmp_path / "records")
+    assert sorted(examples.patterns) == ["eval", "test", "train"]
     assert not (tmp_path / "output").exists()
 
 
@@ -254,10 +254,10 @@ def test_minus_one_is_a_missing_label_of_a_test_split_unless_the_task_has_it(
     source = write(
         tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW, test=secret
     )
-    said = []
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), task, said.append)
+    lines = []
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), task, lines.append)
     assert ("test" in counts) == is_kept
-    assert ("test.tsv has only -1 for label: left out" in said) != is_kept
+    assert ("test.tsv has only -1 for label: left out" in lines) != is_kept
 
 
 def test_two_files_of_one_split_are_refused(tmp_path):
@@ -288,5 +288,5 @@ def test_token_ids_are_found_beside_the_text_that_they_were_made_of(tmp_path):
     for split in ("train", "eval"):
         records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])
     paths = OutputPaths(tmp_path / "output", "tiny")
-    found = examples_lib.resolve_examples(str(source), TOKENIZED, paths)
-    assert found.patterns["train"] == "MRPC_train.tf_record"
+    examples = examples_lib.resolve_examples(str(source), TOKENIZED, paths)
+    assert examples.patterns["train"] == "MRPC_train.tf_record"

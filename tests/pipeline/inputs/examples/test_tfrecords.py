@@ -1,4 +1,4 @@
-"""TFRecords that are there already: which files are which split."""
+"""Finding the splits of existing TFRecords."""
 
 import pytest
 from tfx import v1 as tfx
@@ -16,16 +16,16 @@ ROWS = {
 RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 
-def ingest(found, tmp_path):
+def ingest(directory, tmp_path):
     """Runs ImportExampleGen's executor; returns the ids of each split."""
     output = tfx.types.standard_artifacts.Examples()
     output.uri = str(tmp_path / "examples")
     splits = [
         tfx.proto.Input.Split(name=split, pattern=pattern)
-        for split, pattern in found.patterns.items()
+        for split, pattern in directory.patterns.items()
     ]
     component = tfx.components.ImportExampleGen(
-        input_base=found.directory, input_config=tfx.proto.Input(splits=splits)
+        input_base=directory.directory, input_config=tfx.proto.Input(splits=splits)
     )
     properties = dict(component.spec.exec_properties)
     context = executor.Executor.Context(
@@ -39,7 +39,7 @@ def ingest(found, tmp_path):
         split: sorted(
             row["idx"][0] for row in records.read(f"{output.uri}/Split-{split}/*.gz")
         )
-        for split in found.patterns
+        for split in directory.patterns
     }
 
 
@@ -64,8 +64,8 @@ def test_every_split_is_found_and_read_once_whatever_its_files_are_called(
         for index, file in enumerate(files):
             rows = ROWS[split][index :: len(files)]
             records.write(tmp_path / "records" / file, rows)
-    found = examples.find_examples(str(tmp_path / "records"))
-    assert ingest(found, tmp_path) == {
+    directory = examples.find_examples(str(tmp_path / "records"))
+    assert ingest(directory, tmp_path) == {
         "train": [1, 2],
         "eval": [3],
         "eval_mismatched": [4],

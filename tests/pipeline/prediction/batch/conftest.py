@@ -1,6 +1,7 @@
-"""Models, and files of rows in the formats that they are predicted from."""
+"""Models, and files of rows in all formats."""
 
 import csv
+import gzip
 import json
 
 import pyarrow as pa
@@ -85,7 +86,8 @@ def write_rows(path, rows):
         lines = ["\t".join(rows[0]), *("\t".join(row.values()) for row in rows)]
         path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     elif ".jsonl" in path.name:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     elif ".parquet" in path.name:
         parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
     else:

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import types
 
 import pyarrow as pa
 import pytest
@@ -11,7 +10,6 @@ from pyarrow import parquet
 
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
-from pipeline.prediction import encoders, readers
 from pipeline.prediction.batch import BatchOptions, job, predict_files
 from tests import exported
 from tests.pipeline.prediction.batch.conftest import (
@@ -229,37 +227,6 @@ def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     assert summary.read == 4000
 
 
-def allocate(*_, **options):
-    """Requests more memory than there is."""
-    return pa.allocate_buffer(1 << 62)
-
-
-BATCH = types.SimpleNamespace(to_pylist=allocate)
-ROW = types.SimpleNamespace(
-    to_pylist=lambda: int("not a number"),
-    num_rows=1,
-    schema=types.SimpleNamespace(names=["left"]),
-    columns=[[types.SimpleNamespace(as_py=allocate)]],
-)
-
-
-@pytest.mark.parametrize(
-    "read", [allocate, lambda *_, **__: [BATCH], lambda *_, **__: [ROW]]
-)
-def test_lack_of_memory_refuses_no_row_of_parquet(tmp_path, monkeypatch, read):
-    source = write_rows(tmp_path / "in.parquet", [GOOD])
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", read)
-    with pytest.raises(MemoryError):
-        list(readers.read_rows(str(source), "parquet"))
-
-
-def test_lack_of_memory_refuses_no_row_that_is_written(monkeypatch):
-    encoder = encoders.Parquet(pa.schema({"left": pa.string()}))
-    monkeypatch.setattr(pa, "RecordBatch", types.SimpleNamespace(from_pylist=allocate))
-    with pytest.raises(MemoryError):
-        encoder.encode({"left": "a"})
-
-
 def test_integer_of_many_digits_does_not_stop_a_job(longer, tmp_path, read_refused):
     rows = [{**GOOD, "n": 1}, {**GOOD, "n": 10**30}, {**GOOD, "n": 10**4000}]
     source = write_rows(tmp_path / "in.jsonl", rows)
@@ -281,8 +248,8 @@ def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refus
     assert len(reasons) == 1
     assert "TSV cannot hold a value" in reasons[0]
     # What a row has no value of is empty.
-    found = sorted(row["more"] for row in read_shards(tmp_path / "out", "tsv"))
-    assert found == ["", "c"]
+    values = sorted(row["more"] for row in read_shards(tmp_path / "out", "tsv"))
+    assert values == ["", "c"]
     source = write_rows(tmp_path / "types.jsonl", [{**GOOD, "n": 1}] * 200)
     with open(source, "a") as file:
         file.write(json.dumps({**GOOD, "n": "x"}) + "\n" + json.dumps({**GOOD, "o": 1}))
@@ -324,20 +291,3 @@ def test_model_without_examples_is_told(length, tmp_path):
     source = write_rows(tmp_path / "in.tfrecord", [{"sentence": "a"}])
     with pytest.raises(UsageError, match="no signature serve_examples; give text"):
         predict_files(length, str(source), str(tmp_path / "out"))
-
-
-@pytest.mark.parametrize(
-    ("names", "source", "message"),
-    [
-        ([], "", "matches no file"),
-        (["a.csv"], "a.csv", "of the formats unknown; .*--format tsv"),
-        (["a.tsv", "b.jsonl"], "", "of the formats jsonl, tsv; give a glob of one"),
-    ],
-)
-def test_input_without_files_of_one_format_is_refused(
-    longer, tmp_path, names, source, message
-):
-    for name in names:
-        (tmp_path / name).write_text("left\tright\n")
-    with pytest.raises(UsageError, match=message):
-        predict_files(longer, str(tmp_path / source), str(tmp_path / "out"))

@@ -1,4 +1,4 @@
-"""Worker processes: the same rows, also where one of them dies."""
+"""Worker processes and jobs that are killed or interrupted."""
 
 import concurrent.futures
 import logging
@@ -20,7 +20,7 @@ from pipeline.prediction.batch import BatchOptions, execution, predict_files
 from tests import worker_processes
 from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
 
-# The thread that waits for a worker says so by raising.
+# Beam's thread that waits for a worker raises if it is killed.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
@@ -37,10 +37,10 @@ def source(tmp_path):
 def wait_for(find):
     end = time.monotonic() + 120
     while time.monotonic() < end:
-        if found := find():
-            return found
+        if result := find():
+            return result
         time.sleep(0.05)
-    raise AssertionError("it did not come")
+    raise AssertionError("timed out")
 
 
 def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
@@ -57,10 +57,10 @@ def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
         killed.kill()
         summary = running.result(timeout=300)
     assert summary.predicted == ROWS
-    found = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
+    rows = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
     here = tmp_path / "here"
     predict_files(longer, source, str(here))
-    assert found == sorted(read_shards(here, "tsv"), key=lambda row: int(row["n"]))
+    assert rows == sorted(read_shards(here, "tsv"), key=lambda row: int(row["n"]))
     assert not incomplete.exists()
 
 
