@@ -109,7 +109,7 @@ def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
 
 
 @pytest.mark.parametrize("working", ["out/.incomplete", "out.incomplete"])
-def test_empty_directory_is_filled_and_what_a_killed_run_left_is_gone(
+def test_empty_directory_is_filled_and_files_of_a_killed_run_are_deleted(
     longer, source, tmp_path, working
 ):
     (tmp_path / "out").mkdir()

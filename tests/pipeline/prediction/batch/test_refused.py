@@ -287,7 +287,7 @@ def test_files_of_other_columns_are_refused_before_the_model_is_loaded(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_model_without_examples_is_told(length, tmp_path):
+def test_model_without_a_signature_for_examples_is_refused(length, tmp_path):
     source = write_rows(tmp_path / "in.tfrecord", [{"sentence": "a"}])
     with pytest.raises(UsageError, match="no signature serve_examples; give text"):
         predict_files(length, str(source), str(tmp_path / "out"))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
 WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
-ROWS = 2000
+ROWS = 600
 
 
 @pytest.fixture
