@@ -22,7 +22,7 @@ from tests import tiny
 from tests.modules.encoder import sources
 
 
-def test_remote_encoder_without_a_network_says_what_to_do(tmp_path, monkeypatch):
+def test_remote_encoder_without_a_network_is_refused_with_advice(tmp_path, monkeypatch):
     monkeypatch.setenv("GCS_RETRY_CONFIG_MAX_RETRIES", "1")
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
     config = load_config(recipe, {"encoder.source": "gs://no-such-bucket/encoder"})
@@ -179,7 +179,7 @@ def test_checksum_covers_all_files_of_a_source(tmp_path, kind):
         file.write_bytes(content)
 
 
-def test_setting_of_the_case_is_a_part_of_what_transform_depends_on(tmp_path):
+def test_lower_casing_changes_the_fingerprint_of_the_vocabulary(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     uncased = resolve_encoder(load_config(path))
     (tmp_path / "encoder" / "tokenizer_config.json").write_text(
@@ -225,7 +225,7 @@ def no_network(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("handle", HANDLES)
-def test_handle_without_a_network_says_what_to_do(tmp_path, no_network, handle):
+def test_handle_without_a_network_is_refused_with_advice(tmp_path, no_network, handle):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     message = rf"encoder\.source {handle} cannot be downloaded.*--encoder DIR"
     with pytest.raises(UsageError, match=message):

@@ -50,7 +50,7 @@ def test_another_schema_is_written_to_another_path(tmp_path):
     assert schema.write_schema(TaskConfig(), paths) != first
 
 
-def test_curated_schema_is_enforced_as_it_is(tmp_path):
+def test_curated_schema_is_enforced_unchanged(tmp_path):
     curated = schema.build_schema(TASK)
     curated.feature[2].int_domain.max = 1
     path = tmp_path / "curated.pbtxt"

@@ -184,7 +184,7 @@ def test_whole_numbers_of_the_index_become_the_ids(tmp_path, name):
     assert ids == IDS.get(name, [list(range(len(rows))) for rows in splits.values()])
 
 
-def test_index_that_is_no_number_leaves_the_rows_counted(tmp_path):
+def test_index_that_is_not_a_number_is_replaced_by_the_row_number(tmp_path):
     header, row, *_ = ARCHIVES["qnli"]["train"]
     changed = [header, "dev-q7-s1" + row.removeprefix("0")]
     splits, _ = prepare(tmp_path, TaskConfig(name="qnli"), train=changed)
@@ -247,7 +247,7 @@ def test_same_task_is_read_in_the_columns_of_tfds(tmp_path, name):
         assert all(example[column] == [b"A cat."] for column in task.text_columns)
 
 
-def test_column_that_the_task_names_itself_keeps_its_name(tmp_path):
+def test_column_that_the_task_names_keeps_its_name(tmp_path):
     task = TaskConfig(name="mnli", label_column="gold_label", id_column="index")
     splits, _ = prepare(tmp_path, task)
     assert splits["train"][1]["gold_label"] == [2]

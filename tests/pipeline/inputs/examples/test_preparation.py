@@ -51,7 +51,7 @@ def test_double_quotes_and_control_characters_are_text(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["eval", "validation", "dev"])
-def test_split_names_of_others_are_understood(tmp_path, name):
+def test_split_names_of_other_libraries_are_read(tmp_path, name):
     source = write(tmp_path / "text", **{"train": HEADER + ROW, name: HEADER + ROW})
     counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK)
     assert counts == {"train": 1, "eval": 1}
@@ -75,7 +75,7 @@ def test_labels_may_be_class_names(tmp_path):
     assert [example["label"] for example in examples] == [[1], [0]]
 
 
-def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
+def test_columns_have_the_names_of_the_task(tmp_path):
     task = TaskConfig(text_columns=["question", "answer"], label_column="good")
     table = "question\tanswer\tgood\nwhy\tbecause\t1\nwho\tme\t0\n"
     source = write(tmp_path / "text", train=table, eval=table)
@@ -117,13 +117,13 @@ def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 
-def test_missing_split_is_named_with_what_is_there(tmp_path):
+def test_missing_split_is_refused_with_the_files_that_exist(tmp_path):
     source = write(tmp_path / "text", train=HEADER + ROW)
     with pytest.raises(UsageError, match=r"no split eval .*it holds train\.tsv"):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 
-def test_source_that_is_no_directory_is_refused(tmp_path):
+def test_source_that_is_not_a_directory_is_refused(tmp_path):
     with pytest.raises(UsageError, match="absent is not a directory"):
         examples_lib.prepare(str(tmp_path / "absent"), str(tmp_path / "records"), TASK)
 
@@ -167,7 +167,7 @@ def test_second_preparation_of_one_destination_waits_and_is_refused(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
 
 
-def test_what_a_killed_preparation_left_is_deleted(tmp_path):
+def test_files_of_a_killed_preparation_are_deleted(tmp_path):
     source = str(tiny.write_tables(tmp_path / "text", rows=5))
     left = tmp_path / ".records.incomplete" / "train"
     left.mkdir(parents=True)
@@ -196,7 +196,7 @@ def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
     assert examples_lib.resolve_examples(str(source), TASK, paths) != first
 
 
-def test_directory_of_records_is_taken_as_it_is(tmp_path):
+def test_directory_of_tfrecords_is_not_copied(tmp_path):
     source = tiny.write_tables(tmp_path / "text")
     examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
     examples = examples_lib.resolve_examples(
@@ -230,7 +230,7 @@ def test_single_sentences_are_rated_with_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5"])
-def test_score_that_is_no_finite_number_is_refused_with_file_and_line(tmp_path, score):
+def test_score_that_is_not_finite_is_refused_with_file_and_line(tmp_path, score):
     table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
     source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
     message = rf"train\.tsv:3: label is '{score}'; allowed are numbers from 0\.0 to 10"
@@ -271,7 +271,7 @@ TOKENIZED = TaskConfig(input="tokenized")
 
 
 @pytest.mark.parametrize("source", ["text", "tfds:glue/mrpc"])
-def test_text_is_refused_where_the_task_wants_token_ids(tmp_path, source):
+def test_text_is_refused_for_a_task_of_token_ids(tmp_path, source):
     tiny.write_tables(tmp_path / "text")
     if not source.startswith("tfds:"):
         source = str(tmp_path / source)
@@ -283,7 +283,7 @@ def test_text_is_refused_where_the_task_wants_token_ids(tmp_path, source):
         examples_lib.prepare(source, str(tmp_path / "records"), TOKENIZED)
 
 
-def test_token_ids_are_found_beside_the_text_that_they_were_made_of(tmp_path):
+def test_token_ids_are_found_beside_text(tmp_path):
     source = tiny.write_tables(tmp_path / "text")
     for split in ("train", "eval"):
         records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])

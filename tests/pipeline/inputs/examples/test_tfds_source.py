@@ -170,7 +170,7 @@ def test_data_set_without_a_split_or_column_is_refused(
         prepare("tfds:tiny_short", task)
 
 
-def test_without_a_network_it_says_at_once_what_to_do(tmp_path, monkeypatch, prepare):
+def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):
     monkeypatch.setattr(constants, "DATA_DIR", str(tmp_path / "tfds"))
     for scheme in ("http", "https"):
         monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")  # nobody is there

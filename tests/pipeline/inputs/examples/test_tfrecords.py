@@ -66,7 +66,7 @@ def test_example_gen_reads_every_row_of_every_layout_once(tmp_path):
         ("train.tfrecord", "train.tfrecord.gz", "not gzipped"),
     ],
 )
-def test_file_whose_name_lies_about_its_compression_is_refused(
+def test_file_whose_name_does_not_fit_its_compression_is_refused(
     tmp_path, file, called, state
 ):
     records.write(tmp_path / "eval.tfrecord", ROWS["eval"])
