@@ -215,7 +215,7 @@ def measure(
 
 def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
     from pipeline.inputs.examples import tables
-    from pipeline.prediction.batch import predict_files
+    from pipeline.prediction.batch import BatchOptions, predict_files
 
     paths = OutputPaths.of(config)
     destination = paths.root / "predictions" / f"{beam.runner}-{time.time_ns()}"
@@ -225,7 +225,7 @@ def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
         str(paths.pushed),
         str(tables.find_tables(config.data_source)["eval"]),
         str(destination),
-        beam_args=beam_arguments(beam),
+        BatchOptions(beam_args=beam_arguments(beam)),
     )
     return time.monotonic() - started, str(destination)
 

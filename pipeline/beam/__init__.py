@@ -1,4 +1,4 @@
-"""Where Beam, which moves the data, does its work."""
+"""Beam's runners: their arguments, job servers and workers."""
 
 from pipeline.beam.arguments import IN_PROCESS, beam_arguments
 from pipeline.config.beam import BeamConfig, DataflowConfig

@@ -1,4 +1,4 @@
-"""The arguments that Beam takes, of the settings."""
+"""Beam's pipeline arguments, from the settings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from pipeline.beam import job_servers
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 
-# In the component's own process. Beam's default runner looks for a server program
-# first, which it would download.
+# Beam's default runner would download a server program.
 _IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-# Workers run where this project is installed, TFX with it. Unless an argument tells so,
-# TFX packs itself for them in each component: 2.5 s, and 50 MB in /tmp that nobody
-# deletes. No runner of ours but Dataflow's looks at the image's name.
+# Workers have TFX installed. Without this argument TFX packages itself for them in each
+# component: 2.5 s, and 50 MB in /tmp that nobody deletes. Only Dataflow reads the name.
 # Source: `tfx/utils/dependency_utils.py`.
 _INSTALLED = {"sdk_container_image": "installed"}
 _RESTARTING_RUNNER = "pipeline.beam.restarting.RestartingRunner"
@@ -22,60 +20,60 @@ _LOCAL_FLINK = "[local]"
 
 
 def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ...]:
-    """Returns the arguments that make Beam run as the settings say.
+    """Returns the arguments of the configured runner.
 
     Args:
       config: The settings.
-      is_here: Whether Beam is started on this machine, and not in a cluster's
+      is_here: Whether Beam is started on this machine instead of in a cluster's
         container.
 
     Raises:
-      UsageError: What the runner needs is not to be found, or not set.
+      UsageError: The runner's job server is not installed, or a setting is missing.
     """
-    arguments = _ARGUMENTS[config.runner](config, is_here)
-    written = (f"--{name}={value}" for name, value in arguments.items() if value)
-    return (*written, *config.options)
+    if config.runner in ("flink", "spark"):
+        arguments = _JVM_ARGUMENTS[config.runner](config, _find_jar(config, is_here))
+    else:
+        arguments = _ARGUMENTS[config.runner](config)
+    options = (f"--{name}={value}" for name, value in arguments.items() if value)
+    return (*options, *config.options)
 
 
-def _in_process(config: BeamConfig, is_here: bool) -> dict[str, Any]:
-    del config, is_here
+def _in_process(_: BeamConfig) -> dict[str, Any]:
     return {"runner": _IN_PROCESS_RUNNER, **_INSTALLED}
 
 
-def _multi_processing(config: BeamConfig, is_here: bool) -> dict[str, Any]:
-    del is_here
+def _multi_processing(config: BeamConfig) -> dict[str, Any]:
     return {
         "runner": _RESTARTING_RUNNER,
         "direct_running_mode": "multi_processing",
-        "direct_num_workers": str(config.workers or 0),  # 0 is a process a core
+        "direct_num_workers": str(config.workers or 0),  # 0: one process per core
         "number_of_execution_retries": str(config.restarts),
         **_INSTALLED,
     }
 
 
-def _flink(config: BeamConfig, is_here: bool) -> dict[str, Any]:
+def _flink(config: BeamConfig, jar: str) -> dict[str, Any]:
     return {
         "runner": "FlinkRunner",
         "flink_master": config.master or _LOCAL_FLINK,
         "flink_version": config.flink_version,
-        "flink_job_server_jar": _find_jar(config, is_here),
+        "flink_job_server_jar": jar,
         "parallelism": config.workers,
         "number_of_execution_retries": str(config.restarts),
         **_environment(config),
     }
 
 
-def _spark(config: BeamConfig, is_here: bool) -> dict[str, Any]:
+def _spark(config: BeamConfig, jar: str) -> dict[str, Any]:
     return {
         "runner": "SparkRunner",
         "spark_master_url": config.master or f"local[{config.workers or '*'}]",
-        "spark_job_server_jar": _find_jar(config, is_here),
+        "spark_job_server_jar": jar,
         **_environment(config),
     }
 
 
-def _portable(config: BeamConfig, is_here: bool) -> dict[str, Any]:
-    del is_here
+def _portable(config: BeamConfig) -> dict[str, Any]:
     return {
         "runner": "PortableRunner",
         "job_endpoint": config.job_endpoint,
@@ -84,8 +82,7 @@ def _portable(config: BeamConfig, is_here: bool) -> dict[str, Any]:
     }
 
 
-def _dataflow(config: BeamConfig, is_here: bool) -> dict[str, Any]:
-    del is_here
+def _dataflow(config: BeamConfig) -> dict[str, Any]:
     settings = config.dataflow
     for name in ("project", "region", "temp_location"):
         if getattr(settings, name) is None:
@@ -97,7 +94,7 @@ def _dataflow(config: BeamConfig, is_here: bool) -> dict[str, Any]:
         "project": settings.project,
         "region": settings.region,
         "temp_location": settings.temp_location,
-        # The image has Beam and this project: nothing is installed at the start.
+        # The image has Beam and this project: workers install nothing.
         "sdk_container_image": settings.image,
         "sdk_location": settings.image and "container",
         "max_num_workers": settings.max_workers,
@@ -125,19 +122,21 @@ def _find_jar(config: BeamConfig, is_here: bool) -> str:
     if config.job_server_jar is None:
         raise UsageError(
             f"beam.job_server_jar: required by the runner {config.runner} in a "
-            "container, but not set; name the file in the image, or take the runner "
+            "container, but not set; name the file in the image, or use the runner "
             "portable with the address of a job server"
         )
     return config.job_server_jar
 
 
-_ARGUMENTS: dict[str, Callable[[BeamConfig, bool], dict[str, Any]]] = {
+_ARGUMENTS: dict[str, Callable[[BeamConfig], dict[str, Any]]] = {
     "in_process": _in_process,
     "multi_processing": _multi_processing,
-    "flink": _flink,
-    "spark": _spark,
     "portable": _portable,
     "dataflow": _dataflow,
+}
+_JVM_ARGUMENTS: dict[str, Callable[[BeamConfig, str], dict[str, Any]]] = {
+    "flink": _flink,
+    "spark": _spark,
 }
 
 IN_PROCESS = beam_arguments(BeamConfig())

@@ -1,4 +1,4 @@
-"""Beam's job servers for Flink and Spark: Java programs that Maven brings."""
+"""Finds Beam's job servers for Flink and Spark, which are Java programs."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 
 _GROUP = "org.apache.beam"
-# Where Maven keeps what it downloaded, and where Beam does.
 _MAVEN_REPOSITORY = Path(".m2/repository")
 _BEAM_CACHE = Path(".apache_beam/cache/jars")
 
 
 def find_jar(config: BeamConfig) -> str:
-    """Returns the job server of a runner, before Beam would try to download one.
+    """Returns the path of a job server, which Beam would try to download.
 
     Args:
       config: Settings whose runner is `flink` or `spark`.
 
     Raises:
-      UsageError: There is none on this machine, or no Java to run it.
+      UsageError: This machine has no job server, or no Java to run it.
     """
     if shutil.which("java") is None:
         raise UsageError(
             f"beam.runner is {config.runner}, but there is no `java` on the PATH: its "
-            "job server needs Java 11 or 17; install one, or take the runner portable "
+            "job server needs Java 11 or 17; install one, or use the runner portable "
             "with the address of a job server"
         )
     if config.job_server_jar:
         if not Path(config.job_server_jar).is_file():
             raise UsageError(
                 f"beam.job_server_jar {config.job_server_jar} is not a file; leave it "
-                "out to have it found where Maven keeps it"
+                "out to search the directories of Maven and Beam"
             )
         return config.job_server_jar
-    artifact = artifact_name(config)
+    artifact = f"beam-runners-flink-{config.flink_version}-job-server"
+    if config.runner == "spark":
+        artifact = "beam-runners-spark-3-job-server"
     version = metadata.version("apache-beam")
     name = f"{artifact}-{version}.jar"
     folder = _MAVEN_REPOSITORY / _GROUP.replace(".", "/") / artifact / version
@@ -49,10 +50,3 @@ def find_jar(config: BeamConfig) -> str:
         f"get it with `mvn dependency:get -Dtransitive=false -Dartifact={_GROUP}:"
         f"{artifact}:{version}`, or name the file with beam.job_server_jar"
     )
-
-
-def artifact_name(config: BeamConfig) -> str:
-    """Returns what Maven calls the job server of a runner."""
-    if config.runner == "spark":
-        return "beam-runners-spark-3-job-server"
-    return f"beam-runners-flink-{config.flink_version}-job-server"

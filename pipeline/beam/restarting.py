@@ -1,4 +1,4 @@
-"""Beam on processes of this machine, where a job outlives a lost one."""
+"""A Beam runner on processes of this machine that survives the loss of one."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from apache_beam.runners.runner import PipelineResult
 _LOGGER = logging.getLogger(__name__)
 _WATCH_SECONDS = 1.0
 _WORKER = "pipeline.beam.worker"
-# Beam makes the workers of a job out of the runner's sight.
+# Global, because Beam creates the workers of a job without the runner.
 _worker_lost = threading.Event()
 
 
 class WorkerLostError(RuntimeError):
-    """A worker process ended before its work was done."""
+    """A worker process ended before the job did."""
 
 
 class RestartOptions(PipelineOptions):
-    """How often a job is run again, in the words of Beam's Flink runner."""
+    """The option of Beam's Flink runner for restarts of a job."""
 
     @classmethod
     def _add_argparse_args(cls, parser) -> None:  # type: ignore[no-untyped-def]
@@ -40,11 +40,11 @@ class RestartOptions(PipelineOptions):
 
 
 class RestartingRunner(fn_runner.FnApiRunner):
-    """Runs a job again whose worker process was lost, killed for its memory maybe.
+    """Restarts a job whose worker process was lost, for example to the OOM killer.
 
-    FnApiRunner fails at once where a busy worker is lost, and waits forever for one
-    that was idle or starting. The whole batch job is run again: what it writes appears
-    when it is whole.
+    FnApiRunner fails if a busy worker is lost, and waits forever for one that was idle
+    or starting. The whole batch job is restarted: its outputs appear when they are
+    complete.
     """
 
     def run_pipeline(
@@ -53,7 +53,7 @@ class RestartingRunner(fn_runner.FnApiRunner):
         """Runs the job to its end.
 
         Raises:
-          WorkerLostError: Workers were lost more often than it may be run again.
+          WorkerLostError: Workers were lost in more runs than there are restarts.
         """
         restarts = options.view_as(RestartOptions).number_of_execution_retries
         for left in range(restarts, -1, -1):
@@ -67,19 +67,19 @@ class RestartingRunner(fn_runner.FnApiRunner):
                 if not left:
                     raise WorkerLostError(
                         f"a Beam worker process was lost, {restarts + 1} times in a "
-                        "row; was it killed for its memory? beam.workers sets how "
-                        "many there are, beam.restarts how often the job is run again"
+                        "row; did it run out of memory? beam.workers sets the "
+                        "number of workers, beam.restarts that of restarts"
                     ) from error
-            _LOGGER.warning("a Beam worker was lost: the job is run again")
+            _LOGGER.warning("a Beam worker was lost: restarting the job")
             _delete_unfinished(pipeline)
         raise AssertionError("unreachable")
 
 
 def _delete_unfinished(pipeline: Pipeline) -> None:
-    """Deletes the shards that a lost job had begun, which lie beside its outputs.
+    """Deletes the incomplete shards of a lost job.
 
-    Who reads the outputs takes all that is in their directory. Source of the names:
-    `FileBasedSink._create_temp_dir`.
+    They are in the directory of the outputs, whose readers take all its files. Source
+    of the names: `FileBasedSink._create_temp_dir`.
     """
     from tensorflow.io import gfile  # Beam's own file systems see no empty folder
 
@@ -87,8 +87,8 @@ def _delete_unfinished(pipeline: Pipeline) -> None:
     pipeline.visit(visitor)
     for sink in visitor.sinks:
         directory, name = FileSystems.split(sink.file_path_prefix.get())
-        found = gfile.listdir(directory) if gfile.isdir(directory) else []
-        for folder in found:
+        folders = gfile.listdir(directory) if gfile.isdir(directory) else []
+        for folder in folders:
             if folder.startswith(f"beam-temp-{name}-"):
                 gfile.rmtree(FileSystems.join(directory, folder))
 
@@ -105,12 +105,12 @@ class _SinkVisitor(PipelineVisitor):
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
-    """A worker process whose end is told to all who wait for it."""
+    """A worker process that reports its end to all threads that wait for it."""
 
     def start_worker(self) -> None:
         self._is_closed = threading.Event()
         self._is_lost = threading.Event()
-        # Without the shell that Beam puts between, it is a child of this process.
+        # `exec` replaces Beam's shell, so that the worker is a child of this process.
         command = f"exec {shlex.quote(sys.executable)} -m {_WORKER} {os.getpid()}"
         self._worker_command_line = command.encode()
         super().start_worker()
@@ -118,9 +118,9 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
 
     def close(self) -> None:
         self._is_closed.set()
-        # One that has yet to connect is told so too, for its end is waited for.
+        # Also ends a worker that has not connected yet, which `close` waits for.
         self.control_conn.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)
-        # Closing a channel that broke waits for it, or raises that it did.
+        # Closing a broken channel would wait or raise.
         if not self._is_lost.is_set():
             super().close()
 
@@ -130,13 +130,13 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
             return
         self._is_lost.set()
         _worker_lost.set()
-        lost = WorkerLostError(f"{self.worker_id} ended before its work was done")
+        lost = WorkerLostError(f"{self.worker_id} ended before the job did")
         threading.Thread(target=self._close_data, daemon=True).start()
-        # Not once: an instruction may be sent to it yet.
+        # Repeated, because Beam may still send an instruction to it.
         while not self._is_closed.wait(_WATCH_SECONDS):
             self.control_conn.abort(lost)
 
     def _close_data(self) -> None:
-        """Tells those who read its data that nothing comes any more."""
-        with contextlib.suppress(grpc.RpcError):  # it broke, which they were told
+        """Ends the threads that read its data."""
+        with contextlib.suppress(grpc.RpcError):  # they were notified of the break
             self.data_conn.close()

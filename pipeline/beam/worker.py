@@ -1,6 +1,6 @@
-"""A Beam worker process that ends with the process that it works for.
+"""A Beam worker process that ends when its parent process does.
 
-Beam's own waits on where that was killed.
+Beam's own worker never ends if its parent was killed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _POLL_SECONDS = 1.0
 
 
 def main(arguments: list[str]) -> None:
-    """Works until there is no more to do.
+    """Runs the worker until the job ends.
 
     Args:
-      arguments: The program, and the id of the process that it works for.
+      arguments: The program, and the id of the parent process.
     """
     environment.set_up()
     parent = int(arguments[1])

@@ -9,25 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from modules import environment
-from pipeline.beam import beam_arguments
-from pipeline.cli import options, orchestrators, serve
+from pipeline.cli import options, orchestrators, predict, serve
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 
 if TYPE_CHECKING:
     from pipeline.local.report import RunReport
-    from pipeline.prediction.predictor import Prediction
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
-
-_FORMATS = click.Choice(["tsv", "jsonl", "parquet", "tfrecord"])
 
 
 class _Commands(click.Group):
@@ -56,6 +50,7 @@ def main() -> None:
 
 main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
+main.add_command(predict.predict_command)
 main.add_command(serve.serve_command)
 
 
@@ -147,143 +142,6 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
     )
     for line in encoder_source.describe(imported):
         click.echo(line)
-
-
-@main.command()
-@click.option("--model", required=True, metavar="DIR", help="A pushed model.")
-@click.option("--text", multiple=True, help="A text. May be repeated.")
-@click.option(
-    "--pair", nargs=2, multiple=True, metavar="A B", help="Two texts. May be repeated."
-)
-@click.option(
-    "--input",
-    "source",
-    metavar="FILES",
-    help="Texts: a .tsv or .jsonl file; for a directory also .parquet and .tfrecord, "
-    "a directory or a glob of either.",
-)
-@click.option(
-    "--output",
-    "destination",
-    metavar="FILE_OR_DIR",
-    help="A .tsv or .jsonl file, or a new directory, which Beam writes.",
-)
-@click.option(
-    "--format",
-    "input_format",
-    type=_FORMATS,
-    help="Of --input, where the names of its files do not say it.",
-)
-@click.option("--output-format", type=_FORMATS, help="That of --input by default.")
-@click.option(
-    "--batch-rows",
-    type=click.IntRange(min=1),
-    help="Rows that the model is asked at a time.",
-)
-@click.option(
-    "--strict", is_flag=True, help="Write nothing where a row cannot be predicted."
-)
-@options.CONFIG
-@options.SET
-def predict(
-    model: str,
-    text: tuple[str, ...],
-    pair: tuple[tuple[str, str], ...],
-    source: str | None,
-    destination: str | None,
-    config_file: Path,
-    settings: tuple[str, ...],
-    **batch: Any,
-) -> None:
-    """Predict the class or the score of texts with a pushed model.
-
-    A model of single sentences takes --text, one of pairs --pair. --input and --output
-    take files: one in order, into a .tsv or .jsonl file, or any number with Beam, into
-    a directory (docs/batch.md). The last options are of that alone; of the recipe, the
-    section `beam` says where Beam runs.
-    """
-    if [bool(text), bool(pair), bool(source)].count(True) != 1:
-        raise UsageError(
-            "give one of --text TEXT (for a model of single sentences), --pair A B "
-            "(for one of pairs) and --input FILE"
-        )
-    if bool(source) != bool(destination):
-        raise UsageError("--input FILE and --output FILE go together: give both")
-    is_batch = bool(destination) and not str(destination).endswith((".tsv", ".jsonl"))
-    if not is_batch and (settings or any(batch.values())):
-        raise UsageError(
-            "--format, --output-format, --batch-rows, --strict and --set are of a "
-            "directory: name one with --output"
-        )
-    environment.set_up(quiet=True)
-    from pipeline.prediction import predictor
-
-    if source and destination and is_batch:
-        overrides = dict(recipe.parse_override(text) for text in settings)
-        beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
-        _predict_files(model, source, destination, beam_args=beam_args, **batch)
-        return
-    if source and destination:
-        count = predictor.predict_file(model, source, destination)
-        click.echo(f"{count} predictions written to {destination}")
-        return
-    rows = [*pair, *((each,) for each in text)]
-    Console().print(_table(list(predictor.predict_texts(model, rows))))
-
-
-def _predict_files(
-    model: str,
-    source: str,
-    destination: str,
-    beam_args: tuple[str, ...],
-    batch_rows: int | None,
-    **batch: Any,
-) -> None:
-    from pipeline.prediction import batch as batch_prediction
-
-    rows = batch_rows or batch_prediction.BATCH_ROWS
-    terminal = Console(stderr=True)
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=terminal,
-        transient=True,
-        disable=not terminal.is_terminal,
-    ) as shown:
-        task = shown.add_task("predicting")
-        done = batch_prediction.predict_files(
-            model,
-            source,
-            destination,
-            beam_args=beam_args,
-            input_format=batch["input_format"],
-            output_format=batch["output_format"],
-            batch_rows=rows,
-            is_strict=batch["strict"],
-            progress=lambda count: shown.update(
-                task, description=f"predicting, {count:,} rows so far"
-            ),
-        )
-    refused = f", {done.refused} refused" if done.refused else ""
-    click.echo(
-        f"{done.predicted} rows predicted{refused}, in {destination}, "
-        f"{done.seconds:.1f} s"
-    )
-
-
-def _table(predictions: list[Prediction]) -> Table:
-    first = predictions[0]
-    values = ["score"] if first.is_score else ["class", "probability"]
-    table = Table(*("text" for _ in first.texts), *values)
-    for row in predictions:
-        cells = [*row.texts]
-        if row.probability is None:
-            cells.append(f"{row.value:.3f}")
-        else:
-            cells += [str(row.value), f"{row.probability:.3f}"]
-        table.add_row(*map(escape, cells))
-    return table
 
 
 def _show(report: RunReport, console: Console) -> int:

@@ -1,1 +1,1 @@
-"""What a run reads: encoder, schema, examples."""
+"""The inputs of a run: encoder, schema, examples."""

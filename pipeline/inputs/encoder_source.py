@@ -1,4 +1,4 @@
-"""Settles where the pre-trained encoder is, before the pipeline starts."""
+"""Resolves the source of the pre-trained encoder before the pipeline starts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from modules import fingerprint
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.inputs import remote
 from pipeline.inputs.working_directory import WorkingDirectory
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from modules.encoder.conversion import ImportedEncoder
 
 PACKAGE_PREFIX = "package:"
-_HANDLE_PREFIX = "https://"
 _SETTING = "encoder.source"
 _CACHE_VARIABLE = "TFHUB_CACHE_DIR"
 _NAMES_SHOWN = 12
@@ -32,15 +32,15 @@ Report = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedEncoder:
-    """An encoder that was found, checked and fits the configuration.
+    """A checked encoder that fits the configuration.
 
     Attributes:
-      directory: Where its files are.
+      directory: Its files.
       vocab_file: Its vocabulary.
-      fingerprint: Of configuration, vocabulary and weights.
-      vocab_fingerprint: Of all that Transform depends on: the vocabulary, whether text
-        is put in lower case, and the number of token types.
-      architecture: What its weights have their shapes and their meaning by.
+      fingerprint: Hash of its configuration, vocabulary and weights.
+      vocab_fingerprint: Hash of what Transform depends on: the vocabulary, whether text
+        is lower-cased, and the number of token types.
+      architecture: The settings that decide the shapes and the meaning of its weights.
     """
 
     directory: str
@@ -58,18 +58,17 @@ def resolve_encoder(
     """Finds and checks the encoder of a configuration.
 
     Args:
-      config: Its `encoder` names the source.
-      paths: Where an encoder is written that must be imported first (a SavedModel, a
-        folder without a `vocab.txt`). What was imported of the same source before is
-        used again. None takes the configuration's own.
-      report: Called with what a person would want to know.
+      config: Names the source in `encoder`.
+      paths: Where an encoder that needs an import (a SavedModel, a folder without a
+        `vocab.txt`) is written. An earlier import of the same source is used again.
+        None derives the paths from the configuration.
+      report: Called with a line for the user.
 
     Raises:
       UsageError: The source cannot be read, is not a BERT, has other files than
         `encoder.sha256` says, or is too short for `preprocessing.max_seq_length`.
     """
     from modules import encoder as encoder_lib
-    from modules.data import preprocessing
     from modules.encoder import conversion
 
     source = config.encoder.source
@@ -82,21 +81,32 @@ def resolve_encoder(
         encoder = encoder_lib.open_encoder(directory)
         _check_vocabulary(encoder.vocab_file)
         encoder_lib.check_tensor_names(encoder)
-        files = [encoder.path(name) for name in encoder.fingerprinted_files]
-        vocabulary = {
-            "words": fingerprint.of_files([encoder.vocab_file]),
-            "is_cased": preprocessing.is_cased(encoder.vocab_file),
-            "types": encoder.config["type_vocab_size"],
-        }
-        resolved = ResolvedEncoder(
-            directory=directory,
-            vocab_file=encoder.vocab_file,
-            fingerprint=fingerprint.of_files(files),
-            vocab_fingerprint=fingerprint.of_json(vocabulary),
-            architecture=encoder_lib.describe_architecture(encoder),
+        resolved = _resolve(encoder)
+    if config.preprocessing.max_seq_length > encoder.max_seq_length:
+        raise UsageError(
+            f"preprocessing.max_seq_length is {config.preprocessing.max_seq_length}; "
+            f"the encoder {directory} allows 8 to {encoder.max_seq_length}"
         )
-    _check_length(config.preprocessing.max_seq_length, encoder)
     return resolved
+
+
+def _resolve(encoder: EncoderDirectory) -> ResolvedEncoder:
+    from modules import encoder as encoder_lib
+    from modules.data import preprocessing
+
+    files = [encoder.path(name) for name in encoder.fingerprinted_files]
+    vocabulary = {
+        "words": fingerprint.of_files([encoder.vocab_file]),
+        "is_cased": preprocessing.is_cased(encoder.vocab_file),
+        "types": encoder.config["type_vocab_size"],
+    }
+    return ResolvedEncoder(
+        directory=encoder.directory,
+        vocab_file=encoder.vocab_file,
+        fingerprint=fingerprint.of_files(files),
+        vocab_fingerprint=fingerprint.of_json(vocabulary),
+        architecture=encoder_lib.describe_architecture(encoder),
+    )
 
 
 def import_encoder(
@@ -108,11 +118,10 @@ def import_encoder(
     """Writes any encoder as a Model Garden checkpoint.
 
     Args:
-      source: What `encoder.source` may be.
-      destination: A local directory that does not exist yet; it appears when it is
-        whole.
-      preprocessor: The preprocessor of a TF Hub or Kaggle encoder, for its vocabulary:
-        a handle or a directory.
+      source: As `encoder.source`.
+      destination: A new local directory. It appears when it is complete.
+      preprocessor: The preprocessor of a TF Hub or Kaggle encoder, which has its
+        vocabulary: a handle or a directory.
       report: Called with a line for the user.
 
     Raises:
@@ -123,8 +132,7 @@ def import_encoder(
     target = Path(destination)
     if "://" in str(destination):
         raise UsageError(f"{destination} is remote; name a local directory")
-    if target.exists():
-        raise UsageError(f"{destination} exists; name a new directory")
+    _refuse_existing(target)
     working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
     try:
         with _usage_errors("SOURCE", source):
@@ -132,8 +140,7 @@ def import_encoder(
             if preprocessor is not None:
                 preprocessor = locate(preprocessor, "--preprocessor")
             working.open(wait=report)
-            if target.exists():
-                raise UsageError(f"{destination} exists; name a new directory")
+            _refuse_existing(target)
             imported = conversion.convert(directory, str(working.path), preprocessor)
         working.publish(target)
     finally:
@@ -142,8 +149,13 @@ def import_encoder(
     return dataclasses.replace(imported, encoder=encoder)
 
 
+def _refuse_existing(target: Path) -> None:
+    if target.exists():
+        raise UsageError(f"{target} exists; name a new directory")
+
+
 def describe(imported: ImportedEncoder) -> list[str]:
-    """Returns what a person would want to know of an import, a line each."""
+    """Returns lines for the user about an imported encoder."""
     from modules.data import preprocessing
 
     encoder, config = imported.encoder, imported.encoder.config
@@ -161,21 +173,20 @@ def describe(imported: ImportedEncoder) -> list[str]:
 
 
 def locate(source: str, setting: str) -> str:
-    """Returns the directory that a source names; a handle is downloaded once.
+    """Returns the directory of a source; a handle is downloaded once.
 
     Args:
       source: A directory (local or remote), `package:NAME/PATH`, or the handle of a
         SavedModel on TF Hub or Kaggle.
-      setting: What it was given with, for the message.
+      setting: The setting or option that named it, for messages.
 
     Raises:
-      UsageError: There is no such package or directory, no way to the handle, or it is
-        of plain HTTP.
+      UsageError: There is no such package or directory, or the handle cannot be
+        downloaded over HTTPS.
     """
     if source.startswith(PACKAGE_PREFIX):
         package, _, path = source.removeprefix(PACKAGE_PREFIX).partition("/")
-        # Found, not imported: all we want of the package is its files.
-        spec = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(package)  # without importing it
         if spec is None or not spec.submodule_search_locations:
             raise UsageError(
                 f"{setting} {source}: the package {package} is not installed; "
@@ -184,10 +195,10 @@ def locate(source: str, setting: str) -> str:
         return str(Path(spec.submodule_search_locations[0]) / path)
     if source.startswith("http://"):
         raise UsageError(
-            f"{setting} {source} would be downloaded without encryption, and anyone on "
-            "the way could replace it; write https://, or give a local copy"
+            f"{setting} {source} would be downloaded without encryption, so that "
+            "others could replace it; write https://, or give a local copy"
         )
-    if source.startswith(_HANDLE_PREFIX):
+    if source.startswith("https://"):
         return _download(source, setting)
     if "://" not in source and not Path(source).is_dir():
         raise UsageError(f"{setting} {source} is not a directory")
@@ -195,7 +206,7 @@ def locate(source: str, setting: str) -> str:
 
 
 def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
-    """Returns where a source was imported to, now or by an earlier run."""
+    """Imports a source unless an earlier run did, and returns the directory."""
     from modules.encoder import conversion
 
     key = fingerprint.of_text(
@@ -220,9 +231,9 @@ def _download(handle: str, setting: str) -> str:
         import tensorflow_hub as hub
 
     try:
-        _use_own_cache()
+        _set_cache()
         return hub.resolve(handle)
-    except Exception as error:  # whatever the network's many layers raise
+    except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
             f"{setting} {handle} cannot be downloaded ({type(error).__name__}: "
             f"{str(error)[:200]}). Without a network, give a local copy of the "
@@ -230,11 +241,10 @@ def _download(handle: str, setting: str) -> str:
         ) from error
 
 
-def _use_own_cache() -> None:
-    """Has TF Hub download to the user's own directory.
+def _set_cache() -> None:
+    """Makes TF Hub download to the user's cache directory.
 
-    Its default is /tmp/tfhub_modules, where another user of the machine can put a model
-    first.
+    In its default, /tmp/tfhub_modules, any user of the machine can place a model.
     """
     if os.environ.get(_CACHE_VARIABLE):
         return
@@ -246,28 +256,13 @@ def _use_own_cache() -> None:
 
 @contextlib.contextmanager
 def _usage_errors(setting: str, source: str) -> Iterator[None]:
-    """Turns what is wrong with a source into an error that a user can mend."""
-    import tensorflow as tf
-
     from modules import encoder as encoder_lib
 
     try:
-        yield
+        with remote.usage_errors(f"{setting} {source}", "--encoder DIR"):
+            yield
     except encoder_lib.EncoderError as error:
         raise UsageError(str(error)) from error
-    except tf.errors.OpError as error:
-        raise UsageError(
-            f"{setting} {source} cannot be read: {str(error)[:200]}. Without a network "
-            "or credentials for it, give a local copy with --encoder DIR"
-        ) from error
-
-
-def _check_length(length: int, encoder: EncoderDirectory) -> None:
-    if length > encoder.max_seq_length:
-        raise UsageError(
-            f"preprocessing.max_seq_length is {length}; the encoder "
-            f"{encoder.directory} allows 8 to {encoder.max_seq_length}"
-        )
 
 
 def _check_vocabulary(path: str) -> None:
@@ -287,5 +282,5 @@ def _check_files(paths: list[str], expected: str | None) -> None:
         raise UsageError(
             f"{', '.join(paths)} has SHA-256 {actual}, encoder.sha256 is {expected}: "
             "these are other files than the recipe's; install them again, or set "
-            f"encoder.sha256 to {actual} if they are what you want"
+            f"encoder.sha256 to {actual} to use them"
         )

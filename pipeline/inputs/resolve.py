@@ -1,4 +1,4 @@
-"""Everything that is settled before a pipeline is built, and never asked again."""
+"""Resolves the inputs of a run before its pipeline is built."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pipeline.inputs import examples as examples_lib
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedInputs:
-    """What a configuration's sources turned out to be.
+    """The inputs of a run.
 
     Attributes:
       examples: TFRecords of the splits.
-      schema_file: Path of the schema they must fit.
+      schema_file: Path of the schema of the Examples.
       encoder: The pre-trained encoder.
     """
 
@@ -30,12 +30,12 @@ class ResolvedInputs:
 def resolve_inputs(
     config: Config, paths: OutputPaths, report: Callable[[str], None] = lambda _: None
 ) -> ResolvedInputs:
-    """Finds, checks and prepares what a run reads.
+    """Checks the sources of a run, and prepares those that need it.
 
     Args:
       config: Names the sources.
-      paths: Where what is prepared is written.
-      report: Called with what a person would want to know.
+      paths: Where prepared inputs are written.
+      report: Called with a line for the user.
 
     Raises:
       UsageError: A source is missing, malformed, or does not fit the settings.
@@ -57,7 +57,7 @@ def resolve_inputs(
 
 
 def _check_trainer(config: Config, encoder: str) -> None:
-    """Builds the optimizer's configuration, so that a typo in it is found at once."""
+    """Refuses settings that the optimizer would refuse after hours."""
     from modules.training import experiment
 
     try:

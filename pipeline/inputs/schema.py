@@ -1,4 +1,4 @@
-"""The schema that a task definition asks of its data."""
+"""The schema of a task's Examples."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from pipeline.config.paths import OutputPaths
 
 
 def build_schema(task: TaskConfig) -> schema_pb2.Schema:
-    """Builds the schema: every column in every example.
+    """Builds the schema, in which every example has every column.
 
     Args:
       task: Names the columns, and the classes or the range of the score.
 
     Returns:
-      A schema in which the texts must not be empty and the label is the index of a
-      class or a score within its range. Token ids may be of any length, and an id
-      beside them may be missing.
+      A schema in which texts are not empty, and the label is the index of a class or a
+      score within its range. Token ids have any length, and their rows may lack an id.
     """
     schema = schema_pb2.Schema()
     schema.dataset_constraints.min_examples_count = 1
@@ -44,7 +43,7 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
 
 
 def required_columns(task: TaskConfig) -> list[str]:
-    """Returns the names of the columns that no example may lack."""
+    """Returns the names of the columns that a curated schema must have."""
     if task.is_tokenized:
         return [*TOKENIZED_FEATURES, task.label_column]
     return [*task.text_columns, task.label_column, task.id_column]
@@ -56,8 +55,8 @@ def write_schema(
     """Writes the schema that the run enforces.
 
     Args:
-      task: Names the columns that a schema must have.
-      paths: Where it is written, at a path that its content decides.
+      task: Names the columns.
+      paths: Where it is written; its path has a hash of its content.
       curated: Path of a schema to enforce instead of the task's.
 
     Returns:
@@ -147,7 +146,7 @@ def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> No
 
 
 def _demands_values(feature: schema_pb2.Feature, expected: schema_pb2.Feature) -> bool:
-    """Tells whether a feature requires values in every row, as the expected one."""
+    """Returns whether a feature requires values in every row, as the expected one."""
     low, high = feature.value_count.min, feature.value_count.max
     if feature.HasField("shape"):
         sizes = [dim.size for dim in feature.shape.dim]

@@ -1,4 +1,4 @@
-"""A directory that is filled by one process at a time and published when complete."""
+"""A directory that one process at a time fills, and publishes when it is complete."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class WorkingDirectory:
         """Creates the directory, locks it and deletes what is in it.
 
         Args:
-          wait: Waits for another process that uses it, after a call of this function
-            with a line for the user. None refuses to wait.
+          wait: Called with a line for the user before waiting for another process
+            that uses the directory; None does not wait.
 
         Raises:
           UsageError: Another process uses it, and `wait` is None.
@@ -81,7 +81,7 @@ class WorkingDirectory:
     def _acquire(
         self, wait: Callable[[str], None] | None
     ) -> contextlib.ExitStack | None:
-        """Returns what holds the lock, or None if its file is no longer at its path."""
+        """Returns the context of the lock; None if its file is not at its path now."""
         path = self.path / LOCK
 
         def report(owner: str) -> None:

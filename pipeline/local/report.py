@@ -1,4 +1,4 @@
-"""What a run on this machine did, read back from ML Metadata."""
+"""The report of a run on this machine, from ML Metadata."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MILLISECONDS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class ComponentRun:
-    """One component's part of a run.
+    """An execution of a component.
 
     Attributes:
       name: The component's id.
-      seconds: How long it took.
-      is_cached: Whether an earlier execution's outputs were taken.
+      seconds: Duration of the execution.
+      is_cached: Whether its outputs are those of an earlier execution.
     """
 
     name: str
@@ -37,10 +37,10 @@ class RunReport:
     """A finished run.
 
     Attributes:
-      components: In the order they ran.
-      verdict: Of the Evaluator, with the metrics on all rows of the gate's split.
-      serving_failures: What the serving check refused the model for, in words.
-      pushed: The directory that the model is served from; None where it was refused.
+      components: In the order of their start.
+      verdict: The Evaluator's, with the metrics on all rows of `evaluator.split`.
+      serving_failures: Why the serving check refused the model.
+      pushed: The directory that the model is served from; None if it was refused.
     """
 
     components: list[ComponentRun]
@@ -53,17 +53,16 @@ _RUN_TYPE = "pipeline_run"
 
 
 class MetadataReader:
-    """Reads pipeline runs of an ML Metadata store."""
+    """Reads pipeline runs of a SQLite database of ML Metadata."""
 
     def __init__(self, database: Path) -> None:
-        """Connects to a SQLite database of ML Metadata."""
         connection = mlmd.ConnectionConfig()
         connection.sqlite.filename_uri = str(database)
         connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READONLY
         self._store = MetadataStore(connection)
 
     def latest_run_id(self) -> str:
-        """Returns what TFX calls the latest run."""
+        """Returns TFX's id of the latest run."""
         runs = self._store.get_contexts_by_type(_RUN_TYPE)
         return max(runs, key=lambda context: context.id).name
 
@@ -92,13 +91,13 @@ class MetadataReader:
         return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
 
     def producer(self, artifact: mlmd.Artifact) -> ComponentRun:
-        """Returns the execution that made an artifact, which others took from cache."""
-        made = [
+        """Returns the execution that wrote an artifact, not those that reuse it."""
+        producers = [
             event.execution_id
             for event in self._store.get_events_by_artifact_ids([artifact.id])
             if event.type == mlmd.Event.OUTPUT
         ]
-        (execution,) = self._store.get_executions_by_id([min(made)])
+        (execution,) = self._store.get_executions_by_id([min(producers)])
         return self._component_run(execution)
 
     def _node_name(self, execution: mlmd.Execution) -> str:
@@ -121,10 +120,10 @@ class MetadataReader:
 
 
 def read_report(paths: OutputPaths) -> RunReport:
-    """Reads what the latest run did.
+    """Reads the report of the latest run.
 
     Args:
-      paths: Where it wrote.
+      paths: The output directory of the run.
     """
     reader = MetadataReader(paths.metadata)
     components, outputs = [], {}

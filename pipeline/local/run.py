@@ -1,4 +1,4 @@
-"""Runs the pipeline on this machine and tells a person how it goes."""
+"""Runs the pipeline on this machine and shows its progress."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING
 from absl import logging as absl_logging
 from rich.console import Console
 
-from modules import environment
+from modules import environment, file_lock
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.local import run_lock
 
 if TYPE_CHECKING:
     from pipeline.local.report import RunReport
 
-# LocalDagRunner tells of its components by these two messages.
+# Log messages of LocalDagRunner.
 _RUNNING = "Component %s is running."
 _FINISHED = "Component %s is finished."
 
@@ -35,22 +34,46 @@ def run_locally(config: Config, console: Console) -> RunReport:
 
     Args:
       config: The settings. They are stored with the run.
-      console: Where progress is shown. Everything that TensorFlow, TFX and Beam print
-        goes to the run's log file.
+      console: Shows progress. The output of TensorFlow, TFX and Beam goes to the run's
+        log file.
 
     Returns:
-      What the run did.
+      The report of the run.
 
     Raises:
-      UsageError: A source or the data does not fit, and nothing after it was run; or
-        another run writes to the output directory.
+      UsageError: A source or the data is invalid, which ends the run; or another run
+        uses the output directory.
     """
     paths = OutputPaths.of(config)
     started = datetime.datetime.now()
     record = paths.run(started.strftime("%Y%m%d-%H%M%S-%f"))
-    with run_lock.hold(paths.lock, f"run {record}"):
+    with hold_output(paths, f"run {record}"):
         record.mkdir(parents=True)
         return _run_recorded(config, paths, record, console)
+
+
+@contextlib.contextmanager
+def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
+    """Holds the lock of an output directory as long as the context is open.
+
+    The kernel releases it when the process ends, even by SIGKILL.
+
+    Args:
+      paths: The output directory.
+      run: Describes this run to another one that requests the lock.
+
+    Raises:
+      UsageError: Another process holds the lock.
+    """
+    paths.root.mkdir(parents=True, exist_ok=True)
+    try:
+        with file_lock.hold(paths.lock, f"process {os.getpid()}, {run}\n"):
+            yield
+    except file_lock.LockedError as error:
+        raise UsageError(
+            f"output {paths.root} is in use by {error.owner}; wait until it ends, or "
+            "name another directory with --output DIR"
+        ) from error
 
 
 def _run_recorded(
@@ -90,7 +113,7 @@ def _run(
     platform = local_platform(paths, config.beam)
     inputs = resolve_inputs(config, paths, console.print)
     if inputs.examples.span is not None:
-        # With the span that was taken, so that the record alone repeats the run.
+        # With the span that was resolved, so that the record repeats the run.
         _write_config(config.with_span(inputs.examples.span.number), record)
     dag = create_pipeline(config, inputs, platform)
     try:
@@ -102,10 +125,10 @@ def _run(
 
 @contextlib.contextmanager
 def redirect_output(log: Path) -> Iterator[None]:
-    """Sends what this process prints to a file, the C++ side's output included.
+    """Redirects the output of this process to a file, that of C++ included.
 
     Args:
-      log: The file. Python's logging goes there too.
+      log: The file, which also gets the records of Python's logging.
     """
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     handler = logging.FileHandler(log)
@@ -130,21 +153,19 @@ def redirect_output(log: Path) -> Iterator[None]:
 
 
 class ProgressHandler(logging.Handler):
-    """Shows the log records that tell a person how the run goes.
+    """Shows the progress of a run from its log records.
 
-    Components come and go by LocalDagRunner's records; the lines of `modules` (the
-    training's steps) are shown as they are.
+    LocalDagRunner logs when components start and finish; records of `modules`, such as
+    training steps, are shown as they are.
+
+    Args:
+      console: Shows a line for each finished component.
+      status: A `rich.status.Status` that shows the running component.
     """
 
     _LOGGERS = ("absl", "modules")
 
     def __init__(self, console: Console, status) -> None:  # type: ignore[no-untyped-def]
-        """Keeps where to show it.
-
-        Args:
-          console: Finished components are printed there, a line each.
-          status: A `rich.status.Status` that names the one that runs.
-        """
         super().__init__(logging.INFO)
         self._console = console
         self._status = status
@@ -153,10 +174,10 @@ class ProgressHandler(logging.Handler):
 
     @contextlib.contextmanager
     def attached(self) -> Iterator[None]:
-        """Listens for as long as the context is open."""
+        """Handles records as long as the context is open."""
         loggers = [logging.getLogger(name) for name in self._LOGGERS]
         verbosity = absl_logging.get_verbosity()
-        # absl restores the level that it was told of itself.
+        # absl resets its logger to its own verbosity.
         absl_logging.set_verbosity(absl_logging.INFO)
         for logger in loggers:
             logger.addHandler(self)
@@ -169,7 +190,7 @@ class ProgressHandler(logging.Handler):
                 logger.removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Shows one record, if it is for people."""
+        """Shows a record about components or training."""
         if record.msg == _RUNNING:
             self._component = record.getMessage().split()[1]
             self._started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Labelled examples as TFRecords, from the text that people have or from TFDS."""
+"""Labelled examples as TFRecords, from text or from TFDS."""
 
 from pipeline.inputs.examples.preparation import prepare, resolve_examples
 from pipeline.inputs.examples.splits import REQUIRED_SPLITS, SPLITS

@@ -1,4 +1,4 @@
-"""The TSV files of GLUE's own archives, whose columns are not TFDS's."""
+"""The layouts of the TSV files in GLUE's own archives."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from modules.config.task import TaskConfig
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How the archive of a task writes its rows.
+    """The layout of a task's files.
 
     Attributes:
-      columns: TFDS's name of each of the archive's columns, where they differ.
-      headerless: The columns of files that have no header; empty where all have one.
-      leaves_out_short_rows: Whether rows without all columns, or without a label,
-        are known to be there and left out by TFDS.
+      columns: The names of TFDS, by the archive's names if they differ.
+      headerless: The columns of files without a header; empty if all have one.
+      leaves_out_short_rows: Whether TFDS leaves out rows that lack columns or a label,
+        which the archive has.
     """
 
     columns: dict[str, str]
@@ -51,7 +51,7 @@ LAYOUTS = {
     "rte": Layout(_ID),
     "wnli": Layout(_ID),
 }
-# Nobody else has columns of these names.
+# No other data set has these columns.
 _SIGNS_OF_MRPC = {"#1 String", "#2 String"}
 
 
@@ -60,7 +60,7 @@ def find_layout(first_line: list[str], task: TaskConfig | None = None) -> Layout
 
     Args:
       first_line: The fields of its first line.
-      task: What the file is read for; MRPC's is recognized without.
+      task: Names the GLUE task; the layout of MRPC is recognized without.
     """
     if task is not None and task.name is not None:
         layout = LAYOUTS[task.name]
@@ -71,7 +71,7 @@ def find_layout(first_line: list[str], task: TaskConfig | None = None) -> Layout
 
 
 def is_headerless(layout: Layout, first_line: list[str]) -> bool:
-    """Tells whether the first line of a file is a row already."""
+    """Returns whether the first line of a file is a row instead of a header."""
     names = layout.headerless
     return len(first_line) == len(names) > 0 and not set(names) & set(first_line)
 
@@ -79,37 +79,37 @@ def is_headerless(layout: Layout, first_line: list[str]) -> bool:
 def name_columns(
     header: list[str], row: list[str], layout: Layout, task: TaskConfig | None = None
 ) -> list[str]:
-    """Gives the columns of an archive TFDS's names.
+    """Returns the names of TFDS for the columns of an archive.
 
     Args:
       header: The archive's names.
       row: The first row.
-      layout: Of the archive.
-      task: Its own columns keep their names.
+      layout: The archive's layout.
+      task: Its columns keep their names.
 
     Returns:
-      The names in the order of the header. The archive's index becomes the id where
-      it is a whole number.
+      The names in the order of the header. The archive's index becomes the id if it is
+      a whole number.
     """
-    own: set[str] = set()
+    task_columns: set[str] = set()
     if task is not None:
-        own = {*task.text_columns, task.label_column, task.id_column}
+        task_columns = {*task.text_columns, task.label_column, task.id_column}
     names = []
     for column, value in itertools.zip_longest(header, row[: len(header)]):
         name = layout.columns.get(column, column)
-        is_taken = column in own or name in header
+        is_taken = column in task_columns or name in header
         is_no_id = name == "idx" and not (value or "").isdecimal()
         names.append(column if is_taken or is_no_id else name)
     return names
 
 
 def is_left_out(row: dict[str, str], header: list[str], layout: Layout) -> bool:
-    """Tells whether TFDS leaves a row out: it ends early, or its label is empty.
+    """Returns whether TFDS leaves a row out: it lacks columns, or its label is empty.
 
     Args:
-      row: What there is of it, by TFDS's names.
+      row: The values that it has, by TFDS's names.
       header: All columns.
-      layout: Of the archive.
+      layout: The archive's layout.
     """
     if not layout.leaves_out_short_rows:
         return False

@@ -1,4 +1,4 @@
-"""From a source of any kind to TFRecords."""
+"""Prepares the Examples of a run from any source."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from modules import fingerprint
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
+from pipeline.inputs import remote
 from pipeline.inputs.examples import spans, tables, tfds_source
 from pipeline.inputs.examples.spans import Span
 from pipeline.inputs.examples.splits import MissingSplitError, Report
@@ -33,28 +34,27 @@ def resolve_examples(
     *,
     span: int | None = None,
 ) -> ExamplesDirectory:
-    """Settles where a run's Examples are; text and TFDS become TFRecords first.
+    """Returns the Examples of a run; text and TFDS data are written as TFRecords first.
 
     Args:
-      source: A directory of TFRecord or TSV splits, or `tfds:NAME`. Of tokenized
-        input, TFRecords. Of a directory with `{SPAN}` in it, one span is taken.
+      source: A directory of TFRecord or TSV splits, or `tfds:NAME`. Tokenized input
+        must be TFRecords. Of a directory with `{SPAN}` in its path, one span is used.
       task: Names the columns and classes.
-      paths: Where TFRecords are written. What was made of the same text before is
-        used again.
-      report: Called with what a person would want to know.
-      span: The span to take; None takes the newest.
+      paths: Where TFRecords are written. Those of the same text are used again.
+      report: Called with a line for the user.
+      span: The number of the span; None is the newest.
 
     Raises:
-      UsageError: The source cannot be found or read.
+      UsageError: The source does not exist or cannot be read.
     """
     if not spans.has_span(source):
         return _resolve(source, task, paths, report)
-    directory, found = spans.find_span(source, span, report)
+    directory, found_span = spans.find_span(source, span, report)
     try:
-        return _resolve(directory, task, paths, report, found)
+        return _resolve(directory, task, paths, report, found_span)
     except MissingSplitError as error:
         raise UsageError(
-            f"{error}. It is span {found.number} of {source}: complete it, or take "
+            f"{error}. It is span {found_span.number} of {source}: complete it, or use "
             "another one with --set data.span=N"
         ) from error
 
@@ -69,23 +69,24 @@ def _resolve(
     if source.startswith(tfds_source.PREFIX):
         key = source
     elif "://" in source:
-        return dataclasses.replace(_find_remote(source), span=span)
+        with remote.usage_errors(f"data {source}", "--data DIR"):
+            return dataclasses.replace(find_examples(source), span=span)
     else:
         files = tables.find_tables(source)
         if task.is_tokenized or not files:
-            found = _find_as_they_are(source, task, has_text=bool(files))
-            return dataclasses.replace(found, span=span)
+            examples = _find_local(source, task, has_text=bool(files))
+            return dataclasses.replace(examples, span=span)
         key = fingerprint.of_files(files.values())
     _refuse_tokenized(source, task)
     code = fingerprint.of_code(__name__)
-    # The span counts, for a text that comes again in another one is another one's.
+    # Key on the span: equal text in two spans yields two sets of Examples.
     number = "" if span is None else str(span.number)
     key = fingerprint.of_text(key, task.model_dump_json(), code, number)
     destination = paths.examples(key[:16])
     if span is not None:
         span = Span(span.number, str(destination), spans.SPAN)
         destination /= number
-    # Its name is a hash of the content: what another run wrote there is the same.
+    # The name is a hash of the content: what another run wrote there is the same.
     with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report)
     return dataclasses.replace(find_examples(str(destination)), span=span)
@@ -94,13 +95,13 @@ def _resolve(
 def prepare(
     source: str, destination: str, task: TaskConfig, report: Report = lambda _: None
 ) -> dict[str, int]:
-    """Writes text as TFRecords, a folder a split.
+    """Writes text as TFRecords, a folder for each split.
 
     Args:
       source: A directory of TSV splits, or `tfds:NAME`.
-      destination: A directory that does not exist yet; it appears when it is whole.
+      destination: A new directory. It appears when it is complete.
       task: Names the columns and classes.
-      report: Called with what a person would want to know.
+      report: Called with a line for the user.
 
     Returns:
       The number of examples of each split.
@@ -112,16 +113,15 @@ def prepare(
     target = Path(destination)
     _refuse_existing(target)
     _refuse_tokenized(source, task)
-    if source.startswith(tfds_source.PREFIX):
-        found = tfds_source.open_tables(source, task, report)
-    else:
-        found = tables.open_tables(source, task, report)
+    is_tfds = source.startswith(tfds_source.PREFIX)
+    open_source = tfds_source.open_tables if is_tfds else tables.open_tables
+    rows_by_split = open_source(source, task, report)
     working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
     working.open(wait=report)
     try:
         _refuse_existing(target)
         counts = {}
-        for split, rows in found.items():
+        for split, rows in rows_by_split.items():
             if rows is not None:
                 counts[split] = write_records(rows, working.path / split, task)
                 report(f"{split}: {counts[split]} examples")
@@ -136,21 +136,7 @@ def _refuse_existing(target: Path) -> None:
         raise DestinationExistsError(f"{target} exists; name a new directory")
 
 
-def _find_remote(source: str) -> ExamplesDirectory:
-    import tensorflow as tf
-
-    try:
-        return find_examples(source)
-    except tf.errors.OpError as error:
-        raise UsageError(
-            f"data {source} cannot be read: {str(error)[:200]}. Without a network or "
-            "credentials for it, give a local copy with --data DIR"
-        ) from error
-
-
-def _find_as_they_are(
-    source: str, task: TaskConfig, *, has_text: bool
-) -> ExamplesDirectory:
+def _find_local(source: str, task: TaskConfig, *, has_text: bool) -> ExamplesDirectory:
     try:
         return find_examples(source)
     except UsageError:

@@ -1,29 +1,31 @@
-"""Spans: data that arrive as one numbered directory after another, as TFX has them."""
+"""Spans of TFX: data that arrive in numbered directories."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import re
+from collections import defaultdict
 
 from pipeline.config.errors import UsageError
+from pipeline.inputs import remote
 from pipeline.inputs.examples.splits import Report
 
 SPAN = "{SPAN}"
-# TFX's other notations, which nothing here resolves.
+# TFX's other notations, which are not supported.
 _OTHERS = re.compile(r"\{(?:SPAN:\d*|VERSION(?::\d*)?|YYYY|MM|DD)\}")
 _SHOWN = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """One of the directories that a source with `{SPAN}` stands for.
+    """One directory of a source with `{SPAN}`.
 
     Attributes:
       number: The span.
       base: The directory above the name that has the number.
-      pattern: The path from there on, in TFX's notation: `{SPAN:2}` is a number of two
-        digits, zeros first.
+      pattern: The path below `base`, in TFX's notation: `{SPAN:2}` is a number of two
+        digits with leading zeros.
     """
 
     number: int
@@ -32,53 +34,47 @@ class Span:
 
 
 def has_span(source: str) -> bool:
-    """Tells whether a source is one of spans, in TFX's notation."""
+    """Returns whether a source has spans in any of TFX's notations."""
     return SPAN in source or _OTHERS.search(source) is not None
 
 
 def find_span(
     source: str, number: int | None = None, report: Report = lambda _: None
 ) -> tuple[str, Span]:
-    """Finds a span, by default the newest: the one of the largest number.
+    """Finds a span, by default the newest: that of the largest number.
 
     Args:
-      source: A directory, local or remote, with `{SPAN}` in one of its names, where any
-        digits may stand.
-      number: The span to take; None takes the newest.
-      report: Called with what a person would want to know.
+      source: A directory, local or remote, with `{SPAN}` for digits in its path.
+      number: The number of the span; None is the newest.
+      report: Called with a line for the user.
 
     Returns:
       The span's directory, and the span.
 
     Raises:
-      UsageError: There is no such span, or two directories are it.
+      UsageError: There is no such span, or it has two directories.
     """
     base, name, rest = _split(source)
-    found: dict[int, list[str]] = {}
-    for digits in _list_digits(base, name):
-        found.setdefault(int(digits), []).append(digits)
-    if not found:
-        names = ", ".join(_list_directories(base)[:_SHOWN]) or "no directories"
-        raise UsageError(
-            f"data.source {source}: no directory is called {name}; {base} holds {names}"
-        )
-    newest = max(found)
+    spans = _list_spans(base, name, source)
+    newest = max(spans)
     chosen = newest if number is None else number
-    if chosen not in found:
+    if chosen not in spans:
         raise UsageError(
             f"data.span is {chosen}; {source} has the spans "
-            f"{', '.join(map(str, sorted(found)))}"
+            f"{', '.join(map(str, sorted(spans)))}"
         )
-    if len(found[chosen]) > 1:
-        both = " and ".join(name.replace(SPAN, each) for each in sorted(found[chosen]))
+    digits, *others = spans[chosen]
+    if others:
+        both = " and ".join(name.replace(SPAN, d) for d in (digits, *others))
         raise UsageError(
             f"data.source {source}: {base} holds {both}, which are both span {chosen}; "
             "keep one of them"
         )
-    (digits,) = found[chosen]
-    which = f"newest of {len(found)}" if chosen == newest else f"the newest is {newest}"
+    is_newest = chosen == newest
+    which = f"newest of {len(spans)}" if is_newest else f"the newest is {newest}"
     report(f"span {chosen} of {source}: {which}")
-    pattern = "/".join((name.replace(SPAN, _notation(digits)), *rest))
+    notation = f"{{SPAN:{len(digits)}}}" if digits.startswith("0") else SPAN
+    pattern = "/".join((name.replace(SPAN, notation), *rest))
     directory = "/".join((base, name.replace(SPAN, digits), *rest))
     return directory, Span(chosen, base, pattern)
 
@@ -91,18 +87,24 @@ def _split(source: str) -> tuple[str, str, list[str]]:
             "digits with or without leading zeros"
         )
     names = source.rstrip("/").split("/")
-    place = next(index for index, name in enumerate(names) if SPAN in name)
-    return "/".join(names[:place]), names[place], names[place + 1 :]
+    index = next(index for index, name in enumerate(names) if SPAN in name)
+    return "/".join(names[:index]), names[index], names[index + 1 :]
 
 
-def _list_digits(base: str, name: str) -> list[str]:
-    before, after = map(re.escape, name.split(SPAN))
-    # ASCII's digits: TFX knows no others.
-    matches = (
-        re.fullmatch(f"{before}([0-9]+){after}", each)
-        for each in _list_directories(base)
-    )
-    return [match[1] for match in matches if match]
+def _list_spans(base: str, name: str, source: str) -> dict[int, list[str]]:
+    """Returns the digits of the directories of a name, by number."""
+    names = _list_directories(base)
+    # `\d` would match more than ASCII's digits, and TFX matches no others.
+    pattern = re.compile("([0-9]+)".join(map(re.escape, name.split(SPAN))))
+    spans: dict[int, list[str]] = defaultdict(list)
+    for match in filter(None, map(pattern.fullmatch, names)):
+        spans[int(match[1])].append(match[1])
+    if not spans:
+        raise UsageError(
+            f"data.source {source}: no directory is called {name}; {base} holds "
+            f"{', '.join(names[:_SHOWN]) or 'no directories'}"
+        )
+    return spans
 
 
 def _list_directories(base: str) -> list[str]:
@@ -110,19 +112,10 @@ def _list_directories(base: str) -> list[str]:
         if not os.path.isdir(base):
             return []
         return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
-    import tensorflow as tf
+    from tensorflow.io import gfile
 
-    try:
-        if not tf.io.gfile.isdir(base):
+    with remote.usage_errors(f"data {base}", "--data DIR"):
+        if not gfile.isdir(base):
             return []
-        names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(base))
-        return [name for name in names if tf.io.gfile.isdir(f"{base}/{name}")]
-    except tf.errors.OpError as error:
-        raise UsageError(
-            f"data {base} cannot be listed: {str(error)[:200]}. Without a network or "
-            "credentials for it, give a local copy with --data DIR"
-        ) from error
-
-
-def _notation(digits: str) -> str:
-    return f"{{SPAN:{len(digits)}}}" if digits.startswith("0") else SPAN
+        names = sorted(name.rstrip("/") for name in gfile.listdir(base))
+        return [name for name in names if gfile.isdir(f"{base}/{name}")]

@@ -1,4 +1,4 @@
-"""What the splits of a data set are called, here and elsewhere."""
+"""The names and the required columns of a data set's splits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pipeline.config.errors import UsageError
 
 SPLITS = ("train", "eval", "eval_mismatched", "test", "test_mismatched")
 REQUIRED_SPLITS = ("train", "eval")
-# What others call them. Of MNLI's pairs, the mismatched are of other genres than
-# those that it trains on.
+# Names of other libraries. MNLI's mismatched pairs are of other genres than those of
+# its training split.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
     "validation": "eval",
     "dev": "eval",
@@ -23,7 +23,7 @@ SPLIT_NAMES = {split: split for split in SPLITS} | {
 }
 
 Row = dict[str, str]
-# Rows, each with where it stands in its source, for a person to find it.
+# Rows with their locations in the source, for messages.
 Rows = Iterator[tuple[str, Row]]
 Report = Callable[[str], None]
 
@@ -32,49 +32,49 @@ class MissingSplitError(UsageError):
     """A source lacks a split that every run needs."""
 
 
-def require_splits(source: str, found: Iterable[str], pattern: str) -> None:
+def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
     """Refuses a source without the splits that every run needs.
 
     Args:
-      source: Where they were looked for.
-      found: The splits that are there.
-      pattern: What their files are called.
+      source: The source.
+      names: The splits that it has.
+      pattern: File pattern of the splits.
 
     Raises:
-      MissingSplitError: One is missing.
+      MissingSplitError: A split is missing.
     """
-    missing = [split for split in REQUIRED_SPLITS if split not in set(found)]
+    missing = [split for split in REQUIRED_SPLITS if split not in set(names)]
     if missing:
-        names = sorted(os.listdir(source)) if os.path.isdir(source) else []
+        files = sorted(os.listdir(source)) if os.path.isdir(source) else []
         raise MissingSplitError(
             f"data {source} has no split {', '.join(missing)} ({pattern}); "
-            f"it holds {', '.join(names[:8]) or 'nothing'}"
+            f"it holds {', '.join(files[:8]) or 'nothing'}"
         )
 
 
-def has_labels(where: str, split: str, row: Row, task: TaskConfig) -> bool:
-    """Checks a split's columns, and tells whether it is labelled.
+def has_labels(source: str, split: str, row: Row, task: TaskConfig) -> bool:
+    """Checks the columns of a split.
 
     Args:
-      where: The file or the data set, for a person.
-      split: Our name of the split.
+      source: The file or the data set, for messages.
+      split: One of `SPLITS`.
       row: Its first row; empty if it has none.
       task: Names the columns.
 
     Returns:
-      False for a split that may do without labels and does.
+      Whether the split has labels; a required split always has.
 
     Raises:
-      UsageError: A column that the split must have is missing.
+      UsageError: A required column is missing.
     """
-    wanted = {"task.text_columns": task.text_columns}
+    required = {"task.text_columns": task.text_columns}
     if split in REQUIRED_SPLITS:
-        wanted["task.label_column"] = [task.label_column]
-    for setting, names in wanted.items():
-        missing = [name for name in names if name not in row]
+        required["task.label_column"] = [task.label_column]
+    for setting, columns in required.items():
+        missing = [column for column in columns if column not in row]
         if missing:
             raise UsageError(
-                f"{where} has no column {', '.join(missing)}; it has "
+                f"{source} has no column {', '.join(missing)}; it has "
                 f"{', '.join(row) or 'no rows'} ({setting} names them)"
             )
     if split in REQUIRED_SPLITS:
@@ -83,7 +83,7 @@ def has_labels(where: str, split: str, row: Row, task: TaskConfig) -> bool:
 
 
 def _is_secret(label: str, task: TaskConfig) -> bool:
-    """Tells whether a label is the -1 that TFDS has where GLUE keeps it secret."""
+    """Returns whether a label is the -1 of TFDS for the secret labels of GLUE."""
     if label not in ("-1", "-1.0") or label in (task.classes or ()):
         return False
     return task.label_range is None or task.label_range[0] > -1

@@ -1,17 +1,22 @@
-"""Rows of TSV files, in TFDS's columns, the user's own, or GLUE's archives'."""
+"""TSV files in TFDS's columns, the user's own, or those of GLUE's archives."""
 
 from __future__ import annotations
 
 import csv
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import glue_files, splits
 from pipeline.inputs.examples.splits import Report, Row, Rows
+from pipeline.inputs.rows import RowError
+
+
+class _LeftOutError(RowError):
+    """A malformed row that GLUE's archive is known to have, and TFDS leaves out."""
 
 
 def find_tables(source: str) -> dict[str, Path]:
@@ -26,18 +31,18 @@ def find_tables(source: str) -> dict[str, Path]:
             f"data {source} is not a directory; give one with train.tsv and eval.tsv "
             "(or TFRecords of the same splits), or tfds:NAME"
         )
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name, split in splits.SPLIT_NAMES.items():
         path = directory / f"{name}.tsv"
         if not path.is_file():
             continue
-        if split in found:
+        if split in paths:
             raise UsageError(
-                f"data {source} has {found[split].name} and {path.name}, which are "
+                f"data {source} has {paths[split].name} and {path.name}, which are "
                 f"both the split {split}; keep one of them"
             )
-        found[split] = path
-    return {split: found[split] for split in splits.SPLITS if split in found}
+        paths[split] = path
+    return {split: paths[split] for split in splits.SPLITS if split in paths}
 
 
 def open_tables(
@@ -48,22 +53,21 @@ def open_tables(
     Args:
       source: The directory.
       task: Names the columns.
-      report: Called with what a person would want to know.
+      report: Called with a line for the user.
 
     Returns:
       Rows by split; None for a split without labels.
 
     Raises:
-      UsageError: A split or a column is missing; while rows are read, one that is
-        malformed.
+      UsageError: A split or a column is missing; while rows are read, a malformed row.
     """
-    found = find_tables(source)
-    splits.require_splits(source, found, "*.tsv")
+    paths = find_tables(source)
+    splits.require_splits(source, paths, "*.tsv")
     tables: dict[str, Rows | None] = {}
-    for split, path in found.items():
+    for split, path in paths.items():
         _, first = next(read_table(path, task), (0, {}))
         if splits.has_labels(str(path), split, first, task):
-            tables[split] = _located(path, task, report)
+            tables[split] = _locate(path, task, report)
             continue
         reason = "only -1 for" if task.label_column in first else "no column"
         report(f"{path.name} has {reason} {task.label_column}: left out")
@@ -74,74 +78,101 @@ def open_tables(
 def read_table(
     path: Path, task: TaskConfig | None = None, report: Report = lambda _: None
 ) -> Iterator[tuple[int, Row]]:
-    """Reads a TSV file as GLUE ships it: mostly with a header, and no quoting.
+    """Reads a TSV file of training data.
 
     Args:
-      path: The file, UTF-8.
-      task: What it is read for; tells which of GLUE's archives it may come from.
-      report: Called with what a person would want to know, after the last row.
+      path: The file.
+      task: Its GLUE task decides which layout of an archive the file may have.
+      report: Called with a line for the user, after the last row.
 
     Yields:
-      Line numbers and rows by column name.
+      Line numbers and rows by column.
 
     Raises:
-      UsageError: The header repeats a column, or a row has more or fewer fields than
-        the header.
+      UsageError: A line is malformed.
     """
-    with open(path, encoding="utf-8-sig", newline="\n") as file:
-        lines = (line.rstrip("\r\n") for line in file)
-        table = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        numbered = ((table.line_num, fields) for fields in table)
-        try:
-            yield from _read_rows(path, numbered, task, report)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise UsageError(f"{path}:{table.line_num + 1}: {error}") from error
-
-
-def _read_rows(
-    path: Path,
-    lines: Iterator[tuple[int, list[str]]],
-    task: TaskConfig | None,
-    report: Report,
-) -> Iterator[tuple[int, Row]]:
-    number, header = next(lines, (0, []))
-    layout = glue_files.find_layout(header, task)
-    if layout and glue_files.is_headerless(layout, header):
-        lines = itertools.chain([(number, header)], lines)
-        header = list(layout.headerless)
-    elif repeated := find_repeated(header):
-        raise UsageError(f"{path}:{number}: {repeated}")
-    first = next(lines, None)
-    if first is None:
-        return
-    if layout:
-        header = glue_files.name_columns(header, first[1], layout, task)
     left_out = 0
-    for number, fields in itertools.chain([first], lines):
-        row = dict(zip(header, fields, strict=False))
-        if layout and glue_files.is_left_out(row, header, layout):
-            left_out += 1
-            continue
-        if len(fields) != len(header):
-            raise UsageError(
-                f"{path}:{number}: {len(fields)} fields, the header has {len(header)}"
-            )
-        yield number, row
+    with open(path, "rb") as file:
+        for number, row in parse_table(file, task):
+            if isinstance(row, _LeftOutError):
+                left_out += 1
+            elif isinstance(row, RowError):
+                raise UsageError(f"{path}:{number}: {row}") from row
+            else:
+                yield number, row
     if left_out:
         report(f"{path.name}: {left_out} malformed rows left out, as TFDS does")
 
 
-def find_repeated(header: list[str]) -> str:
-    """Returns what is wrong with a header that repeats a column; empty if none does."""
+def parse_table(
+    lines: Iterable[bytes], task: TaskConfig | None = None
+) -> Iterator[tuple[int, Row | RowError]]:
+    """Parses TSV as GLUE ships it: UTF-8, mostly with a header, without quoting.
+
+    Args:
+      lines: The lines of a file.
+      task: Its GLUE task decides which layout of an archive the lines may have. That of
+        MRPC is recognized without.
+
+    Yields:
+      Line numbers from 1, and rows by column or the error of a malformed line. After an
+      error in the header there are no rows.
+    """
+    numbered: Iterator[tuple[int, bytes]] = enumerate(lines, start=1)
+    _, line = next(numbered, (0, b""))
+    try:
+        header = _split(line, "utf-8-sig")
+        layout = glue_files.find_layout(header, task)
+        if layout and glue_files.is_headerless(layout, header):
+            numbered = itertools.chain([(1, line)], numbered)
+            header = list(layout.headerless)
+        else:
+            _refuse_repeated(header)
+    except RowError as error:
+        yield 1, error
+        return
+    is_first = True
+    for number, line in numbered:
+        try:
+            fields = _split(line)
+            if layout and is_first:
+                header = glue_files.name_columns(header, fields, layout, task)
+            yield number, _to_row(header, fields, layout)
+        except RowError as error:
+            yield number, error
+        is_first = False
+
+
+def _split(line: bytes, encoding: str = "utf-8") -> list[str]:
+    try:
+        text = line.rstrip(b"\r\n").decode(encoding)
+        return next(csv.reader([text], delimiter="\t", quoting=csv.QUOTE_NONE), [])
+    except UnicodeDecodeError as error:
+        raise RowError(f"not UTF-8: {error}") from error
+    except csv.Error as error:
+        raise RowError(f"not a line of TSV: {error}") from error
+
+
+def _to_row(
+    header: list[str], fields: list[str], layout: glue_files.Layout | None
+) -> Row:
+    row = dict(zip(header, fields, strict=False))
+    if layout and glue_files.is_left_out(row, header, layout):
+        raise _LeftOutError
+    if len(fields) != len(header):
+        raise RowError(f"{len(fields)} fields, the header has {len(header)}")
+    return row
+
+
+def _refuse_repeated(header: list[str]) -> None:
     repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
-    if not repeated:
-        return ""
-    return (
-        f"the header has the column {', '.join(repeated)} more than once; rename or "
-        "remove the others"
-    )
+    if repeated:
+        raise RowError(
+            f"the header has the column {', '.join(repeated)} more than once; rename "
+            "or remove the others"
+        )
 
 
-def _located(path: Path, task: TaskConfig, report: Report) -> Rows:
+def _locate(path: Path, task: TaskConfig, report: Report) -> Rows:
     for line, row in read_table(path, task, report):
         yield f"{path}:{line}", row

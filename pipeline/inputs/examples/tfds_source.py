@@ -1,4 +1,4 @@
-"""Rows of the data sets that TensorFlow Datasets has."""
+"""Rows of the data sets of TensorFlow Datasets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_tables(
     Args:
       source: `tfds:NAME`.
       task: Names the columns.
-      report: Called with what a person would want to know.
+      report: Called with a line for the user.
 
     Returns:
       Rows by split; None for a split without labels.
@@ -33,21 +33,21 @@ def open_tables(
     Raises:
       UsageError: The data set cannot be loaded, or lacks a split or a column.
     """
-    name = source.removeprefix(PREFIX)
-    data, info = _load(name)
+    data, info = _load(source)
     class_names = _class_names(info.features, task)
     tables: dict[str, Rows | None] = {}
-    for given in data:
-        split = splits.SPLIT_NAMES.get(given)
+    for name in data:
+        split = splits.SPLIT_NAMES.get(name)
         if split is None:
-            report(f"{source} {given} is no split that is known here: left out")
+            report(f"{source} {name} is not a known split: left out")
             continue
-        _, first = next(_rows(data, name, given, task, class_names), ("", {}))
+        location = f"{source.removeprefix(PREFIX)} {name}"
+        _, first = next(_rows(data[name], location, task, class_names), ("", {}))
         tables[split] = None
-        if splits.has_labels(f"data {source} {given}", split, first, task):
-            tables[split] = _rows(data, name, given, task, class_names)
+        if splits.has_labels(f"data {source} {name}", split, first, task):
+            tables[split] = _rows(data[name], location, task, class_names)
         else:
-            report(f"{source} {given} has no {task.label_column}: left out")
+            report(f"{source} {name} has no {task.label_column}: left out")
     missing = [split for split in splits.REQUIRED_SPLITS if split not in tables]
     if missing:
         raise UsageError(
@@ -56,36 +56,34 @@ def open_tables(
     return tables
 
 
-def _load(name: str) -> tuple[dict[str, Any], Any]:
+def _load(source: str) -> tuple[dict[str, Any], Any]:
     import tensorflow_datasets as tfds
 
+    name = source.removeprefix(PREFIX)
     try:
         builder = tfds.builder(name)
         if not builder.is_prepared():
             _require_network(builder.url_infos)
         return tfds.load(name, with_info=True)
     except tfds.core.registered.DatasetNotFoundError as error:
-        raise UsageError(f"data {PREFIX}{name}: TFDS has no such data") from error
-    except Exception as error:  # whatever the network's many layers raise
+        raise UsageError(f"data {source}: TFDS has no such data") from error
+    except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
-            f"data {PREFIX}{name} cannot be loaded ({type(error).__name__}: "
+            f"data {source} cannot be loaded ({type(error).__name__}: "
             f"{str(error)[:200]}). Without a network, give a directory of its TSV "
             "files with --data DIR"
         ) from error
 
 
 def _require_network(urls: Iterable[str]) -> None:
-    """Fails where no server of a data set answers.
-
-    TFDS tries for over three minutes before it says so.
-    """
+    """Fails if no server of a data set responds; TFDS retries for three minutes."""
     by_host = {urllib.parse.urlsplit(url).netloc: url for url in urls}
     for url in by_host.values():
         request = urllib.request.Request(url, method="HEAD")
         try:
             urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS).close()
         except urllib.error.HTTPError:
-            return  # it answers, if only that it wants to be asked in another way
+            return  # it responds, but does not support HEAD
         except OSError:
             continue
         return
@@ -94,26 +92,18 @@ def _require_network(urls: Iterable[str]) -> None:
 
 
 def _class_names(features: Any, task: TaskConfig) -> list[str] | None:
-    """Returns TFDS's names of the classes where they are the task's.
-
-    The order may be another one, so the index that TFDS has must not be taken for
-    the task's.
-    """
+    """Returns TFDS's class names in its own order; None if they are not the task's."""
     label = dict(features.items()).get(task.label_column)
     names = list(getattr(label, "names", None) or ())
     return names if sorted(names) == sorted(task.classes or ("",)) else None
 
 
 def _rows(
-    data: dict[str, Any],
-    name: str,
-    split: str,
-    task: TaskConfig,
-    class_names: list[str] | None,
+    dataset: Any, location: str, task: TaskConfig, class_names: list[str] | None
 ) -> Rows:
     import tensorflow_datasets as tfds
 
-    for index, example in enumerate(tfds.as_numpy(data[split])):
+    for index, example in enumerate(tfds.as_numpy(dataset)):
         row: Row = {
             key: value.decode() if isinstance(value, bytes) else str(value)
             for key, value in example.items()
@@ -121,4 +111,4 @@ def _rows(
         label = row.get(task.label_column)
         if class_names and label is not None and int(label) >= 0:
             row[task.label_column] = class_names[int(label)]
-        yield f"{name} {split} {index}", row
+        yield f"{location} {index}", row

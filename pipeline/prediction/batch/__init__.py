@@ -1,5 +1,5 @@
 """Predictions of many rows on Beam, from files to files."""
 
-from pipeline.prediction.batch.predict_files import BATCH_ROWS, Summary, predict_files
+from pipeline.prediction.batch.predict_files import BatchOptions, Summary, predict_files
 
-__all__ = ["BATCH_ROWS", "Summary", "predict_files"]
+__all__ = ["BatchOptions", "Summary", "predict_files"]

@@ -1,4 +1,4 @@
-"""The directory that predictions appear in: complete, or not at all."""
+"""The directory of predictions, which appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class LocalDestination:
 
     Attributes:
       directory: The directory, with symbolic links resolved.
-      working: Where files are written.
-      suffix: What the names of the files have before the shard number.
+      working: The directory to write files to.
+      suffix: Comes before the shard number in the names of the files.
 
     Raises:
       UsageError: The directory has files.
@@ -71,7 +71,7 @@ class LocalDestination:
         self._working.delete()
 
     def finish(self, summary: bytes) -> None:
-        """Makes the files appear in the directory, the summary last.
+        """Moves the files to the directory, the summary last.
 
         Raises:
           UsageError: The directory cannot be written. The files are kept.
@@ -87,7 +87,7 @@ class LocalDestination:
             ) from error
 
     def _delete_sibling(self) -> None:
-        """Deletes what was left by a prediction that found no directory."""
+        """Deletes files of a killed prediction into a directory that was new."""
         sibling = WorkingDirectory(Path(f"{self.directory}.{_INCOMPLETE}"))
         if sibling.path != self._working.path and sibling.path.exists():
             sibling.open()
@@ -105,13 +105,13 @@ class RemoteDestination:
 
     Files are written in place, and complete once there is a summary, the last file.
     The names of all files of a prediction have its ID. While it runs it rewrites a
-    marker, `incomplete-ID`. What a killed prediction has left, with an old marker, is
-    deleted by the next one; nothing else is.
+    marker, `incomplete-ID`. The next prediction deletes the files of one that was
+    killed, whose marker is old, and no others.
 
     Attributes:
       directory: The directory.
-      working: Where files are written.
-      suffix: What the names of the files have before the shard number.
+      working: The directory to write files to.
+      suffix: Comes before the shard number in the names of the files.
 
     Raises:
       UsageError: The directory has files.
@@ -127,7 +127,7 @@ class RemoteDestination:
         self._refuse_unmarked(self._list())
 
     def begin(self) -> None:
-        """Writes the marker, and deletes what a killed prediction has left.
+        """Writes the marker, and deletes the files of killed predictions.
 
         Of two predictions that begin at once, each sees the marker of the other.
 

@@ -14,7 +14,7 @@ from apache_beam.utils import shared
 
 from pipeline.prediction.batch import job as job_lib
 
-# Called with the number of rows so far, as often as the runner tells it.
+# Called with the number of rows so far, as often as the runner reports it.
 Progress = Callable[[int], None]
 
 _LOGGER = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ def run(
     """Runs a job. If it is interrupted, a remote job is cancelled.
 
     Args:
-      job: What is predicted.
+      job: The job.
       beam_args: Beam's pipeline arguments.
-      progress: Told how far it is.
+      progress: Called with the rows so far.
       keep_files: Called if a remote job cannot be cancelled. Its workers may still
         write files, so the caller must not delete any.
 
@@ -61,8 +61,8 @@ def run(
         raise
     if state != PipelineState.DONE:
         raise RuntimeError(f"the Beam job ended as {state}; its runner has the log")
-    # Beam keeps the last shared object, the model, until the interpreter's end, at
-    # which TensorFlow fails to free it. Another takes its place.
+    # Beam keeps the last shared object, the model, until the interpreter exits, when
+    # TensorFlow fails to free it. This replaces it.
     shared.Shared().acquire(_Nothing)
 
 

@@ -1,242 +1,206 @@
-"""The Beam pipeline: rows in, predictions, refused rows and a tally out."""
+"""The Beam pipeline: files in; predictions, refused rows and counts out."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
-from pipeline.prediction.batch import sinks, sources, tf_examples
-from pipeline.prediction.batch.rows import Place, Refusal, RowError, texts_of
-from pipeline.prediction.batch.saved_model_handler import Description, SavedModelHandler
+from pipeline.inputs.examples import tf_examples
+from pipeline.inputs.rows import Location, RowError
+from pipeline.prediction import encoders, readers
+from pipeline.prediction.batch.saved_model_handler import SavedModelHandler
+from pipeline.prediction.model_description import (
+    ModelDescription,
+    check_features,
+    texts_of,
+)
 
 PREDICTIONS = "predictions"
 REFUSED = "refused"
-TALLY = "tally"
+COUNTS = "counts"
 ROWS_METRIC = "predicted_rows"
 
-# The output of a DoFn that is not its main one.
-_VALUES = "values"
-_CLASS = "class "
+READ = "read"
+PREDICTED = "predicted"
+SCORE = "score"
+CLASS_PREFIX = "class "
+
+_VALUES = "values"  # the main output of a DoFn
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What is predicted, by what, and where to.
+    """A prediction of files.
 
     Attributes:
       model: The model.
-      file_format: Of the input, one of `sources.FORMATS`.
-      paths: Its files.
-      sink: Encodes and writes rows.
-      directory: Where shards, refused rows and tally are written.
+      file_format: Format of the input, one of `readers.FORMATS`.
+      paths: The input files.
+      encoder: Encodes the predicted rows.
+      extension: The end of the names of the predictions' files.
+      directory: Where predictions, refused rows and counts are written.
       suffix: What the names of these files have before the shard number.
-      batch_rows: Rows that the model is asked at a time.
+      batch_rows: Rows per call of the model.
     """
 
-    model: Description
+    model: ModelDescription
     file_format: str
     paths: list[str]
-    sink: sinks.Sink
+    encoder: encoders.RowEncoder
+    extension: str
     directory: str
     suffix: str
     batch_rows: int
 
     @property
     def takes_examples(self) -> bool:
-        """Whether the model is asked by serialized `tf.Example`s."""
-        return self.file_format == sources.TFRECORD
+        """Whether the model gets serialized `tf.Example`s."""
+        return self.file_format == readers.TFRECORD
 
     def path(self, name: str) -> str:
-        """Returns where files of a name begin."""
+        """Returns the prefix of the paths of a kind of output."""
         return f"{self.directory}/{name}{self.suffix}"
 
-    def request(self, row: Any) -> Any:
-        """Returns what the model is asked of a row.
+    def to_request(self, row: readers.Row) -> tuple[str, ...] | bytes:
+        """Returns the model's input for a row.
 
         Raises:
-          RowError: The row lacks what the model wants.
+          RowError: The row lacks an input of the model.
         """
         if isinstance(row, RowError):
             raise row
-        if not self.takes_examples:
+        if isinstance(row, dict):
             return texts_of(row, self.model.columns)
-        tf_examples.check_features(row, self.model.features)
+        check_features(row, self.model.features)
         return row
 
     def encode(self, row: Any, predicted: dict[str, Any]) -> Any:
-        """Returns a row with its prediction, as the sink's writer takes it.
+        """Returns a row with its prediction, as the writer takes it.
 
         Raises:
-          RowError: The format cannot hold it.
+          RowError: The format cannot hold the row.
         """
         if isinstance(row, bytes):
-            if isinstance(self.sink, sinks.Examples):
+            if isinstance(self.encoder, encoders.Examples):
                 return tf_examples.from_row(predicted, row)
             row = tf_examples.to_row(row)
-        return self.sink.encode({**row, **predicted})
+        return self.encoder.encode({**row, **predicted})
 
 
 def build(pipeline: beam.Pipeline, job: Job) -> None:
-    """Adds the transforms of a job to a pipeline."""
-    records = pipeline | "Read" >> sources.ReadRecords(job.file_format, job.paths)
-    requests = records | "Parse" >> beam.ParDo(_Parse(job)).with_outputs(
-        REFUSED, main=_VALUES
+    """Adds the transforms of a job to a pipeline.
+
+    One worker reads a whole file, which Beam's own sources would split: they do not
+    report where a row is, and end at damage. Reading takes a small part of the time,
+    and the rows of a file are predicted by all workers.
+    """
+    requests = (
+        pipeline
+        | "Paths" >> beam.Create(job.paths)
+        | "SpreadFiles" >> beam.Reshuffle()
+        | "Read" >> beam.ParDo(_Read(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
     handler = SavedModelHandler(
         job.model, batch_rows=job.batch_rows, takes_examples=job.takes_examples
     )
     predicted = (
         requests[_VALUES]
-        # A file is read by few workers, its rows are predicted by all.
-        | "Spread" >> beam.Reshuffle()
+        | "SpreadRows" >> beam.Reshuffle()
         | "Predict" >> RunInference(KeyedModelHandler(handler))
         | "Encode"
-        >> beam.ParDo(_Encode(job)).with_outputs(REFUSED, TALLY, main=_VALUES)
+        >> beam.ParDo(_Encode(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
-    predicted[_VALUES] | "Write" >> job.sink.write(job.path(PREDICTIONS))
+    predicted[_VALUES] | "Write" >> _write_rows(job)
     refused = (requests[REFUSED], predicted[REFUSED]) | "Refused" >> beam.Flatten()
     (
         refused
-        | "Describe" >> beam.Map(_describe)
+        | "RefusedToJson" >> beam.Map(json.dumps, ensure_ascii=False)
         | "WriteRefused"
         >> beam.io.WriteToText(
             job.path(REFUSED), file_name_suffix=".jsonl", skip_if_empty=True
         )
     )
-    counts = (
-        records | "CountRead" >> beam.Map(_count_read),
-        refused | "CountRefused" >> beam.Map(_count_refused),
-        predicted[TALLY] | "CountPredicted" >> beam.Map(_count_predicted),
-    )
     (
-        counts
-        | "Counts" >> beam.Flatten()
-        | "Sum" >> beam.CombineGlobally(_Sum())
-        | "AsJson" >> beam.Map(json.dumps)
-        | "WriteTally"
-        >> beam.io.WriteToText(
-            job.path(TALLY), num_shards=1, shard_name_template="-SSSSS-of-NNNNN"
+        (
+            requests[COUNTS],
+            predicted[COUNTS],
+            refused | "CountRefused" >> beam.Map(lambda _: (REFUSED, 1)),
         )
+        | "Counts" >> beam.Flatten()
+        | "Sum" >> beam.CombinePerKey(sum)
+        | "CountsToJson" >> beam.Map(json.dumps)
+        | "WriteCounts" >> beam.io.WriteToText(job.path(COUNTS), num_shards=1)
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Tally:
-    """What became of the rows, counted on the workers.
-
-    Attributes:
-      read: Rows that were read.
-      predicted: Rows that were written with a prediction.
-      refused: Rows that were not.
-      classes: The number of rows of each predicted class.
-      mean_score: Of the predicted scores; None of classes, and without rows.
-    """
-
-    read: int
-    predicted: int
-    refused: int
-    classes: dict[str, int]
-    mean_score: float | None
-
-    @classmethod
-    def of(cls, sums: dict[str, float]) -> Tally:
-        """Makes it of the sums in the tally's file."""
-        predicted = int(sums.get("predicted", 0))
-        classes = {
-            name.removeprefix(_CLASS): int(number)
-            for name, number in sorted(sums.items())
-            if name.startswith(_CLASS)
-        }
-        return cls(
-            read=int(sums.get("read", 0)),
-            predicted=predicted,
-            refused=int(sums.get("refused", 0)),
-            classes=classes,
-            mean_score=sums["score"] / predicted if "score" in sums else None,
+def _write_rows(job: Job) -> beam.PTransform:
+    prefix, encoder = job.path(PREDICTIONS), job.encoder
+    if isinstance(encoder, encoders.Parquet):
+        return beam.io.WriteToParquet(
+            prefix, encoder.schema, file_name_suffix=job.extension, codec="snappy"
         )
+    if isinstance(encoder, encoders.Examples):
+        return beam.io.WriteToTFRecord(prefix, file_name_suffix=job.extension)
+    return beam.io.WriteToText(
+        prefix,
+        file_name_suffix=job.extension,
+        coder=beam.coders.BytesCoder(),
+        header=encoder.header if isinstance(encoder, encoders.Table) else None,
+    )
 
 
-class _Parse(beam.DoFn):
+class _Read(beam.DoFn):
     def __init__(self, job: Job) -> None:
         super().__init__()
         self._job = job
 
-    def setup(self) -> None:
-        self._parser = sources.Parser(self._job.file_format)
-
-    def process(self, element: Any) -> Iterator[Any]:
-        place, row = self._parser.parse(*element)
-        try:
-            request = self._job.request(row)
-        except RowError as error:
-            yield _refuse(place, error)
-        else:
-            yield (place, row), request
+    def process(self, path: str) -> Iterator[Any]:
+        count = 0
+        for location, row in readers.read_rows(path, self._job.file_format):
+            count += 1
+            try:
+                request = self._job.to_request(row)
+            except RowError as error:
+                yield _refuse(location, error)
+            else:
+                yield (location, row), request
+        yield _count(READ, count)
 
 
 class _Encode(beam.DoFn):
     def __init__(self, job: Job) -> None:
         super().__init__()
         self._job = job
-        self._rows = beam.metrics.Metrics.counter(TALLY, ROWS_METRIC)
+        self._rows = beam.metrics.Metrics.counter(COUNTS, ROWS_METRIC)
 
     def process(self, element: Any) -> Iterator[Any]:
-        (place, row), predicted = element
+        (location, row), predicted = element
         try:
             if isinstance(predicted, RowError):
                 raise predicted
             encoded = self._job.encode(row, predicted)
         except RowError as error:
-            yield _refuse(place, error)
+            yield _refuse(location, error)
+            return
+        self._rows.inc()
+        yield encoded
+        yield _count(PREDICTED)
+        value = predicted["prediction"]
+        if isinstance(value, str):
+            yield _count(CLASS_PREFIX + value)
         else:
-            self._rows.inc()
-            yield beam.pvalue.TaggedOutput(TALLY, predicted["prediction"])
-            yield encoded
+            yield _count(SCORE, value)
 
 
-def _refuse(place: Place, error: RowError) -> beam.pvalue.TaggedOutput:
-    return beam.pvalue.TaggedOutput(REFUSED, Refusal(place, str(error)))
+def _refuse(location: Location, error: RowError) -> beam.pvalue.TaggedOutput:
+    refusal = {**dataclasses.asdict(location), "reason": str(error)}
+    return beam.pvalue.TaggedOutput(REFUSED, refusal)
 
 
-def _describe(refusal: Any) -> str:
-    return json.dumps(refusal.as_dict(), ensure_ascii=False)
-
-
-def _count_read(_: Any) -> dict[str, float]:
-    return {"read": 1}
-
-
-def _count_refused(_: Any) -> dict[str, float]:
-    return {"refused": 1}
-
-
-def _count_predicted(value: Any) -> dict[str, float]:
-    if isinstance(value, str):
-        return {"predicted": 1, _CLASS + value: 1}
-    return {"predicted": 1, "score": value}
-
-
-class _Sum(beam.CombineFn):
-    def create_accumulator(self) -> Any:
-        return collections.Counter()
-
-    def add_input(self, accumulator: Any, element: Any) -> Any:
-        # Not `update` of another Counter nor `+`, which leaves out what is negative.
-        for name, number in element.items():
-            accumulator[name] += number
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
-        merged = self.create_accumulator()
-        for accumulator in accumulators:
-            self.add_input(merged, accumulator)
-        return merged
-
-    def extract_output(self, accumulator: Any) -> Any:
-        return dict(accumulator)
+def _count(name: str, number: float = 1) -> beam.pvalue.TaggedOutput:
+    return beam.pvalue.TaggedOutput(COUNTS, (name, number))

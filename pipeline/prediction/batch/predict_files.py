@@ -11,36 +11,67 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipeline.beam import IN_PROCESS
 from pipeline.config.errors import UsageError
-from pipeline.prediction import predictor
+from pipeline.inputs.examples import tf_examples
+from pipeline.inputs.rows import Location, RowError
+from pipeline.prediction import encoders, readers
 from pipeline.prediction.batch import destination as destination_lib
-from pipeline.prediction.batch import execution, sinks, sources, tf_examples
+from pipeline.prediction.batch import execution
 from pipeline.prediction.batch import job as job_lib
-from pipeline.prediction.batch.job import Job, Tally
-from pipeline.prediction.batch.rows import RowError
-from pipeline.prediction.batch.saved_model_handler import Description, describe
-
-BATCH_ROWS = 512
+from pipeline.prediction.batch.job import Job
+from pipeline.prediction.model_description import ModelDescription, describe_model
+from pipeline.prediction.predictor import find_model
 
 _FIRST_ROWS = 100
 _SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary(Tally):
-    """What a prediction of files did; `summary.json` has it.
+class BatchOptions:
+    """How files are predicted.
 
     Attributes:
-      model: The directory of the SavedModel.
-      version: The name of that directory.
-      runner: Beam's.
-      seconds: From the start to the end.
+      beam_args: Beam's pipeline arguments.
+      input_format: One of `readers.FORMATS`; None derives it from the names of the
+        files.
+      output_format: One of the same; None is the format of the input.
+      batch_rows: Rows per call of the model.
+      is_strict: Whether nothing is written if a row cannot be predicted.
     """
 
+    beam_args: Sequence[str] = IN_PROCESS
+    input_format: str | None = None
+    output_format: str | None = None
+    batch_rows: int = 512
+    is_strict: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The result of a prediction of files, as in `summary.json`.
+
+    Attributes:
+      read: Rows that were read.
+      predicted: Rows that were written with a prediction.
+      refused: Rows that were not.
+      classes: The number of rows of each predicted class.
+      mean_score: The mean of the predicted scores; None for classes and without rows.
+      model: The directory of the SavedModel.
+      version: The name of that directory.
+      runner: Beam's runner.
+      seconds: Duration of the prediction.
+    """
+
+    read: int
+    predicted: int
+    refused: int
+    classes: dict[str, int]
+    mean_score: float | None
     model: str
     version: str
     runner: str
@@ -51,143 +82,170 @@ def predict_files(
     model: str,
     source: str,
     destination: str,
-    *,
-    beam_args: Sequence[str] = IN_PROCESS,
-    input_format: str | None = None,
-    output_format: str | None = None,
-    batch_rows: int = BATCH_ROWS,
-    is_strict: bool = False,
+    options: BatchOptions = BatchOptions(),
     progress: execution.Progress = lambda rows: None,
 ) -> Summary:
-    """Predicts the rows of files with Beam, each row keeping its columns.
+    """Predicts the rows of files with Beam, keeping their columns.
 
     Args:
       model: A SavedModel, or a directory of its versions.
       source: A file, a directory or a glob.
-      destination: A new directory. It appears when it is whole.
-      beam_args: Beam's pipeline arguments.
-      input_format: `tsv`, `jsonl`, `parquet` or `tfrecord`; None goes by the names of
-        the files.
-      output_format: One of the same; None is that of the input.
-      batch_rows: Rows that the model is asked at a time.
-      is_strict: Whether a row that cannot be predicted stops the run.
-      progress: Told the rows so far, where the runner tells.
+      destination: A new directory. It appears when it is complete.
+      options: How they are predicted.
+      progress: Called with the rows so far, if the runner reports them.
 
     Raises:
-      UsageError: Something is at the destination, there is no model or no file, the
-        files do not fit the model, or `is_strict` and a row was refused. Or the
-        predictions are complete, but cannot be moved to the destination; then they
-        are kept.
+      UsageError: The destination has files, there is no model or no file, the files
+        do not fit the model, or `is_strict` and a row was refused. Or the predictions
+        are complete, but cannot be moved to the destination; then they are kept.
       RuntimeError: The pipeline failed. What it wrote is deleted, unless a remote job
         cannot be cancelled.
     """
     started = time.monotonic()
     target = destination_lib.create(destination)
-    file_format, paths = sources.find_files(source, input_format)
-    found = predictor.find_model(model)
-    description = describe(found if "://" in found else os.path.abspath(found))
-    job = _plan(description, file_format, paths, output_format, target, batch_rows)
+    file_format, paths = readers.find_files(source, options.input_format)
+    directory = find_model(model)
+    if "://" not in directory:
+        directory = os.path.abspath(directory)
+    job = _plan(describe_model(directory), file_format, paths, target, options)
     target.begin()
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(target.abandon)
-        execution.run(job, beam_args, progress, cleanup.pop_all)
-        tally = _read_tally(job)
-        if is_strict and tally.refused:
+        execution.run(job, options.beam_args, progress, cleanup.pop_all)
+        counts = _read_counts(job)
+        refused = int(counts.get(job_lib.REFUSED, 0))
+        if options.is_strict and refused:
             raise UsageError(
-                f"{tally.refused} of {tally.read} rows cannot be predicted, and with "
-                f"--strict nothing is written: {_first_refusals(job)}"
+                f"{refused} of {counts[job_lib.READ]} rows cannot be predicted, and "
+                f"with --strict nothing is written: {_first_refusals(job)}"
             )
         cleanup.pop_all()
-    options = PipelineOptions(list(beam_args)).view_as(StandardOptions)
-    summary = Summary(
-        **dataclasses.asdict(tally),
-        model=description.directory,
-        version=os.path.basename(description.directory),
-        runner=str(options.runner).rpartition(".")[-1],
-        seconds=round(time.monotonic() - started, 1),
-    )
+    summary = _summarize(counts, directory, options, time.monotonic() - started)
     content = json.dumps(dataclasses.asdict(summary), ensure_ascii=False, indent=2)
     target.finish(content.encode() + b"\n")
     return summary
 
 
 def _plan(
-    model: Description,
+    model: ModelDescription,
     file_format: str,
     paths: list[str],
-    output_format: str | None,
     target: destination_lib.Destination,
-    batch_rows: int,
+    options: BatchOptions,
 ) -> Job:
-    """Settles what is written, and refuses what the first rows show to be wrong."""
-    if file_format == sources.TFRECORD and not model.features:
+    """Creates the job, after a look at the first rows."""
+    if file_format == readers.TFRECORD and not model.features:
         raise UsageError(
             f"--model {model.directory} has no signature serve_examples; give text in "
             ".tsv, .jsonl or .parquet"
         )
-    output_format = output_format or file_format
     predicted: dict[str, Any] = {"prediction": "", "probability": 0.0}
     if model.is_score:
         predicted = {"prediction": 0.0}
-    parser = sources.Parser(file_format)
-    records = itertools.islice(sources.read_first(file_format, paths), _FIRST_ROWS)
-    first = [parser.parse(*record) for record in records]
-    rows = [_as_dict(row) for _, row in first]
-    known = [row for row in rows if row is not None]
-    columns = {name: None for row in known for name in row}
+    all_rows = (readers.read_rows(path, file_format) for path in paths)
+    rows = itertools.chain.from_iterable(all_rows)
+    first = list(itertools.islice(rows, _FIRST_ROWS))
+    output_format = options.output_format or file_format
     schema = None
-    if file_format == output_format == sources.PARQUET:
-        schema = sinks.read_schema(paths)
-    sink = sinks.create(
-        output_format,
-        is_gzip=paths[0].endswith(".gz"),
-        rows=known,
-        columns=[*columns] or list(model.columns),
-        predicted=predicted,
-        schema=schema,
-    )
+    if file_format == output_format == readers.PARQUET:
+        schema = _read_schema(paths)
+    columns: dict[str, Any] = dict.fromkeys(model.columns)
+    known = [row for row in map(_to_columns, first) if row is not None] or [columns]
+    is_gzip = paths[0].endswith(".gz") and output_format != readers.PARQUET
     job = Job(
-        model, file_format, paths, sink, target.working, target.suffix, batch_rows
+        model=model,
+        file_format=file_format,
+        paths=paths,
+        encoder=encoders.create(output_format, known, predicted, schema),
+        extension=f".{output_format}{'.gz' if is_gzip else ''}",
+        directory=target.working,
+        suffix=target.suffix,
+        batch_rows=options.batch_rows,
     )
-    refusals = []
-    for place, row in first:
-        try:
-            job.request(row)
-            job.encode(row, predicted)
-        except RowError as error:
-            refusals.append(f"{place}: {error}")
-    if refusals and len(refusals) == len(first):
-        number = "first row" if len(first) == 1 else f"first {len(first)} rows"
-        raise UsageError(f"none of the {number} can be predicted. {refusals[0]}")
+    _refuse_wrong_columns(job, first, predicted)
     return job
 
 
-def _as_dict(row: Any) -> dict[str, Any] | None:
-    if isinstance(row, RowError):
-        return None
-    if isinstance(row, dict):
-        return row
+def _to_columns(located: tuple[Location, readers.Row]) -> dict[str, Any] | None:
+    _, row = located
     try:
-        return tf_examples.to_row(row)
+        row = tf_examples.to_row(row) if isinstance(row, bytes) else row
     except RowError:
         return None
+    return row if isinstance(row, dict) else None
 
 
-def _read_tally(job: Job) -> Tally:
-    (file,) = FileSystems.match([f"{job.path(job_lib.TALLY)}-*"])[0].metadata_list
-    with FileSystems.open(file.path) as content:
-        tally = Tally.of(json.loads(content.read()))
+def _refuse_wrong_columns(
+    job: Job, first: list[tuple[Location, readers.Row]], predicted: dict[str, Any]
+) -> None:
+    refusals = []
+    for location, row in first:
+        try:
+            job.to_request(row)
+            job.encode(row, predicted)
+        except RowError as error:
+            refusals.append(f"{location}: {error}")
+    if refusals and len(refusals) == len(first):
+        number = "first row" if len(first) == 1 else f"first {len(first)} rows"
+        raise UsageError(f"none of the {number} can be predicted. {refusals[0]}")
+
+
+def _read_schema(paths: list[str]) -> pa.Schema | None:
+    """Returns the schema of the first Parquet file that can be read.
+
+    Metadata, which pandas adds, is left out.
+    """
+    from pyarrow import parquet
+
+    for path in paths:
+        with FileSystems.open(path) as file, contextlib.suppress(pa.ArrowInvalid):
+            return parquet.read_schema(file).remove_metadata()
+    return None
+
+
+def _read_counts(job: Job) -> dict[str, float]:
+    (file,) = FileSystems.match([f"{job.path(job_lib.COUNTS)}-*"])[0].metadata_list
+    with FileSystems.open(file.path) as lines:
+        counts = dict(json.loads(line) for line in lines)
     FileSystems.delete([file.path])
-    if tally.read != tally.predicted + tally.refused:
+    read, predicted, refused = (
+        counts.get(name, 0)
+        for name in (job_lib.READ, job_lib.PREDICTED, job_lib.REFUSED)
+    )
+    if read != predicted + refused:
         raise RuntimeError(
-            f"{tally.read} rows were read, but {tally.predicted} predicted and "
-            f"{tally.refused} refused: rows were lost on the way"
+            f"{read} rows were read, but {predicted} predicted and {refused} refused: "
+            "the Beam job lost rows"
         )
-    return tally
+    return counts
+
+
+def _summarize(
+    counts: dict[str, float], directory: str, options: BatchOptions, seconds: float
+) -> Summary:
+    prefix = job_lib.CLASS_PREFIX
+    predicted = int(counts.get(job_lib.PREDICTED, 0))
+    score = counts.get(job_lib.SCORE)
+    beam_options = PipelineOptions(list(options.beam_args)).view_as(StandardOptions)
+    return Summary(
+        read=int(counts.get(job_lib.READ, 0)),
+        predicted=predicted,
+        refused=int(counts.get(job_lib.REFUSED, 0)),
+        classes={
+            name.removeprefix(prefix): int(number)
+            for name, number in sorted(counts.items())
+            if name.startswith(prefix)
+        },
+        mean_score=None if score is None else score / predicted,
+        model=directory,
+        version=os.path.basename(directory),
+        runner=str(beam_options.runner).rpartition(".")[-1],
+        seconds=round(seconds, 1),
+    )
 
 
 def _first_refusals(job: Job) -> str:
     files = FileSystems.match([f"{job.path(job_lib.REFUSED)}-*"])[0].metadata_list
-    with FileSystems.open(files[0].path) as content:
-        rows = [json.loads(line) for line in itertools.islice(content, _SHOWN)]
-    return "; ".join(f"{r['file']}, byte {r['offset']}: {r['reason']}" for r in rows)
+    with FileSystems.open(files[0].path) as lines:
+        rows = [json.loads(line) for line in itertools.islice(lines, _SHOWN)]
+    return "; ".join(f"{r['file']}:{r['row']}: {r['reason']}" for r in rows)

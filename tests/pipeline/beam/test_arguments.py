@@ -1,4 +1,4 @@
-"""What Beam is told, and what it must not be told."""
+"""Beam's arguments of each runner."""
 
 import os
 from importlib import metadata
@@ -18,7 +18,7 @@ from tests import tiny
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """The user's, on a machine with Java, which is not asked for anything here."""
+    """An empty home directory, on a machine with Java."""
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -37,20 +37,20 @@ def standard(arguments):
     return PipelineOptions(list(arguments)).view_as(pipeline_options.StandardOptions)
 
 
-def test_default_is_the_components_own_process():
+def test_default_runner_is_in_process():
     runner = standard(beam_arguments(BeamConfig())).runner
     assert runner.endswith(".FnApiRunner")
 
 
 @pytest.mark.parametrize("runner", ["in_process", "multi_processing", "portable"])
-def test_tfx_packs_no_copy_of_itself_for_workers_that_have_it(runner, monkeypatch):
+def test_tfx_does_not_package_itself_for_workers(runner, monkeypatch):
     config = BeamConfig(runner=runner, job_endpoint="localhost:1")
     arguments = list(beam_arguments(config))
     monkeypatch.setattr(dependency_utils, "build_ephemeral_package", None)
     assert dependency_utils.make_beam_dependency_flags(arguments) == arguments
 
 
-def test_multi_processing_takes_a_process_a_core_unless_told():
+def test_multi_processing_starts_a_process_per_core_by_default():
     direct = pipeline_options.DirectOptions
     arguments = beam_arguments(BeamConfig(runner="multi_processing"))
     options = PipelineOptions(list(arguments)).view_as(direct)
@@ -60,7 +60,7 @@ def test_multi_processing_takes_a_process_a_core_unless_told():
     assert PipelineOptions(list(arguments)).view_as(direct).direct_num_workers == 3
 
 
-def test_flink_on_this_machine_with_two_slots_and_the_jar_that_maven_has(home):
+def test_local_flink_uses_two_slots_and_the_jar_of_maven(home):
     version = metadata.version("apache-beam")
     name = "beam-runners-flink-1.20-job-server"
     folder = home / ".m2/repository/org/apache/beam" / name / version
@@ -94,7 +94,7 @@ def test_flink_cluster_with_workers_in_a_container(home):
     assert portable.environment_config == "registry/bert:1"
 
 
-def test_spark_takes_the_jar_that_beam_downloaded(home):
+def test_spark_uses_the_jar_that_beam_downloaded(home):
     version = metadata.version("apache-beam")
     name = f"beam-runners-spark-3-job-server-{version}.jar"
     jar = write_jar(home / ".apache_beam/cache/jars" / name)
@@ -106,7 +106,7 @@ def test_spark_takes_the_jar_that_beam_downloaded(home):
 
 
 @pytest.mark.parametrize("runner", ["flink", "spark"])
-def test_missing_job_server_is_one_line_that_tells_how_to_get_it(home, runner):
+def test_missing_job_server_is_refused_with_the_command_to_get_it(home, runner):
     version = metadata.version("apache-beam")
     with pytest.raises(UsageError) as refused:
         beam_arguments(BeamConfig(runner=runner))
@@ -117,19 +117,19 @@ def test_missing_job_server_is_one_line_that_tells_how_to_get_it(home, runner):
     assert f"job-server:{version}`" in message
 
 
-def test_missing_java_is_told_before_the_job_server(home, monkeypatch):
+def test_missing_java_is_refused_before_a_missing_job_server(home, monkeypatch):
     monkeypatch.setenv("PATH", str(home))
     with pytest.raises(UsageError, match="no `java` on the PATH"):
         beam_arguments(BeamConfig(runner="flink"))
 
 
-def test_job_server_that_is_named_must_be_there(home):
+def test_configured_job_server_must_exist(home):
     config = BeamConfig(runner="flink", job_server_jar=str(home / "none.jar"))
     with pytest.raises(UsageError, match=r"job_server_jar .*none\.jar is not a file"):
         beam_arguments(config)
 
 
-def test_container_is_not_searched_for_a_job_server_of_this_machine():
+def test_job_server_in_a_container_must_be_configured():
     with pytest.raises(UsageError, match=r"job_server_jar: required .* in a container"):
         beam_arguments(BeamConfig(runner="flink"), is_here=False)
     config = BeamConfig(runner="flink", job_server_jar="/opt/beam/server.jar")
@@ -137,7 +137,7 @@ def test_container_is_not_searched_for_a_job_server_of_this_machine():
     assert "--flink_job_server_jar=/opt/beam/server.jar" in arguments
 
 
-def test_portable_workers_are_processes_of_the_command_that_is_set():
+def test_portable_workers_run_the_configured_command():
     config = BeamConfig(
         runner="portable",
         job_endpoint="localhost:8099",
@@ -167,7 +167,7 @@ def test_dataflow_without_a_project_is_refused():
         ({"beam.options": ["fast"]}, "options has 'fast'"),
     ],
 )
-def test_impossible_setting_is_refused_with_what_is_allowed(
+def test_invalid_setting_is_refused_with_the_allowed_values(
     tmp_path, settings, message
 ):
     recipe = tiny.write_config(tmp_path / "recipe.yaml")

@@ -1,4 +1,4 @@
-"""What becomes of a job whose worker process is killed."""
+"""A job survives the loss of a worker process."""
 
 import time
 
@@ -10,7 +10,7 @@ from pipeline.beam.restarting import WorkerLostError
 from pipeline.config.beam import BeamConfig
 from tests import worker_processes
 
-# The thread that waits for a worker says so by raising.
+# Beam's thread that waits for a worker raises if it is killed.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
@@ -19,7 +19,7 @@ _SECONDS = 60
 
 
 class Record(beam.DoFn):
-    """Leaves a trace of each row that is worked on, slowly."""
+    """Slowly writes the rows that it processes to a file."""
 
     def __init__(self, directory):
         self._trace = str(directory / "trace")
@@ -35,8 +35,8 @@ def fail(row):
     raise ValueError(f"row {row} is bad")
 
 
-def run(directory, work, **settings):
-    config = BeamConfig(runner="multi_processing", workers=2, **settings)
+def run(directory, work, workers=1, **settings):
+    config = BeamConfig(runner="multi_processing", workers=workers, **settings)
     with beam.Pipeline(argv=list(beam_arguments(config))) as pipeline:
         (
             pipeline
@@ -45,8 +45,8 @@ def run(directory, work, **settings):
             | work
             | beam.io.WriteToText(str(directory / "rows"))
         )
-    found = [line for path in directory.glob("rows*") for line in path.open()]
-    return sorted(int(line) for line in found)
+    lines = [line for path in directory.glob("rows*") for line in path.open()]
+    return sorted(int(line) for line in lines)
 
 
 def test_worker_killed_at_work_loses_no_row(tmp_path):
@@ -54,21 +54,21 @@ def test_worker_killed_at_work_loses_no_row(tmp_path):
     killed = worker_processes.kill_when(
         lambda: trace.exists() and len(trace.read_text()) > 20
     )
-    rows = run(tmp_path, beam.ParDo(Record(tmp_path)))
+    rows = run(tmp_path, beam.ParDo(Record(tmp_path)), workers=2)
     assert killed
     assert rows == list(range(ROWS))
-    assert len(trace.read_text().split()) > ROWS  # some were worked on again
-    # What the lost job had begun is gone: who reads the rows reads the directory.
+    assert len(trace.read_text().split()) > ROWS  # some were processed again
+    # Readers of the rows take all files of the directory.
     assert list(tmp_path.glob("beam-temp-*")) == []
 
 
-def test_worker_killed_before_its_work_loses_no_row_and_nobody_waits(tmp_path):
+def test_worker_killed_before_its_work_loses_no_row(tmp_path):
     killed = worker_processes.kill_when(lambda: True)
-    assert run(tmp_path, beam.Map(str)) == list(range(ROWS))
+    assert run(tmp_path, beam.Map(str), workers=2) == list(range(ROWS))
     assert killed
 
 
-def test_worker_lost_too_often_is_an_error_and_nothing_is_written(tmp_path):
+def test_loss_of_too_many_workers_is_an_error_and_nothing_is_written(tmp_path):
     killed = worker_processes.kill_when(lambda: True)
     with pytest.raises(WorkerLostError, match=r"lost, 1 times .* beam\.restarts"):
         run(tmp_path, beam.Map(str), restarts=0)
@@ -76,7 +76,7 @@ def test_worker_lost_too_often_is_an_error_and_nothing_is_written(tmp_path):
     assert not list(tmp_path.glob("rows*"))
 
 
-def test_error_of_a_rows_own_is_not_tried_again(tmp_path):
+def test_error_of_a_row_does_not_restart_the_job(tmp_path):
     started = time.monotonic()
     with pytest.raises(RuntimeError, match="is bad") as failed:
         run(tmp_path, beam.Map(fail))

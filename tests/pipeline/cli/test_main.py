@@ -38,7 +38,7 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
         ),
         (
             ["predict", "--model", "absent", "--strict", *_TO_FILE],
-            "--set are of a directory",
+            "--set apply to a directory",
         ),
         (
             ["predict", "--model", "absent", "--input", "no.tsv", "--output", "no"],

@@ -1,4 +1,4 @@
-"""Where an encoder comes from: found, checked and imported before the pipeline."""
+"""Resolving and importing the encoder of a configuration."""
 
 import hashlib
 import importlib.util
@@ -22,7 +22,7 @@ from tests import tiny
 from tests.modules.encoder import sources
 
 
-def test_remote_encoder_without_a_network_says_what_to_do(tmp_path, monkeypatch):
+def test_remote_encoder_without_a_network_is_refused_with_advice(tmp_path, monkeypatch):
     monkeypatch.setenv("GCS_RETRY_CONFIG_MAX_RETRIES", "1")
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
     config = load_config(recipe, {"encoder.source": "gs://no-such-bucket/encoder"})
@@ -92,17 +92,17 @@ def saved_model_config(tmp_path, **settings):
 
 def test_saved_model_in_a_config_is_imported_once_and_used_again(tmp_path):
     config = saved_model_config(tmp_path)
-    paths, told = OutputPaths.of(config), []
-    resolved = resolve_encoder(config, paths, told.append)
+    paths, reported = OutputPaths.of(config), []
+    resolved = resolve_encoder(config, paths, reported.append)
     directory = Path(resolved.directory)
     assert directory.parent == paths.root / "encoders"
     assert encoder_lib.open_encoder(resolved.directory).is_model_garden
-    assert len(told) == 1
-    assert f"to {directory}" in told[0]
+    assert len(reported) == 1
+    assert f"to {directory}" in reported[0]
     written = (directory / "bert_model.ckpt.index").stat().st_mtime_ns
-    assert resolve_encoder(config, paths, told.append) == resolved
+    assert resolve_encoder(config, paths, reported.append) == resolved
     assert (directory / "bert_model.ckpt.index").stat().st_mtime_ns == written
-    assert len(told) == 1
+    assert len(reported) == 1
     assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
 
@@ -179,7 +179,7 @@ def test_checksum_covers_all_files_of_a_source(tmp_path, kind):
         file.write_bytes(content)
 
 
-def test_setting_of_the_case_is_a_part_of_what_transform_depends_on(tmp_path):
+def test_lower_casing_changes_the_fingerprint_of_the_vocabulary(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     uncased = resolve_encoder(load_config(path))
     (tmp_path / "encoder" / "tokenizer_config.json").write_text(
@@ -225,7 +225,7 @@ def no_network(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("handle", HANDLES)
-def test_handle_without_a_network_says_what_to_do(tmp_path, no_network, handle):
+def test_handle_without_a_network_is_refused_with_advice(tmp_path, no_network, handle):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     message = rf"encoder\.source {handle} cannot be downloaded.*--encoder DIR"
     with pytest.raises(UsageError, match=message):
@@ -273,8 +273,8 @@ def test_handle_that_was_downloaded_is_read_from_the_cache(tmp_path, monkeypatch
     shutil.copytree(tmp_path / "encoder", cached)
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "recipe.yaml"
-    found = resolve_encoder(load_config(path, {"encoder.source": HANDLES[0]}))
-    assert found == expected
+    encoder = resolve_encoder(load_config(path, {"encoder.source": HANDLES[0]}))
+    assert encoder == expected
 
 
 def test_failed_import_leaves_nothing(tmp_path):

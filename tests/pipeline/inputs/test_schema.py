@@ -1,4 +1,4 @@
-"""The schema that the data must fit."""
+"""The schema of a task, and curated schemas."""
 
 import pytest
 from google.protobuf import text_format
@@ -50,14 +50,14 @@ def test_another_schema_is_written_to_another_path(tmp_path):
     assert schema.write_schema(TaskConfig(), paths) != first
 
 
-def test_curated_schema_is_enforced_as_it_is(tmp_path):
+def test_curated_schema_is_enforced_unchanged(tmp_path):
     curated = schema.build_schema(TASK)
     curated.feature[2].int_domain.max = 1
     path = tmp_path / "curated.pbtxt"
     path.write_text(text_format.MessageToString(curated))
     written = schema.write_schema(TASK, OutputPaths(tmp_path, "tiny"), str(path))
-    found = text_format.Parse(written.read_text(), schema_pb2.Schema())
-    assert found == curated
+    enforced = text_format.Parse(written.read_text(), schema_pb2.Schema())
+    assert enforced == curated
 
 
 def test_curated_schema_of_tokenized_input_need_not_name_an_id(tmp_path):
@@ -73,7 +73,7 @@ ONCE = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
 
 
 def write_curated(path, **features):
-    """Writes a curated schema of TASK whose columns are demanded unless replaced."""
+    """Writes a curated schema of TASK whose columns are required unless replaced."""
     columns = {"question": "BYTES", "answer": "BYTES", "label": "INT", "idx": "INT"}
     path.write_text(
         "\n".join(

@@ -1,14 +1,47 @@
-"""Progress for people, everything else for the log."""
+"""A run shows progress, logs the rest, and locks its output directory."""
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 
+import pytest
+
+from pipeline.cli.main import EXIT_USAGE
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
 from pipeline.local import run
+from tests import tiny
+from tests.e2e import commands
+
+HOLD = """
+import pathlib, sys, time
+from pipeline.config.paths import OutputPaths
+from pipeline.local.run import hold_output
+with hold_output(OutputPaths(pathlib.Path(sys.argv[1]), "tiny"), "run that"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
 
 
-def test_what_python_and_c_print_goes_to_the_log(tmp_path, capfd):
+@pytest.fixture
+def paths(tmp_path):
+    return OutputPaths(tmp_path / "output", "tiny")
+
+
+@pytest.fixture
+def other(paths):
+    """Another process that holds the lock."""
+    command = [sys.executable, "-c", HOLD, str(paths.root)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd):
     log = tmp_path / "run.log"
     with run.redirect_output(log):
         os.write(1, b"from C, out\n")
@@ -51,3 +84,25 @@ def test_help_imports_neither_tensorflow_nor_tfx():
     )
     assert "--config" in shown.stdout
     assert shown.stdout.splitlines()[-1] == "[]"
+
+
+def test_second_run_names_the_first_in_one_line_and_exits_with_2(
+    other, paths, tmp_path
+):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    second = commands.run("run", "--config", recipe)
+    assert second.returncode == EXIT_USAGE
+    (line,) = second.stderr.splitlines()
+    assert f"is in use by process {other.pid}, run that; wait until it ends" in line
+    assert not (paths.root / "runs").exists()
+
+
+def test_kernel_releases_the_lock_of_a_killed_run(other, paths):
+    with pytest.raises(UsageError), run.hold_output(paths, "run this"):
+        pass
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    with run.hold_output(paths, "run this"):
+        assert paths.lock.read_text() == f"process {os.getpid()}, run this\n"
+    with run.hold_output(paths, "run this"):  # and at the end of a run
+        pass

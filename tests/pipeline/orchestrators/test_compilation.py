@@ -340,6 +340,6 @@ def test_name_that_orchestrators_do_not_allow_is_refused(recipe):
         ({"kubeflow.accelerator_count": 0}, "accelerator_count"),
     ],
 )
-def test_impossible_setting_is_refused_with_what_is_allowed(recipe, settings, message):
+def test_invalid_setting_is_refused_with_the_allowed_values(recipe, settings, message):
     with pytest.raises(UsageError, match=message):
         load_config(recipe, settings)

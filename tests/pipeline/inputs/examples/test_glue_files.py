@@ -21,7 +21,7 @@ def mnli_row(index, premise, hypothesis, label):
     )
 
 
-# What follows the name of each task: its files without `.tsv`, as lines.
+# Lines of each task's files, by their names without `.tsv`.
 ARCHIVES = {
     "cola": {
         "train": ["gj04\t1\t\tThe cat sleeps.", 'gj04\t0\t*\tSleeps "the cat.'],
@@ -136,24 +136,24 @@ def write_archive(directory, name, **changes):
 
 
 def prepare(tmp_path, task, **changes):
-    """Returns the rows of each split, and what was reported."""
+    """Returns the rows of each split, and the lines for the user."""
     source = write_archive(tmp_path / "archive", task.name, **changes)
-    said = []
-    counts = examples.prepare(source, str(tmp_path / "records"), task, said.append)
-    return {s: records.read(f"{tmp_path}/records/{s}/*") for s in counts}, said
+    lines = []
+    counts = examples.prepare(source, str(tmp_path / "records"), task, lines.append)
+    return {s: records.read(f"{tmp_path}/records/{s}/*") for s in counts}, lines
 
 
 @pytest.mark.parametrize("name", sorted(set(GLUE) - {"mrpc"}))
 def test_archive_gives_the_rows_that_tfds_reads_from_it(tmp_path, name):
     task = TaskConfig(name=name)
-    splits, said = prepare(tmp_path, task)
+    splits, lines = prepare(tmp_path, task)
     reader = tfds.text.Glue(config=name, data_dir=str(tmp_path / "tfds"))
     for file in sorted(SPLITS.keys() & ARCHIVES[name].keys()):
         path = str(tmp_path / "archive" / f"{file}.tsv")
         expected = [row for _, row in reader._generate_examples(path, file[:3])]
-        found = splits.pop(SPLITS[file])
-        assert len(found) == len(expected) > 0
-        for row, reference in zip(found, expected, strict=True):
+        rows = splits.pop(SPLITS[file])
+        assert len(rows) == len(expected) > 0
+        for row, reference in zip(rows, expected, strict=True):
             for column in task.text_columns:
                 assert row[column] == [reference[column].encode()]
             label = reference["label"]
@@ -161,7 +161,7 @@ def test_archive_gives_the_rows_that_tfds_reads_from_it(tmp_path, name):
                 label = task.classes.index(label)
             assert row["label"] == pytest.approx([label])
     assert not splits
-    assert [text for text in said if "no column label: left out" in text]
+    assert [text for text in lines if "no column label: left out" in text]
 
 
 def test_mrpc_with_a_byte_order_mark_and_unclosed_quotes_is_read(tmp_path):
@@ -184,7 +184,7 @@ def test_whole_numbers_of_the_index_become_the_ids(tmp_path, name):
     assert ids == IDS.get(name, [list(range(len(rows))) for rows in splits.values()])
 
 
-def test_index_that_is_no_number_leaves_the_rows_counted(tmp_path):
+def test_index_that_is_not_a_number_is_replaced_by_the_row_number(tmp_path):
     header, row, *_ = ARCHIVES["qnli"]["train"]
     changed = [header, "dev-q7-s1" + row.removeprefix("0")]
     splits, _ = prepare(tmp_path, TaskConfig(name="qnli"), train=changed)
@@ -192,12 +192,12 @@ def test_index_that_is_no_number_leaves_the_rows_counted(tmp_path):
 
 
 def test_malformed_rows_of_qqp_are_left_out_and_counted(tmp_path):
-    splits, said = prepare(tmp_path, TaskConfig(name="qqp"))
+    splits, lines = prepare(tmp_path, TaskConfig(name="qqp"))
     assert [row["question1"] for row in splits["train"]] == [
         [b"Is it a cat?"],
         [b"Is it a dog?"],
     ]
-    assert "train.tsv: 2 malformed rows left out, as TFDS does" in said
+    assert "train.tsv: 2 malformed rows left out, as TFDS does" in lines
 
 
 @pytest.mark.parametrize(
@@ -237,17 +237,17 @@ def test_same_task_is_read_in_the_columns_of_tfds(tmp_path, name):
     source.mkdir()
     for split, lines in {"train": table, "eval": table, "test": unlabelled}.items():
         (source / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-    said = []
-    examples.prepare(str(source), str(tmp_path / "records"), task, said.append)
-    assert "test.tsv has only -1 for label: left out" in said
+    lines = []
+    examples.prepare(str(source), str(tmp_path / "records"), task, lines.append)
+    assert "test.tsv has only -1 for label: left out" in lines
     for split in ("train", "eval"):
-        (found,) = records.read(f"{tmp_path}/records/{split}/*")
-        assert found["idx"] == [3]
-        assert found["label"] == [1]
-        assert all(found[column] == [b"A cat."] for column in task.text_columns)
+        (example,) = records.read(f"{tmp_path}/records/{split}/*")
+        assert example["idx"] == [3]
+        assert example["label"] == [1]
+        assert all(example[column] == [b"A cat."] for column in task.text_columns)
 
 
-def test_column_that_the_task_names_itself_keeps_its_name(tmp_path):
+def test_column_that_the_task_names_keeps_its_name(tmp_path):
     task = TaskConfig(name="mnli", label_column="gold_label", id_column="index")
     splits, _ = prepare(tmp_path, task)
     assert splits["train"][1]["gold_label"] == [2]

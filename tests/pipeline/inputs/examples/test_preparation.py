@@ -1,4 +1,4 @@
-"""Pairs from text to TFRecords."""
+"""Preparing TFRecords from text."""
 
 import concurrent.futures
 import threading
@@ -51,7 +51,7 @@ def test_double_quotes_and_control_characters_are_text(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["eval", "validation", "dev"])
-def test_split_names_of_others_are_understood(tmp_path, name):
+def test_split_names_of_other_libraries_are_read(tmp_path, name):
     source = write(tmp_path / "text", **{"train": HEADER + ROW, name: HEADER + ROW})
     counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK)
     assert counts == {"train": 1, "eval": 1}
@@ -61,10 +61,10 @@ def test_mrpc_as_glue_ships_it_with_its_own_header_and_unlabelled_test(tmp_path)
     labelled = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\tone\ttwo\n"
     unlabelled = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t5\t6\tone\ttwo\n"
     source = write(tmp_path / "text", train=labelled, dev=labelled, test=unlabelled)
-    said = []
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK, said.append)
+    lines = []
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK, lines.append)
     assert counts == {"train": 1, "eval": 1}
-    assert "test.tsv has no column label: left out" in said
+    assert "test.tsv has no column label: left out" in lines
 
 
 def test_labels_may_be_class_names(tmp_path):
@@ -75,7 +75,7 @@ def test_labels_may_be_class_names(tmp_path):
     assert [example["label"] for example in examples] == [[1], [0]]
 
 
-def test_columns_of_the_users_own_are_named_by_the_task(tmp_path):
+def test_columns_have_the_names_of_the_task(tmp_path):
     task = TaskConfig(text_columns=["question", "answer"], label_column="good")
     table = "question\tanswer\tgood\nwhy\tbecause\t1\nwho\tme\t0\n"
     source = write(tmp_path / "text", train=table, eval=table)
@@ -117,13 +117,13 @@ def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 
-def test_missing_split_is_named_with_what_is_there(tmp_path):
+def test_missing_split_is_refused_with_the_files_that_exist(tmp_path):
     source = write(tmp_path / "text", train=HEADER + ROW)
     with pytest.raises(UsageError, match=r"no split eval .*it holds train\.tsv"):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 
-def test_source_that_is_no_directory_is_refused(tmp_path):
+def test_source_that_is_not_a_directory_is_refused(tmp_path):
     with pytest.raises(UsageError, match="absent is not a directory"):
         examples_lib.prepare(str(tmp_path / "absent"), str(tmp_path / "records"), TASK)
 
@@ -167,7 +167,7 @@ def test_second_preparation_of_one_destination_waits_and_is_refused(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["records", "text"]
 
 
-def test_what_a_killed_preparation_left_is_deleted(tmp_path):
+def test_files_of_a_killed_preparation_are_deleted(tmp_path):
     source = str(tiny.write_tables(tmp_path / "text", rows=5))
     left = tmp_path / ".records.incomplete" / "train"
     left.mkdir(parents=True)
@@ -196,14 +196,14 @@ def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
     assert examples_lib.resolve_examples(str(source), TASK, paths) != first
 
 
-def test_directory_of_records_is_taken_as_it_is(tmp_path):
+def test_directory_of_tfrecords_is_not_copied(tmp_path):
     source = tiny.write_tables(tmp_path / "text")
     examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
-    found = examples_lib.resolve_examples(
+    examples = examples_lib.resolve_examples(
         str(tmp_path / "records"), TASK, OutputPaths(tmp_path / "output", "tiny")
     )
-    assert found.directory == str(tmp_path / "records")
-    assert sorted(found.patterns) == ["eval", "test", "train"]
+    assert examples.directory == str(tmp_path / "records")
+    assert sorted(examples.patterns) == ["eval", "test", "train"]
     assert not (tmp_path / "output").exists()
 
 
@@ -230,7 +230,7 @@ def test_single_sentences_are_rated_with_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5"])
-def test_score_that_is_no_finite_number_is_refused_with_file_and_line(tmp_path, score):
+def test_score_that_is_not_finite_is_refused_with_file_and_line(tmp_path, score):
     table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
     source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
     message = rf"train\.tsv:3: label is '{score}'; allowed are numbers from 0\.0 to 10"
@@ -254,10 +254,10 @@ def test_minus_one_is_a_missing_label_of_a_test_split_unless_the_task_has_it(
     source = write(
         tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW, test=secret
     )
-    said = []
-    counts = examples_lib.prepare(source, str(tmp_path / "records"), task, said.append)
+    lines = []
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), task, lines.append)
     assert ("test" in counts) == is_kept
-    assert ("test.tsv has only -1 for label: left out" in said) != is_kept
+    assert ("test.tsv has only -1 for label: left out" in lines) != is_kept
 
 
 def test_two_files_of_one_split_are_refused(tmp_path):
@@ -271,7 +271,7 @@ TOKENIZED = TaskConfig(input="tokenized")
 
 
 @pytest.mark.parametrize("source", ["text", "tfds:glue/mrpc"])
-def test_text_is_refused_where_the_task_wants_token_ids(tmp_path, source):
+def test_text_is_refused_for_a_task_of_token_ids(tmp_path, source):
     tiny.write_tables(tmp_path / "text")
     if not source.startswith("tfds:"):
         source = str(tmp_path / source)
@@ -283,10 +283,10 @@ def test_text_is_refused_where_the_task_wants_token_ids(tmp_path, source):
         examples_lib.prepare(source, str(tmp_path / "records"), TOKENIZED)
 
 
-def test_token_ids_are_found_beside_the_text_that_they_were_made_of(tmp_path):
+def test_token_ids_are_found_beside_text(tmp_path):
     source = tiny.write_tables(tmp_path / "text")
     for split in ("train", "eval"):
         records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])
     paths = OutputPaths(tmp_path / "output", "tiny")
-    found = examples_lib.resolve_examples(str(source), TOKENIZED, paths)
-    assert found.patterns["train"] == "MRPC_train.tf_record"
+    examples = examples_lib.resolve_examples(str(source), TOKENIZED, paths)
+    assert examples.patterns["train"] == "MRPC_train.tf_record"

@@ -1,4 +1,4 @@
-"""Which of the numbered directories a run takes."""
+"""Finding the span that a run uses."""
 
 import shutil
 from pathlib import Path
@@ -40,35 +40,35 @@ def count(examples, split="train"):
 
 
 def number_that_example_gen_finds(examples):
-    """What ExampleGen's driver puts on the Examples, and the files it reads."""
+    """Returns the span that ExampleGen's driver finds, and the files that it reads."""
     splits = [
         tfx.proto.Input.Split(name=name, pattern=pattern)
         for name, pattern in examples.input_patterns.items()
     ]
     number = examples.span.number
     static = tfx.proto.StaticRange(start_span_number=number, end_span_number=number)
-    _, found, _ = utils.calculate_splits_fingerprint_span_and_version(
+    _, span, _ = utils.calculate_splits_fingerprint_span_and_version(
         examples.input_base, splits, tfx.proto.RangeConfig(static_range=static)
     )
     files = [
         sorted(str(path) for path in Path(examples.input_base).glob(split.pattern))
         for split in splits
     ]
-    return found, files
+    return span, files
 
 
-def test_newest_is_the_largest_number_and_a_person_is_told(source, paths):
-    said = []
-    examples = examples_lib.resolve_examples(source, TASK, paths, said.append)
-    assert said[0] == f"span 10 of {source}: newest of 3"
+def test_newest_span_is_the_largest_number_and_is_reported(source, paths):
+    lines = []
+    examples = examples_lib.resolve_examples(source, TASK, paths, lines.append)
+    assert lines[0] == f"span 10 of {source}: newest of 3"
     assert examples.span.number == 10
     assert count(examples) == 6
 
 
-def test_older_one_is_taken_where_it_is_named(source, paths):
-    said = []
-    examples = examples_lib.resolve_examples(source, TASK, paths, said.append, span=2)
-    assert said[0] == f"span 2 of {source}: the newest is 10"
+def test_older_span_is_used_if_set(source, paths):
+    lines = []
+    examples = examples_lib.resolve_examples(source, TASK, paths, lines.append, span=2)
+    assert lines[0] == f"span 2 of {source}: the newest is 10"
     assert count(examples) == 4
 
 
@@ -80,15 +80,15 @@ def test_text_and_tfrecords_alike_show_the_span_to_example_gen(source, paths, tm
         (text, 10),
         (examples_lib.resolve_examples(records, TASK, paths), 12),
     ):
-        found, files = number_that_example_gen_finds(examples)
-        assert found == number
+        span, files = number_that_example_gen_finds(examples)
+        assert span == number
         assert files == [
             examples_lib.list_examples(examples, split) for split in examples.patterns
         ]
         assert all(files)
 
 
-def test_same_text_in_another_span_is_another_spans(source, paths, tmp_path):
+def test_same_text_in_another_span_is_prepared_again(source, paths, tmp_path):
     first = examples_lib.resolve_examples(source, TASK, paths)
     shutil.copytree(tmp_path / "spans" / "day-10", tmp_path / "spans" / "day-11")
     second = examples_lib.resolve_examples(source, TASK, paths)
@@ -99,24 +99,24 @@ def test_same_text_in_another_span_is_another_spans(source, paths, tmp_path):
 
 
 def test_nothing_is_prepared_twice(source, paths):
-    said = []
+    lines = []
     examples_lib.resolve_examples(source, TASK, paths)
-    examples_lib.resolve_examples(source, TASK, paths, said.append)
-    assert len(said) == 1
+    examples_lib.resolve_examples(source, TASK, paths, lines.append)
+    assert len(lines) == 1
 
 
 @pytest.mark.parametrize("name", ["day-", "day-11.part", ".day-11", "day-x", "11"])
-def test_other_names_are_no_spans(source, paths, tmp_path, name):
+def test_directories_of_other_names_are_ignored(source, paths, tmp_path, name):
     (tmp_path / "spans" / name).mkdir()
     assert examples_lib.resolve_examples(source, TASK, paths).span.number == 10
 
 
-def test_file_is_no_span(source, paths, tmp_path):
+def test_file_is_not_a_span(source, paths, tmp_path):
     (tmp_path / "spans" / "day-11").write_text("")
     assert examples_lib.resolve_examples(source, TASK, paths).span.number == 10
 
 
-def test_half_copied_span_is_refused_and_not_passed_over(source, paths, tmp_path):
+def test_incomplete_span_is_refused_and_not_skipped(source, paths, tmp_path):
     shutil.move(tmp_path / "spans" / "day-10" / "eval.tsv", tmp_path)
     with pytest.raises(UsageError) as caught:
         examples_lib.resolve_examples(source, TASK, paths)
@@ -128,14 +128,14 @@ def test_half_copied_span_is_refused_and_not_passed_over(source, paths, tmp_path
         assert text in str(caught.value)
 
 
-def test_no_span_yet_says_what_is_there(source, paths, tmp_path):
+def test_source_without_spans_is_refused_with_its_directories(source, paths, tmp_path):
     with pytest.raises(UsageError, match=r"no directory is called week-\{SPAN\}.*day-"):
         examples_lib.resolve_examples(f"{tmp_path}/spans/week-{{SPAN}}", TASK, paths)
     with pytest.raises(UsageError, match="nowhere holds no directories"):
         examples_lib.resolve_examples(f"{tmp_path}/nowhere/{{SPAN}}", TASK, paths)
 
 
-def test_span_that_is_not_there_says_which_are(source, paths):
+def test_missing_span_is_refused_with_the_spans_that_exist(source, paths):
     with pytest.raises(UsageError, match=r"data\.span is 7; .* the spans 2, 9, 10"):
         examples_lib.resolve_examples(source, TASK, paths, span=7)
 
@@ -155,14 +155,14 @@ def test_tfxs_other_notations_are_refused(paths, tmp_path, name):
         examples_lib.resolve_examples(f"{tmp_path}/{name}", TASK, paths)
 
 
-def test_span_without_its_place_in_the_source_is_refused(tmp_path):
+def test_span_of_a_source_without_spans_is_refused(tmp_path):
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
     with pytest.raises(UsageError, match=r"data: span is 3, but source is"):
         load_config(recipe, {"data.span": 3})
 
 
 def test_remote_spans_are_found_as_local_ones(source, paths):
-    """On TensorFlow's file system in memory, which is as remote as a bucket."""
+    """TensorFlow's file system in memory stands in for a bucket."""
     for span, number in ((9, "08"), (10, "11")):
         local = examples_lib.resolve_examples(source, TASK, paths, span=span)
         for split in local.patterns:
@@ -171,15 +171,15 @@ def test_remote_spans_are_found_as_local_ones(source, paths):
             tf.io.gfile.makedirs(folder)
             tf.io.gfile.copy(path, f"{folder}/{Path(path).name}")
     remote = "ram://spans/{SPAN}"
-    found = examples_lib.resolve_examples(remote, TASK, paths)
-    assert (found.directory, found.span.number) == ("ram://spans/11", 11)
+    examples = examples_lib.resolve_examples(remote, TASK, paths)
+    assert (examples.directory, examples.span.number) == ("ram://spans/11", 11)
     assert examples_lib.resolve_examples(remote, TASK, paths, span=8).directory == (
         "ram://spans/08"
     )
-    staged, copies = plan_examples(found, OrchestratorPaths("ram://root", "tiny"))
+    staged, copies = plan_examples(examples, OrchestratorPaths("ram://root", "tiny"))
     assert (staged.input_base, staged.input_patterns) == (
         "ram://spans/11",
-        found.patterns,
+        examples.patterns,
     )
     assert copies == []
     with pytest.raises(UsageError, match="ram://nowhere holds no directories"):

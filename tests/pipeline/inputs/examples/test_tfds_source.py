@@ -1,4 +1,4 @@
-"""Data sets of TFDS, prepared on this disk and really loaded."""
+"""Data sets of TFDS, which are stored on this disk and loaded."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests import records, tiny
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Stores a data set where TFDS looks for one first."""
+    """Stores a data set in the data directory of TFDS."""
     monkeypatch.setattr(constants, "DATA_DIR", str(tmp_path / "tfds"))
 
     def store(name, splits, config=None, version="1.0.0", **features):
@@ -34,12 +34,12 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture
 def prepare(tmp_path):
-    """Returns the rows of each split, and what was reported."""
+    """Returns the rows of each split, and the lines for the user."""
 
     def prepare(source, task):
-        said = []
-        counts = examples.prepare(source, str(tmp_path / "records"), task, said.append)
-        return {s: records.read(f"{tmp_path}/records/{s}/*") for s in counts}, said
+        lines = []
+        counts = examples.prepare(source, str(tmp_path / "records"), task, lines.append)
+        return {s: records.read(f"{tmp_path}/records/{s}/*") for s in counts}, lines
 
     return prepare
 
@@ -71,13 +71,13 @@ def mnli(store):
 
 
 def test_mnli_brings_both_validation_splits_and_no_secret_labels(mnli, prepare):
-    splits, said = prepare(MNLI.tfds_source, MNLI)
+    splits, lines = prepare(MNLI.tfds_source, MNLI)
     assert [row["label"] for row in splits["train"]] == [[0], [1], [2], [0]]
     assert splits["eval"][0]["idx"] == [7]
     assert splits["eval_mismatched"][0]["hypothesis"] == ["Crème brûlée.".encode()]
     assert sorted(splits) == ["eval", "eval_mismatched", "train"]
     for split in ("test_matched", "test_mismatched"):
-        assert f"tfds:glue/mnli {split} has no label: left out" in said
+        assert f"tfds:glue/mnli {split} has no label: left out" in lines
 
 
 def test_model_gardens_records_of_mnli_have_the_labels_of_the_same_classes(
@@ -118,12 +118,12 @@ def test_float_labels_are_scores_to_the_last_bit(store, prepare):
         label=np.float32,
         idx=np.int32,
     )
-    splits, said = prepare(task.tfds_source, task)
+    splits, lines = prepare(task.tfds_source, task)
     assert np.float32([row["label"][0] for row in splits["train"]]).tolist() == (
         scores.tolist()
     )
     assert sorted(splits) == ["eval", "train"]
-    assert "tfds:glue/stsb test has no label: left out" in said
+    assert "tfds:glue/stsb test has no label: left out" in lines
 
 
 def test_classes_in_another_order_than_tfds_has_go_by_their_names(store, prepare):
@@ -137,13 +137,10 @@ def test_classes_in_another_order_than_tfds_has_go_by_their_names(store, prepare
     task = TaskConfig(
         text_columns=["review"], label_column="verdict", classes=["bad", "good"]
     )
-    splits, said = prepare("tfds:tiny_reviews", task)
+    splits, lines = prepare("tfds:tiny_reviews", task)
     assert [row["verdict"] for row in splits["train"]] == [[1], [0]]
     assert [row["idx"] for row in splits["train"]] == [[0], [1]]
-    assert (
-        "tfds:tiny_reviews unsupervised is no split that is known here: left out"
-        in (said)
-    )
+    assert "tfds:tiny_reviews unsupervised is not a known split: left out" in lines
 
 
 def test_labels_that_are_strings_are_class_names(store, prepare):
@@ -173,7 +170,7 @@ def test_data_set_without_a_split_or_column_is_refused(
         prepare("tfds:tiny_short", task)
 
 
-def test_without_a_network_it_says_at_once_what_to_do(tmp_path, monkeypatch, prepare):
+def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):
     monkeypatch.setattr(constants, "DATA_DIR", str(tmp_path / "tfds"))
     for scheme in ("http", "https"):
         monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")  # nobody is there

@@ -1,6 +1,8 @@
-"""TFRecords that are there already: which files are which split."""
+"""Finding the splits of existing TFRecords."""
 
+import apache_beam as beam
 import pytest
+from apache_beam.testing import util
 from tfx import v1 as tfx
 from tfx.components.example_gen.import_example_gen import executor
 
@@ -16,60 +18,45 @@ ROWS = {
 RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 
-def ingest(found, tmp_path):
-    """Runs ImportExampleGen's executor; returns the ids of each split."""
-    output = tfx.types.standard_artifacts.Examples()
-    output.uri = str(tmp_path / "examples")
-    splits = [
-        tfx.proto.Input.Split(name=split, pattern=pattern)
-        for split, pattern in found.patterns.items()
-    ]
-    component = tfx.components.ImportExampleGen(
-        input_base=found.directory, input_config=tfx.proto.Input(splits=splits)
-    )
-    properties = dict(component.spec.exec_properties)
-    context = executor.Executor.Context(
-        beam_pipeline_args=[f"--runner={RUNNER}"],
-        tmp_dir=str(tmp_path / "tmp"),
-        unique_id="1",
-    )
-    run = executor.Executor(context)
-    run.Do({}, {"examples": [output]}, properties)
-    return {
-        split: sorted(
-            row["idx"][0] for row in records.read(f"{output.uri}/Split-{split}/*.gz")
-        )
-        for split in found.patterns
-    }
+LAYOUTS = {
+    "folders": {s: [f"{s}/data-00000-of-00001.tfrecord.gz"] for s in ROWS},
+    "uncompressed": {s: [f"{s}.tfrecord"] for s in ROWS},
+    "shards": {
+        "train": [f"train-0000{i}-of-00002.tfrecord.gz" for i in (0, 1)],
+        "eval": ["validation_matched.tfrecord.gz"],
+        "eval_mismatched": ["validation_mismatched.tfrecord.gz"],
+    },
+    "model garden": {s: [f"MNLI_{s}.tf_record"] for s in ROWS},
+}
+IDS = {"train": [1, 2], "eval": [3], "eval_mismatched": [4]}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        {s: [f"{s}/data-00000-of-00001.tfrecord.gz"] for s in ROWS},
-        {s: [f"{s}.tfrecord"] for s in ROWS},
-        {
-            "train": [f"train-0000{i}-of-00002.tfrecord.gz" for i in (0, 1)],
-            "eval": ["validation_matched.tfrecord.gz"],
-            "eval_mismatched": ["validation_mismatched.tfrecord.gz"],
-        },
-        {s: [f"MNLI_{s}.tf_record"] for s in ROWS},
-    ],
-    ids=["folders", "uncompressed", "shards", "as the Model Garden's documents"],
-)
-def test_every_split_is_found_and_read_once_whatever_its_files_are_called(
-    tmp_path, names
-):
-    for split, files in names.items():
-        for index, file in enumerate(files):
-            rows = ROWS[split][index :: len(files)]
-            records.write(tmp_path / "records" / file, rows)
-    found = examples.find_examples(str(tmp_path / "records"))
-    assert ingest(found, tmp_path) == {
-        "train": [1, 2],
-        "eval": [3],
-        "eval_mismatched": [4],
-    }
+def read_id(example):
+    return example.features.feature["idx"].int64_list.value[0]
+
+
+def test_example_gen_reads_every_row_of_every_layout_once(tmp_path):
+    reader = executor.Executor().GetInputSourceToExamplePTransform()
+    with beam.Pipeline(runner=RUNNER) as pipeline:
+        for layout, names in LAYOUTS.items():
+            for split, files in names.items():
+                for index, file in enumerate(files):
+                    rows = ROWS[split][index :: len(files)]
+                    records.write(tmp_path / layout / file, rows)
+            directory = examples.find_examples(str(tmp_path / layout))
+            assert directory.patterns.keys() == ROWS.keys()
+            for split, pattern in directory.patterns.items():
+                properties = {
+                    "input_base": directory.directory,
+                    "output_data_format": tfx.proto.PayloadFormat.FORMAT_TF_EXAMPLE,
+                }
+                name = f"{layout} {split}"
+                ids = (
+                    pipeline
+                    | f"Read {name}" >> reader(properties, pattern)
+                    | f"Ids {name}" >> beam.Map(read_id)
+                )
+                util.assert_that(ids, util.equal_to(IDS[split]), f"Check {name}")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +66,7 @@ def test_every_split_is_found_and_read_once_whatever_its_files_are_called(
         ("train.tfrecord", "train.tfrecord.gz", "not gzipped"),
     ],
 )
-def test_file_whose_name_lies_about_its_compression_is_refused(
+def test_file_whose_name_does_not_fit_its_compression_is_refused(
     tmp_path, file, called, state
 ):
     records.write(tmp_path / "eval.tfrecord", ROWS["eval"])

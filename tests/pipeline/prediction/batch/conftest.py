@@ -1,6 +1,7 @@
-"""Models, and files of rows in the formats that they are predicted from."""
+"""Models, and files of rows in all formats."""
 
 import csv
+import gzip
 import json
 
 import pyarrow as pa
@@ -8,8 +9,8 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from pipeline.prediction import predictor
-from pipeline.prediction.batch import tf_examples
+from pipeline.inputs.examples import tf_examples
+from pipeline.prediction.predict_file import predict_file
 from tests import tiny, toy_models
 
 # Quotes, other alphabets, a character beyond 16 bits, a space at the end.
@@ -22,11 +23,11 @@ ROWS = [
 
 
 class LongerOfExamples(toy_models.Longer):
-    """The toy of pairs, which takes serialized Examples of text too."""
+    """The toy model of pairs, which also takes serialized Examples of text."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
     def serve_examples(self, examples):
-        """Gives what `serve` gives."""
+        """Predicts as `serve` does."""
         text = tf.io.FixedLenFeature([], tf.string)
         return self.serve(
             **tf.io.parse_example(examples, {"left": text, "right": text})
@@ -35,7 +36,7 @@ class LongerOfExamples(toy_models.Longer):
 
 @pytest.fixture(scope="session")
 def longer(tmp_path_factory):
-    """A toy of pairs in a directory of versions; it answers in microseconds."""
+    """A toy model of pairs in a directory of versions; a call takes microseconds."""
     model, root = LongerOfExamples(), tmp_path_factory.mktemp("longer")
     signatures = {
         "serving_default": model.serve,
@@ -72,11 +73,11 @@ def vocab_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def expected(pairs, tmp_path_factory):
-    """`ROWS` as the command predicts them without Beam, by their number."""
+    """The rows that `predict_file` writes for `ROWS`."""
     root = tmp_path_factory.mktemp("expected")
     write_rows(root / "in.jsonl", ROWS)
-    predictor.predict_file(pairs, str(root / "in.jsonl"), str(root / "out.jsonl"))
-    return {row["n"]: row for row in read_shards(root, "jsonl", "out")}
+    predict_file(pairs, str(root / "in.jsonl"), str(root / "out.jsonl"))
+    return read_shards(root, "jsonl", "out")
 
 
 def write_rows(path, rows):
@@ -85,7 +86,8 @@ def write_rows(path, rows):
         lines = ["\t".join(rows[0]), *("\t".join(row.values()) for row in rows)]
         path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     elif ".jsonl" in path.name:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     elif ".parquet" in path.name:
         parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
     else:
@@ -94,7 +96,7 @@ def write_rows(path, rows):
 
 
 def write_examples(path, records):
-    """Writes TFRecords, gzipped where the name says so."""
+    """Writes TFRecords, gzipped if the name ends with `.gz`."""
     packed = "GZIP" if path.name.endswith(".gz") else None
     with tf.io.TFRecordWriter(str(path), options=packed) as writer:
         for record in records:

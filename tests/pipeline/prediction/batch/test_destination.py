@@ -1,4 +1,4 @@
-"""The directory of predictions appears whole, and loses nothing that is there."""
+"""The directory of predictions appears complete, and keeps existing files."""
 
 import os
 import re
@@ -12,12 +12,12 @@ from apache_beam.io.filesystem import BeamIOError, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.config.errors import UsageError
-from pipeline.prediction.batch import destination, execution, predict_files
+from pipeline.prediction.batch import destination, execution, job, predict_files
 from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
 
 
 class Bucket(localfilesystem.LocalFileSystem):
-    """Keeps `bucket://` in a local directory, for what Beam does on a remote one."""
+    """A remote file system of Beam, `bucket://`, on a local directory."""
 
     root = ""
 
@@ -77,7 +77,7 @@ def bucket(tmp_path, monkeypatch):
 
 
 class ServerError(Exception):
-    """An error of an object store, which is no OSError."""
+    """An error of an object store, which is not an OSError."""
 
 
 def fail(monkeypatch, method, path, times):
@@ -109,7 +109,7 @@ def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
 
 
 @pytest.mark.parametrize("working", ["out/.incomplete", "out.incomplete"])
-def test_empty_directory_is_filled_and_what_a_killed_run_left_is_gone(
+def test_empty_directory_is_filled_and_files_of_a_killed_run_are_deleted(
     longer, source, tmp_path, working
 ):
     (tmp_path / "out").mkdir()
@@ -125,11 +125,7 @@ def test_empty_directory_is_filled_and_what_a_killed_run_left_is_gone(
 
 
 def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "pipeline.prediction.batch.sinks.Table.encode", lambda *_: 1 / 0, raising=True
-    )
-    # The rows that are looked at beforehand are not encoded.
-    monkeypatch.setattr("pipeline.prediction.batch.predict_files._FIRST_ROWS", 0)
+    monkeypatch.setattr(job._Encode, "process", lambda *_: 1 / 0)
     with pytest.raises(Exception, match="division by zero"):
         predict_files(longer, source, str(tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
@@ -137,7 +133,7 @@ def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
 
 @pytest.fixture
 def while_running(monkeypatch):
-    """A function that calls another one once, when a prediction is about to finish."""
+    """Returns a function that schedules a call for the end of a prediction."""
     run = execution.run
 
     def schedule(function):

@@ -1,4 +1,4 @@
-"""Each format in gives the same rows out as the prediction without Beam."""
+"""Every format gives the rows of the prediction without Beam."""
 
 import json
 
@@ -7,8 +7,8 @@ import pytest
 from pyarrow import parquet
 
 from pipeline.config.errors import UsageError
-from pipeline.prediction import predictor
-from pipeline.prediction.batch import predict_files, tf_examples
+from pipeline.prediction.batch import BatchOptions, predict_files
+from pipeline.prediction.predictor import Predictor
 from tests import exported
 from tests.pipeline.prediction.batch.conftest import (
     ROWS,
@@ -18,30 +18,21 @@ from tests.pipeline.prediction.batch.conftest import (
 )
 
 
-def check(found, expected):
-    assert {row["n"] for row in found} == set(expected)
-    assert len(found) == len(expected)
-    for row in found:
-        wanted = expected[row["n"]]
-        assert set(row) == set(wanted)
-        assert {k: row[k] for k in wanted if k != "probability"} == {
-            k: wanted[k] for k in wanted if k != "probability"
-        }
-        probability = float(row["probability"])
-        assert probability == pytest.approx(wanted["probability"], abs=1e-5)
-
-
 @pytest.mark.parametrize(
     "name", ["in.tsv", "in.jsonl", "in.parquet", "in.tfrecord", "in.tf_record.gz"]
 )
-def test_each_format_gives_the_rows_of_the_command_without_beam(
+def test_each_format_gives_the_rows_of_the_prediction_without_beam(
     pairs, expected, tmp_path, name
 ):
     source = write_rows(tmp_path / name, ROWS)
     target = tmp_path / "out"
-    summary = predict_files(pairs, str(source), str(target), batch_rows=3)
+    summary = predict_files(pairs, str(source), str(target), BatchOptions(batch_rows=3))
     kind = {"tf_record": "tfrecord"}.get(name.split(".")[1], name.split(".")[1])
-    check(read_shards(target, kind), expected)
+    rows = sorted(read_shards(target, kind), key=lambda row: row["n"])
+    for row, expected_row in zip(rows, expected, strict=True):
+        probability = float(row.pop("probability"))
+        assert probability == pytest.approx(expected_row["probability"], abs=1e-5)
+        assert {**row, "probability": expected_row["probability"]} == expected_row
     assert (summary.read, summary.predicted, summary.refused) == (4, 4, 0)
     assert sum(summary.classes.values()) == 4
     content = json.loads((target / "summary.json").read_text())
@@ -52,7 +43,7 @@ def test_each_format_gives_the_rows_of_the_command_without_beam(
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("input_format", "output_format"),
     [
         ("tsv", "jsonl"),
         ("jsonl", "parquet"),
@@ -60,18 +51,22 @@ def test_each_format_gives_the_rows_of_the_command_without_beam(
         ("tfrecord", "tsv"),
     ],
 )
-def test_other_format_is_written_where_it_is_asked_for(longer, tmp_path, given, wanted):
+def test_rows_are_written_in_another_format(
+    longer, tmp_path, input_format, output_format
+):
     rows = [{"n": str(i), "left": "a" * i, "right": "aa"} for i in range(5)]
-    source = write_rows(tmp_path / f"in.{given}", rows)
-    predict_files(longer, str(source), str(tmp_path / "out"), output_format=wanted)
-    found = sorted(read_shards(tmp_path / "out", wanted), key=lambda row: row["n"])
+    source = write_rows(tmp_path / f"in.{input_format}", rows)
+    options = BatchOptions(output_format=output_format)
+    predict_files(longer, str(source), str(tmp_path / "out"), options)
+    predicted = read_shards(tmp_path / "out", output_format)
+    predicted.sort(key=lambda row: row["n"])
     values = ["first"] * 3 + ["second"] * 2
-    for row, given_row, value in zip(found, rows, values, strict=True):
+    for row, source_row, value in zip(predicted, rows, values, strict=True):
         assert float(row.pop("probability")) == pytest.approx(0.9)
-        assert row == {**given_row, "prediction": value}
+        assert row == {**source_row, "prediction": value}
 
 
-def test_examples_of_tokens_get_what_their_text_gets(
+def test_examples_of_tokens_get_the_predictions_of_their_text(
     token_scores, vocab_file, tmp_path
 ):
     texts = [("The cat sees the tree.",), ("a dog",), ("the " * 40,)]
@@ -79,14 +74,14 @@ def test_examples_of_tokens_get_what_their_text_gets(
     rows = exported.rows_of(task, texts, [0.5] * 3, vocab_file)
     source = write_examples(tmp_path / "a.tfrecord", map(exported.serialize, rows))
     summary = predict_files(token_scores, str(source), str(tmp_path / "out"))
-    found = {
+    predicted = {
         row[task.id_column]: row for row in read_shards(tmp_path / "out", "tfrecord")
     }
-    for index, row in enumerate(predictor.predict_texts(token_scores, texts)):
-        assert found[index]["prediction"] == pytest.approx(row.value, abs=1e-5)
-        assert found[index]["input_ids"] == rows[index]["input_ids"]
-        assert "probability" not in found[index]
-    mean = sum(row["prediction"] for row in found.values()) / 3
+    for index, row in enumerate(Predictor(token_scores).predict(texts)):
+        assert predicted[index]["prediction"] == pytest.approx(row.value, abs=1e-5)
+        assert predicted[index]["input_ids"] == rows[index]["input_ids"]
+        assert "probability" not in predicted[index]
+    mean = sum(row["prediction"] for row in predicted.values()) / 3
     assert summary.mean_score == pytest.approx(mean, abs=1e-5)
 
 
@@ -95,13 +90,13 @@ def test_single_sentences_get_a_score(length, tmp_path):
         tmp_path / "in.tsv", [{"sentence": "the cat"}, {"sentence": "a"}]
     )
     summary = predict_files(length, str(source), str(tmp_path / "out"))
-    found = read_shards(tmp_path / "out", "tsv")
-    assert sorted(row["prediction"] for row in found) == ["0.1", "0.7"]
+    rows = read_shards(tmp_path / "out", "tsv")
+    assert sorted(row["prediction"] for row in rows) == ["0.1", "0.7"]
     assert summary.mean_score == pytest.approx(0.4)
     assert summary.classes == {}
 
 
-def test_glob_takes_several_files_each_with_its_header(longer, tmp_path):
+def test_glob_reads_several_files_each_with_its_header(longer, tmp_path):
     for n in range(3):
         write_rows(tmp_path / f"part-{n}.tsv", [{"left": f"{n}", "right": ""}])
     (tmp_path / "part-3.tsv").write_text("right\tleft\n\tswapped\n")
@@ -110,8 +105,8 @@ def test_glob_takes_several_files_each_with_its_header(longer, tmp_path):
     (tmp_path / "other.tsv").write_text("left\tright\nother\t\n")
     pattern = str(tmp_path / "part-*.tsv")
     summary = predict_files(longer, pattern, str(tmp_path / "out"))
-    found = read_shards(tmp_path / "out", "tsv")
-    assert sorted(row["left"] for row in found) == ["0", "1", "2", "swapped"]
+    rows = read_shards(tmp_path / "out", "tsv")
+    assert sorted(row["left"] for row in rows) == ["0", "1", "2", "swapped"]
     assert summary.classes == {"second": 4}
 
 
@@ -126,36 +121,24 @@ def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
     assert (summary.read, summary.refused) == (2, 0)
 
 
-def test_format_can_be_said_where_names_do_not(longer, tmp_path):
+def test_format_can_be_set_if_names_do_not_show_it(longer, tmp_path):
     source = write_rows(tmp_path / "in.jsonl", [{"left": "a", "right": ""}])
     renamed = source.rename(tmp_path / "rows")
-    target = str(tmp_path / "out")
-    assert predict_files(longer, str(renamed), target, input_format="jsonl").read == 1
+    target, options = str(tmp_path / "out"), BatchOptions(input_format="jsonl")
+    assert predict_files(longer, str(renamed), target, options).read == 1
 
 
 def test_lines_of_other_systems_are_read(longer, tmp_path):
     (tmp_path / "in.tsv").write_bytes(b"\xef\xbb\xbfleft\tright\r\nab\tc\r\nd\tef")
     predict_files(longer, str(tmp_path / "in.tsv"), str(tmp_path / "out"))
-    found = read_shards(tmp_path / "out", "tsv")
-    assert [(row["left"], row["right"]) for row in found] == [("ab", "c"), ("d", "ef")]
+    rows = read_shards(tmp_path / "out", "tsv")
+    assert [(row["left"], row["right"]) for row in rows] == [("ab", "c"), ("d", "ef")]
     (tmp_path / "in.jsonl").write_bytes(
         b'\xef\xbb\xbf{"left": "ab", "right": "c"}\r\n{"left": "d", "right": "ef"}'
     )
     predict_files(longer, str(tmp_path / "in.jsonl"), str(tmp_path / "lines"))
-    found = read_shards(tmp_path / "lines", "jsonl")
-    assert [row["left"] for row in found] == ["ab", "d"]
-
-
-def test_files_are_read_in_splits(longer, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.prediction.batch.sources._SPLIT_BYTES", 1000)
-    rows = [{"n": str(i), "left": "x" * (i % 50), "right": "é"} for i in range(400)]
-    for kind in ("tsv", "jsonl", "parquet"):
-        source = write_rows(tmp_path / f"in.{kind}", rows)
-        target = tmp_path / kind
-        summary = predict_files(longer, str(source), str(target))
-        assert summary.refused == 0
-        found = [int(row["n"]) for row in read_shards(target, kind)]
-        assert sorted(found) == list(range(400))
+    rows = read_shards(tmp_path / "lines", "jsonl")
+    assert [row["left"] for row in rows] == ["ab", "d"]
 
 
 def test_parquet_keeps_its_types(longer, tmp_path):
@@ -171,18 +154,9 @@ def test_parquet_keeps_its_types(longer, tmp_path):
     parquet.write_table(table, tmp_path / "in.parquet")
     predict_files(longer, str(tmp_path / "in.parquet"), str(tmp_path / "out"))
     (shard,) = (tmp_path / "out").glob("*.parquet")
-    found = parquet.read_table(shard)
-    assert found.select(table.column_names).equals(table)
-    assert found.schema.types[-2:] == [pa.string(), pa.float64()]
-
-
-def test_rows_of_mrpc_as_it_is_published_are_known(longer, tmp_path):
-    from pipeline.prediction.batch import sources
-
-    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-    (tmp_path / "in.tsv").write_text(header + "1\t2\t3\ta\tb\n")
-    found = sources.read_header(str(tmp_path / "in.tsv"))
-    assert found == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
+    table_out = parquet.read_table(shard)
+    assert table_out.select(table.column_names).equals(table)
+    assert table_out.schema.types[-2:] == [pa.string(), pa.float64()]
 
 
 def test_header_that_repeats_a_column_is_refused(longer, tmp_path):
@@ -190,14 +164,3 @@ def test_header_that_repeats_a_column_is_refused(longer, tmp_path):
     source.write_text("left\tright\tleft\na\tbb\tccc\n")
     with pytest.raises(UsageError, match="the header has the column 'left' more than"):
         predict_files(longer, str(source), str(tmp_path / "out"))
-
-
-def test_example_keeps_features_of_all_kinds():
-    row = {"text": ["é", "b"], "number": 3, "score": 0.5, "none": None}
-    serialized = tf_examples.from_row({"prediction": "yes"}, tf_examples.from_row(row))
-    assert tf_examples.to_row(serialized) == {
-        "text": ["é", "b"],
-        "number": 3,
-        "score": 0.5,
-        "prediction": "yes",
-    }

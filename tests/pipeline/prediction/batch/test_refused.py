@@ -1,16 +1,16 @@
-"""Rows that cannot be predicted lose no other, and are told with their place."""
+"""A row that cannot be predicted is refused with its location, and no other row."""
 
 import gzip
 import json
 import os
-import types
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from pipeline.config.errors import UsageError
-from pipeline.prediction.batch import predict_files, sinks, sources, tf_examples
+from pipeline.inputs.examples import tf_examples
+from pipeline.prediction.batch import BatchOptions, job, predict_files
 from tests import exported
 from tests.pipeline.prediction.batch.conftest import (
     read_shards,
@@ -29,13 +29,13 @@ def read_refused():
             for path in directory.glob("refused-*.jsonl")
             for line in path.read_text().splitlines()
         ]
-        return sorted(map(json.loads, lines), key=lambda row: row["offset"])
+        return sorted(map(json.loads, lines), key=lambda row: row["row"])
 
     return read
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "reasons"),
+    ("name", "lines", "refused"),
     [
         (
             "in.jsonl",
@@ -54,46 +54,43 @@ def read_refused():
                 b"",
                 b'{"left": "b", "right": ""}',
             ],
-            [
-                "not JSON",
-                "not a JSON object",
-                "no column right; the model wants text in left and right",
-                "column right is '3', not text",
-                "column right is 'None', not text",
-                "not UTF-8",
-                "column left is not Unicode text",
-                "column other is not Unicode text",
-                "column n\\ud800 is not Unicode text",
-                "not JSON: Exceeds the limit (4300 digits)",
-                "not JSON",
-            ],
+            {
+                2: "not JSON",
+                3: "not a JSON object",
+                4: "no column right; the model takes text in left and right",
+                5: "column right is '3', not text",
+                6: "column right is 'None', not text",
+                7: "not UTF-8",
+                8: "column left is not Unicode text",
+                9: "column other is not Unicode text",
+                10: "column n\\ud800 is not Unicode text",
+                11: "not JSON: Exceeds the limit (4300 digits)",
+                12: "not JSON",
+            },
         ),
         (
             "in.tsv",
             [b"left\tright", b"a\t", b"a", b"a\tb\tc", b"\xff\tb", b"a\rb\tc", b"b\t"],
-            [
-                "1 fields, the header has 2",
-                "3 fields, the header has 2",
-                "not UTF-8",
-                "not a line of TSV",
-            ],
+            {
+                3: "1 fields, the header has 2",
+                4: "3 fields, the header has 2",
+                5: "not UTF-8",
+                6: "not a line of TSV",
+            },
         ),
     ],
 )
-def test_malformed_line_is_refused_with_its_place(
-    longer, tmp_path, read_refused, name, lines, reasons
+def test_malformed_line_is_refused_with_its_number(
+    longer, tmp_path, read_refused, name, lines, refused
 ):
     (tmp_path / name).write_bytes(b"\n".join(lines) + b"\n")
     summary = predict_files(longer, str(tmp_path / name), str(tmp_path / "out"))
-    found = read_refused(tmp_path / "out")
-    assert len(found) == len(reasons) == summary.refused
-    content = (tmp_path / name).read_bytes()
-    for row, reason in zip(found, reasons, strict=True):
+    rows = read_refused(tmp_path / "out")
+    assert summary.refused == len(refused)
+    assert [row["row"] for row in rows] == [*refused]
+    for row in rows:
         assert row["file"] == str(tmp_path / name)
-        assert reason in row["reason"]
-        # The offset is that of a line, and of one that is refused.
-        line = content[row["offset"] :].partition(b"\n")[0]
-        assert line in lines[1:-1]
+        assert refused[row["row"]] in row["reason"]
     kind = name.partition(".")[2]
     predicted = read_shards(tmp_path / "out", kind)
     assert [row["left"] for row in predicted] == ["a", "b"]
@@ -111,23 +108,22 @@ def test_example_without_its_feature_is_refused(longer, tmp_path, read_refused):
     source = write_examples(tmp_path / "in.tfrecord", records)
     summary = predict_files(longer, str(source), str(tmp_path / "out"))
     assert (summary.predicted, summary.refused) == (1, 5)
-    reasons = [row["reason"] for row in read_refused(tmp_path / "out")]
-    for reason, wanted in zip(
-        reasons,
-        ("no feature right", "has 0 values", "has 2 values", "not UTF-8", "not a tf."),
-        strict=True,
-    ):
-        assert wanted in reason
+    refused = {row["row"]: row["reason"] for row in read_refused(tmp_path / "out")}
+    assert [*refused] == [2, 3, 4, 5, 6]
+    assert "no feature right" in refused[2]
+    assert "has 0 values" in refused[3]
+    assert "has 2 values" in refused[4]
+    assert "not UTF-8" in refused[5]
+    assert "not a tf.Example" in refused[6]
 
 
-def test_example_that_the_model_fails_at_loses_no_other(
+def test_example_that_the_model_fails_on_does_not_affect_others(
     token_scores, vocab_file, tmp_path, read_refused, monkeypatch
 ):
     task = exported.TASKS["tokens of sentences"]
     good, short = exported.rows_of(task, [("a dog",), ("a cat",)], None, vocab_file)
     short["input_mask"] = short["input_mask"][:3]
-    # What is checked beforehand is left to the model.
-    monkeypatch.setattr(tf_examples, "check_features", lambda serialized, wanted: None)
+    monkeypatch.setattr(job, "check_features", lambda serialized, expected: None)
     rows = [good, short, good, good]
     source = write_examples(tmp_path / "in.tfrecord", map(exported.serialize, rows))
     summary = predict_files(token_scores, str(source), str(tmp_path / "out"))
@@ -136,36 +132,55 @@ def test_example_that_the_model_fails_at_loses_no_other(
     assert refused["reason"].startswith("the model fails:")
 
 
-def test_damaged_file_loses_only_what_cannot_be_read(longer, tmp_path, read_refused):
+def test_rows_before_the_damage_of_a_file_are_predicted(longer, tmp_path, read_refused):
     write_rows(tmp_path / "a.tfrecord", [GOOD] * 3)
     broken = write_rows(tmp_path / "b.tfrecord", [GOOD] * 3)
     broken.write_bytes(broken.read_bytes()[:-5])
     summary = predict_files(longer, str(tmp_path / "*.tfrecord"), str(tmp_path / "out"))
     assert (summary.predicted, summary.refused) == (5, 1)
     (refused,) = read_refused(tmp_path / "out")
-    assert refused["file"] == str(broken)
+    assert (refused["file"], refused["row"]) == (str(broken), 3)
     assert "the file cannot be read from here" in refused["reason"]
 
 
-def test_damaged_gzip_and_parquet_are_refused_by_name(longer, tmp_path, read_refused):
+def test_file_that_is_not_parquet_is_refused_by_name(longer, tmp_path, read_refused):
     write_rows(tmp_path / "a.parquet", [GOOD])
-    (tmp_path / "b.parquet").write_text("no parquet")
-    (tmp_path / "a.parquet").rename(tmp_path / "c.parquet")
-    predict_files(longer, str(tmp_path / "*.parquet"), str(tmp_path / "tables"))
-    (refused,) = read_refused(tmp_path / "tables")
-    assert refused["file"].endswith("b.parquet")
+    (tmp_path / "b.parquet").write_text("not Parquet")
+    write_rows(tmp_path / "c.parquet", [GOOD])
+    target = tmp_path / "out"
+    summary = predict_files(longer, str(tmp_path / "*.parquet"), str(target))
+    assert (summary.predicted, summary.refused) == (2, 1)
+    (refused,) = read_refused(target)
+    assert (refused["file"], refused["row"]) == (str(tmp_path / "b.parquet"), 1)
+
+
+def test_damaged_gzip_is_refused_by_name(longer, tmp_path, read_refused):
     line = json.dumps(GOOD) + "\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line.encode()))
     (tmp_path / "b.jsonl.gz").write_text(line)
     rows = [{"left": os.urandom(40).hex(), "right": ""} for _ in range(2000)]
     packed = gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode())
     (tmp_path / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "lines"))
-    found = {row["file"]: row["reason"] for row in read_refused(tmp_path / "lines")}
-    assert [*map(os.path.basename, found)] == ["b.jsonl.gz", "c.jsonl.gz"]
-    for reason in found.values():
-        assert "the file cannot be read from here" in reason
+    summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "out"))
+    refused = {row["file"]: row for row in read_refused(tmp_path / "out")}
+    assert [*map(os.path.basename, refused)] == ["b.jsonl.gz", "c.jsonl.gz"]
+    for row in refused.values():
+        assert "the file cannot be read from here" in row["reason"]
     assert 800 < summary.predicted < 1001
+    assert refused[str(tmp_path / "c.jsonl.gz")]["row"] == summary.predicted
+
+
+def test_damaged_gzip_of_examples_is_refused_by_name(longer, tmp_path, read_refused):
+    write_rows(tmp_path / "a.tfrecord.gz", [GOOD])
+    plain = write_rows(tmp_path / "plain.tfrecord", [GOOD])
+    plain.rename(tmp_path / "b.tfrecord.gz")
+    rows = [{"left": os.urandom(40).hex(), "right": ""} for _ in range(200)]
+    cut = write_rows(tmp_path / "c.tfrecord.gz", rows)
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "out"))
+    refused = {row["file"]: row for row in read_refused(tmp_path / "out")}
+    assert [*map(os.path.basename, refused)] == ["b.tfrecord.gz", "c.tfrecord.gz"]
+    assert 50 < summary.predicted < 150
 
 
 def test_value_of_parquet_that_python_cannot_hold_is_refused(
@@ -180,7 +195,7 @@ def test_value_of_parquet_that_python_cannot_hold_is_refused(
     summary = predict_files(longer, str(tmp_path / "in.parquet"), str(target))
     assert (summary.predicted, summary.refused) == (2, 2)
     refused = sorted(read_refused(target), key=lambda row: row["row"])
-    assert [row["row"] for row in refused] == [1, 2]
+    assert [row["row"] for row in refused] == [2, 3]
     assert "column day has a value that cannot be read: date" in refused[0]["reason"]
     assert "column text has a value that cannot be read: 'utf" in refused[1]["reason"]
     assert [row["text"] for row in read_shards(target, "parquet")] == ["a", "c"]
@@ -189,7 +204,7 @@ def test_value_of_parquet_that_python_cannot_hold_is_refused(
 def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     longer, tmp_path, read_refused, monkeypatch
 ):
-    monkeypatch.setattr("pipeline.prediction.batch.sources._ROWS_AT_A_TIME", 100)
+    monkeypatch.setattr("pipeline.prediction.readers._ROWS_AT_A_TIME", 100)
     path = tmp_path / "in.parquet"
     rows = [{**GOOD, "text": f"text {n}", "n": n} for n in range(4000)]
     layout = {"write_batch_size": 100, "data_page_size": 500, "use_dictionary": False}
@@ -204,56 +219,12 @@ def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     refused = read_refused(tmp_path / "out")
     first = min(row["row"] for row in refused)
     assert 500 < first < 1500
-    assert sorted(row["row"] for row in refused) == [*range(first, 2000)]
+    assert [row["row"] for row in refused] == [*range(first, 2001)]
     assert {row["file"] for row in refused} == {str(path)}
     assert "the row group cannot be read from here" in refused[0]["reason"]
     predicted = sorted(row["n"] for row in read_shards(tmp_path / "out", "parquet"))
-    assert predicted == [*range(first), *range(2000, 4000)]
+    assert predicted == [*range(first - 1), *range(2000, 4000)]
     assert summary.read == 4000
-
-
-def test_damaged_parquet_is_refused_once_for_all_its_splits(
-    longer, tmp_path, read_refused, monkeypatch
-):
-    monkeypatch.setattr("pipeline.prediction.batch.sources._SPLIT_BYTES", 1000)
-    write_rows(tmp_path / "a.parquet", [GOOD] * 5)
-    (tmp_path / "b.parquet").write_text("no parquet" * 400)
-    target = tmp_path / "out"
-    summary = predict_files(longer, str(tmp_path / "*.parquet"), str(target))
-    assert (summary.predicted, summary.refused) == (5, 1)
-    (refused,) = read_refused(target)
-    assert (refused["file"], refused["offset"]) == (str(tmp_path / "b.parquet"), 0)
-
-
-def allocate(*_, **options):
-    """Requests more memory than there is."""
-    return pa.allocate_buffer(1 << 62)
-
-
-BATCH = types.SimpleNamespace(to_pylist=allocate)
-ROW = types.SimpleNamespace(
-    to_pylist=lambda: int("not a number"),
-    num_rows=1,
-    schema=types.SimpleNamespace(names=["left"]),
-    columns=[[types.SimpleNamespace(as_py=allocate)]],
-)
-
-
-@pytest.mark.parametrize(
-    "read", [allocate, lambda *_, **__: [BATCH], lambda *_, **__: [ROW]]
-)
-def test_lack_of_memory_refuses_no_row_of_parquet(tmp_path, monkeypatch, read):
-    source = write_rows(tmp_path / "in.parquet", [GOOD])
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", read)
-    with pytest.raises(MemoryError):
-        list(sources.read_first("parquet", [str(source)]))
-
-
-def test_lack_of_memory_refuses_no_row_that_is_written(monkeypatch):
-    sink = sinks.Parquet(".parquet", pa.schema({"left": pa.string()}))
-    monkeypatch.setattr(pa, "RecordBatch", types.SimpleNamespace(from_pylist=allocate))
-    with pytest.raises(MemoryError):
-        sink.encode({"left": "a"})
 
 
 def test_integer_of_many_digits_does_not_stop_a_job(longer, tmp_path, read_refused):
@@ -261,36 +232,44 @@ def test_integer_of_many_digits_does_not_stop_a_job(longer, tmp_path, read_refus
     source = write_rows(tmp_path / "in.jsonl", rows)
     for kind, predicted in (("parquet", 1), ("tfrecord", 2), ("jsonl", 3)):
         target = tmp_path / kind
-        summary = predict_files(longer, str(source), str(target), output_format=kind)
+        summary = predict_files(
+            longer, str(source), str(target), BatchOptions(output_format=kind)
+        )
         assert (summary.predicted, summary.refused) == (predicted, 3 - predicted)
 
 
 def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refused):
     rows = [GOOD, {**GOOD, "left": "a\tb"}, {**GOOD, "more": "c"}]
     source = write_rows(tmp_path / "in.jsonl", rows)
-    predict_files(longer, str(source), str(tmp_path / "out"), output_format="tsv")
+    predict_files(
+        longer, str(source), str(tmp_path / "out"), BatchOptions(output_format="tsv")
+    )
     reasons = [row["reason"] for row in read_refused(tmp_path / "out")]
     assert len(reasons) == 1
     assert "TSV cannot hold a value" in reasons[0]
     # What a row has no value of is empty.
-    found = sorted(row["more"] for row in read_shards(tmp_path / "out", "tsv"))
-    assert found == ["", "c"]
+    values = sorted(row["more"] for row in read_shards(tmp_path / "out", "tsv"))
+    assert values == ["", "c"]
     source = write_rows(tmp_path / "types.jsonl", [{**GOOD, "n": 1}] * 200)
     with open(source, "a") as file:
         file.write(json.dumps({**GOOD, "n": "x"}) + "\n" + json.dumps({**GOOD, "o": 1}))
     target = tmp_path / "tables"
-    summary = predict_files(longer, str(source), str(target), output_format="parquet")
+    options = BatchOptions(output_format="parquet")
+    summary = predict_files(longer, str(source), str(target), options)
     assert (summary.predicted, summary.refused) == (200, 2)
     reasons = [row["reason"] for row in read_refused(target)]
     assert "a value does not fit the schema" in reasons[0]
-    assert "column o is none of the first rows'" in reasons[1]
+    assert "column o is not one of the first rows'" in reasons[1]
 
 
 def test_strict_refuses_all_for_one_row(longer, tmp_path):
     (tmp_path / "in.tsv").write_text("left\tright\na\t\nb\n")
-    with pytest.raises(UsageError, match=r"1 of 2 rows .*in\.tsv, byte 14: 1 fields"):
+    with pytest.raises(UsageError, match=r"1 of 2 rows .*in\.tsv:3: 1 fields"):
         predict_files(
-            longer, str(tmp_path / "in.tsv"), str(tmp_path / "out"), is_strict=True
+            longer,
+            str(tmp_path / "in.tsv"),
+            str(tmp_path / "out"),
+            BatchOptions(is_strict=True),
         )
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
@@ -308,25 +287,7 @@ def test_files_of_other_columns_are_refused_before_the_model_is_loaded(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_model_without_examples_is_told(length, tmp_path):
+def test_model_without_a_signature_for_examples_is_refused(length, tmp_path):
     source = write_rows(tmp_path / "in.tfrecord", [{"sentence": "a"}])
     with pytest.raises(UsageError, match="no signature serve_examples; give text"):
         predict_files(length, str(source), str(tmp_path / "out"))
-
-
-@pytest.mark.parametrize(
-    ("names", "source", "message"),
-    [
-        ([], "", "matches no file"),
-        (["a.csv"], "a.csv", "of the formats unknown; .*--format tsv"),
-        (["a.tsv", "b.jsonl"], "", "of the formats jsonl, tsv; give a glob of one"),
-        (["a[1].tsv"], "a[1].tsv", "for a pattern; rename"),
-    ],
-)
-def test_input_that_is_no_set_of_rows_is_refused(
-    longer, tmp_path, names, source, message
-):
-    for name in names:
-        (tmp_path / name).write_text("left\tright\n")
-    with pytest.raises(UsageError, match=message):
-        predict_files(longer, str(tmp_path / source), str(tmp_path / "out"))

@@ -1,4 +1,4 @@
-"""Worker processes: the same rows, also where one of them dies."""
+"""Worker processes and jobs that are killed or interrupted."""
 
 import concurrent.futures
 import logging
@@ -16,16 +16,16 @@ from apache_beam.runners.portability import local_job_service
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
-from pipeline.prediction.batch import execution, predict_files
+from pipeline.prediction.batch import BatchOptions, execution, predict_files
 from tests import worker_processes
 from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
 
-# The thread that waits for a worker says so by raising.
+# Beam's thread that waits for a worker raises if it is killed.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
 WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
-ROWS = 2000
+ROWS = 600
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def source(tmp_path):
 def wait_for(find):
     end = time.monotonic() + 120
     while time.monotonic() < end:
-        if found := find():
-            return found
+        if result := find():
+            return result
         time.sleep(0.05)
-    raise AssertionError("it did not come")
+    raise AssertionError("timed out")
 
 
 def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
@@ -49,8 +49,7 @@ def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
         running = pool.submit(
             predict_files,
             *(longer, source, str(target)),
-            beam_args=WORKERS,
-            batch_rows=1,
+            BatchOptions(beam_args=WORKERS, batch_rows=1),
         )
         # A writer is open where the first row was predicted.
         wait_for(lambda: list(incomplete.glob("beam-temp-predictions*/*predictions*")))
@@ -58,19 +57,19 @@ def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
         killed.kill()
         summary = running.result(timeout=300)
     assert summary.predicted == ROWS
-    found = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
+    rows = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
     here = tmp_path / "here"
     predict_files(longer, source, str(here))
-    assert found == sorted(read_shards(here, "tsv"), key=lambda row: int(row["n"]))
+    assert rows == sorted(read_shards(here, "tsv"), key=lambda row: int(row["n"]))
     assert not incomplete.exists()
 
 
 def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_path):
     code = (
-        "from pipeline.prediction.batch import predict_files\n"
+        "from pipeline.prediction.batch import BatchOptions, predict_files\n"
         "if __name__ == '__main__':\n"
         f"    predict_files({longer!r}, {source!r}, {str(tmp_path / 'out')!r},"
-        f" beam_args={WORKERS!r}, batch_rows=1)"
+        f" BatchOptions(beam_args={WORKERS!r}, batch_rows=1))"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
@@ -118,7 +117,7 @@ def interrupt(model, source, target, job_type):
         with pytest.raises(KeyboardInterrupt):
             predict_files(
                 *(model, source, str(target)),
-                beam_args=portable,
+                BatchOptions(beam_args=portable),
                 progress=lambda _: signal.raise_signal(signal.SIGINT),
             )
     finally:

@@ -1,0 +1,153 @@
+"""The command that predicts with a pushed model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from modules import environment
+from pipeline.beam import beam_arguments
+from pipeline.cli import options
+from pipeline.config import recipe
+from pipeline.config.errors import UsageError
+
+_FORMATS = click.Choice(["tsv", "jsonl", "parquet", "tfrecord"])
+_FILES = (".tsv", ".jsonl")
+
+
+@click.command("predict")
+@click.option("--model", required=True, metavar="DIR", help="A pushed model.")
+@click.option("--text", multiple=True, help="A text. May be repeated.")
+@click.option(
+    "--pair", nargs=2, multiple=True, metavar="A B", help="Two texts. May be repeated."
+)
+@click.option(
+    "--input",
+    "source",
+    metavar="FILES",
+    help="Texts: a .tsv or .jsonl file; if --output is a directory also .parquet and "
+    ".tfrecord files, a directory or a glob.",
+)
+@click.option(
+    "--output",
+    "destination",
+    metavar="FILE_OR_DIR",
+    help="A .tsv or .jsonl file, or a new directory, which Beam writes.",
+)
+@click.option(
+    "--format",
+    "input_format",
+    type=_FORMATS,
+    help="Format of --input, if the names of its files do not show it.",
+)
+@click.option("--output-format", type=_FORMATS, help="By default that of --input.")
+@click.option(
+    "--batch-rows", type=click.IntRange(min=1), help="Rows per call of the model."
+)
+@click.option(
+    "--strict", is_flag=True, help="Write nothing if a row cannot be predicted."
+)
+@options.CONFIG
+@options.SET
+def predict_command(
+    model: str,
+    text: tuple[str, ...],
+    pair: tuple[tuple[str, str], ...],
+    source: str | None,
+    destination: str | None,
+    config_file: Path,
+    settings: tuple[str, ...],
+    strict: bool,
+    **batch: Any,
+) -> None:
+    """Predict the class or the score of texts with a pushed model.
+
+    A model of single sentences takes --text, one of pairs --pair. --input and --output
+    take files: one into a .tsv or .jsonl file, in order, or any number into a
+    directory, with Beam (docs/batch.md). The options after --output apply to a
+    directory only; the section `beam` of the recipe sets where Beam runs.
+    """
+    if [bool(text), bool(pair), bool(source)].count(True) != 1:
+        raise UsageError(
+            "give one of --text TEXT (for a model of single sentences), --pair A B "
+            "(for one of pairs) and --input FILE"
+        )
+    if bool(source) != bool(destination):
+        raise UsageError("--input FILE and --output FILE go together: give both")
+    if source and destination and not destination.endswith(_FILES):
+        overrides = dict(recipe.parse_override(text) for text in settings)
+        beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
+        batch |= {"beam_args": beam_args, "is_strict": strict}
+        _predict_files(model, source, destination, batch)
+        return
+    if settings or strict or any(batch.values()):
+        raise UsageError(
+            "--format, --output-format, --batch-rows, --strict and --set apply to a "
+            "directory: name one with --output"
+        )
+    environment.set_up(quiet=True)
+    if source and destination:
+        _predict_file(model, source, destination)
+    else:
+        _predict_texts(model, [*pair, *((single,) for single in text)])
+
+
+def _predict_texts(model: str, rows: list[tuple[str, ...]]) -> None:
+    from pipeline.prediction.predictor import Predictor, find_model
+
+    predictions = list(Predictor(find_model(model)).predict(rows))
+    values = ["score"] if predictions[0].is_score else ["class", "probability"]
+    table = Table(*("text" for _ in rows[0]), *values)
+    for texts, prediction in zip(rows, predictions, strict=True):
+        if prediction.probability is None:
+            cells = [f"{prediction.value:.3f}"]
+        else:
+            cells = [str(prediction.value), f"{prediction.probability:.3f}"]
+        table.add_row(*map(escape, (*texts, *cells)))
+    Console().print(table)
+
+
+def _predict_file(model: str, source: str, destination: str) -> None:
+    from pipeline.prediction.predict_file import predict_file
+
+    count = predict_file(model, source, destination)
+    click.echo(f"{count} predictions written to {destination}")
+
+
+def _predict_files(
+    model: str, source: str, destination: str, settings: dict[str, Any]
+) -> None:
+    environment.set_up(quiet=True)
+    from pipeline.prediction.batch import BatchOptions, predict_files
+
+    known = {name: value for name, value in settings.items() if value is not None}
+    terminal = Console(stderr=True)
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=terminal,
+        transient=True,
+        disable=not terminal.is_terminal,
+    ) as display:
+        task = display.add_task("predicting")
+        summary = predict_files(
+            model,
+            source,
+            destination,
+            BatchOptions(**known),
+            progress=lambda rows: display.update(
+                task, description=f"predicting, {rows:,} rows so far"
+            ),
+        )
+    refused = f", {summary.refused} refused" if summary.refused else ""
+    click.echo(
+        f"{summary.predicted} rows predicted{refused}, in {destination}, "
+        f"{summary.seconds:.1f} s"
+    )

@@ -1,0 +1,172 @@
+"""Encodes rows with their predictions in four formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pipeline.config.errors import UsageError
+from pipeline.inputs.examples import tf_examples
+from pipeline.inputs.rows import RowError
+from pipeline.prediction.readers import JSONL, PARQUET, TFRECORD, TSV
+
+
+class RowEncoder(Protocol):
+    """Encodes the rows of one file format."""
+
+    def encode(self, row: dict[str, Any]) -> Any:
+        """Returns a row as a writer of the format takes it.
+
+        Raises:
+          RowError: The format cannot hold the row.
+        """
+
+
+class JsonLines(RowEncoder):
+    """A JSON object a line, without the line's end."""
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """Returns the line in UTF-8."""
+        try:
+            return json.dumps(row, ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RowError(
+                f"JSON cannot hold it ({error}); use another --output-format"
+            ) from error
+
+
+class Table(RowEncoder):
+    """A line of TSV, unquoted and without the line's end.
+
+    Attributes:
+      header: The line of the column names.
+    """
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._columns = list(columns)
+        self.header = _to_line(self._columns)
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """Returns the line in UTF-8; a column that the row lacks is empty."""
+        _refuse_surplus(row, self._columns)
+        return _to_line(row.get(column) for column in self._columns)
+
+
+class Parquet(RowEncoder):
+    """A row of a Parquet table.
+
+    Attributes:
+      schema: The schema of the table.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def encode(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Returns the row, whose values fit the schema."""
+        _refuse_surplus(row, self.schema.names)
+        try:
+            pa.RecordBatch.from_pylist([row], schema=self.schema)
+        except MemoryError:  # ArrowMemoryError is an ArrowException too
+            raise
+        except (pa.ArrowException, OverflowError, ValueError) as error:
+            raise RowError(
+                f"a value does not fit the schema of the first rows: {error}"
+            ) from error
+        return row
+
+
+class Examples(RowEncoder):
+    """A serialized `tf.Example`."""
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """Returns the Example."""
+        return tf_examples.from_row(row)
+
+
+def create(
+    file_format: str,
+    rows: Sequence[dict[str, Any]],
+    predicted: dict[str, Any],
+    schema: pa.Schema | None = None,
+) -> RowEncoder:
+    """Creates the encoder of a format.
+
+    Args:
+      file_format: One of `readers.FORMATS`.
+      rows: The first rows, which decide the columns and types of a table.
+      predicted: The columns of a prediction, with any value of their types.
+      schema: The schema of the input, if it is Parquet.
+
+    Raises:
+      UsageError: The first rows have no common schema.
+    """
+    if file_format == JSONL:
+        return JsonLines()
+    if file_format == TFRECORD:
+        return Examples()
+    columns = [*dict.fromkeys(name for row in rows for name in row)]
+    if file_format == TSV:
+        return Table(dict.fromkeys([*columns, *predicted]))
+    assert file_format == PARQUET
+    fields = {field.name: field for field in schema or _infer_schema(rows, columns)}
+    fields |= {field.name: field for field in _infer_schema([predicted], [*predicted])}
+    return Parquet(pa.schema(list(fields.values())))
+
+
+def _to_line(values: Iterable[Any]) -> bytes:
+    line = io.StringIO()
+    writer = csv.writer(
+        line,
+        delimiter="\t",
+        quoting=csv.QUOTE_NONE,
+        quotechar=None,
+        lineterminator="",
+    )
+    try:
+        writer.writerow(values)
+        if "\r" in line.getvalue():
+            raise csv.Error("a carriage return")
+        return line.getvalue().encode()
+    except (csv.Error, UnicodeEncodeError) as error:
+        raise RowError(
+            f"TSV cannot hold a value ({error}); write jsonl instead"
+        ) from error
+
+
+def _refuse_surplus(row: dict[str, Any], columns: list[str]) -> None:
+    surplus = [name for name in row if name not in columns]
+    if surplus:
+        raise RowError(
+            f"column {surplus[0]} is not one of the first rows' "
+            f"({', '.join(columns)}); write jsonl instead"
+        )
+
+
+def _infer_schema(rows: Sequence[dict[str, Any]], columns: list[str]) -> pa.Schema:
+    fields = []
+    for column in columns:
+        try:
+            dtype = _infer_type([row.get(column) for row in rows])
+        except (pa.ArrowException, OverflowError) as error:
+            raise UsageError(
+                f"column {column} of the first {len(rows)} rows has several types "
+                f"({error}), which Parquet cannot hold; use --output-format jsonl"
+            ) from error
+        # A column without values becomes text.
+        fields.append((column, pa.string() if pa.types.is_null(dtype) else dtype))
+    return pa.schema(fields)
+
+
+def _infer_type(values: list[Any]) -> pa.DataType:
+    try:
+        return pa.array(values).type
+    except (OverflowError, pa.ArrowInvalid):
+        # A row with an integer of more than 64 bits is refused later.
+        fitting = [v for v in values if not isinstance(v, int) or v.bit_length() < 64]
+        return pa.array(fitting).type

@@ -1,0 +1,113 @@
+"""Predicts a file into a file, in the order of its rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from pipeline.config.errors import UsageError
+from pipeline.inputs.rows import Location, RowError
+from pipeline.prediction import encoders, readers
+from pipeline.prediction.model_description import texts_of
+from pipeline.prediction.predictor import Predictor, find_model, split_batches
+
+_FORMATS = {".tsv": readers.TSV, ".jsonl": readers.JSONL}
+
+
+def predict_file(model: str, source: str, destination: str) -> int:
+    """Predicts the rows of a file, keeping their columns and their order.
+
+    Args:
+      model: A SavedModel, or a directory of its versions.
+      source: `.tsv` or `.jsonl`.
+      destination: `.tsv` or `.jsonl`: the columns of the source, `prediction` and, for
+        classes, `probability`. It appears when it is complete.
+
+    Returns:
+      The number of rows.
+
+    Raises:
+      UsageError: There is no SavedModel, or a row cannot be read, predicted or written;
+        or the destination cannot be replaced, and the predictions are kept beside it.
+    """
+    if not os.path.isfile(source):
+        raise UsageError(f"--input {source} is not a file")
+    rows = readers.read_rows(source, _find_format("--input", source))
+    file_format = _find_format("--output", destination)
+    predictions = _predict(Predictor(find_model(model)), rows)
+    with _replace(destination) as file:
+        return _write(file, file_format, predictions)
+
+
+def _find_format(option: str, path: str) -> str:
+    try:
+        return _FORMATS[Path(path).suffix]
+    except KeyError:
+        raise UsageError(f"{option} {path}: allowed are .tsv and .jsonl") from None
+
+
+def _predict(
+    predictor: Predictor, rows: Iterator[tuple[Location, readers.Row]]
+) -> Iterator[tuple[Location, dict[str, Any], dict[str, Any]]]:
+    """Yields locations, rows, and the columns of their predictions."""
+    for batch in split_batches(rows):
+        texts = []
+        for location, row in batch:
+            with _usage_errors(location):
+                if isinstance(row, RowError):
+                    raise row
+                texts.append(texts_of(row, predictor.columns))
+        predictions = predictor.predict_batch(texts, predictor.columns)
+        for (location, row), prediction in zip(batch, predictions, strict=True):
+            yield location, row, prediction.as_columns()
+
+
+def _write(
+    file: IO[bytes],
+    file_format: str,
+    predictions: Iterator[tuple[Location, dict[str, Any], dict[str, Any]]],
+) -> int:
+    encoder = None
+    count = 0
+    for location, row, predicted in predictions:
+        count += 1
+        with _usage_errors(location):
+            if encoder is None:
+                encoder = encoders.create(file_format, [row], predicted)
+                if isinstance(encoder, encoders.Table):
+                    file.write(encoder.header + b"\n")
+            file.write(encoder.encode({**row, **predicted}) + b"\n")
+    return count
+
+
+@contextlib.contextmanager
+def _usage_errors(location: Location) -> Iterator[None]:
+    try:
+        yield
+    except RowError as error:
+        raise UsageError(f"{location}: {error}") from error
+
+
+@contextlib.contextmanager
+def _replace(destination: str) -> Iterator[IO[bytes]]:
+    """Opens a new file, and renames it to the destination when it is complete."""
+    # A symbolic link is kept. The name is unique: others may write the same file.
+    target = Path(os.path.realpath(destination))
+    incomplete = target.with_name(f"{target.name}.incomplete-{uuid.uuid4().hex[:12]}")
+    try:
+        with open(incomplete, "wb") as file:
+            yield file
+    except BaseException:
+        incomplete.unlink(missing_ok=True)
+        raise
+    try:
+        incomplete.replace(target)
+    except OSError as error:
+        raise UsageError(
+            f"all rows are predicted, but --output {destination} cannot be replaced "
+            f"({error}); the predictions are in {incomplete}"
+        ) from error

@@ -1,0 +1,111 @@
+"""Predictions of one file into one file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.errors import UsageError
+from pipeline.prediction.predict_file import predict_file
+from pipeline.prediction.predictor import Predictor
+
+
+def test_table_of_a_regression_gets_one_more_column(scorer, tmp_path):
+    source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    source.write_text("n\tsentence\n1\tthe cat\n")
+    assert predict_file(scorer, str(source), str(target)) == 1
+    assert target.read_text() == "n\tsentence\tprediction\n1\tthe cat\t0.7\n"
+
+
+def test_table_keeps_its_columns_and_order_and_gets_two_more_columns(served, tmp_path):
+    source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    rows = [f'{i}\t"quoted {i}\t{"x" * (i % 30)}' for i in range(600)]
+    source.write_text("\n".join(["n\tleft\tright", *rows]) + "\n")
+    assert predict_file(str(served), str(source), str(target)) == 600
+    lines = target.read_text().splitlines()
+    assert lines[0] == "n\tleft\tright\tprediction\tprobability"
+    assert [line.rsplit("\t", 2)[0] for line in lines[1:]] == rows
+    assert lines[3] == f"{rows[2]}\tsecond\t0.9"
+
+
+def test_json_lines_keep_their_fields(served, tmp_path):
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    row = {"id": "é", "left": "a\tb\nc", "right": ""}
+    source.write_text(json.dumps(row) + "\n")
+    predict_file(str(served), str(source), str(target))
+    expected = {**row, "prediction": "second", "probability": 0.9}
+    assert json.loads(target.read_text()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "target", "message"),
+    [
+        ("in.jsonl", '{"left": "a"}\n', "out.jsonl", r":1: no column right; the"),
+        ("in.jsonl", '{"left": "a"\n', "out.jsonl", r":1: not JSON"),
+        ("in.jsonl", '["a"]\n', "out.jsonl", r":1: not a JSON object"),
+        ("in.jsonl", '{"n": "\\ud800"}', "out.jsonl", r":1: column n is not Unicode"),
+        ("in.jsonl", f'{{"n": {"1" * 5000}}}', "out.jsonl", r":1: not JSON: Exceeds"),
+        ("in.jsonl", '{"n": "\udcff"}', "out.jsonl", r":1: not UTF-8"),
+        ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 fields, the header has 2"),
+        ("in.csv", "left,right\n", "out.tsv", r"in\.csv: allowed are \.tsv and"),
+        ("in.tsv", "left\tright\na\tb\n", "out.txt", r"out\.txt: allowed are \.tsv"),
+        (
+            "in.jsonl",
+            '{"left": "a\\tb", "right": ""}',
+            "out.tsv",
+            r":1: TSV cannot hold a value .* write jsonl",
+        ),
+    ],
+)
+def test_bad_file_is_refused_with_its_line_and_nothing_is_written(
+    served, tmp_path, name, text, target, message
+):
+    (tmp_path / name).write_text(text, errors="surrogateescape")
+    with pytest.raises(UsageError, match=message):
+        predict_file(str(served), str(tmp_path / name), str(tmp_path / target))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_row_with_a_column_that_the_first_row_lacks_is_refused_as_tsv(served, tmp_path):
+    source = tmp_path / "in.jsonl"
+    row = {"left": "a", "right": ""}
+    source.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'n': 1})}\n")
+    with pytest.raises(UsageError, match=r"in\.jsonl:2: column n is not one of"):
+        predict_file(str(served), str(source), str(tmp_path / "out.tsv"))
+    assert predict_file(str(served), str(source), str(tmp_path / "out.jsonl")) == 2
+
+
+def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch):
+    source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    rows = "".join(f"{i}\ta\tb\n" for i in range(400))
+    source.write_text(f"n\tleft\tright\n{rows}")
+    predict_batch = Predictor.predict_batch
+    incomplete = []
+
+    def start_another(predictor, *arguments):
+        incomplete.extend(tmp_path.glob("out.tsv.incomplete-*"))
+        monkeypatch.setattr(Predictor, "predict_batch", predict_batch)
+        predict_file(str(served), str(source), str(target))
+        assert len(target.read_text().splitlines()) == 401
+        return predict_batch(predictor, *arguments)
+
+    monkeypatch.setattr(Predictor, "predict_batch", start_another)
+    assert predict_file(str(served), str(source), str(target)) == 400
+    assert len(incomplete) == 1
+    assert len(target.read_text().splitlines()) == 401
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
+
+
+def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(served, tmp_path):
+    source, link = tmp_path / "in.tsv", tmp_path / "link.tsv"
+    source.write_text("left\tright\na\tb\n")
+    link.symlink_to(tmp_path / "out.tsv")
+    predict_file(str(served), str(source), str(link))
+    assert link.is_symlink()
+    assert "first" in (tmp_path / "out.tsv").read_text()
+    target = tmp_path / "directory.tsv"
+    target.mkdir()
+    with pytest.raises(UsageError, match=r"predictions are in .*incomplete") as error:
+        predict_file(str(served), str(source), str(target))
+    kept = Path(str(error.value).partition("are in ")[2])
+    assert "first" in kept.read_text()
