@@ -184,8 +184,7 @@ def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
     else:
         raise RequestError(
             grpc.StatusCode.UNIMPLEMENTED,
-            f'Input "{name}" is {spec.type_name}, which JSON requests cannot have. Send '
-            "it over gRPC",
+            f'Input "{name}" is {spec.type_name}; send it over gRPC',
         )
     if not is_valid:
         raise invalid(

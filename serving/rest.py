@@ -156,10 +156,8 @@ class RestApi:
     async def _describe(self, match: re.Match[str], body: bytes, call: Call) -> bytes:
         name, version, label = _target(match)
         if not match["metadata"]:
-            seen = self._versions.describe(name, version, label)
-            return _dump(
-                {"model_version_status": [_status(version) for version in seen]}
-            )
+            versions = self._versions.describe(name, version, label)
+            return _dump({"model_version_status": list(map(_status, versions))})
         with self._versions.use(name, version, label) as model:
             spec = {"name": name, "signature_name": "", "version": str(model.version)}
             return _dump({"model_spec": spec, "metadata": _metadata(model)})

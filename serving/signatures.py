@@ -126,7 +126,7 @@ class Signature:
 
 
 def _type_name(dtype: np.dtype) -> str:
-    return "string" if dtype == object else dtype.name
+    return "string" if dtype.kind == "O" else dtype.name
 
 
 def _show(dtype: np.dtype, shape: tuple[int | None, ...] | None) -> str:

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Directory of numbered versions, where a run pushes, or a SavedModel.",
 )
-@click.option(
-    "--name", help="Model name in requests. Default: the directory's name."
-)
+@click.option("--name", help="Model name in requests. Default: the directory's name.")
 @click.option(
     "--host",
     default="127.0.0.1",
