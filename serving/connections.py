@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import (
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from serving.limits import RequestLimits
 from serving.monitoring import Metrics
 
-if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
-
 MAX_HEADER_BYTES = 64 << 10
-# Requests that wait for earlier responses. uvicorn reads on when one ends.
-_MAX_PIPELINED = 16
 
 
-class LimitedProtocol(HttpToolsProtocol):
-    """Limits connections, their headers, and clients that do not send or read.
+class LimitedProtocol(H11Protocol):
+    """Limits connections, and clients that do not send or read.
 
     uvicorn waits forever for the first request of a connection and for clients that do
-    not read, httptools accepts headers of any size, and `limit_concurrency` keeps
-    refused connections open until they send a request.
+    not read, and `limit_concurrency` keeps refused connections open until they send a
+    request. h11 limits the size of headers.
 
     Attributes:
       limits: Maximum connections, time to send the headers of a request (from the start
@@ -44,11 +37,6 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **keywords)
         self._header_timer: asyncio.TimerHandle | None = None
         self._writing_timer: asyncio.TimerHandle | None = None
-        # Bytes since the start of a request or the last part of its body: headers,
-        # trailers, or chunk sizes between parts of a body.
-        self._header_bytes = 0
-        # `cycle` is the last request that was read, which may wait for the running one.
-        self._running: RequestResponseCycle | None = None
 
     def connection_made(  # type: ignore[override]
         self, transport: asyncio.Transport
@@ -71,47 +59,18 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Reads a part of a request."""
-        self._header_bytes += len(data)
-        super().data_received(data)
-        if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
-            self._stop_timer()
-            if self._is_waiting:
-                self._refuse(
-                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    f"The URL and headers have more than {MAX_HEADER_BYTES} bytes",
-                )
-            else:  # a request is running, whose response comes first
-                self.transport.abort()
-        else:
+        if not self.transport.is_closing():
+            super().data_received(data)
             self._watch_headers()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Adds a header; drops a trailer, which would change the request's headers."""
-        if self.cycle is None or self.cycle.scope is not self.scope:
-            super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        """Runs the request, or queues it behind earlier ones."""
-        if len(self.pipeline) == _MAX_PIPELINED:
-            raise ValueError("too many pipelined requests")  # stops the parser
-        super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Refuses invalid HTTP; closes the connection if a request is running."""
         if self._is_waiting:
-            super().send_400_response(msg)
+            error = sys.exc_info()[1]  # h11's, with status 431 for large headers
+            status = HTTPStatus(getattr(error, "error_status_hint", 400))
+            self._refuse(status, f"{status.phrase}: {error}")
         else:
             self.transport.abort()
-
-    def on_body(self, body: bytes) -> None:
-        """Adds a part of a body."""
-        self._header_bytes = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Ends a request."""
-        self._header_bytes = 0
-        super().on_message_complete()
 
     def pause_writing(self) -> None:
         """Starts the timer of the response: the client reads slowly."""
@@ -126,21 +85,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._stop_writing_timer()
 
-    def timeout_keep_alive_handler(self) -> None:
-        """Closes an idle connection."""
-        self.transport.abort()
-
-    def _start_asgi_task(
-        self, cycle: RequestResponseCycle, app: ASGI3Application
-    ) -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the running request, and stops the timers."""
-        if self._running is not None:
-            self._running.disconnected = True
-            self._running.message_event.set()
         super().connection_lost(exc)
         self._stop_timer()
         self._stop_writing_timer()
