@@ -139,18 +139,18 @@ class RequestMemory:
                 await asyncio.wait([call])
 
 
-async def limit_time(predicting: Awaitable[T], seconds: float) -> T:
-    """Returns the result of a prediction, or cancels it at its deadline.
+async def limit_time(work: Awaitable[T], seconds: float) -> T:
+    """Awaits a part of a request, or cancels it at its deadline.
 
     Args:
-      predicting: The prediction, including its time in queues.
+      work: Receives the request, or predicts, including the time in queues.
       seconds: The time that it may take.
 
     Raises:
       RequestError: The deadline has passed.
     """
     try:
-        return await asyncio.wait_for(predicting, seconds)
+        return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError as error:
         raise RequestError(
             grpc.StatusCode.DEADLINE_EXCEEDED,

@@ -123,16 +123,10 @@ class RestApi:
     async def _receive(
         self, request: fastapi.Request, reserve: Callable[[int], None]
     ) -> bytes:
-        seconds = self._memory.limits.request_seconds
         reading = asyncio.create_task(_read_body(request, reserve))
         self._unread.add(reading)
         try:
-            return await asyncio.wait_for(reading, seconds)
-        except asyncio.TimeoutError as error:
-            raise RequestError(
-                grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"The request was not received in {seconds:g} s (--request-seconds)",
-            ) from error
+            return await limit_time(reading, self._memory.limits.request_seconds)
         except asyncio.CancelledError:
             if not self._health.is_draining:
                 raise
