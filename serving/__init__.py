@@ -1,1 +1,1 @@
-"""A SavedModel behind TensorFlow Serving's REST API and its gRPC services."""
+"""Serves SavedModels over TensorFlow Serving's REST and gRPC APIs."""

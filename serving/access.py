@@ -1,9 +1,9 @@
-"""Which hosts and origins may use the HTTP server from a browser.
+"""Checks the `Host`, `Origin` and `Content-Type` headers of HTTP requests.
 
-A page of any site can send requests to a server on the user's machine. It is stopped by
-the `Host` header, which names the site after DNS rebinding, and by the `Origin` header,
-which browsers send with every POST. `application/json` cannot be sent to another origin
-without a preflight request, which the server does not answer.
+A web page of any site can send requests to a server on the user's machine. After DNS
+rebinding the `Host` header names that site, and browsers send the site as `Origin` with
+every POST. A page cannot send `application/json` to another origin without a preflight
+request, which the server refuses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 _LOOPBACK = ["localhost", "127.0.0.1", "::1"]
-# Load balancers and Kubernetes send them an address as the host.
+# Load balancers and Kubernetes send an address as the host.
 _PROBES = ("/healthz", "/readyz")
 _ANY = "*"
 _JSON = "application/json"
@@ -28,8 +28,8 @@ def trusted_hosts(host: str, allowed: Sequence[str]) -> list[str]:
 
     Args:
       host: The address that the server listens on.
-      allowed: Further hosts. Without any, an address that other machines can reach
-        allows every host.
+      allowed: Further hosts. If there are none and other machines can reach the
+        address, every host is allowed.
     """
     if not allowed and not _is_loopback(host):
         return [_ANY]
@@ -44,28 +44,25 @@ def _is_loopback(host: str) -> bool:
 
 
 class AccessMiddleware:
-    """Refuses other hosts, pages of other origins, and a browser's POST without JSON.
+    """Refuses unknown hosts, pages of other origins, and other types than JSON.
 
-    Requests without an `Origin` header pass: clients that are no browser send none.
+    Requests without an `Origin` header may have any content type: they do not come from
+    a browser.
+
+    Args:
+      app: The application.
+      host: The address that the server listens on.
+      allowed_hosts: Further hosts, or `*.` and a domain. Their pages may send requests,
+        also behind a proxy that replaces the `Host` header.
     """
 
     def __init__(self, app: ASGIApp, host: str, allowed_hosts: Sequence[str]) -> None:
-        """Wraps an application.
-
-        Args:
-          app: The application.
-          host: The address that the server listens on.
-          allowed_hosts: Further hosts, or `*.` and a domain, that the server is reached
-            by. Their pages may send requests, as behind a proxy that replaces the
-            `Host` header.
-        """
         self._app = app
-        allowed = [name.lower().strip("[]") for name in allowed_hosts]
-        self._hosts = trusted_hosts(host, allowed)
-        self._origins = allowed
+        self._origins = [name.lower().strip("[]") for name in allowed_hosts]
+        self._hosts = trusted_hosts(host, self._origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or refuses it."""
+        """Passes a request to the application or refuses it."""
         status, problem = self._check(scope) if scope["type"] == "http" else (200, "")
         if not problem:
             await self._app(scope, receive, send)
@@ -98,7 +95,7 @@ class AccessMiddleware:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Tells whether an origin is the host; its scheme is not known behind a proxy."""
+    """Compares without the scheme, which a proxy may have changed."""
     _, _, site = origin.partition("://")
     return bool(site) and site.lower() == host.lower()
 
@@ -106,7 +103,7 @@ def _is_same(origin: str, host: str) -> bool:
 def _hostname(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
-    except ValueError:  # of an IPv6 address without its end
+    except ValueError:  # an IPv6 address without its closing bracket
         return ""
 
 

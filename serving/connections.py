@@ -1,40 +1,33 @@
-"""HTTP connections: how many, how large their headers, and how long they may wait."""
+"""Limits of HTTP connections: their number, headers and waiting times."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import (
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from serving.limits import RequestLimits
-from serving.metrics import Metrics
-
-if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
+from serving.monitoring import Metrics
 
 MAX_HEADER_BYTES = 64 << 10
-# Requests that wait for the response before theirs. uvicorn reads on whenever one ends.
-_MAX_PIPELINED = 16
 
 
-class LimitedProtocol(HttpToolsProtocol):
-    """Limits connections, their headers, and clients that do not send or read.
+class LimitedProtocol(H11Protocol):
+    """Limits connections, and clients that do not send or read.
 
-    uvicorn waits without an end for the first request of a connection and for clients
-    that do not read, httptools holds headers of any size, and `limit_concurrency` keeps
-    the connections that it refuses open until they send a request.
+    uvicorn waits forever for the first request of a connection and for clients that do
+    not read, and `limit_concurrency` keeps refused connections open until they send a
+    request. h11 limits the size of headers.
 
     Attributes:
-      limits: Connections open at once, time to send the headers of a request (from the
-        beginning of the connection or the first byte after a response), and time to
-        read a response.
-      metrics: Counts the connections refused.
+      limits: Maximum connections, time to send the headers of a request (from the start
+        of the connection or the first byte after a response), and time to read a
+        response.
+      metrics: Counts refused connections.
     """
 
     limits: RequestLimits
@@ -44,19 +37,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **keywords)
         self._header_timer: asyncio.TimerHandle | None = None
         self._writing_timer: asyncio.TimerHandle | None = None
-        # Bytes since a request began or the last part of its body: of its headers, of
-        # its trailers or between the parts of a body.
-        self._header_bytes = 0
-        # `cycle` is the last request that was read, which may wait for this one.
-        self._running: RequestResponseCycle | None = None
 
     def connection_made(  # type: ignore[override]
         self, transport: asyncio.Transport
     ) -> None:
-        """Refuses the connection, or waits for its first headers."""
+        """Refuses the connection or starts the timer of its first headers."""
         super().connection_made(transport)
-        # Calls `pause_writing` for every byte that the client does not read, also when
-        # the connection is to be closed.
+        # Calls `pause_writing` while the client has not read everything, also if the
+        # connection is being closed.
         transport.set_write_buffer_limits(0, 0)
         limit = self.limits.max_connections
         if len(self.connections) > limit and not self._close_idle():
@@ -71,50 +59,21 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Reads a part of a request."""
-        self._header_bytes += len(data)
-        super().data_received(data)
-        if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
-            self._stop_timer()
-            if self._is_waiting:
-                self._refuse(
-                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    f"The URL and headers have more than {MAX_HEADER_BYTES} bytes",
-                )
-            else:  # a request is running, whose response comes first
-                self.transport.abort()
-        else:
+        if not self.transport.is_closing():
+            super().data_received(data)
             self._watch_headers()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Adds a header; drops a trailer, which would change the request's headers."""
-        if self.cycle is None or self.cycle.scope is not self.scope:
-            super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        """Runs the request, or adds it to those that wait."""
-        if len(self.pipeline) == _MAX_PIPELINED:
-            raise ValueError("too many pipelined requests")  # stops the parser
-        super().on_headers_complete()
-
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is not HTTP; ends the connection if a request is running."""
+        """Refuses invalid HTTP; closes the connection if a request is running."""
         if self._is_waiting:
-            super().send_400_response(msg)
+            error = sys.exc_info()[1]  # h11's, with status 431 for large headers
+            status = HTTPStatus(getattr(error, "error_status_hint", 400))
+            self._refuse(status, f"{status.phrase}: {error}")
         else:
             self.transport.abort()
 
-    def on_body(self, body: bytes) -> None:
-        """Adds a part of a body."""
-        self._header_bytes = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Ends a request."""
-        self._header_bytes = 0
-        super().on_message_complete()
-
     def pause_writing(self) -> None:
-        """Waits for the client to read what is written, for a time."""
+        """Starts the timer of the response: the client reads slowly."""
         super().pause_writing()
         if self._writing_timer is None:
             self._writing_timer = self.loop.call_later(
@@ -122,25 +81,12 @@ class LimitedProtocol(HttpToolsProtocol):
             )
 
     def resume_writing(self) -> None:
-        """Goes on: the client has read everything."""
+        """Stops the timer of the response: the client has read everything."""
         super().resume_writing()
         self._stop_writing_timer()
 
-    def timeout_keep_alive_handler(self) -> None:
-        """Ends an idle connection."""
-        self.transport.abort()
-
-    def _start_asgi_task(
-        self, cycle: RequestResponseCycle, app: ASGI3Application
-    ) -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
-
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the request that is running, and stops waiting."""
-        if self._running is not None:
-            self._running.disconnected = True
-            self._running.message_event.set()
+        """Ends the running request, and stops the timers."""
         super().connection_lost(exc)
         self._stop_timer()
         self._stop_writing_timer()
@@ -151,16 +97,16 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _close_idle(self) -> bool:
-        """Closes the connection that has been idle longest; returns whether any is.
+        """Closes the connection that has been idle longest; returns whether one was.
 
-        A client sends a request again on a new connection if an idle one is closed.
+        If an idle connection is closed, a client sends its request on a new one.
         """
         idle = {
             connection.timeout_keep_alive_task.when(): connection
             for connection in self.connections
             if isinstance(connection, LimitedProtocol)
             and connection.timeout_keep_alive_task is not None
-            and connection._writing_timer is None  # its response is read
+            and connection._writing_timer is None  # the response was read
             and not connection.transport.is_closing()
         }
         if idle:
@@ -201,6 +147,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def limited_protocol(limits: RequestLimits, metrics: Metrics) -> type[LimitedProtocol]:
-    """Returns the protocol with its limits, as uvicorn makes it without arguments."""
+    """Returns the protocol with its limits; uvicorn constructs it."""
     attributes = {"limits": limits, "metrics": metrics}
     return type("LimitedProtocol", (LimitedProtocol,), attributes)

@@ -1,4 +1,4 @@
-"""Which versions of a model a directory holds. Knows nothing of TensorFlow."""
+"""Finds the complete versions of a model in a directory, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
-_GRAPHS = ("saved_model.pb", "saved_model.pbtxt")
+_GRAPH = "saved_model.pb"
 _MANIFEST = "manifest.json"
-# Of a SavedModel that is given itself, and is no numbered directory.
+# The version of a SavedModel whose directory is not numbered.
 _FIRST_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a model's versions come from.
+    """The directory of a model.
 
     Attributes:
       name: The model's name in requests.
       directory: The SavedModel, the directory of its versions, or a symbolic link to
-        one of them, which may point elsewhere at the next scan.
+        one of them, which may change between scans.
     """
 
     name: str
     directory: Path
-    # Numbers of SavedModels that are no numbered version, in the order of their links.
+    # Versions of SavedModels in directories without a number, in the order they appear.
     _numbers: dict[Path, int] = dataclasses.field(default_factory=dict, compare=False)
-    # Why versions are incomplete, to log each reason once.
+    # Reasons why versions are incomplete, to log each one once.
     _problems: dict[Path, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def scan(self, loaded: Collection[int] = ()) -> dict[int, Path]:
-        """Returns the complete SavedModels that are there now, by version.
+        """Returns the directories of the complete SavedModels, by version.
 
         Args:
-          loaded: Versions that were complete, of which no manifest is read again.
+          loaded: Versions whose manifest is not checked again.
         """
         path = self.directory.resolve()
         if holds_model(path):
@@ -63,7 +63,7 @@ class Source:
             if not holds_model(path):
                 return False
             problem = None if is_loaded else find_problem(path)
-        except OSError as error:  # must not keep other versions from being loaded
+        except OSError as error:  # other versions can still be loaded
             problem = f"{error.filename}: {error.strerror}"
         if problem is None:
             self._problems.pop(path, None)
@@ -79,12 +79,12 @@ def find_model(directory: Path, name: str | None = None) -> Source:
     """Finds a SavedModel, or a directory of its versions.
 
     Args:
-      directory: Where to look; a symbolic link is followed at each scan.
-      name: The model's name; None is the directory's, or of a SavedModel that is a
-        numbered version, that of the directory above.
+      directory: The directory, or a symbolic link, which is followed at each scan.
+      name: The model's name; None for the directory's name, or the parent's name if
+        the directory is a numbered version.
 
     Raises:
-      SettingsError: There is none.
+      SettingsError: The directory has no complete SavedModel.
     """
     path = directory.resolve()
     if holds_model(path) and _is_version(path.name):
@@ -102,11 +102,11 @@ def find_model(directory: Path, name: str | None = None) -> Source:
 
 
 def find_problem(path: Path) -> str | None:
-    """Returns why a version is not complete; None if it is.
+    """Returns why a version is incomplete; None if it is complete.
 
-    A push leaves `.VERSION.incomplete` beside the version until it ends, and writes
-    `manifest.json` into it last. Without a manifest the version counts as complete: it
-    was copied by hand, or pushed before there were manifests.
+    During a push `.VERSION.incomplete` exists beside the version, and `manifest.json`
+    is written last. A version without a manifest counts as complete, because it may
+    have been copied by hand.
 
     Raises:
       OSError: The manifest cannot be read.
@@ -133,7 +133,7 @@ def find_problem(path: Path) -> str | None:
 
 
 def list_versions(directory: Path) -> dict[int, Path]:
-    """Returns the numbered directories; none where there is no directory."""
+    """Returns the numbered directories; none if the directory does not exist."""
     if not directory.is_dir():
         return {}
     return {
@@ -142,15 +142,15 @@ def list_versions(directory: Path) -> dict[int, Path]:
 
 
 def holds_model(path: Path) -> bool:
-    """Tells whether a directory is a SavedModel."""
-    return any((path / graph).is_file() for graph in _GRAPHS)
+    """Returns whether a directory is a SavedModel."""
+    return (path / _GRAPH).is_file()
 
 
 def fingerprint(directory: Path) -> frozenset[tuple[str, int, int]]:
-    """Returns name, size in bytes and time in nanoseconds of all files below."""
+    """Returns path, size in bytes and modification time in ns of all files."""
     files = set()
     for path in directory.rglob("*"):
-        with contextlib.suppress(OSError):  # loading the version fails, and is logged
+        with contextlib.suppress(OSError):  # loading the version logs the error
             if path.is_file():
                 stat = path.stat()
                 files.add((str(path), stat.st_size, stat.st_mtime_ns))

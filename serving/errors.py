@@ -1,12 +1,13 @@
-"""What a request can be refused with, over HTTP and gRPC alike."""
+"""The errors of the server, and their status over HTTP and gRPC."""
 
 from __future__ import annotations
 
 import grpc
 
-# As TensorFlow Serving's `http_server.cc`; what is not named is a 500. A full queue
-# answers 503, by which load balancers know that another server may do better.
+# As in TensorFlow Serving's `http_server.cc`; other codes are 500. A full queue is 503,
+# so that load balancers try another server.
 _HTTP_STATUS = {
+    grpc.StatusCode.OK: 200,
     grpc.StatusCode.INVALID_ARGUMENT: 400,
     grpc.StatusCode.FAILED_PRECONDITION: 400,
     grpc.StatusCode.OUT_OF_RANGE: 400,
@@ -16,26 +17,26 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAVAILABLE: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
-# A message may quote a request of megabytes, and gRPC carries it in a header.
+# A message may quote a request of megabytes, and gRPC sends it in a header.
 _MAX_MESSAGE_CHARACTERS = 2500
 
 
 class SettingsError(Exception):
-    """A setting that the server refuses before it starts, with what to do next."""
+    """A setting that is refused before the server starts."""
 
 
 class RequestError(Exception):
-    """A request that is not answered, with the reason its sender is told.
+    """A request that is refused; clients see the message.
 
     Attributes:
-      code: The status of gRPC.
-      message: In TensorFlow Serving's words where it has some; cut if it is long.
+      code: The gRPC status.
+      message: The reason, truncated if it is long.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
         if len(message) > _MAX_MESSAGE_CHARACTERS:
             message = f"{message[:_MAX_MESSAGE_CHARACTERS]}..."
-        # Half of a surrogate pair is valid in JSON, but cannot be sent.
+        # JSON allows an unpaired surrogate, which UTF-8 cannot encode.
         message = message.encode("utf-8", "backslashreplace").decode()
         super().__init__(message)
         self.code = code
@@ -43,17 +44,39 @@ class RequestError(Exception):
 
     @property
     def http_status(self) -> int:
-        """The status of HTTP."""
-        return _HTTP_STATUS.get(self.code, 500)
+        """The HTTP status."""
+        return http_status(self.code)
+
+
+def http_status(code: grpc.StatusCode) -> int:
+    """Returns the HTTP status of a gRPC status."""
+    return _HTTP_STATUS.get(code, 500)
 
 
 def invalid(message: str) -> RequestError:
-    """Returns the error of a request that is itself at fault."""
+    """Returns the error of an invalid request."""
     return RequestError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
+def not_found(message: str) -> RequestError:
+    """Returns the error of a request for a model or version that is not loaded."""
+    return RequestError(grpc.StatusCode.NOT_FOUND, message)
+
+
+def only_predict() -> RequestError:
+    """Returns the error of a request to the classify, regress or multi-inference API.
+
+    They run signatures with one input named `inputs`, which the pipeline never exports.
+    """
+    return invalid(
+        "This server has no classify, regress and multi-inference APIs, because no "
+        "exported signature fits them. Use the predict method: POST "
+        "/v1/models/NAME:predict, or Predict over gRPC"
+    )
+
+
 def is_invalid(error: Exception) -> bool:
-    """Tells whether a request, and not the model or the server, is at fault."""
+    """Returns whether the request caused the error, not the model or the server."""
     return (
         isinstance(error, RequestError)
         and error.code is grpc.StatusCode.INVALID_ARGUMENT
@@ -61,9 +84,9 @@ def is_invalid(error: Exception) -> bool:
 
 
 def describe_failure(error: Exception) -> str:
-    """Returns the message for clients of an error of the server itself.
+    """Returns the message that clients see of an internal error.
 
-    The error's message stays in the log: it may have paths of this machine.
+    The error's own message is only logged: it may name files of this machine.
     """
     return f"{type(error).__name__}: the server's log has the details"
 

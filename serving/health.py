@@ -1,10 +1,10 @@
-"""Whether the server should be sent requests, over HTTP and gRPC alike."""
+"""The readiness of the server, over HTTP and gRPC."""
 
 from __future__ import annotations
 
 from grpc_health.v1 import health, health_pb2
 
-from serving.versions import Versions
+from serving.loaded_versions import LoadedVersions
 
 _SERVICES = (
     health.OVERALL_HEALTH,
@@ -14,25 +14,25 @@ _SERVICES = (
 
 
 class Health:
-    """Ready with a version in memory, until the server drains.
+    """Ready while a version is loaded and the server does not drain.
 
     Attributes:
-      servicer: The gRPC health protocol.
-      is_draining: Whether the server answers what it has, and takes nothing new.
+      servicer: The gRPC health service.
+      is_draining: Whether the server finishes its requests and accepts no new ones.
     """
 
-    def __init__(self, versions: Versions) -> None:
+    def __init__(self, versions: LoadedVersions) -> None:
         self._versions = versions
         self.servicer = health.aio.HealthServicer()
         self.is_draining = False
 
     @property
     def is_ready(self) -> bool:
-        """Whether to send requests here."""
+        """Whether the server accepts requests."""
         return self._versions.is_available and not self.is_draining
 
     async def publish(self) -> None:
-        """Tells gRPC's clients, also those that watch."""
+        """Updates the gRPC health service and its watchers."""
         statuses = health_pb2.HealthCheckResponse
         status = statuses.SERVING if self.is_ready else statuses.NOT_SERVING
         for service in _SERVICES:

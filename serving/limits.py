@@ -1,10 +1,12 @@
-"""What requests may use: bytes of memory, connections and time."""
+"""Limits of memory, connections and time."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
+import logging
+import resource
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -13,29 +15,30 @@ import grpc
 
 from serving.errors import RequestError, invalid
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
-MAX_REQUEST_BYTES = 64 << 20
-# Below it, a request is parsed in under a millisecond, and a thread would cost more.
+# A smaller request is parsed in under a millisecond, and a thread would cost more.
 _INLINE_BYTES = 16 << 10
 _PARSER_THREADS = 2
-# Small requests have a quarter of the memory to themselves, so that slow uploads of
-# large ones cannot keep them out.
+# A quarter of the memory is reserved for small requests, so that slow uploads of large
+# requests cannot block them.
 _SMALL_REQUEST_BYTES = 64 << 10
 _LARGE_REQUESTS_SHARE = 0.75
 
 
 @dataclasses.dataclass(frozen=True)
 class RequestLimits:
-    """Limits of the server as a whole, and of each request.
+    """Limits of the whole server, and of each request.
 
     Attributes:
-      max_queued_bytes: Bytes of requests in memory at once; more are refused.
-      request_seconds: Time to receive a request, time to predict, and time that an HTTP
-        client has to read the response.
-      max_connections: HTTP connections, gRPC connections and gRPC calls at once; more
+      max_queued_bytes: Maximum bytes of requests in memory; more are refused.
+      request_seconds: Time to receive a request, time to predict, and time for an HTTP
+        client to read the response.
+      max_connections: Maximum HTTP connections, gRPC connections and gRPC calls; more
         are refused.
-      header_seconds: Time that an HTTP connection has to send the headers of a request.
+      header_seconds: Time for an HTTP connection to send the headers of a request.
     """
 
     max_queued_bytes: int = 256 << 20
@@ -44,14 +47,33 @@ class RequestLimits:
     header_seconds: float = 10.0
 
 
-class RequestMemory:
-    """Counts the bytes of all requests, and parses large requests in threads.
+def clip_to_descriptors(limits: RequestLimits) -> RequestLimits:
+    """Returns limits that leave half of the file descriptors for models and gRPC."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    connections = max(1, descriptors // 2)
+    if descriptors == resource.RLIM_INFINITY or connections >= limits.max_connections:
+        return limits
+    logger.warning(
+        "--max-connections %d is more than half of `ulimit -n` (%d); the limit is %d. "
+        "Raise `ulimit -n` for more",
+        limits.max_connections,
+        descriptors,
+        connections,
+    )
+    return dataclasses.replace(limits, max_connections=connections)
 
-    A large request would keep the event loop from all others. Lives on one event loop.
+
+class RequestMemory:
+    """Limits the bytes of all requests, and parses large requests in threads.
+
+    A large request would block the event loop. Use it on one event loop only.
+
+    Attributes:
+      limits: The limits.
     """
 
     def __init__(self, limits: RequestLimits) -> None:
-        self._max_bytes = limits.max_queued_bytes
+        self.limits = limits
         self._used_bytes = 0
         self._parsers = ThreadPoolExecutor(_PARSER_THREADS, "parser")
         self._free_parsers = asyncio.Semaphore(_PARSER_THREADS)
@@ -60,8 +82,8 @@ class RequestMemory:
     def reserve(self) -> Iterator[Callable[[int], None]]:
         """Yields a function that reserves bytes until the context ends.
 
-        The function raises a RequestError if the request is too large, or if too many
-        bytes are reserved already.
+        The function raises a RequestError if the request is too large, or if other
+        requests have reserved too many bytes.
         """
         reserved = 0
 
@@ -89,26 +111,26 @@ class RequestMemory:
 
     def _limit(self, size: int) -> int:
         if size <= _SMALL_REQUEST_BYTES:
-            return self._max_bytes
-        return int(self._max_bytes * _LARGE_REQUESTS_SHARE)
+            return self.limits.max_queued_bytes
+        return int(self.limits.max_queued_bytes * _LARGE_REQUESTS_SHARE)
 
     async def process(
         self, size: int, function: Callable[..., T], *arguments: object
     ) -> T:
         """Calls a function, in a thread if its request is large.
 
-        A thread cannot be stopped: if the request is cancelled, this waits for the
-        function, so that the memory of the request stays reserved for as long.
+        A thread cannot be stopped. If the request is cancelled, this waits for the
+        function, so that the request's memory stays reserved until then.
 
         Args:
           size: Bytes of the request.
           function: Reads the request or writes its response.
-          *arguments: Of the function.
+          *arguments: The function's arguments.
         """
         if size <= _INLINE_BYTES:
             return function(*arguments)
         loop = asyncio.get_running_loop()
-        # The executor's queue would hold the requests of clients that left.
+        # A request in the executor's queue would stay in memory if its client left.
         async with self._free_parsers:
             call = loop.run_in_executor(self._parsers, function, *arguments)
             try:
@@ -117,18 +139,18 @@ class RequestMemory:
                 await asyncio.wait([call])
 
 
-async def limit_time(predicting: Awaitable[T], seconds: float) -> T:
-    """Returns the result of a prediction; cancels it after a time.
+async def limit_time(work: Awaitable[T], seconds: float) -> T:
+    """Awaits a part of a request, or cancels it at its deadline.
 
     Args:
-      predicting: The prediction, with the time that it waits for a thread.
-      seconds: The time.
+      work: Receives the request, or predicts, including the time in queues.
+      seconds: The time that it may take.
 
     Raises:
-      RequestError: The time is up.
+      RequestError: The deadline has passed.
     """
     try:
-        return await asyncio.wait_for(predicting, seconds)
+        return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError as error:
         raise RequestError(
             grpc.StatusCode.DEADLINE_EXCEEDED,

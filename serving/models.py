@@ -1,7 +1,8 @@
-"""A loaded version of a model: what it takes, and how it answers."""
+"""A loaded version of a model."""
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -9,15 +10,14 @@ import grpc
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-from google.protobuf import text_format
-from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from serving import warm_up
 from serving.errors import RequestError, invalid, is_invalid
-from serving.signatures import Signature, Tensors, TensorSpec
+from serving.signatures import DEFAULT_SIGNATURE, Signature, Tensors, TensorSpec
 
-SERVING_DEFAULT = "serving_default"
+logger = logging.getLogger(__name__)
+
 _TAG = "serve"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -25,26 +25,24 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 class Model:
     """A SavedModel in memory.
 
-    Attributes:
+    Args:
+      directory: The SavedModel.
       version: Its version.
-      signatures: What it can be asked, by name.
-      signature_defs: The same as TensorFlow Serving tells it.
-      text_columns: The names of its texts in order, of a model of this project; None
-        of another.
+
+    Attributes:
+      version: The version.
+      signatures: The signatures by name.
+      signature_defs: The signatures as the metadata API returns them.
+      text_columns: The text inputs in the task's order, of a model that this pipeline
+        exported; None otherwise. A signature sorts its inputs by name.
     """
 
     def __init__(self, directory: Path, version: int) -> None:
-        """Loads a SavedModel.
-
-        Args:
-          directory: The SavedModel.
-          version: Its version.
-        """
         self.version = version
         graph = _read_meta_graph(directory)
         self.signature_defs = dict(graph.signature_def)
         self._example = warm_up.build_example(graph.graph_def)
-        # Holds the variables of the signatures alive.
+        # Owns the variables of the signatures.
         self._loaded = tf.saved_model.load(str(directory), tags=[_TAG])
         self._functions = dict(self._loaded.signatures)
         self.signatures = {
@@ -56,24 +54,40 @@ class Model:
             for name in self._functions
         }
         self.text_columns = None
-        # A signature sorts its arguments by name; our models keep their order.
         if hasattr(self._loaded, "text_columns"):
-            self.text_columns = [
-                name.decode() for name in self._loaded.text_columns().numpy()
-            ]
+            names = self._loaded.text_columns().numpy()
+            self.text_columns = [name.decode() for name in names]
+
+    def find_signature(self, name: str) -> Signature:
+        """Returns a signature.
+
+        Args:
+          name: The name in a request; empty for the default.
+
+        Raises:
+          RequestError: The model has no such signature.
+        """
+        name = name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            raise RequestError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f'Signature "{name}" not found; the model has '
+                f"{', '.join(self.signatures)}",
+            )
+        return self.signatures[name]
 
     def run(self, signature: str, inputs: Tensors) -> dict[str, np.ndarray]:
-        """Answers.
+        """Runs a signature.
 
         Args:
           signature: A name of `signatures`.
-          inputs: Tensors that it takes.
+          inputs: The signature's inputs.
 
         Returns:
-          Its outputs by name, in alphabetic order; strings as objects, of bytes.
+          The outputs by name, in alphabetical order; strings as objects, of bytes.
 
         Raises:
-          RequestError: TensorFlow cannot compute it.
+          RequestError: TensorFlow fails.
         """
         specs = self.signatures[signature].inputs
         tensors = {
@@ -99,7 +113,7 @@ class Model:
         """Runs every signature with a row of zeros, empty strings or Examples.
 
         Returns:
-          The error of each signature that failed, by its name.
+          The errors of the signatures that failed, by name.
         """
         problems = {name: self._find_problem(name) for name in self.signatures}
         return {name: error for name, error in problems.items() if error is not None}
@@ -114,20 +128,36 @@ class Model:
                     errors.append(error)
                 else:
                     return None
-        except (TypeError, ValueError) as error:  # of an input that no row is made for
+        except (TypeError, ValueError) as error:  # no row can be built for an input
             errors.append(error)
-        # A row that gets further than the others shows what the model lacks.
+        # An error of the model says more than one of the made-up row.
         return min(errors, key=is_invalid)
+
+
+def load(directory: Path, version: int) -> Model:
+    """Loads a model and warms it up.
+
+    Args:
+      directory: The SavedModel.
+      version: Its version.
+
+    Raises:
+      RuntimeError: Every signature fails, and not because of the made-up row.
+    """
+    model = Model(directory, version)
+    problems = model.warm_up()
+    for name, problem in problems.items():
+        logger.warning("version %d: signature %s fails: %s", version, name, problem)
+    # A signature may refuse a made-up row, for example one that is no image.
+    broken = {name for name, problem in problems.items() if not is_invalid(problem)}
+    if broken and broken == model.signatures.keys():
+        raise RuntimeError(f"every signature of version {version} fails")
+    return model
 
 
 def _read_meta_graph(directory: Path) -> meta_graph_pb2.MetaGraphDef:
     saved_model = saved_model_pb2.SavedModel()
-    binary = directory / "saved_model.pb"
-    if binary.is_file():
-        saved_model.ParseFromString(binary.read_bytes())
-    else:
-        text = (directory / "saved_model.pbtxt").read_text()
-        text_format.Parse(text, saved_model)
+    saved_model.ParseFromString((directory / "saved_model.pb").read_bytes())
     for graph in saved_model.meta_graphs:
         if _TAG in graph.meta_info_def.tags:
             return graph
@@ -141,14 +171,13 @@ def _specs(infos: dict[str, meta_graph_pb2.TensorInfo]) -> dict[str, TensorSpec]
 def _spec(info: meta_graph_pb2.TensorInfo) -> TensorSpec:
     shape = tf.TensorShape(info.tensor_shape)
     return TensorSpec(
-        types_pb2.DataType.Name(info.dtype).removeprefix("DT_").lower(),
         np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype),
         None if shape.rank is None else tuple(shape.as_list()),
     )
 
 
 def _shorten(message: str) -> str:
-    """Leaves out where Python built the graph, and the name of the function."""
+    """Removes the Python stack of the graph's author, and the function's name."""
     message = re.sub(r"(?s)^Graph execution error:.*?<stack traces.*?>\n", "", message)
     message = re.sub(
         r"^Graph execution error:\n+(Detected at node .*\n((?: .*)?\n)*)*", "", message

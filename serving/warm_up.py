@@ -1,4 +1,4 @@
-"""Rows that a signature takes, to run it once before clients do."""
+"""Builds a row for each signature, to run it before the first request."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _VALUES = {
 
 
 def build_rows(signature: Signature, example: bytes | None) -> Iterator[Tensors]:
-    """Yields inputs of one row that a signature may take, the likeliest first.
+    """Yields one-row inputs to try on a signature, the likeliest first.
 
     Args:
-      signature: Its inputs.
-      example: A serialized Example of the model; None if it takes none.
+      signature: The signature.
+      example: The model's Example, serialized; None if it parses none.
     """
     specs = signature.inputs
     blank = {name: _fill(spec, 0) for name, spec in specs.items()}
@@ -38,7 +38,7 @@ def build_rows(signature: Signature, example: bytes | None) -> Iterator[Tensors]
 
 
 def build_example(graph: graph_pb2.GraphDef) -> bytes | None:
-    """Returns an Example with every feature that a graph parses.
+    """Returns a serialized Example with every feature that a graph parses.
 
     A feature has ones or empty strings, as many as its shape says.
 
@@ -46,10 +46,10 @@ def build_example(graph: graph_pb2.GraphDef) -> bytes | None:
       graph: The graph of a SavedModel with its functions.
 
     Returns:
-      The serialized Example; None if the graph parses none.
+      The Example; None if the graph parses none.
     """
     example = example_pb2.Example()
-    for nodes in (graph.node, *(each.node_def for each in graph.library.function)):
+    for nodes in (graph.node, *(f.node_def for f in graph.library.function)):
         for node in nodes:
             if node.op == _PARSER:
                 _add_features(example, node, nodes)
@@ -64,7 +64,7 @@ def _add_features(
     sparse = zip(
         _read_keys(parser.input[_SPARSE_KEYS], nodes),
         parser.attr["sparse_types"].list.type,
-        strict=False,  # keys that are not constant are left out
+        strict=False,  # there are no keys if they are not constant
     )
     dense = zip(
         _read_keys(parser.input[_DENSE_KEYS], nodes),
@@ -82,7 +82,7 @@ def _add_features(
 
 
 def _read_keys(name: str, nodes: Sequence[node_def_pb2.NodeDef]) -> list[str]:
-    """Returns the strings of a constant; none if it is not one."""
+    """Returns the strings of a constant; none of another node."""
     for node in nodes:
         if node.name == name.partition(":")[0] and node.op == "Const":
             return [key.decode() for key in tf.make_ndarray(node.attr["value"].tensor)]
@@ -92,6 +92,6 @@ def _read_keys(name: str, nodes: Sequence[node_def_pb2.NodeDef]) -> list[str]:
 def _fill(spec: TensorSpec, value: bytes | int) -> np.ndarray:
     shape = [1 if size is None else size for size in spec.shape or (None,)]
     if spec.dtype == object:
-        # Of a single value, NumPy would cut off the zero bytes at the end.
+        # `np.full` would strip trailing zero bytes.
         return np.array([value or b""] * math.prod(shape), object).reshape(shape)
     return np.full(shape, value, spec.dtype)

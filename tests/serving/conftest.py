@@ -1,4 +1,4 @@
-"""Servers on loopback ports that the tests of a file share."""
+"""Servers on loopback ports, which the tests share."""
 
 import asyncio
 import contextlib
@@ -11,17 +11,26 @@ import grpc
 import httpx
 import pytest
 
-from serving import discovery, server
+from serving import discovery, launch
 from serving.batching import BatchingSettings
-from serving.metrics import Metrics
-from tests.serving import models
+from serving.limits import RequestLimits
+from serving.monitoring import Metrics
+from serving.server import Server
+from serving.settings import ServerSettings
+from tests.serving import saved_models
 
 PATIENCE_SECONDS = 60
+LIMITS = RequestLimits(
+    max_queued_bytes=30_000,
+    request_seconds=1.0,
+    max_connections=20,
+    header_seconds=0.5,
+)
 
 
 @dataclasses.dataclass
 class Running:
-    """A server in a thread of this process, and clients of it."""
+    """A server in a thread of this process, and its clients."""
 
     http: httpx.Client
     channel: grpc.Channel
@@ -33,29 +42,42 @@ class Running:
     def post(self, path, **content):
         return self.http.post(f"/v1/models/{path}", json=content)
 
+    def sample(self, name, **labels):
+        """Returns the value of a metric."""
+        return self.metrics.registry.get_sample_value(name, labels)
 
-def wait_until(is_so):
-    """Waits for what must come."""
+
+def wait_until(condition):
+    """Waits until a condition holds; fails after a minute."""
     end = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < end, "waited in vain"
+    while not condition():
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.02)
+
+
+def read_all(client):
+    """Returns what the server sends until it closes the connection."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := client.recv(1000):
+            received += chunk
+    return received
 
 
 @contextlib.contextmanager
 def running(directory, **settings):
     """Serves a directory until the context ends."""
-    settings = server.ServerSettings(
+    settings = ServerSettings(
         Path(directory), port=0, grpc_port=0, poll_seconds=0.05, **settings
     )
     source = discovery.find_model(settings.model, settings.name)
     with contextlib.ExitStack() as stack:
-        listening = stack.enter_context(server.listen("127.0.0.1", 0, "--port"))
-        made = server.Server(settings, source, listening)
+        listening = stack.enter_context(launch.listen("127.0.0.1", 0, "--port"))
+        server = Server(settings, source, listening)
         loop, stop = asyncio.new_event_loop(), asyncio.Event()
         drained = []
         thread = threading.Thread(
-            target=lambda: drained.append(loop.run_until_complete(made.run(stop)))
+            target=lambda: drained.append(loop.run_until_complete(server.run(stop)))
         )
         port = listening.getsockname()[1]
         thread.start()
@@ -65,25 +87,40 @@ def running(directory, **settings):
             httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS)
         )
         wait_until(lambda: http.get("/readyz").status_code == 200)
-        channel = grpc.insecure_channel(f"127.0.0.1:{made.grpc_port}")
+        channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
         stack.enter_context(channel)
-        yield Running(http, channel, made.grpc_port, made.metrics, drained)
+        yield Running(http, channel, server.grpc_port, server.metrics, drained)
 
 
 @pytest.fixture(scope="package")
 def half_plus_three(tmp_path_factory):
     """Serves the model of TensorFlow Serving's documentation as version 123."""
     root = tmp_path_factory.mktemp("served") / "half_plus_three"
-    models.save_half_plus_three(root / "00000123")
+    saved_models.save_half_plus_three(root / "00000123")
     with running(root) as server:
         yield server
 
 
 @pytest.fixture(scope="package")
-def kinds(tmp_path_factory):
-    """Serves a single SavedModel of several types."""
-    root = models.save_kinds(tmp_path_factory.mktemp("served") / "kinds")
+def types(tmp_path_factory):
+    """Serves a single SavedModel with inputs and outputs of several types."""
+    root = saved_models.save_types(tmp_path_factory.mktemp("served") / "types")
     with running(root) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def counter(tmp_path_factory):
+    """The directory of the model that returns its version."""
+    root = tmp_path_factory.mktemp("served") / "counter"
+    saved_models.save_counter(root / "1", 1)
+    return root
+
+
+@pytest.fixture(scope="package")
+def limited(counter):
+    """Serves the counter with low limits."""
+    with running(counter, limits=LIMITS) as server:
         yield server
 
 

@@ -1,4 +1,4 @@
-"""The server as a process of its own, and a client of it."""
+"""The server as a process of its own, with a client."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 
 
 class Process:
-    """`python -m pipeline serve`, and a client of it."""
+    """`python -m pipeline serve`, with a client."""
 
     def __init__(self, directory, *arguments, python=sys.executable):
         self.log = directory.parent / "log"
@@ -32,18 +32,18 @@ class Process:
     def read(self):
         return self.log.read_text()
 
-    def ask(self, steps=0, path="counter"):
-        """Returns a status and what the server says; a version, where it answers."""
-        answer = self.http.post(
+    def predict(self, steps=0, path="counter"):
+        """Returns the status, and the version that predicted or the error."""
+        response = self.http.post(
             f"/v1/models/{path}:predict", json={"instances": [steps]}
         )
-        if answer.status_code == 200:
-            return 200, answer.json()["predictions"][0]
-        return answer.status_code, answer.json()["error"]
+        if response.status_code == 200:
+            return 200, response.json()["predictions"][0]
+        return response.status_code, response.json()["error"]
 
     def states(self):
-        content = self.http.get("/v1/models/counter").json()["model_version_status"]
-        return {int(each["version"]): each["state"] for each in content}
+        statuses = self.http.get("/v1/models/counter").json()["model_version_status"]
+        return {int(status["version"]): status["state"] for status in statuses}
 
     def metric(self, name):
         text = self.http.get("/metrics").text
@@ -56,7 +56,7 @@ class Process:
 
 @contextlib.contextmanager
 def started(directory, *arguments, **options):
-    """Starts a server, which does not outlive the context."""
+    """Starts a server, and kills it when the context ends."""
     server = Process(directory, *arguments, **options)
     try:
         yield server

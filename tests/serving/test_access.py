@@ -1,9 +1,9 @@
-"""Which hosts, origins and content types the server answers."""
+"""Hosts, origins and content types of HTTP requests."""
 
 import pytest
 
 from serving.access import trusted_hosts
-from tests.serving import models
+from tests.serving import saved_models
 from tests.serving.conftest import running
 
 PREDICT = "/v1/models/half_plus_three:predict"
@@ -21,9 +21,9 @@ def post(server, **headers):
 )
 def test_foreign_host_is_refused_on_loopback(half_plus_three, host):
     for path in ("/", "/metrics", "/v1/models/half_plus_three"):
-        answer = half_plus_three.http.get(path, headers={"host": host})
-        assert answer.status_code == 400
-        assert answer.json() == {
+        response = half_plus_three.http.get(path, headers={"host": host})
+        assert response.status_code == 400
+        assert response.json() == {
             "error": f"Host {host} is not allowed; allow it with --allowed-host"
         }
     assert post(half_plus_three, host=host) == 400
@@ -31,18 +31,18 @@ def test_foreign_host_is_refused_on_loopback(half_plus_three, host):
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 def test_health_check_may_send_any_host(half_plus_three, path):
-    answer = half_plus_three.http.get(path, headers={"host": "10.1.2.3:8501"})
-    assert answer.status_code == 200
+    response = half_plus_three.http.get(path, headers={"host": "10.1.2.3:8501"})
+    assert response.status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8501", "[::1]"]
 )
-def test_names_of_loopback_are_answered(half_plus_three, host):
+def test_loopback_names_are_allowed(half_plus_three, host):
     assert post(half_plus_three, host=host) == 200
 
 
-def test_page_of_the_server_itself_may_ask(half_plus_three):
+def test_page_of_the_server_itself_is_allowed(half_plus_three):
     base = half_plus_three.http.base_url
     origin = f"http://{base.host}:{base.port}"
     assert post(half_plus_three, origin=origin, content_type="application/json") == 200
@@ -71,16 +71,16 @@ def test_browser_must_send_json(half_plus_three):
     assert post(half_plus_three, **headers) == 200
 
 
-def test_client_that_is_no_browser_may_send_any_content_type(half_plus_three):
-    # `curl -d` as in TensorFlow Serving's documentation, and a client that names none.
+def test_client_without_an_origin_may_send_any_content_type(half_plus_three):
+    # `curl -d`, as in TensorFlow Serving's documentation, and a client that sends none.
     content_type = "application/x-www-form-urlencoded"
     assert post(half_plus_three, content_type=content_type) == 200
     assert post(half_plus_three) == 200
 
 
-def test_allowed_host_is_answered_and_may_be_an_origin(tmp_path):
+def test_allowed_host_may_be_a_host_or_an_origin(tmp_path):
     root = tmp_path / "half_plus_three"
-    models.save_half_plus_three(root / "1")
+    saved_models.save_half_plus_three(root / "1")
     with running(root, allowed_hosts=("bert.example", "*.test")) as server:
         assert post(server, host="bert.example:80") == 200
         assert post(server, host="evil.example") == 400

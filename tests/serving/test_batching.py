@@ -1,4 +1,4 @@
-"""Which requests run together, and what each of them gets."""
+"""Which requests run in one batch, and the outputs of each of them."""
 
 import asyncio
 import threading
@@ -12,16 +12,16 @@ import tensorflow as tf
 from serving.batching import Batcher, BatchingSettings
 from serving.errors import RequestError, invalid
 from serving.limits import limit_time
-from serving.metrics import Metrics
+from serving.monitoring import Metrics
 from serving.signatures import Signature, TensorSpec
 from tests.exported import PAIRS
 
-NUMBERS = TensorSpec("int64", np.dtype(np.int64), (None, None))
+NUMBERS = TensorSpec(np.dtype(np.int64), (None, None))
 DOUBLE = Signature("double", {"x": NUMBERS}, {"y": NUMBERS})
 
 
 class Doubler:
-    """Doubles numbers, refuses negative ones, and keeps the sizes of its batches."""
+    """Doubles numbers, refuses negative ones, and records the sizes of its batches."""
 
     def __init__(self, total=False):
         self.batches = []
@@ -44,21 +44,21 @@ def numbers(*rows, width=1):
 
 
 def run(model, requests, signature=DOUBLE, **settings):
-    """Asks everything at once; returns answers and errors in order."""
+    """Runs requests concurrently; returns their outputs and errors in order."""
 
-    async def ask():
+    async def call():
         batcher = Batcher(BatchingSettings(**{"threads": 1, **settings}), Metrics())
         calls = [batcher.run(model, signature, inputs) for inputs in requests]
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    return asyncio.run(ask())
+    return asyncio.run(call())
 
 
 def test_concurrent_requests_are_run_at_once_and_split_again():
     model = Doubler()
-    found = run(model, [numbers(1), numbers(2, 3), numbers(4)])
+    outputs = run(model, [numbers(1), numbers(2, 3), numbers(4)])
     assert model.batches == [4]
-    assert [answer["y"].ravel().tolist() for answer in found] == [[2], [4, 6], [8]]
+    assert [output["y"].ravel().tolist() for output in outputs] == [[2], [4, 6], [8]]
 
 
 def test_batch_has_no_more_rows_than_allowed():
@@ -80,14 +80,14 @@ def test_request_of_more_rows_is_run_in_pieces_with_others_in_between():
 
 def test_request_whose_outputs_are_not_by_row_is_run_as_a_whole():
     model = Doubler(total=True)
-    unknown = TensorSpec("int64", np.dtype(np.int64), None)
+    unknown = TensorSpec(np.dtype(np.int64), None)
     total = Signature("total", {"x": NUMBERS}, {"y": unknown})
     (outputs,) = run(model, [numbers(1, 2, 3)], total, max_batch_rows=2)
     assert outputs["y"].tolist() == [6]
 
 
-def test_request_is_refused_after_its_time_and_leaves_the_queue():
-    async def ask():
+def test_request_is_refused_at_its_deadline_and_leaves_the_queue():
+    async def call():
         model, metrics = Doubler(), Metrics()
         model.go_on.clear()
         batcher = Batcher(BatchingSettings(threads=1), metrics)
@@ -99,7 +99,7 @@ def test_request_is_refused_after_its_time_and_leaves_the_queue():
         model.go_on.set()
         return errors, waiting
 
-    errors, waiting = asyncio.run(ask())
+    errors, waiting = asyncio.run(call())
     for error in errors:
         assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
         assert error.http_status == 504
@@ -107,8 +107,8 @@ def test_request_is_refused_after_its_time_and_leaves_the_queue():
     assert waiting == 0
 
 
-def test_large_request_of_a_client_that_left_is_not_run_to_its_end():
-    async def ask():
+def test_remaining_pieces_of_a_cancelled_request_are_not_run():
+    async def call():
         model, metrics = Doubler(), Metrics()
         model.go_on.clear()
         batcher = Batcher(BatchingSettings(threads=1, max_batch_rows=2), metrics)
@@ -119,12 +119,12 @@ def test_large_request_of_a_client_that_left_is_not_run_to_its_end():
         await batcher.run(model, DOUBLE, numbers(1))
         return model.batches, metrics.registry.get_sample_value("serving_queued_rows")
 
-    batches, waiting = asyncio.run(ask())
+    batches, waiting = asyncio.run(call())
     assert batches == [2, 1]
     assert waiting == 0
 
 
-def test_without_batching_each_is_run_alone():
+def test_without_batching_each_request_is_run_alone():
     model = Doubler()
     requests = [numbers(1), numbers(2, 3, 4)]
     run(model, requests, joins_requests=False, timeout_seconds=10_000)
@@ -133,59 +133,59 @@ def test_without_batching_each_is_run_alone():
 
 def test_rows_of_another_shape_are_not_joined():
     model = Doubler()
-    found = run(model, [numbers(1), numbers(2, width=2), numbers(3)])
+    outputs = run(model, [numbers(1), numbers(2, width=2), numbers(3)])
     assert model.batches == [2, 1]
-    assert found[1]["y"].tolist() == [[4, 4]]
+    assert outputs[1]["y"].tolist() == [[4, 4]]
 
 
-def test_bad_request_does_not_fail_its_neighbours():
+def test_bad_request_does_not_fail_the_others_of_its_batch():
     model = Doubler()
-    found = run(model, [numbers(1), numbers(-1), numbers(2)])
-    assert found[0]["y"].tolist() == [[2]]
-    assert found[2]["y"].tolist() == [[4]]
-    assert found[1].message == "negative"
+    outputs = run(model, [numbers(1), numbers(-1), numbers(2)])
+    assert outputs[0]["y"].tolist() == [[2]]
+    assert outputs[2]["y"].tolist() == [[4]]
+    assert outputs[1].message == "negative"
 
 
-def test_one_bad_request_of_many_is_found_in_few_runs():
+def test_one_bad_request_of_many_is_isolated_in_few_runs():
     model = Doubler()
     outputs = run(model, [numbers(-1 if i == 40 else i) for i in range(64)])
     assert outputs.pop(40).message == "negative"
     assert len(outputs) == 63
-    assert all("y" in answer for answer in outputs)
+    assert all("y" in output for output in outputs)
     assert len(model.batches) == 13  # all, and two halves at each of six levels
 
 
 def test_request_that_does_not_fit_never_joins_a_batch():
     model = Doubler()
     bad = [
-        ({"x": np.zeros((1, 1))}, "to be int64 but double is provided"),
-        ({"x": np.zeros(1, np.int64)}, "to have shape [?,?] but shape [1] is provided"),
-        ({"z": np.zeros((1, 1), np.int64)}, "alias not found in signature: z."),
-        ({}, "0!=1 len({}) != len({x}). Sent extra: {}. Missing but required: {x}."),
+        ({"x": np.zeros((1, 1))}, "must be int64[?,?]; the request has float64[1,1]"),
+        ({"x": np.zeros(1, np.int64)}, "must be int64[?,?]; the request has int64[1]"),
+        ({"z": np.zeros((1, 1), np.int64)}, "the inputs x; the request has 1: 'z'"),
+        ({}, "has the inputs x; the request has 0"),
     ]
-    *errors, answer = run(model, [*(inputs for inputs, _ in bad), numbers(1)])
+    *errors, output = run(model, [*(inputs for inputs, _ in bad), numbers(1)])
     for error, (_, message) in zip(errors, bad, strict=True):
         assert error.code is grpc.StatusCode.INVALID_ARGUMENT
         assert message in error.message
-    assert answer["y"].tolist() == [[2]]
+    assert output["y"].tolist() == [[2]]
     assert model.batches == [1]
 
 
 def test_output_that_is_not_by_row_is_computed_for_each_request():
     total = Signature(
-        "total", {"x": NUMBERS}, {"y": TensorSpec("int64", np.dtype(np.int64), None)}
+        "total", {"x": NUMBERS}, {"y": TensorSpec(np.dtype(np.int64), None)}
     )
-    found = run(Doubler(total=True), [numbers(1, 2), numbers(3, 4)], total)
-    assert [answer["y"].tolist() for answer in found] == [[3], [7]]
+    outputs = run(Doubler(total=True), [numbers(1, 2), numbers(3, 4)], total)
+    assert [output["y"].tolist() for output in outputs] == [[3], [7]]
 
 
 def test_inputs_without_rows_in_common_are_not_joined():
-    fixed = TensorSpec("int64", np.dtype(np.int64), (1, 1))
+    fixed = TensorSpec(np.dtype(np.int64), (1, 1))
     model = Doubler()
     signature = Signature("fixed", {"x": fixed}, {"y": fixed})
-    found = run(model, [numbers(1), numbers(2)], signature)
+    outputs = run(model, [numbers(1), numbers(2)], signature)
     assert model.batches == [1, 1]
-    assert [answer["y"].tolist() for answer in found] == [[[2]], [[4]]]
+    assert [output["y"].tolist() for output in outputs] == [[[2]], [[4]]]
 
 
 def test_columns_of_unequal_length_are_refused():
@@ -198,7 +198,7 @@ def test_columns_of_unequal_length_are_refused():
 
 def test_longest_input_counts_where_inputs_have_no_rows_in_common():
     # One output for all rows: the lengths may differ.
-    total = TensorSpec("int64", np.dtype(np.int64), ())
+    total = TensorSpec(np.dtype(np.int64), ())
     signature = Signature("total", {"a": NUMBERS, "b": NUMBERS}, {"y": total})
     inputs = {"a": numbers(1)["x"], "b": numbers(*range(20))["x"]}
     (error,) = run(Doubler(), [inputs], signature, max_queued_rows=10)
@@ -206,7 +206,7 @@ def test_longest_input_counts_where_inputs_have_no_rows_in_common():
 
 
 def test_full_queue_refuses_until_it_has_room():
-    async def ask():
+    async def call():
         model = Doubler()
         model.go_on.clear()
         settings = BatchingSettings(threads=1, timeout_seconds=0, max_queued_rows=2)
@@ -219,23 +219,23 @@ def test_full_queue_refuses_until_it_has_room():
         await asyncio.sleep(0.05)  # taken out of the queue, held in the thread
         waiting = start(numbers(2, 3))
         await asyncio.sleep(0.05)
-        with pytest.raises(RequestError, match="is full: 2 of 2 rows") as refused:
+        with pytest.raises(RequestError, match="queue is full: 2 of 2 rows") as refused:
             await batcher.run(model, DOUBLE, numbers(4))
         with pytest.raises(RequestError, match="has 3 rows; at most 2 are allowed"):
             await batcher.run(model, DOUBLE, numbers(1, 2, 3))
         model.go_on.set()
         await asyncio.gather(running, waiting)
-        answer = await batcher.run(model, DOUBLE, numbers(5))
-        return refused.value, answer["y"].tolist()
+        output = await batcher.run(model, DOUBLE, numbers(5))
+        return refused.value, output["y"].tolist()
 
-    error, answer = asyncio.run(ask())
+    error, output = asyncio.run(call())
     assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert error.http_status == 503
-    assert answer == [[10]]
+    assert output == [[10]]
 
 
-def test_request_of_a_client_that_left_is_not_run():
-    async def ask():
+def test_cancelled_request_is_not_run():
+    async def call():
         model = Doubler()
         model.go_on.clear()
         batcher = Batcher(BatchingSettings(threads=1), Metrics())
@@ -250,37 +250,31 @@ def test_request_of_a_client_that_left_is_not_run():
         assert (await stayed)["y"].tolist() == [[4]]
         return model.batches
 
-    assert asyncio.run(ask()) == [1, 1]
+    assert asyncio.run(call()) == [1, 1]
 
 
-def test_request_that_finds_the_server_idle_does_not_wait():
-    # For no others: the test would take longer than it may.
-    found = run(Doubler(), [numbers(1)], timeout_seconds=10_000)
-    assert found[0]["y"].tolist() == [[2]]
+def test_request_to_an_idle_server_does_not_wait():
+    # It would wait longer than the test may take.
+    outputs = run(Doubler(), [numbers(1)], timeout_seconds=10_000)
+    assert outputs[0]["y"].tolist() == [[2]]
 
 
-def test_exported_model_answers_in_a_batch_as_alone(pairs, exported):
+def test_exported_model_predicts_the_same_in_a_batch_as_alone(pairs, exported):
     bare = tf.saved_model.load(str(exported.directory)).signatures["serving_default"]
 
-    def ask(pair):
+    def predict(pair):
         row = dict(zip(("question", "answer"), pair, strict=True))
-        (answer,) = pairs.post("pairs:predict", instances=[row]).json()["predictions"]
-        return answer["probabilities"]
+        (output,) = pairs.post("pairs:predict", instances=[row]).json()["predictions"]
+        return output["probabilities"]
 
-    before = batches(pairs)
+    before = pairs.sample("serving_batch_rows_count")
     rows = PAIRS * 4
     with ThreadPoolExecutor(len(rows)) as clients:
-        found = np.float32(list(clients.map(ask, rows)))
-    # The longest of a batch decides what the others are padded to.
-    assert batches(pairs) - before < len(rows) / 2
-    for pair, answer in zip(rows, found, strict=True):
-        wanted = bare(question=tf.constant([pair[0]]), answer=tf.constant([pair[1]]))
+        outputs = np.float32(list(clients.map(predict, rows)))
+    # A batch is padded to its longest row.
+    assert pairs.sample("serving_batch_rows_count") - before < len(rows) / 2
+    for pair, output in zip(rows, outputs, strict=True):
+        expected = bare(question=tf.constant([pair[0]]), answer=tf.constant([pair[1]]))
         np.testing.assert_allclose(
-            answer, wanted["probabilities"].numpy()[0], rtol=1e-5, atol=1e-6
+            output, expected["probabilities"].numpy()[0], rtol=1e-5, atol=1e-6
         )
-
-
-def batches(server):
-    """Returns the number of batches that a server has run."""
-    registry = server.metrics.registry
-    return registry.get_sample_value("serving_batch_rows_count")

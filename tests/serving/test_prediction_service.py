@@ -1,4 +1,4 @@
-"""TensorFlow Serving's gRPC services, asked by its stock client."""
+"""The gRPC services, called by the stubs of tensorflow-serving-api."""
 
 import grpc
 import numpy as np
@@ -22,7 +22,7 @@ from tests import exported as exported_lib
 from tests.exported import PAIRS
 
 SPEC = {"name": "half_plus_three"}
-HUGE = 4 * 10**15  # values that no memory holds
+HUGE = 4 * 10**15  # values that fit into no memory
 
 
 def stub(server):
@@ -38,42 +38,35 @@ def predict(server, spec, inputs, output_filter=()):
     return stub(server).Predict(request)
 
 
-def examples(request, *rows):
-    for x in rows:
-        example = request.input.example_list.examples.add()
-        example.features.feature["x"].float_list.value.append(x)
-    return request
+def test_predict_is_as_documented(half_plus_three):
+    response = predict(half_plus_three, SPEC, {"x": [1.0, 2.0, 5.0]})
+    assert response.outputs["y"].float_val == [3.5, 4.0, 5.5]
+    assert tf.make_ndarray(response.outputs["y"]).tolist() == [3.5, 4.0, 5.5]
+    assert response.model_spec.version.value == 123
+    assert response.model_spec.signature_name == "serving_default"
 
 
-def test_predict_answers_the_stock_client(half_plus_three):
-    answer = predict(half_plus_three, SPEC, {"x": [1.0, 2.0, 5.0]})
-    assert answer.outputs["y"].float_val == [3.5, 4.0, 5.5]
-    assert tf.make_ndarray(answer.outputs["y"]).tolist() == [3.5, 4.0, 5.5]
-    assert answer.model_spec.version.value == 123
-    assert answer.model_spec.signature_name == "serving_default"
-
-
-def test_every_type_goes_both_ways(kinds):
+def test_types_keep_their_values(types):
     inputs = {
         "text": [b"\xff", b"b"],
         "numbers": np.float32([[np.nan, 1], [2, 3]]),
         "count": np.int64([0, 2**62]),
     }
-    answer = predict(kinds, {"name": "kinds"}, inputs)
-    found = {name: tf.make_ndarray(value) for name, value in answer.outputs.items()}
-    assert found["text"].tolist() == [b"\xff", b"b"]
-    np.testing.assert_array_equal(found["numbers"], inputs["numbers"])
-    assert found["count"].tolist() == [0, 2**62]
-    assert found["is_positive"].tolist() == [False, True]
+    response = predict(types, {"name": "types"}, inputs)
+    outputs = {name: tf.make_ndarray(value) for name, value in response.outputs.items()}
+    assert outputs["text"].tolist() == [b"\xff", b"b"]
+    np.testing.assert_array_equal(outputs["numbers"], inputs["numbers"])
+    assert outputs["count"].tolist() == [0, 2**62]
+    assert outputs["is_positive"].tolist() == [False, True]
 
 
-def test_output_filter_leaves_out_the_others(pairs):
+def test_output_filter_selects_outputs(pairs):
     inputs = {"question": ["the cat"], "answer": ["a dog"]}
-    answer = predict(pairs, {"name": "pairs"}, inputs, ["class", "probabilities"])
-    assert answer.outputs.keys() == {"class", "probabilities"}
+    response = predict(pairs, {"name": "pairs"}, inputs, ["class", "probabilities"])
+    assert response.outputs.keys() == {"class", "probabilities"}
 
 
-def test_exported_model_answers_text_and_examples(pairs, exported):
+def test_exported_model_predicts_text_and_examples(pairs, exported):
     question, answer = map(list, zip(*PAIRS, strict=True))
     rows = exported_lib.rows_of(exported.task, PAIRS)
     for signature, inputs in (
@@ -85,38 +78,40 @@ def test_exported_model_answers_text_and_examples(pairs, exported):
         np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
 
 
-def test_classify_and_regress_answer_examples(half_plus_three):
-    request = classification_pb2.ClassificationRequest(
-        model_spec={**SPEC, "signature_name": "tensorflow/serving/classify"}
-    )
-    answer = stub(half_plus_three).Classify(examples(request, 1.0, 2.0))
-    found = [row.classes[0] for row in answer.result.classifications]
-    assert [(each.label, each.score) for each in found] == [("y", 3.5), ("y", 4.0)]
-    request = regression_pb2.RegressionRequest(
-        model_spec={**SPEC, "signature_name": "tensorflow/serving/regress"}
-    )
-    answer = stub(half_plus_three).Regress(examples(request, 1.0, 2.0))
-    assert [each.value for each in answer.result.regressions] == [3.5, 4.0]
-    assert answer.model_spec.version.value == 123
+@pytest.mark.parametrize(
+    ("method", "request_type"),
+    [
+        ("Classify", classification_pb2.ClassificationRequest),
+        ("Regress", regression_pb2.RegressionRequest),
+        ("MultiInference", inference_pb2.MultiInferenceRequest),
+    ],
+)
+def test_classify_and_regress_are_refused_in_favor_of_predict(
+    half_plus_three, method, request_type
+):
+    with pytest.raises(grpc.RpcError) as refused:
+        getattr(stub(half_plus_three), method)(request_type())
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "Use the predict method" in refused.value.details()
 
 
-def test_metadata_holds_the_signatures(half_plus_three):
-    answer = stub(half_plus_three).GetModelMetadata(
+def test_metadata_has_the_signatures(half_plus_three):
+    response = stub(half_plus_three).GetModelMetadata(
         get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=SPEC, metadata_field=["signature_def"]
         )
     )
     signatures = get_model_metadata_pb2.SignatureDefMap()
-    assert answer.metadata["signature_def"].Unpack(signatures)
+    assert response.metadata["signature_def"].Unpack(signatures)
     assert "serving_default" in signatures.signature_def
 
 
-def test_status_tells_state_and_version(half_plus_three):
+def test_status_has_version_and_state(half_plus_three):
     service = model_service_pb2_grpc.ModelServiceStub(half_plus_three.channel)
-    answer = service.GetModelStatus(
+    response = service.GetModelStatus(
         get_model_status_pb2.GetModelStatusRequest(model_spec=SPEC)
     )
-    (status,) = answer.model_version_status
+    (status,) = response.model_version_status
     assert status.version == 123
     assert status.state == get_model_status_pb2.ModelVersionStatus.AVAILABLE
     assert status.status.error_code == 0
@@ -127,25 +122,30 @@ def test_status_tells_state_and_version(half_plus_three):
     [
         (
             *({"name": "half"}, {"x": [1.0]}, "NOT_FOUND"),
-            "Servable not found for request: Latest(half)",
+            "Model half is not loaded",
         ),
         (
             *({**SPEC, "version": {"value": 5}}, {"x": [1.0]}, "NOT_FOUND"),
-            "Servable not found for request: Specific(half_plus_three, 5)",
+            "Model half_plus_three version 5 is not loaded",
         ),
         (
             *({**SPEC, "version_label": "a"}, {"x": [1.0]}, "INVALID_ARGUMENT"),
-            "Unrecognized servable version label: a",
+            "Version label a is unknown",
         ),
         (
             *({**SPEC, "signature_name": "no"}, {"x": [1.0]}, "FAILED_PRECONDITION"),
-            'Serving signature key "no" not found.',
+            'Signature "no" not found; the model has ',
         ),
-        (None, {"x": [1.0]}, "INVALID_ARGUMENT", "Missing ModelSpec"),
-        (SPEC, {"z": [1.0]}, "INVALID_ARGUMENT", "alias not found in signature: z"),
-        (SPEC, {}, "INVALID_ARGUMENT", "input size does not match signature: 0!=1"),
-        (SPEC, {"x": ["a"]}, "INVALID_ARGUMENT", "to be float but string is provided"),
-        (SPEC, {"x": [[1.0]]}, "INVALID_ARGUMENT", "to have shape [?] but shape [1,1]"),
+        (None, {"x": [1.0]}, "INVALID_ARGUMENT", "The request has no model_spec"),
+        (SPEC, {"z": [1.0]}, "INVALID_ARGUMENT", "inputs x; the request has 1: 'z'"),
+        (SPEC, {}, "INVALID_ARGUMENT", "has the inputs x; the request has 0"),
+        (
+            SPEC,
+            {"x": ["a"]},
+            "INVALID_ARGUMENT",
+            "float32[?]; the request has string[1]",
+        ),
+        (SPEC, {"x": [[1.0]]}, "INVALID_ARGUMENT", "the request has float32[1,1]"),
     ],
 )
 def test_refusal_has_the_code_of_tensorflow_serving(
@@ -157,15 +157,34 @@ def test_refusal_has_the_code_of_tensorflow_serving(
     assert message in refused.value.details()
 
 
-def test_names_of_a_request_are_counted_before_they_are_compared(half_plus_three):
+@pytest.mark.parametrize("names", [["z"], ["y", "y"]])
+def test_unknown_or_repeated_output_is_refused(half_plus_three, names):
+    with pytest.raises(grpc.RpcError) as refused:
+        predict(half_plus_three, SPEC, {"x": [1.0]}, names)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "output_filter must name different outputs" in refused.value.details()
+
+
+@pytest.mark.parametrize("fields", [[], ["other"]])
+def test_metadata_of_another_field_is_refused(half_plus_three, fields):
+    with pytest.raises(grpc.RpcError) as refused:
+        stub(half_plus_three).GetModelMetadata(
+            get_model_metadata_pb2.GetModelMetadataRequest(
+                model_spec=SPEC, metadata_field=fields
+            )
+        )
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "metadata_field must be signature_def" in refused.value.details()
+
+
+def test_error_of_many_inputs_names_only_the_first(half_plus_three):
     inputs = {f"{number:06}": tensor_pb2.TensorProto() for number in range(100_000)}
     request = predict_pb2.PredictRequest(model_spec=SPEC, inputs=inputs)
     with pytest.raises(grpc.RpcError) as refused:
         stub(half_plus_three).Predict(request)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     details = refused.value.details()
-    assert "input size does not match signature: 100000!=1" in details
-    assert "Missing but required: {x}." in details
+    assert "has the inputs x; the request has 100000: '000000', " in details
     assert len(details) < 300
 
 
@@ -191,18 +210,31 @@ def test_tensor_with_too_few_values_is_refused(half_plus_three):
     with pytest.raises(grpc.RpcError) as refused:
         stub(half_plus_three).Predict(request)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "tensor parsing error" in refused.value.details()
+    assert (
+        "must have 3 values, as its shape says; the request has 1"
+        in refused.value.details()
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "dtype", "shape", "message"),
     [
-        ("z", "DT_FLOAT", [HUGE], "alias not found in signature: z"),
-        ("x", "DT_STRING", [HUGE], "to be float but string is provided"),
-        ("x", "DT_FLOAT", [1, HUGE], f"to have shape [?] but shape [1,{HUGE}] is"),
-        ("x", "DT_FLOAT", [HUGE], f"to have {HUGE} values, as its shape says, but 1"),
-        ("x", "DT_FLOAT", [2], "to have 2 values, as its shape says, but 1 are"),
-        ("x", "DT_FLOAT", [-1], "to have shape [?] but shape [-1] is provided"),
+        ("z", "DT_FLOAT", [HUGE], "the inputs x; the request has 1: 'z'"),
+        (
+            "x",
+            "DT_STRING",
+            [HUGE],
+            f"must be float32[?]; the request has string[{HUGE}]",
+        ),
+        ("x", "DT_FLOAT", [1, HUGE], f"the request has float32[1,{HUGE}]"),
+        ("x", "DT_FLOAT", [HUGE], f"must have {HUGE} values, as its shape says"),
+        (
+            "x",
+            "DT_FLOAT",
+            [2],
+            "must have 2 values, as its shape says; the request has 1",
+        ),
+        ("x", "DT_FLOAT", [-1], "must be float32[?]; the request has float32[-1]"),
     ],
 )
 def test_tensor_is_checked_before_it_is_expanded_to_its_shape(
@@ -219,18 +251,15 @@ def test_tensor_is_checked_before_it_is_expanded_to_its_shape(
     assert message in refused.value.details()
 
 
-def test_example_whose_name_is_not_utf8_is_refused(half_plus_three, caplog):
-    request = classification_pb2.ClassificationRequest(
-        model_spec={**SPEC, "signature_name": "tensorflow/serving/classify"}
-    )
-    binary = examples(request, 1.0).SerializeToString()
-    assert binary.count(b"\x01x") == 1
-    classify = half_plus_three.channel.unary_unary(
-        "/tensorflow.serving.PredictionService/Classify"
+def test_message_that_is_not_utf8_is_refused(half_plus_three, caplog):
+    binary = predict_pb2.PredictRequest(model_spec=SPEC).SerializeToString()
+    call = half_plus_three.channel.unary_unary(
+        "/tensorflow.serving.PredictionService/Predict"
     )
     with pytest.raises(grpc.RpcError) as refused:
-        classify(binary.replace(b"\x01x", b"\x01\xff"))
+        call(binary.replace(b"half", b"\xffalf"))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "The request cannot be parsed" in refused.value.details()
     assert not caplog.records
 
 
@@ -240,35 +269,21 @@ def test_tensor_of_an_unknown_type_is_refused(half_plus_three):
     with pytest.raises(grpc.RpcError) as refused:
         stub(half_plus_three).Predict(request)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "to be float but type 999 is provided" in refused.value.details()
+    assert "Tensors of type 999 are not supported" in refused.value.details()
 
 
-def test_empty_input_is_refused(half_plus_three):
-    request = regression_pb2.RegressionRequest(
-        model_spec={**SPEC, "signature_name": "tensorflow/serving/regress"}
-    )
-    with pytest.raises(grpc.RpcError) as refused:
-        stub(half_plus_three).Regress(request)
-    assert refused.value.details() == "Input is empty"
-
-
-def test_what_is_not_implemented_says_so(half_plus_three):
+def test_reload_is_unimplemented(half_plus_three):
     service = model_service_pb2_grpc.ModelServiceStub(half_plus_three.channel)
-    reload = model_management_pb2.ReloadConfigRequest()
-    for call, request in (
-        (stub(half_plus_three).MultiInference, inference_pb2.MultiInferenceRequest()),
-        (service.HandleReloadConfigRequest, reload),
-    ):
-        with pytest.raises(grpc.RpcError) as refused:
-            call(request)
-        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    with pytest.raises(grpc.RpcError) as refused:
+        service.HandleReloadConfigRequest(model_management_pb2.ReloadConfigRequest())
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_health_protocol_says_serving(half_plus_three):
+def test_health_service_reports_serving(half_plus_three):
     service = health_pb2_grpc.HealthStub(half_plus_three.channel)
     for name in ("", "tensorflow.serving.PredictionService"):
-        answer = service.Check(health_pb2.HealthCheckRequest(service=name))
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        response = service.Check(health_pb2.HealthCheckRequest(service=name))
+        assert response.status == health_pb2.HealthCheckResponse.SERVING
 
 
 def test_requests_are_counted_by_the_name_of_their_code(half_plus_three):

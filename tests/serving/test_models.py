@@ -1,4 +1,4 @@
-"""Signatures run once before clients run them, and a version that fails is refused."""
+"""The warm-up runs every signature; a version that fails is not loaded."""
 
 import logging
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving import server
+from serving import models
 from serving.models import Model
-from tests.serving import models
+from tests.serving import saved_models
 
 
 class Broken(tf.Module):
-    """Cannot predict any row, or not the row of the warm-up."""
+    """Fails on every row, on the row of the warm-up, or never."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def lack(self, text):
@@ -31,14 +31,14 @@ class Broken(tf.Module):
 
 def save(directory, **signatures):
     model = Broken()
-    functions = {name: getattr(model, each) for name, each in signatures.items()}
+    functions = {name: getattr(model, method) for name, method in signatures.items()}
     tf.saved_model.save(model, str(directory), signatures=functions)
     return directory
 
 
 @pytest.fixture
 def runs(monkeypatch):
-    """The names of the signatures that are run."""
+    """The names of the signatures that were run."""
     names, run = [], Model.run
 
     def record(model, name, inputs):
@@ -54,38 +54,38 @@ def test_every_signature_of_an_exported_model_is_run(export, kind, caplog, capfd
     caplog.set_level(logging.INFO, "serving")
     directory = export(kind).directory
     capfd.readouterr()
-    model = server._load(directory, 1)
+    model = models.load(directory, 1)
     assert sorted(runs) == sorted(model.signatures)
     assert not [record for record in caplog.records if record.name.startswith("serv")]
     assert "OP_REQUIRES failed" not in capfd.readouterr().err
 
 
-def test_parser_of_examples_is_run(tmp_path, runs):
-    directory = models.save_half_plus_three(tmp_path / "1")
+def test_signature_that_parses_examples_is_run(tmp_path, runs):
+    directory = saved_models.save_half_plus_three(tmp_path / "1")
     model = Model(directory, 1)
     assert model.warm_up() == {}
     assert set(runs) == model.signatures.keys()
 
 
-def test_version_of_which_no_signature_runs_is_not_loaded(tmp_path, caplog):
-    caplog.set_level(logging.WARNING, "serving")  # another test's level may be set
+def test_version_whose_signatures_all_fail_is_not_loaded(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "serving")
     directory = save(tmp_path / "1", serving_default="lack")
-    with pytest.raises(RuntimeError, match="no signature of version 1 can be run"):
-        server._load(directory, 1)
-    (record,) = [each for each in caplog.records if each.name == server.__name__]
+    with pytest.raises(RuntimeError, match="every signature of version 1 fails"):
+        models.load(directory, 1)
+    (record,) = [record for record in caplog.records if record.name == models.__name__]
     assert record.levelname == "WARNING"
     assert "signature serving_default fails: " in record.getMessage()
 
 
-def test_version_that_refuses_the_row_of_the_warm_up_is_loaded(tmp_path, caplog):
+def test_version_that_refuses_only_the_row_of_the_warm_up_is_loaded(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "serving")
-    model = server._load(save(tmp_path / "1", serving_default="check"), 1)
+    model = models.load(save(tmp_path / "1", serving_default="check"), 1)
     assert "version 1: signature serving_default fails: " in caplog.text
     row = {"text": np.array([b"a"], object)}
     assert model.run("serving_default", row)["text"] == [b"a"]
 
 
-def test_signature_that_python_cannot_call_fails_alone(tmp_path):
+def test_only_the_signature_that_python_cannot_call_fails(tmp_path):
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [None], "x")
@@ -101,8 +101,8 @@ def test_signature_that_python_cannot_call_fails_alone(tmp_path):
     assert isinstance(problems["other"], TypeError)
 
 
-def test_version_of_which_a_signature_runs_is_loaded(tmp_path, caplog):
+def test_version_with_a_working_signature_is_loaded(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "serving")
     directory = save(tmp_path / "1", serving_default="echo", other="lack")
-    assert server._load(directory, 1).version == 1
+    assert models.load(directory, 1).version == 1
     assert "version 1: signature other fails" in caplog.text

@@ -1,4 +1,4 @@
-"""Which versions are in memory as a directory changes."""
+"""Versions in memory as the model's directory changes."""
 
 import asyncio
 import contextlib
@@ -14,20 +14,20 @@ import pytest
 
 from serving import discovery
 from serving.errors import RequestError, SettingsError
-from serving.metrics import Metrics
-from serving.versions import State, Versions
+from serving.loaded_versions import LoadedVersions, State
+from serving.monitoring import Metrics
 
 
 @dataclasses.dataclass(eq=False)
 class Loaded:
-    """What stands for a model."""
+    """Stands in for a model."""
 
     version: int
 
 
 @dataclasses.dataclass
 class Pushed:
-    """A directory of versions, and what serves it."""
+    """A directory of versions, and the loads of its server."""
 
     root: object
     loads: list = dataclasses.field(default_factory=list)
@@ -48,12 +48,12 @@ class Pushed:
 
     def serve(self, **settings):
         source = discovery.find_model(self.root)
-        return Versions(source, self.load, Metrics(), **settings)
+        return LoadedVersions(source, self.load, Metrics(), **settings)
 
 
 @pytest.fixture
 def pushed(tmp_path):
-    """A directory with the versions 9 and 10, and what is no version."""
+    """A directory with versions 9 and 10, and other directories."""
     (tmp_path / "sample").mkdir()
     pushed = Pushed(tmp_path / "sample")
     pushed.go_on.set()
@@ -69,7 +69,7 @@ def states(versions):
     return {v.number: v.state for v in versions.describe("sample")}
 
 
-def test_newest_whole_version_alone_is_loaded(pushed):
+def test_only_the_newest_complete_version_is_loaded(pushed):
     versions = pushed.serve()
     assert not versions.is_available
     asyncio.run(versions.refresh())
@@ -77,7 +77,7 @@ def test_newest_whole_version_alone_is_loaded(pushed):
     assert states(versions) == {10: State.AVAILABLE}
 
 
-def test_old_version_answers_until_the_new_one_is_loaded(pushed):
+def test_old_version_is_used_until_the_new_one_is_loaded(pushed):
     async def swap():
         versions = pushed.serve()
         await versions.refresh()
@@ -100,7 +100,7 @@ def test_old_version_answers_until_the_new_one_is_loaded(pushed):
     assert after == {10: State.END, 11: State.AVAILABLE}
 
 
-def test_old_version_is_let_go_after_its_last_request(pushed):
+def test_old_version_is_unloaded_after_its_last_request(pushed):
     async def swap():
         versions = pushed.serve()
         await versions.refresh()
@@ -111,7 +111,9 @@ def test_old_version_is_let_go_after_its_last_request(pushed):
             await versions.refresh()
             assert used.version == 10
             assert states(versions)[10] is State.UNLOADING
-            with pytest.raises(RequestError, match=r"Specific\(sample, 10\)"):
+            with pytest.raises(
+                RequestError, match="Model sample version 10 is not loaded"
+            ):
                 first.enter_context(versions.use("sample", 10))
             second.close()
             assert states(versions)[10] is State.UNLOADING
@@ -120,7 +122,7 @@ def test_old_version_is_let_go_after_its_last_request(pushed):
     assert asyncio.run(swap()) is State.END
 
 
-def test_version_that_cannot_be_loaded_leaves_the_old_one(pushed, caplog):
+def test_old_version_stays_if_the_new_one_cannot_be_loaded(pushed, caplog):
     caplog.set_level(logging.WARNING, "serving")
 
     async def swap():
@@ -134,15 +136,15 @@ def test_version_that_cannot_be_loaded_leaves_the_old_one(pushed, caplog):
     versions = asyncio.run(swap())
     assert pushed.loads == [10, 11]  # and is not tried again and again
     broken, serving = versions.describe("sample")
-    # Clients read no message of the machine itself, which the log has.
+    # Clients do not see the error itself, which may name files of this machine.
     assert broken.state is State.END
     assert broken.error == "ValueError: the version cannot be loaded, see the log"
     assert serving.state is State.AVAILABLE
     assert f"cannot load {pushed.root / '11'}: ValueError: no model" in caplog.text
 
 
-def test_version_that_was_mended_is_loaded(pushed):
-    async def mend():
+def test_version_whose_files_were_repaired_is_loaded(pushed):
+    async def repair():
         pushed.push(11, "broken")
         versions = pushed.serve()
         await versions.refresh()
@@ -151,7 +153,7 @@ def test_version_that_was_mended_is_loaded(pushed):
         await versions.refresh()
         return states(versions)
 
-    assert asyncio.run(mend()) == {11: State.AVAILABLE, 10: State.END}
+    assert asyncio.run(repair()) == {11: State.AVAILABLE, 10: State.END}
 
 
 def list_files(directory):
@@ -168,7 +170,7 @@ def list_files(directory):
     }
 
 
-def test_version_is_loaded_once_its_manifest_is_fulfilled(pushed, caplog):
+def test_version_is_loaded_once_all_files_of_its_manifest_exist(pushed, caplog):
     caplog.set_level(logging.WARNING, "serving")
 
     async def push():
@@ -201,7 +203,7 @@ def test_unreadable_manifest_does_not_stop_other_versions(pushed, caplog):
     for version in (11, 12, 13):
         shutil.copytree(pushed.root / "10", pushed.root / str(version), dirs_exist_ok=1)
     manifest = pushed.root / "12" / "manifest.json"
-    manifest.mkdir()  # which cannot be read, also by a test of the administrator
+    manifest.mkdir()  # which cannot be read, even by root
 
     async def push():
         versions = pushed.serve(keep=2)
@@ -258,7 +260,7 @@ def test_link_that_points_elsewhere_is_followed(pushed, before, after, expected)
 
     async def switch():
         source = discovery.find_model(link, "sample")
-        versions = Versions(source, pushed.load, Metrics())
+        versions = LoadedVersions(source, pushed.load, Metrics())
         await versions.refresh()
         link.unlink()
         await versions.refresh()
@@ -269,7 +271,7 @@ def test_link_that_points_elsewhere_is_followed(pushed, before, after, expected)
     assert asyncio.run(switch()) == expected
 
 
-def test_newest_version_that_is_deleted_gives_way_to_the_one_before(pushed):
+def test_previous_version_is_loaded_if_the_newest_is_deleted(pushed):
     async def roll_back():
         versions = pushed.serve()
         await versions.refresh()
@@ -280,8 +282,7 @@ def test_newest_version_that_is_deleted_gives_way_to_the_one_before(pushed):
     assert asyncio.run(roll_back()) == {9: State.AVAILABLE, 10: State.END}
 
 
-def test_only_version_stays_when_its_directory_goes(pushed, caplog):
-    # The root's level may be another test's.
+def test_only_version_stays_if_its_directory_is_deleted(pushed, caplog):
     caplog.set_level(logging.WARNING, "serving")
 
     async def lose():
@@ -296,7 +297,7 @@ def test_only_version_stays_when_its_directory_goes(pushed, caplog):
     assert caplog.text.count("version 10 stays in memory") == 1
 
 
-def test_as_many_versions_as_wanted_stay(pushed):
+def test_several_versions_can_stay(pushed):
     async def push():
         versions = pushed.serve(keep=2)
         await versions.refresh()
@@ -306,11 +307,14 @@ def test_as_many_versions_as_wanted_stay(pushed):
         await versions.refresh()
         return states(versions)
 
-    found = asyncio.run(push())
-    assert found == {9: State.END, 10: State.AVAILABLE, 11: State.AVAILABLE}
+    assert asyncio.run(push()) == {
+        9: State.END,
+        10: State.AVAILABLE,
+        11: State.AVAILABLE,
+    }
 
 
-def test_version_with_a_label_stays_and_is_found_by_it(pushed):
+def test_version_with_a_label_stays_and_is_used_by_it(pushed):
     async def push():
         versions = pushed.serve(labels={"stable": 9})
         await versions.refresh()
@@ -326,17 +330,17 @@ def test_version_with_a_label_stays_and_is_found_by_it(pushed):
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "message"),
+    ("target", "code", "message"),
     [
-        (("other",), "NOT_FOUND", "Latest(other)"),
-        (("sample", 9), "NOT_FOUND", "Specific(sample, 9)"),
-        (("sample", None, "x"), "INVALID_ARGUMENT", "servable version label: x"),
+        (("other",), "NOT_FOUND", "Model other is not loaded"),
+        (("sample", 9), "NOT_FOUND", "Model sample version 9 is not loaded"),
+        (("sample", None, "x"), "INVALID_ARGUMENT", "Version label x is unknown"),
     ],
 )
-def test_what_is_not_loaded_is_told(pushed, asked, code, message):
+def test_version_that_is_not_loaded_is_refused(pushed, target, code, message):
     versions = pushed.serve()
     asyncio.run(versions.refresh())
-    with pytest.raises(RequestError) as error, versions.use(*asked):
+    with pytest.raises(RequestError) as error, versions.use(*target):
         pass
     assert error.value.code is grpc.StatusCode[code]
     assert message in error.value.message

@@ -1,4 +1,4 @@
-"""SavedModels that TensorFlow Serving's documentation speaks of, and toys."""
+"""SavedModels that load fast: TensorFlow Serving's example, and models of our own."""
 
 import tensorflow as tf
 
@@ -6,28 +6,19 @@ v1 = tf.compat.v1
 
 
 def save_half_plus_three(directory):
-    """Writes the model of the REST documentation: y = x / 2 + 3."""
+    """Writes the model of the REST documentation, y = x / 2 + 3, by TensorFlow 1."""
     with tf.Graph().as_default(), v1.Session() as session:
         half = v1.get_variable("a", initializer=0.5)
         three = v1.get_variable("b", initializer=3.0)
         x = v1.placeholder(tf.float32, [None], "x")
         examples = v1.placeholder(tf.string, [None], "tf_example")
-        spec = {"x": tf.io.FixedLenFeature([1], tf.float32)}
+        spec = {"x": tf.io.FixedLenFeature([], tf.float32)}
         parsed = tf.io.parse_example(examples, spec)["x"]
-        answer = half * parsed + three
-        labels = tf.fill(tf.shape(answer), "y")
         session.run(v1.global_variables_initializer())
-        build = v1.saved_model.signature_def_utils
+        build = v1.saved_model.predict_signature_def
         signatures = {
-            "serving_default": v1.saved_model.predict_signature_def(
-                {"x": x}, {"y": half * x + three}
-            ),
-            "tensorflow/serving/regress": build.regression_signature_def(
-                examples, answer
-            ),
-            "tensorflow/serving/classify": build.classification_signature_def(
-                examples, labels, answer
-            ),
+            "serving_default": build({"x": x}, {"y": half * x + three}),
+            "parse": build({"examples": examples}, {"y": half * parsed + three}),
         }
         builder = v1.saved_model.Builder(str(directory))
         builder.add_meta_graph_and_variables(session, ["serve"], signatures)
@@ -35,8 +26,8 @@ def save_half_plus_three(directory):
     return directory
 
 
-class Kinds(tf.Module):
-    """Gives back what it gets, of several types."""
+class Types(tf.Module):
+    """Returns its inputs, which have several types."""
 
     @tf.function(
         input_signature=[
@@ -46,7 +37,7 @@ class Kinds(tf.Module):
         ]
     )
     def serve(self, text, numbers, count):
-        """Answers in rows."""
+        """Returns a row for each row."""
         return {
             "text": text,
             "text_bytes": text,
@@ -57,20 +48,40 @@ class Kinds(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "numbers")])
     def total(self, numbers):
-        """Answers with one number for all rows."""
+        """Returns one number for all rows."""
         return {"total": tf.reduce_sum(numbers)}
 
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.bool, "flag"),
+            tf.TensorSpec([None], tf.uint8, "byte"),
+        ]
+    )
+    def small(self, flag, byte):
+        """Returns a flag and a byte."""
+        return {"flag": flag, "byte": byte}
 
-def save_kinds(directory):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.complex64, "z")])
+    def length(self, z):
+        """Takes numbers that JSON cannot have."""
+        return {"length": tf.abs(z)}
+
+
+def save_types(directory):
     """Writes a model of several types, whose signature `total` is not by row."""
-    model = Kinds()
-    signatures = {"serving_default": model.serve, "total": model.total}
+    model = Types()
+    signatures = {
+        "serving_default": model.serve,
+        "total": model.total,
+        "small": model.small,
+        "length": model.length,
+    }
     tf.saved_model.save(model, str(directory), signatures=signatures)
     return directory
 
 
 class Counter(tf.Module):
-    """Says which version it is, after so many steps as it is asked for."""
+    """Returns its version after counting to a number."""
 
     def __init__(self, version):
         super().__init__()
@@ -78,17 +89,17 @@ class Counter(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "steps")])
     def serve(self, steps):
-        """Answers with its version."""
+        """Returns the version in every row."""
         last = tf.reduce_max(tf.concat([steps, [0]], 0))
         done = tf.while_loop(
             lambda i: i < last, lambda i: i + 1, [tf.constant(0, tf.int64)]
         )
-        # Of the loop, which would be cut out otherwise.
+        # Depends on the loop, which TensorFlow would prune otherwise.
         return {"version": self.version + 0 * steps + tf.minimum(done[0], 0)}
 
 
 def save_counter(directory, version):
-    """Writes a model that tells its version, slowly if asked to."""
+    """Writes a model that returns its version, after as many steps as its input."""
     model = Counter(version)
     tf.saved_model.save(model, str(directory), signatures=model.serve)
     return directory

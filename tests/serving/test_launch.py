@@ -1,9 +1,7 @@
-"""The server as a process: its start, a change of versions under load, its end."""
+"""The server as a process: start, change of versions under load, and shutdown."""
 
 import contextlib
 import os
-import re
-import resource
 import shutil
 import signal
 import socket
@@ -15,15 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import httpx
 import pytest
-from click.testing import CliRunner
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from pipeline.cli.serve import serve_command
 from pipeline.config.paths import REPOSITORY
-from serving.errors import SettingsError
-from serving.limits import RequestLimits
-from serving.server import _clip_to_descriptors
-from tests.serving import models
+from tests.serving import saved_models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 from tests.serving.processes import started
 
@@ -33,13 +26,13 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory):
-    """A number of steps that keep the slow model busy for about three seconds."""
+    """A number of steps that keep the model busy for about three seconds."""
     import time
 
     import tensorflow as tf
 
     directory = tmp_path_factory.mktemp("slow") / "1"
-    models.save_counter(directory, 1)
+    saved_models.save_counter(directory, 1)
     serve = tf.saved_model.load(str(directory)).signatures["serving_default"]
     serve(steps=tf.constant([0], tf.int64))
     start = time.perf_counter()
@@ -49,30 +42,30 @@ def steps(tmp_path_factory):
 
 @pytest.fixture
 def counter(tmp_path):
-    """A directory with version 1 of the model that tells its version."""
+    """A directory with version 1 of the counter."""
     root = tmp_path / "counter"
-    models.save_counter(root / "1", 1)
+    saved_models.save_counter(root / "1", 1)
     return root
 
 
 def test_versions_change_under_load_and_sigterm_drains(counter, steps):
-    hidden = models.save_counter(counter / ".2.incomplete", 2)
+    hidden = saved_models.save_counter(counter / ".2.incomplete", 2)
     with started(counter, "--grpc-port", "0") as server:
-        answers, over = [], threading.Event()
+        predictions, stop = [], threading.Event()
 
         def hammer():
-            while not over.is_set():
-                answers.append(server.ask())
+            while not stop.is_set():
+                predictions.append(server.predict())
 
         with ThreadPoolExecutor(8) as clients:
             hammering = [clients.submit(hammer) for _ in range(4)]
-            # One that version 1 answers, however long it takes.
-            slow = clients.submit(server.ask, 2 * steps)
-            wait_until(lambda: len(answers) > 50)
+            # Version 1 finishes this request, however long it takes.
+            slow = clients.submit(server.predict, 2 * steps)
+            wait_until(lambda: len(predictions) > 50)
             hidden.rename(counter / "2")
             wait_until(lambda: server.states().get(2) == "AVAILABLE")
             assert server.states()[1] == "UNLOADING"
-            wait_until(lambda: (200, 2) in answers)
+            wait_until(lambda: (200, 2) in predictions)
             assert slow.result() == (200, 1)
             wait_until(lambda: server.states()[1] == "END")
 
@@ -80,21 +73,21 @@ def test_versions_change_under_load_and_sigterm_drains(counter, steps):
             (counter / "3" / "saved_model.pb").write_text("broken")
             wait_until(lambda: server.states().get(3) == "END")
             assert "cannot load" in server.read()
-            seen = len(answers)
-            wait_until(lambda: len(answers) > seen + 50)
-            over.set()
-            for each in hammering:
-                each.result()
-        versions = [version for _, version in answers]
-        assert {status for status, _ in answers} == {200}
+            count = len(predictions)
+            wait_until(lambda: len(predictions) > count + 50)
+            stop.set()
+            for client in hammering:
+                client.result()
+        versions = [version for _, version in predictions]
+        assert {status for status, _ in predictions} == {200}
         assert set(versions) == {1, 2}
         assert versions[-1] == 2
         error = server.http.get("/v1/models/counter/versions/3").json()
         assert error["model_version_status"][0]["status"]["error_code"] == "INTERNAL"
-        assert server.ask(path="counter/versions/2") == (200, 2)
-        assert server.ask(path="counter/versions/1")[0] == 404
+        assert server.predict(path="counter/versions/2") == (200, 2)
+        assert server.predict(path="counter/versions/1")[0] == 404
         assert server.metric("serving_loaded_versions") == 1
-        # A version that is never read to its end does not hold the end of the server.
+        # A version that never finishes loading does not delay the shutdown.
         endless = shutil.copytree(counter / "2", counter / ".4.incomplete")
         os.mkfifo(endless / "manifest.json")
         endless.rename(counter / "4")
@@ -105,30 +98,30 @@ def test_versions_change_under_load_and_sigterm_drains(counter, steps):
 
 
 def drain(server, steps):
-    """Stops a server that has requests in flight, of both transports."""
+    """Stops a server with requests in flight."""
     with ThreadPoolExecutor(4) as clients, grpc.insecure_channel(server.rpc) as channel:
         watched = health_pb2_grpc.HealthStub(channel).Watch(
             health_pb2.HealthCheckRequest()
         )
         assert next(watched).status == SERVING
-        slow = [clients.submit(server.ask, steps) for _ in range(4)]
+        slow = [clients.submit(server.predict, steps) for _ in range(4)]
         wait_until(lambda: server.metric("serving_requests_in_flight") == 4)
         server.process.send_signal(signal.SIGTERM)
         assert next(watched).status == NOT_SERVING
         wait_until(lambda: is_refused(server.http.base_url.port))
-        assert server.process.poll() is None  # since it still computes
-        assert [each.result() for each in slow] == [(200, 2)] * 4
+        assert server.process.poll() is None  # it still computes
+        assert [request.result() for request in slow] == [(200, 2)] * 4
         assert server.process.wait(PATIENCE_SECONDS) == 0
         assert "draining: 4 requests in flight" in server.read()
 
 
 def is_refused(port):
-    """Tells whether a new connection is."""
+    """Returns whether a new connection is refused."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_requests_that_take_too_long_do_not_keep_the_server(counter, steps):
+def test_drain_ends_at_its_deadline(counter, steps):
     arguments = ("--no-grpc", "--no-batching", "--drain-seconds", "0.2")
     with started(counter, *arguments) as server, ThreadPoolExecutor(1) as clients:
         assert server.rpc == "off"
@@ -136,19 +129,19 @@ def test_requests_that_take_too_long_do_not_keep_the_server(counter, steps):
         endless = clients.submit(server.http.post, path, json=content)
         wait_until(lambda: server.metric("serving_requests_in_flight") == 1)
         assert server.stop() == 1
-        assert "1 requests were not answered in 0.2 s" in server.read()
+        assert "1 requests were not finished in 0.2 s" in server.read()
         with contextlib.suppress(httpx.TransportError):
             assert endless.result().status_code == 500
 
 
 @pytest.mark.parametrize("option", ["--port", "--grpc-port"])
-def test_port_in_use_is_one_line_without_tensorflow(counter, option):
+def test_port_in_use_is_one_line_and_loads_no_tensorflow(counter, option):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         finished = run("--model", counter, "--port", "0", option, port)
     assert finished.returncode == 2
     (line,) = finished.stderr.splitlines()
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in line
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in line
     assert option in line
     assert "tensorflow" not in finished.stdout
 
@@ -163,44 +156,14 @@ def test_directory_without_a_model_is_one_line(tmp_path):
     assert "tensorflow" not in finished.stdout
 
 
-def test_limit_of_connections_that_is_lowered_is_logged(caplog):
-    caplog.set_level("WARNING", "serving")
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limits = _clip_to_descriptors(RequestLimits(max_connections=descriptors))
-    assert limits.max_connections == descriptors // 2
-    assert f"--max-connections {descriptors} is more than half of" in caplog.text
-
-
-@pytest.mark.parametrize("host", ["http://a", "a:80", "a*", ""])
-def test_allowed_host_that_is_no_host_name_is_refused(counter, host):
-    finished = CliRunner().invoke(
-        serve_command, ["--model", str(counter), "--allowed-host", host]
-    )
-    assert isinstance(finished.exception, SettingsError)
-    assert f"--allowed-host {host}: give a host name" in str(finished.exception)
-
-
-def test_every_option_is_documented():
-    text = (REPOSITORY / "docs" / "serving.md").read_text()
-    for option in serve_command.params:
-        # In backticks, alone or before its value.
-        assert re.search(rf"`{option.opts[0]}[ `]", text), option.opts[0]
-
-
-def test_label_without_a_version_is_refused(counter):
-    finished = run("--model", counter, "--label", "stable")
-    assert finished.returncode == 2
-    assert "--label stable: write it as LABEL=VERSION" in finished.stderr
-
-
 def run(*arguments):
-    """Runs the command to its end; its output tells if TensorFlow was loaded."""
-    told = (
+    """Runs the command to its end; it prints whether TensorFlow was imported."""
+    code = (
         "import atexit, sys; from pipeline.cli.main import main; "
         "atexit.register(lambda: print(*{'tensorflow'} & sys.modules.keys())); main()"
     )
     return subprocess.run(
-        [sys.executable, "-c", told, "serve", *arguments],
+        [sys.executable, "-c", code, "serve", *arguments],
         cwd=REPOSITORY,
         env={**os.environ, "COLUMNS": "80"},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Which versions are in memory: loads new ones, and lets go of old ones after use."""
+"""Loads new versions of a model, and unloads old ones after their last request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import grpc
-
 from serving import discovery
-from serving.errors import RequestError, invalid
-from serving.metrics import Metrics
+from serving.errors import invalid, not_found
+from serving.monitoring import Metrics
 
 if TYPE_CHECKING:
     from serving.models import Model
@@ -27,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class State(enum.Enum):
-    """Of a version; the values are those of TensorFlow Serving's protocol."""
+    """The state of a version, with the values of TensorFlow Serving's protocol."""
 
     LOADING = 20
     AVAILABLE = 30
@@ -37,15 +35,16 @@ class State(enum.Enum):
 
 @dataclasses.dataclass
 class Version:
-    """A version that the server knows.
+    """A version that the server has seen.
 
     Attributes:
       number: The version.
-      state: Its state.
-      error: The message for clients if it could not be loaded; None if it could.
-      model: What answers, while it is in memory.
-      users: Requests that it is answering.
-      files: What could not be loaded, to try again only once it has changed.
+      state: The state.
+      error: The message for clients if loading failed; None otherwise.
+      model: The model, while it is in memory.
+      users: Requests that use the model.
+      files: Fingerprint of the files: a version that failed is loaded again only once
+        it has changed.
     """
 
     number: int
@@ -56,8 +55,16 @@ class Version:
     files: frozenset[tuple[str, int, int]] = frozenset()
 
 
-class Versions:
-    """The versions of one model. Lives on one event loop; loads in a thread."""
+class LoadedVersions:
+    """The versions of one model. Use it on one event loop only; it loads in a thread.
+
+    Args:
+      source: The model's directory.
+      load: Loads a directory as a version and warms it up; called in a thread.
+      metrics: Counts loads and loaded versions.
+      keep: How many of the newest versions stay in memory.
+      labels: Versions by label, which stay in memory too.
+    """
 
     def __init__(
         self,
@@ -68,15 +75,6 @@ class Versions:
         keep: int = 1,
         labels: Mapping[str, int] | None = None,
     ) -> None:
-        """Loads nothing yet.
-
-        Args:
-          source: Where versions come from.
-          load: Loads a directory as a version and warms it up; called in a thread.
-          metrics: Told of every load.
-          keep: How many of the newest versions stay in memory.
-          labels: Names of versions, which stay in memory too.
-        """
         self._source = source
         self._load = load
         self._metrics = metrics
@@ -93,51 +91,49 @@ class Versions:
 
     @property
     def is_available(self) -> bool:
-        """Whether any version can answer."""
+        """Whether any version is in memory."""
         return bool(self._available())
 
     async def refresh(self) -> None:
-        """Loads what is new in the directory, then lets go of what is not wanted."""
+        """Loads new versions in the directory, then unloads those it replaced."""
         paths = await self._run(self._source.scan, set(self._available()))
-        wanted = [
+        current = [
             number
             for number in sorted(set(self._labels.values()) & paths.keys())
-            if await self._is_loaded(number, paths[number])
+            if await self._ensure_loaded(number, paths[number])
         ]
         newest = 0
-        # One that cannot be loaded leaves its place to the next older one.
+        # If a version cannot be loaded, the next older one is loaded instead.
         for number in sorted(paths, reverse=True):
-            if newest < self._keep and await self._is_loaded(number, paths[number]):
-                wanted.append(number)
+            if newest < self._keep and await self._ensure_loaded(number, paths[number]):
+                current.append(number)
                 newest += 1
-        self._tell_if_orphaned(is_orphaned=not wanted and self.is_available)
-        if wanted:
-            for number in self._available().keys() - set(wanted):
+        self._warn_if_orphaned(is_orphaned=not current and self.is_available)
+        if current:
+            for number in self._available().keys() - set(current):
                 self._retire(self._versions[number])
 
     @contextlib.contextmanager
     def use(
         self, name: str, version: int | None = None, label: str | None = None
     ) -> Iterator[Model]:
-        """Keeps a version in memory for as long as a request needs it.
+        """Yields a model, which stays in memory until the context ends.
 
         Args:
           name: The model's name in the request.
-          version: Its version; None is the newest.
-          label: Or its label.
+          version: The version; None for the newest.
+          label: A label instead of a version.
 
         Raises:
-          RequestError: There is no such model, version or label.
+          RequestError: The model, version or label is not loaded.
         """
         if label is not None:
-            version = self.resolve(label)
+            version = self._resolve(label)
         available = self._available()
         number = max(available, default=None) if version is None else version
         if name != self.name or number not in available:
-            asked = (
-                f"Latest({name})" if version is None else f"Specific({name}, {version})"
-            )
-            raise _not_found(f"Servable not found for request: {asked}")
+            suffix = "" if version is None else f" version {version}"
+            raise not_found(f"Model {name}{suffix} is not loaded")
         used = available[number]
         assert used.model is not None
         used.users += 1
@@ -148,36 +144,30 @@ class Versions:
             if used.state is State.UNLOADING and not used.users:
                 self._unload(used)
 
-    def resolve(self, label: str) -> int:
-        """Returns the version of a label.
-
-        Raises:
-          RequestError: There is no such label.
-        """
+    def _resolve(self, label: str) -> int:
         if label not in self._labels:
-            raise invalid(f"Unrecognized servable version label: {label}")
+            raise invalid(f"Version label {label} is unknown; define it with --label")
         return self._labels[label]
 
     def describe(
         self, name: str, version: int | None = None, label: str | None = None
     ) -> list[Version]:
-        """Returns the versions that were seen, the newest first.
+        """Returns the versions that the server has seen, newest first.
 
         Args:
           name: The model's name in the request.
-          version: The only one that is asked for; None for all.
-          label: Or its label.
+          version: The only version to return; None for all.
+          label: A label instead of a version.
 
         Raises:
-          RequestError: There is no such model, version or label.
+          RequestError: The model, version or label is unknown.
         """
         if label is not None:
-            version = self.resolve(label)
+            version = self._resolve(label)
         known = self._versions if name == self.name else {}
-        if version is not None and version not in known:
-            raise _not_found(f"Could not find version {version} of model {name}")
-        if not known:
-            raise _not_found(f"Could not find any versions of model {name}")
+        if not known or (version is not None and version not in known):
+            suffix = "" if version is None else f" version {version}"
+            raise not_found(f"Model {name}{suffix} is unknown")
         numbers = sorted(known, reverse=True) if version is None else [version]
         return [known[number] for number in numbers]
 
@@ -188,8 +178,8 @@ class Versions:
             if version.state is State.AVAILABLE
         }
 
-    async def _is_loaded(self, number: int, path: Path) -> bool:
-        """Loads a version unless it is there; tells whether it is now."""
+    async def _ensure_loaded(self, number: int, path: Path) -> bool:
+        """Loads a version unless it is in memory; returns whether it is now."""
         known = self._versions.get(number)
         if known is not None and known.state is not State.END:
             return known.state is State.AVAILABLE
@@ -200,10 +190,10 @@ class Versions:
         start = time.perf_counter()
         try:
             version.model = await self._run(self._load, path, number)
-        except Exception as error:  # noqa: BLE001 (told in the log and the status)
+        except Exception as error:  # noqa: BLE001 (in the log and the status)
             version.state = State.END
             name = type(error).__name__
-            # Clients see this; the message itself has paths of this machine.
+            # Clients see this; the message itself may name files of this machine.
             version.error = f"{name}: the version cannot be loaded, see the log"
             self._metrics.loads.labels("error").inc()
             logger.error("cannot load %s: %s: %s", path, name, error)
@@ -226,14 +216,14 @@ class Versions:
         version.state = State.END
         self._metrics.loaded_versions.dec()
         self._metrics.load_seconds.remove(version.number)
-        # A SavedModel in memory refers to itself. Not on the event loop: it takes long.
+        # A SavedModel has reference cycles. Collecting them would block the event loop.
         self._loader.submit(gc.collect)
         logger.info("unloaded %s version %d", self.name, version.number)
 
-    def _tell_if_orphaned(self, *, is_orphaned: bool) -> None:
+    def _warn_if_orphaned(self, *, is_orphaned: bool) -> None:
         if is_orphaned and not self._is_orphaned:
             logger.warning(
-                "%s holds no version that can be loaded; version %s stays in memory",
+                "%s has no version that can be loaded; version %s stays in memory",
                 self._source.directory,
                 max(self._available()),
             )
@@ -242,7 +232,3 @@ class Versions:
     async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._loader, function, *arguments)
-
-
-def _not_found(message: str) -> RequestError:
-    return RequestError(grpc.StatusCode.NOT_FOUND, message)

@@ -1,0 +1,141 @@
+"""The server's Prometheus metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+
+import grpc
+import prometheus_client
+from prometheus_client import Counter, Gauge, Histogram
+from starlette.requests import ClientDisconnect
+
+from serving.errors import RequestError, http_status
+
+REST = "REST"
+GRPC = "gRPC"
+_SECONDS = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+    *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
+)
+_ROWS = tuple(2**power for power in range(13))
+
+
+@dataclasses.dataclass
+class Call:
+    """Labels of a request that are known only while it is processed.
+
+    Attributes:
+      signature: The signature, once it is known to exist: a name that a client makes up
+        must not become a time series.
+    """
+
+    signature: str = ""
+
+
+class Metrics:
+    """The server's metrics, in their own registry.
+
+    Attributes:
+      registry: The Prometheus registry.
+      in_flight: Requests received and not yet answered.
+      queued_rows: Rows that wait for a thread.
+      batch_rows: Rows per batch.
+      inference_seconds: TensorFlow's time per batch.
+      loaded_versions: Versions in memory.
+      loads: Version loads, by result: `ok` or `error`.
+      load_seconds: Time to load and warm up, by version.
+      refused_connections: HTTP connections refused at `--max-connections`.
+    """
+
+    def __init__(self) -> None:
+        self.registry = registry = prometheus_client.CollectorRegistry()
+        prometheus_client.ProcessCollector(registry=registry)
+        self.in_flight = 0
+        self._requests = Counter(
+            "serving_requests",
+            "Requests, by status.",
+            ("transport", "api", "signature", "code"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "serving_request_seconds",
+            "Time from a request's last byte to its response.",
+            ("transport", "api"),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        Gauge(
+            "serving_requests_in_flight", "Requests in flight.", registry=registry
+        ).set_function(lambda: self.in_flight)
+        self.queued_rows = Gauge(
+            "serving_queued_rows", "Rows that wait for a thread.", registry=registry
+        )
+        self.batch_rows = Histogram(
+            "serving_batch_rows", "Rows per batch.", buckets=_ROWS, registry=registry
+        )
+        self.inference_seconds = Histogram(
+            "serving_inference_seconds",
+            "TensorFlow's time per batch.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.loaded_versions = Gauge(
+            "serving_loaded_versions", "Versions in memory.", registry=registry
+        )
+        self.loads = Counter(
+            "serving_loads", "Version loads, by result.", ("result",), registry=registry
+        )
+        self.load_seconds = Gauge(
+            "serving_load_seconds",
+            "Time to load and warm up a version.",
+            ("version",),
+            registry=registry,
+        )
+        self.refused_connections = Counter(
+            "serving_refused_connections",
+            "HTTP connections refused at --max-connections.",
+            registry=registry,
+        )
+
+    @contextlib.contextmanager
+    def call(self, transport: str, api: str) -> Iterator[Call]:
+        """Counts a request with its time and the status of its response.
+
+        Args:
+          transport: `REST` or `GRPC`.
+          api: The API, such as `predict`.
+        """
+        call, code = Call(), grpc.StatusCode.OK
+        start = time.perf_counter()
+        self.in_flight += 1
+        try:
+            yield call
+        except RequestError as error:
+            code = error.code
+            raise
+        except (asyncio.CancelledError, ClientDisconnect):
+            code = grpc.StatusCode.CANCELLED
+            raise
+        except BaseException:
+            code = grpc.StatusCode.INTERNAL
+            raise
+        finally:
+            self.in_flight -= 1
+            seconds = time.perf_counter() - start
+            self._seconds.labels(transport, api).observe(seconds)
+            label = _code_label(transport, code)
+            self._requests.labels(transport, api, call.signature, label).inc()
+
+    def text(self) -> bytes:
+        """Returns all metrics in Prometheus' text format."""
+        return prometheus_client.generate_latest(self.registry)
+
+
+def _code_label(transport: str, code: grpc.StatusCode) -> str:
+    if transport == GRPC or code is grpc.StatusCode.CANCELLED:
+        return code.name
+    return str(http_status(code))

@@ -1,0 +1,44 @@
+"""The settings of the server."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from serving.batching import BatchingSettings
+from serving.limits import RequestLimits
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerSettings:
+    """Settings of the server.
+
+    Attributes:
+      model: A directory of versions, or a SavedModel.
+      name: The model's name in requests; None for the directory's name.
+      host: The address to listen on.
+      port: The HTTP port; 0 picks a free one.
+      grpc_port: The gRPC port; 0 picks a free one, None turns gRPC off.
+      batching: Settings of the batcher.
+      poll_seconds: Time between scans of the directory.
+      keep_versions: How many of the newest versions stay in memory.
+      labels: Versions by label, which stay in memory too.
+      drain_seconds: Maximum time to finish the requests in flight at shutdown.
+      limits: Limits of requests.
+      allowed_hosts: Hosts that browsers may use besides the address itself, or `*.` and
+        a domain.
+    """
+
+    model: Path
+    name: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8501
+    grpc_port: int | None = 8500
+    batching: BatchingSettings = dataclasses.field(default_factory=BatchingSettings)
+    poll_seconds: float = 1.0
+    keep_versions: int = 1
+    labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    drain_seconds: float = 30.0
+    limits: RequestLimits = dataclasses.field(default_factory=RequestLimits)
+    allowed_hosts: tuple[str, ...] = ()

@@ -1,0 +1,97 @@
+"""Tensors of gRPC messages: checks and reads inputs, writes outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+
+from serving.errors import check_rows, invalid
+from serving.signatures import Signature, Tensors, TensorSpec
+
+# The field with the values of a NumPy type. TensorFlow Serving fills it instead of
+# `tensor_content`: a client may read `outputs["scores"].float_val`.
+_FIELDS = {
+    **dict.fromkeys(("int8", "uint8", "int16", "uint16", "int32"), "int_val"),
+    "int64": "int64_val",
+    "uint32": "uint32_val",
+    "uint64": "uint64_val",
+    "float32": "float_val",
+    "float64": "double_val",
+    "bool": "bool_val",
+    "object": "string_val",
+}
+# Other types are sent as `tensor_content`.
+_INPUT_FIELDS = {**_FIELDS, "float16": "half_val", "bfloat16": "half_val"}
+
+Protos = Mapping[str, tensor_pb2.TensorProto]
+
+
+def check(inputs: Protos, signature: Signature, max_rows: int) -> None:
+    """Refuses invalid inputs before memory is allocated for them.
+
+    `tf.make_ndarray` expands a tensor to the size of its shape, so a request of a few
+    bytes could allocate gigabytes.
+
+    Args:
+      inputs: The inputs of a request by name.
+      signature: The signature that the request names.
+      max_rows: Rows that are allowed.
+
+    Raises:
+      RequestError: The inputs do not fit the signature or have too many rows.
+    """
+    sent = {name: (_dtype(tensor), _shape(tensor)) for name, tensor in inputs.items()}
+    check_rows(signature.check(sent), max_rows)
+    for name, (dtype, shape) in sent.items():
+        expected, values = math.prod(shape), _count_values(inputs[name], dtype)
+        if expected != values:
+            raise invalid(
+                f'Input "{name}" must have {expected} values, as its shape says; the '
+                f"request has {values}"
+            )
+
+
+def _dtype(tensor: tensor_pb2.TensorProto) -> np.dtype:
+    try:
+        return np.dtype(tf.as_dtype(tensor.dtype).as_numpy_dtype)
+    except (TypeError, KeyError) as error:
+        raise invalid(f"Tensors of type {tensor.dtype} are not supported") from error
+
+
+def _shape(tensor: tensor_pb2.TensorProto) -> tuple[int, ...]:
+    return tuple(dim.size for dim in tensor.tensor_shape.dim)
+
+
+def _count_values(tensor: tensor_pb2.TensorProto, dtype: np.dtype) -> int:
+    if dtype.name in _INPUT_FIELDS and not tensor.tensor_content:
+        return len(getattr(tensor, _INPUT_FIELDS[dtype.name]))
+    return len(tensor.tensor_content) // dtype.itemsize
+
+
+def read(inputs: Protos) -> Tensors:
+    """Reads checked inputs.
+
+    Raises:
+      RequestError: A tensor has no valid encoding.
+    """
+    try:
+        return {name: tf.make_ndarray(tensor) for name, tensor in inputs.items()}
+    except (TypeError, ValueError) as error:
+        raise invalid(f"An input cannot be decoded: {error}") from error
+
+
+def write(tensor: np.ndarray, spec: TensorSpec) -> tensor_pb2.TensorProto:
+    """Writes an output into the field of its type."""
+    field = _FIELDS.get(spec.dtype.name)
+    if field is None:
+        return tf.make_tensor_proto(tensor)
+    proto = tensor_pb2.TensorProto(
+        dtype=tf.as_dtype(spec.dtype).as_datatype_enum,
+        tensor_shape=tf.TensorShape(tensor.shape).as_proto(),
+    )
+    getattr(proto, field).extend(tensor.ravel().tolist())
+    return proto

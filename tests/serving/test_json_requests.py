@@ -1,0 +1,185 @@
+"""JSON requests: what is refused, and how large a request may be."""
+
+import json
+import tracemalloc
+
+import pytest
+
+from serving import json_requests
+from serving.errors import RequestError
+
+ROW = {"text": "a", "numbers": [1, 2], "count": 1}
+
+
+def nest(value, depth):
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("", "The request is not JSON: Expecting value"),
+        ('{"instances": [1.0, }', "Expecting value: line 1 column 21"),
+        ("{} {}", "The request is not JSON: Extra data"),
+        ("[" * 100_000, "nested deeper than 40 levels"),
+        (b'{"instances": ["\xff"]}', "The request is not JSON: 'utf-8' codec"),
+        ('{"instances": [' + "9" * 5000 + "]}", "The request is not JSON: Exceeds"),
+        ("[1]", "not a JSON object"),
+        ("1", "not a JSON object"),
+        ("{}", "Send either 'instances' (rows) or 'inputs' (columns)"),
+        ('{"instances": [1], "inputs": [1]}', "Send either 'instances'"),
+        ('{"instances": 1}', "'instances' must be a list of at least one row"),
+        ('{"instances": []}', "'instances' must be a list of at least one row"),
+        ('{"signature_name": 5}', "'signature_name' must be a string; it is 5"),
+        (
+            '{"signature_name": "none", "instances": [1]}',
+            'Signature "none" not found; the model has ',
+        ),
+        ('{"instances": [1, "x"]}', 'Input "x" has "x", which is not a valid float32'),
+        ('{"instances": [true]}', 'Input "x" has true, which is not'),
+        ('{"instances": [null]}', 'Input "x" has null, which is not'),
+        ('{"instances": [{"b64": "YQ=="}]}', 'Input "x" has an object, which is not'),
+        ('{"instances": [[1], 2]}', "lists of different lengths or depths"),
+        ('{"instances": [[1], [2, 3]]}', "lists of different lengths or depths"),
+        ('{"instances": [{"x": 1}, 2]}', "'instances[1]' must be an object with the"),
+        ('{"instances": [2, {"x": 1}]}', "'instances[0]' must be an object with the"),
+        ('{"instances": [{"z": 1}]}', "object with the inputs x, as every row"),
+        ('{"instances": [{"x": 1, "z": 1}]}', "object with the inputs x, as every row"),
+        ('{"instances": [{}]}', "object with the inputs x, as every row"),
+        ('{"inputs": {"z": [1]}}', "'inputs' must be an object with the inputs x"),
+        ('{"inputs": [[1], [2, 3]]}', "lists of different lengths or depths"),
+        ('{"inputs": [[1], 2]}', "lists of different lengths or depths"),
+        ('{"inputs": [1, [2]]}', "lists of different lengths or depths"),
+        ('{"instances": [16777217]}', "has 16777217, which is not a valid float32"),
+        ('{"instances": [1e39]}', "has 1e+39, which is not a valid float32"),
+        ('{"instances": [[1.0]]}', "must be float32[?]; the request has float32[1,1]"),
+        ('{"inputs": 1.0}', "must be float32[?]; the request has float32[]"),
+    ],
+)
+def test_malformed_request_is_refused(half_plus_three, body, error):
+    path = "/v1/models/half_plus_three:predict"
+    response = half_plus_three.http.post(path, content=body)
+    assert response.status_code == 400
+    assert error in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ({"b64": "?"}, 'Input "text" has an object: '),
+        ({"base64": "YQ=="}, 'Input "text" has an object, which is not a valid string'),
+        ("\ud800", "surrogates not allowed"),
+        (1, 'Input "text" has 1, which is not a valid string'),
+    ],
+)
+def test_malformed_string_is_refused(types, text, error):
+    inputs = {"text": [text], "numbers": [[1, 2]], "count": [1]}
+    content = json.dumps({"inputs": inputs})
+    response = types.http.post("/v1/models/types:predict", content=content)
+    assert response.status_code == 400
+    assert error in response.json()["error"]
+
+
+@pytest.mark.parametrize("count", [1.5, 2**63, True, "1"])
+def test_invalid_int64_is_refused(types, count):
+    response = types.post("types:predict", instances=[{**ROW, "count": count}])
+    assert response.status_code == 400
+    assert "which is not a valid int64" in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ({"flag": 1, "byte": 1}, "has 1, which is not a valid bool"),
+        ({"flag": True, "byte": 256}, "has 256, which is not a valid uint8"),
+        ({"flag": True, "byte": -1}, "has -1, which is not a valid uint8"),
+    ],
+)
+def test_invalid_bool_or_byte_is_refused(types, row, error):
+    small = {"signature_name": "small"}
+    valid = {"flag": True, "byte": 255}
+    response = types.post("types:predict", instances=[valid], **small)
+    assert response.json() == {"predictions": [valid]}
+    response = types.post("types:predict", instances=[row], **small)
+    assert response.status_code == 400
+    assert error in response.json()["error"]
+
+
+def test_type_that_json_cannot_have_is_unimplemented(types):
+    response = types.post("types:predict", signature_name="length", instances=[1])
+    assert response.status_code == 501
+    assert response.json() == {"error": 'Input "z" is complex64; send it over gRPC'}
+
+
+def test_plain_list_for_several_inputs_is_refused(types):
+    for content in ({"instances": ["a"]}, {"inputs": ["a"]}):
+        response = types.post("types:predict", **content)
+        assert response.status_code == 400
+        assert "must be an object with the inputs count, numbers, text" in response.text
+
+
+def test_tensor_of_too_many_axes_is_refused(types):
+    nested = nest(1, 35)
+    for content in ({"inputs": nested}, {"instances": [nested]}):
+        response = types.post("types:predict", signature_name="total", **content)
+        assert response.status_code == 400
+        assert "too many axes" in response.json()["error"]
+
+
+def test_too_many_rows_are_refused_before_they_are_read(half_plus_three):
+    rows = [1.0] * 5000
+    for content in ({"instances": rows}, {"inputs": rows}, {"inputs": {"x": rows}}):
+        response = half_plus_three.post("half_plus_three:predict", **content)
+        assert response.status_code == 400
+        assert "has 5000 rows; at most 4096 are allowed" in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        r'{"signature_name": "\ud800", "instances": [1]}',
+        r'{"instances": ["\ud800"]}',
+        r'{"instances": [{"\ud800": 1}]}',
+        r'{"signature_name": "parse", "instances": ["\ud800"]}',
+    ],
+)
+def test_unpaired_surrogate_is_refused(half_plus_three, body):
+    path = "/v1/models/half_plus_three:predict"
+    response = half_plus_three.http.post(path, content=body)
+    assert response.status_code == 400
+    assert response.json()["error"]
+
+
+def test_error_of_a_large_value_is_short_and_takes_little_memory():
+    rows = [nest([0] * 50_000, 20)]
+    tracemalloc.start()
+    try:
+        with pytest.raises(RequestError) as refused:
+            json_requests.signature_name({"signature_name": rows})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refused.value.message == "'signature_name' must be a string; it is a list"
+    assert peak < 1_000_000
+
+
+def test_request_is_parsed_to_a_fixed_depth():
+    body = '{{"instances": {}1{}}}'
+    depth = json_requests.MAX_DEPTH - 1
+    document = json_requests.parse(body.format("[" * depth, "]" * depth).encode())
+    assert document.keys() == {"instances"}
+    for depth in (json_requests.MAX_DEPTH, 100_000):
+        deeper = body.format("[" * depth, "]" * depth).encode()
+        with pytest.raises(RequestError, match="is nested deeper than 40 levels"):
+            json_requests.parse(deeper)
+
+
+def test_request_of_too_many_values_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(json_requests, "MAX_VALUES", 10)
+    assert json_requests.parse(b'{"a": [1, 2, 3, 4, 5]}')
+    with pytest.raises(RequestError, match=r"11 commas and brackets; at most 10"):
+        json_requests.parse(b'{"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]}')
+    with pytest.raises(RequestError, match=r"has 21 commas and brackets"):
+        json_requests.parse(b'{"a": [' + b"{}," * 9 + b"{}]}")
