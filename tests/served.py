@@ -1,4 +1,4 @@
-"""What the serving check takes, made of toy and of exported models, for tests."""
+"""The serving check's inputs, made of toy models and of exported ones."""
 
 import shutil
 
@@ -8,47 +8,26 @@ import tensorflow_text as text
 from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
+from modules.config.task import TaskConfig
 from modules.evaluation import metrics
 from modules.export import serving_model
-from modules.training import model_run as records_lib
+from modules.training import model_run
 from tests import records
-
-REQUEST = {
-    "text_columns": ["sentence1", "sentence2"],
-    "text_signature": "serving_default",
-    "examples_signature": "serve_examples",
-    "examples_input": "examples",
-    "has_text": True,
-    "predictions": {
-        "file": "predictions/eval.tsv",
-        "id_column": "idx",
-        "columns": ["probability_a", "probability_b"],
-        "output": "probabilities",
-    },
-}
 
 
 def request_of(task):
-    """Returns what the component is told about a task's model."""
+    """Returns the component's `request` for a model of a task."""
     return {
-        **REQUEST,
-        "text_columns": task.text_columns,
-        "has_text": not task.is_tokenized,
-        "predictions": {
-            "file": "predictions/eval.tsv",
-            "id_column": task.id_column,
-            "columns": ["prediction"]
-            if task.is_regression
-            else [f"probability_{name}" for name in task.classes],
-            "output": serving_model.SCORE
-            if task.is_regression
-            else serving_model.PROBABILITIES,
-        },
+        **serving_model.describe_requests(task),
+        "predictions": model_run.describe_predictions(task, "eval"),
     }
 
 
+REQUEST = request_of(TaskConfig(classes=["a", "b"]))
+
+
 def write_predictions(exported, directory):
-    """Writes what an exported model said before it was exported, as Trainer does."""
+    """Writes what a model predicted before it was exported, as Trainer does."""
     logits = exported.logits
     regression = exported.task.is_regression
     outputs = logits[:, 0] if regression else tf.nn.softmax(logits).numpy()
@@ -57,18 +36,18 @@ def write_predictions(exported, directory):
         ids=rows, labels=rows * 0, outputs=outputs, losses=rows * 0.0
     )
     path = directory / "predictions" / "eval.tsv"
-    records_lib._write_predictions(str(path), exported.task, predictions)
+    model_run._write_predictions(str(path), exported.task, predictions)
     return path
 
 
 def place(exported, root):
-    """Copies an exported model to where Trainer writes one; returns its artifact's."""
+    """Copies an exported model to a new `Model` artifact; returns its directory."""
     shutil.copytree(exported.directory, root / "Format-Serving")
     return root
 
 
 def artifacts(root, model, examples, predictions):
-    """Returns the artifacts of the component by their parameter's name."""
+    """Returns the component's artifacts by parameter."""
     types = tfx.types.standard_artifacts
     records.write(root / "examples" / "Split-eval" / "data.gz", examples)
     made = {
@@ -84,7 +63,7 @@ def artifacts(root, model, examples, predictions):
 
 
 def share(left, right):
-    """Gives each of two texts the share of its length."""
+    """Returns each of two texts' share of their length."""
     lengths = [tf.cast(tf.strings.length(text), tf.float32) for text in (left, right)]
     return tf.stack(lengths, axis=1) / tf.expand_dims(lengths[0] + lengths[1], 1)
 
@@ -97,7 +76,7 @@ def save_toy(
     names=("serving_default", "serve_examples"),
     resource=None,
 ):
-    """Writes a SavedModel with the signatures of ours where Trainer writes one."""
+    """Writes a SavedModel with the signatures of exported models, as Trainer does."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, c) for c in columns])
     def serve(*texts):
@@ -121,7 +100,7 @@ def save_toy(
 
 
 def trim_by_turns(left, right):
-    """Counts words, trimmed by an op that TensorFlow Serving 2.16 does not have."""
+    """Counts words, trimmed by an op that TensorFlow Serving 2.16 lacks."""
     words = [tf.strings.split(column) for column in (left, right)]
     trimmed = text.RoundRobinTrimmer(8).trim(words)
     rows = [tf.cast(part.row_lengths(), tf.float32) for part in trimmed]
