@@ -65,7 +65,9 @@ class FinishedRun:
 def restore(tmp_path_factory):
     """Returns a function that undoes everything since the first run ended."""
     directory = tmp_path_factory.mktemp("run") / "tiny"
-    recipe = tiny.write_config(directory / "recipe.yaml", splits=("train", "eval"))
+    recipe = tiny.write_config(
+        directory / "recipe.yaml", splits=("train", "eval"), serving={"rows": 4}
+    )
     report = run_locally(load_config(recipe), Console(file=io.StringIO()))
     copy = tmp_path_factory.mktemp("copy") / "tiny"
     shutil.copytree(directory, copy)

@@ -61,6 +61,7 @@ def compiled(directory: Path, orchestrator: str, **settings: Any):
             "thresholds": {"accuracy": 0.0},
             "max_regression": {"accuracy": 1.0},
         },
+        serving={"rows": 4},
         **{orchestrator: settings},
     )
     config = load_config(recipe, {"trainer.warm_start": "champion"})
