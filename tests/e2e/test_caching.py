@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from modules.training import experiment
 from tests import tiny
 from tests.e2e.components import DATA, EVERYTHING
 
@@ -22,7 +23,8 @@ def test_unchanged_pipeline_executes_nothing(run, finished):
     assert report.pushed == finished.report.pushed
 
 
-def test_other_place_for_beam_executes_nothing(run):
+def test_other_runner_of_beam_executes_nothing(run, monkeypatch):
+    monkeypatch.setattr(experiment, "build_experiment", None)  # no training starts
     _, executed = run(beam__runner="multi_processing", beam__workers=2)
     assert executed == set()
 

@@ -38,11 +38,15 @@ class Story:
         return Path(self.changed.stdout.splitlines()[-1].removeprefix("pushed "))
 
 
+def table_rows(finished):
+    """Returns the cells of the tables that a command printed, row by row."""
+    lines = [line for line in finished.stdout.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+
+
 def states(finished):
     """Returns the state of each component: `run` or `cached`."""
-    rows = [line.split("│") for line in finished.stdout.splitlines() if "│" in line]
-    cells = [[cell.strip() for cell in row[1:-1]] for row in rows]
-    return {row[0]: row[2] for row in cells if row[0] in EVERYTHING}
+    return {row[0]: row[2] for row in table_rows(finished) if row[0] in EVERYTHING}
 
 
 def edit(files, pattern, replacement):
@@ -108,12 +112,9 @@ def test_pushed_model_predicts_a_pair(story):
     )
     assert shown.returncode == 0, shown.stderr
     assert shown.stderr == ""
-    rows = [line.split("│")[1:-1] for line in shown.stdout.splitlines()]
-    (cells,) = ([cell.strip() for cell in row] for row in rows if "A cat." in row[0])
     (expected,) = predictor.predict_texts(str(story.pushed), [("A cat.", "The cat!")])
-    assert cells == [
-        *("A cat.", "The cat!"),
-        *(str(expected.value), f"{expected.probability:.3f}"),
+    assert table_rows(shown) == [
+        ["A cat.", "The cat!", str(expected.value), f"{expected.probability:.3f}"]
     ]
 
 

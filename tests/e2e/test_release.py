@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from components import versions
 from modules.export import description
 from pipeline.config.errors import UsageError
 from tests.e2e.components import MODEL
@@ -62,14 +63,18 @@ def test_new_model_is_compared_with_the_served_one_and_the_old_one_can_come_back
 
 
 def test_champion_of_another_task_is_refused_before_training_or_not_compared(
-    run, finished
+    run, finished, tmp_path
 ):
     pushed = Path(finished.report.pushed)
+    other = tmp_path / "other"
+    shutil.copytree(pushed, other)
+    (other / versions.MANIFEST_FILE).unlink()
+    (other / "fingerprint.pb").write_bytes(b"of another model")
+    described = json.loads((other / description.FILE).read_text())
+    described["classes"] = ["yes", "no"]
+    (other / description.FILE).write_text(json.dumps(described))
+    versions.push(str(other), str(pushed.parent), version(pushed) + 1)
     champion = pushed.with_name(str(version(pushed) + 1))
-    shutil.copytree(pushed, champion)
-    path = champion / description.FILE
-    described = json.loads(path.read_text())
-    path.write_text(json.dumps({**described, "classes": ["yes", "no"]}))
 
     with pytest.raises(UsageError, match=r"its classes is .*incompatible_champion"):
         run(evaluator__incompatible_champion="refuse")
