@@ -18,7 +18,7 @@ PACKAGE = Path("pipeline.yaml")
 
 def run() -> None:
     """Writes the pipeline spec; the `tfx` command has no engine for it any more."""
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     compilation.write_job(compilation.compile_job(config, "kubeflow", print), PACKAGE)
     print(f"written to {PACKAGE}")

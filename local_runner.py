@@ -7,20 +7,20 @@ progress and a report.
 
 import os
 
-import modules  # noqa: F401 (sets the environment before TFX imports TensorFlow)
-
-# isort: split
-from tfx import v1 as tfx
-
+from modules import environment
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs.resolve import resolve_inputs
-from pipeline.pipeline import create_pipeline
 from pipeline.platforms import local_platform
 
 
 def run() -> None:
     """Runs the pipeline, or lets the `tfx` command compile it."""
+    environment.set_up()
+    from tfx import v1 as tfx
+
+    from pipeline.pipeline import create_pipeline
+
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)

@@ -8,9 +8,7 @@ be brought to the cluster: `python -m pipeline compile --target vertex --stage` 
 
 import os
 
-import modules  # noqa: F401 (sets the environment before TFX imports TensorFlow)
-
-# isort: split
+from modules import environment
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
@@ -18,6 +16,7 @@ from pipeline.orchestrators import compilation
 
 def run() -> None:
     """Writes `pipeline.json`, where the `tfx` command wants it."""
+    environment.set_up()
     config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
     compilation.compile_job(config, "vertex", print, write_out=True)
 

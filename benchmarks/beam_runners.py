@@ -287,7 +287,7 @@ def main(
     """Runs the command line."""
     from rich.console import Console
 
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     overrides = dict(recipe.parse_override(text) for text in settings)
     overrides["output"] = str(output.absolute() / "output")
     beams = [BeamConfig.model_validate(yaml.safe_load(text)) for text in runners]

@@ -31,8 +31,8 @@ WINDOWS = (16, 1)
 @click.option("--seeds", default=5, show_default=True)
 def main(output: Path, recipe: str, work: Path, seeds: int) -> None:
     """Trains, and prints the table."""
-    environment.silence_start_up()
-    environment.keep_autograph_out_of_keras()
+    environment.set_up(quiet=True)
+    environment.set_up()
     import tensorflow as tf
 
     from modules.training import experiment, run_fn

@@ -198,8 +198,8 @@ def main(
     short: bool,
 ) -> None:
     """Runs the command line."""
-    environment.silence_start_up()
-    environment.keep_autograph_out_of_keras()
+    environment.set_up(quiet=True)
+    environment.set_up()
     overrides = dict(recipe.parse_override(text) for text in settings)
     config = recipe.load_config(config_file, {**overrides, "data.source": source})
     with _directory(keep) as directory:

@@ -35,7 +35,7 @@ _SHOWN = {
 @click.option("--short", is_flag=True, help="One round.")
 def main(output: Path, recipe: str, count: int, short: bool) -> None:
     """Measures, and prints the table."""
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     from pipeline.config.recipe import load_config
     from pipeline.inputs.encoder_source import resolve_encoder
 

@@ -39,7 +39,7 @@ _SHORT_ROWS = (1_000,)
 @click.option("--short", is_flag=True, help="One round of few steps, 1,000 rows.")
 def main(data: str | None, counts: tuple[int, ...], count: int, short: bool) -> None:
     """Measures, and prints the tables."""
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     from benchmarks import tokenized
     from pipeline.config.recipe import load_config
     from pipeline.inputs.encoder_source import resolve_encoder

@@ -90,7 +90,7 @@ def prepare_peers(
       rows: A JSON file of the texts of each row.
       directory: Where the models are written, and the answers will be.
     """
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
     from benchmarks import same_weights
     from modules import encoder as encoder_lib
     from pipeline.inputs.encoder_source import resolve_encoder
@@ -214,7 +214,7 @@ def main(
     short: bool,
 ) -> None:
     """Runs the command line."""
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     overrides = dict(recipe.parse_override(text) for text in settings)
     if source is not None:
         overrides["data.source"] = source

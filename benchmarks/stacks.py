@@ -84,7 +84,7 @@ def main(
     output: Path, recipe: str, other: str, data: str | None, count: int, short: bool
 ) -> None:
     """Measures, and prints the tables."""
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     config = load_config(recipe, {"data.source": data} if data else {})
     pythons = {_version(python): python for python in (sys.executable, other)}
     if len(pythons) != 2:

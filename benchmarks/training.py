@@ -34,7 +34,7 @@ OURS = "ours"
 @click.option("--short", is_flag=True, help="A few steps a round, not an epoch in all.")
 def main(data: str | None, count: int, short: bool) -> None:
     """Measures, and prints the table."""
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     from benchmarks import tokenized
     from pipeline.config.recipe import load_config
     from pipeline.inputs.encoder_source import resolve_encoder

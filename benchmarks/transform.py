@@ -265,7 +265,7 @@ def main(
     data: Path | None, counts: tuple[int, ...], repeats: int, short: bool, recipe: Path
 ) -> None:
     """Runs the command line."""
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     if short:
         counts, repeats = _SHORT, 1
     with tempfile.TemporaryDirectory() as directory:

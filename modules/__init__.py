@@ -1,3 +1,10 @@
-"""What TFX's standard components load: preprocessing, model, training, export."""
+"""What TFX's standard components load: preprocessing, model, training, export.
 
-from modules import environment as environment  # before anything imports TensorFlow
+Importing it sets one environment variable, which must be there before TensorFlow is
+imported; `modules.environment.set_up` does the rest, once a process.
+"""
+
+import os
+
+# tft, tfma and the Model Garden are written against Keras 2 (`tf_keras`).
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")

@@ -1,4 +1,4 @@
-"""The one place that sets TensorFlow up; imported before TensorFlow is."""
+"""Sets a process up for TensorFlow and TFX; every entry point calls `set_up` first."""
 
 import contextlib
 import gc
@@ -13,15 +13,66 @@ import types
 import warnings
 from collections.abc import Iterator, Sequence
 
-# tft, tfma and the Model Garden are written against Keras 2 (`tf_keras`).
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+
+def set_up(*, quiet: bool = False) -> None:
+    """Prepares this process for TensorFlow and TFX. Calling it again does no harm.
+
+    It imports neither: what concerns TensorFlow takes effect when that is imported, or
+    at once if it has been.
+
+    Args:
+      quiet: Whether TensorFlow's start-up notices stay off the terminal. They come from
+        C++ and from libraries that announce the end of a Python version; none says
+        anything that a user can act on.
+    """
+    _import_extensions_on_demand()
+    if quiet:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        warnings.simplefilter("ignore", FutureWarning)
+        # Beam warns of a package that it works without.
+        logging.getLogger().setLevel(logging.ERROR)
+    if "tensorflow" in sys.modules:
+        exempt_keras_from_autograph()
+    elif quiet or not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(quiet=quiet and sys.stderr is not None))
 
 
-def _import_extensions_when_used() -> None:
-    """Has `tfx.v1` import its extensions when somebody asks for one of them.
+def exempt_keras_from_autograph() -> None:
+    """Stops AutoGraph from converting Keras and Model Garden code.
 
-    They bring the client library of Google Cloud's AI Platform, a third of what
-    importing TFX takes, and only a pipeline on Vertex AI uses it.
+    TensorFlow 2.16 exempts `keras` from conversion but not `tf_keras`, which makes
+    building and tracing a BERT five to ten times slower; TensorFlow 2.21 exempts
+    both. Neither library relies on conversion: their control flow is explicit.
+    Source: `tensorflow/python/autograph/core/config.py`.
+    """
+    from tensorflow.python.autograph.core import config, config_lib
+
+    exempt = {str(rule) for rule in config.CONVERSION_RULES}
+    rules = [config_lib.DoNotConvert(name) for name in ("tf_keras", "official")]
+    missing = [rule for rule in rules if str(rule) not in exempt]
+    config.CONVERSION_RULES = (*missing, *config.CONVERSION_RULES)
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Exempts what is imported inside from garbage collection.
+
+    TFX and TensorFlow make objects that live as long as the process. To search them for
+    garbage takes a fifth of the time of the imports, and time at each later collection.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _import_extensions_on_demand() -> None:
+    """Makes `tfx.v1` import an extension when it is first used.
+
+    They import the client library of Google Cloud's AI Platform, a third of the time
+    that TFX takes to import, and only a pipeline on Vertex AI uses it.
     Source: `tfx/v1/__init__.py` and `tfx/v1/extensions/__init__.py`.
     """
     tfx = importlib.util.find_spec("tfx")
@@ -34,7 +85,7 @@ def _import_extensions_when_used() -> None:
         for location in tfx.submodule_search_locations
     ]
     package = importlib.util.module_from_spec(spec)
-    # Python asks it for what the module does not have (PEP 562).
+    # Python calls it for a missing attribute (PEP 562).
     vars(package)["__getattr__"] = _import_extension
     sys.modules[name] = package
 
@@ -46,29 +97,17 @@ def _import_extension(name: str) -> types.ModuleType:
     return importlib.import_module(full_name)
 
 
-_import_extensions_when_used()
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds TensorFlow once, and completes its import.
 
-
-def silence_start_up() -> None:
-    """Keeps TensorFlow's start-up notices from the terminal of a short command.
-
-    They come from the C++ side and from libraries that announce the end of a Python
-    version; none says anything that a user can act on.
+    Args:
+      quiet: Whether to hide what TensorFlow writes to stderr while it is imported,
+        unless that fails. TensorFlow 2.21 writes at any `TF_CPP_MIN_LOG_LEVEL`
+        (https://github.com/tensorflow/tensorflow/issues/100442).
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if "tensorflow" not in sys.modules and sys.stderr is not None:
-        sys.meta_path.insert(0, _QuietTensorFlow())
-    warnings.simplefilter("ignore", FutureWarning)
-    # Beam's word on a package that it can do without.
-    logging.getLogger().setLevel(logging.ERROR)
 
-
-class _QuietTensorFlow(importlib.abc.MetaPathFinder):
-    """Keeps what TensorFlow says on stderr while it is imported, unless that fails.
-
-    TensorFlow 2.21 says it whatever `TF_CPP_MIN_LOG_LEVEL` is
-    (https://github.com/tensorflow/tensorflow/issues/100442).
-    """
+    def __init__(self, *, quiet: bool) -> None:
+        self._hidden = _hidden_stderr if quiet else contextlib.nullcontext
 
     def find_spec(
         self,
@@ -76,7 +115,7 @@ class _QuietTensorFlow(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """Returns the module as others find it, to be imported in silence."""
+        """Returns TensorFlow's spec with a loader that also sets AutoGraph up."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -84,64 +123,28 @@ class _QuietTensorFlow(importlib.abc.MetaPathFinder):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def execute_quietly(module: types.ModuleType) -> None:
-                with _kept_stderr():
+            def execute_and_set_up(module: types.ModuleType) -> None:
+                with self._hidden():
                     execute(module)
+                exempt_keras_from_autograph()
 
-            spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+            spec.loader.exec_module = execute_and_set_up  # type: ignore[method-assign]
         return spec
 
 
 @contextlib.contextmanager
-def _kept_stderr() -> Iterator[None]:
-    """Keeps what is written to stderr, C++ included, and tells it if this fails."""
+def _hidden_stderr() -> Iterator[None]:
+    """Hides what is written to stderr, C++ included, unless the block raises."""
     sys.stderr.flush()
     stderr = os.dup(2)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
+    with tempfile.TemporaryFile() as hidden:
+        os.dup2(hidden.fileno(), 2)
         try:
             yield
         except BaseException:
-            kept.seek(0)
-            os.write(stderr, kept.read())
+            hidden.seek(0)
+            os.write(stderr, hidden.read())
             raise
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-
-
-@contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Keeps the garbage collector away from imports, and for good from what they made.
-
-    What TFX and TensorFlow make as they are imported stays; to search it for garbage
-    takes a fifth of the imports' time, and more later.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def keep_autograph_out_of_keras() -> None:
-    """Stops AutoGraph from converting Keras and Model Garden code.
-
-    TensorFlow 2.16 exempts `keras` from conversion but not `tf_keras`, which makes
-    building and tracing a BERT five to ten times slower; TensorFlow 2.21 exempts
-    both. Neither library relies on conversion: their control flow is explicit.
-    Source: `tensorflow/python/autograph/core/config.py`.
-    """
-    from tensorflow.python.autograph.core import config, config_lib
-
-    exempt = {str(rule) for rule in config.CONVERSION_RULES}
-    missing = [
-        rule
-        for rule in (
-            config_lib.DoNotConvert("tf_keras"),
-            config_lib.DoNotConvert("official"),
-        )
-        if str(rule) not in exempt
-    ]
-    config.CONVERSION_RULES = (*missing, *config.CONVERSION_RULES)

@@ -1,4 +1,4 @@
-"""Content hashes, so that TFX's cache sees what its own key does not."""
+"""Content hashes for what the key of TFX's cache leaves out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 _FIRST_PARTY = ("pipeline", "components", "modules")
 _CHUNK_BYTES = 1 << 20
-# What transformed data and a trained model depend on beside our code.
+# Transformed data and a trained model depend on these too.
 TRANSFORM_LIBRARIES = ("tensorflow", "tensorflow-text", "tensorflow-transform")
 TRAINER_LIBRARIES = (*TRANSFORM_LIBRARIES, "tf-keras", "tf-models-official")
 
@@ -38,16 +38,20 @@ def of_file(path: str | Path) -> str:
 
 
 def of_package(name: str) -> str:
-    """Returns the SHA-256 of all files of a package, scripts and data included.
+    """Returns the SHA-256 of the files of a package, and of what they import from here.
 
     Args:
-      name: Import path of a package without packages in it.
+      name: Import path of a package without packages in it. Its Python files count as
+        in `of_code`, its other files with all their bytes.
     """
     spec = importlib.util.find_spec(name)
     assert spec is not None
     assert spec.submodule_search_locations is not None
     (directory,) = spec.submodule_search_locations
-    return of_files(path for path in Path(directory).iterdir() if path.is_file())
+    files = sorted(path for path in Path(directory).iterdir() if path.is_file())
+    data = [path for path in files if path.suffix != ".py"]
+    modules = [f"{name}.{path.stem}" for path in files if path.suffix == ".py"]
+    return of_text(of_files(data), *map(of_code, modules))
 
 
 def open_file(path: str) -> IO[bytes]:
@@ -70,32 +74,33 @@ def of_json(content: Any) -> str:
 
 
 def of_code(module: str) -> str:
-    """Returns the SHA-256 of a module and of all it imports from this project.
+    """Returns the SHA-256 of the code of a module and of all it imports from here.
 
-    TFX's cache key names a module by its import path alone, so an edit in it, or in
-    what it imports, would otherwise go unseen.
+    TFX's cache key names a module by its import path alone, so it misses an edit in the
+    module, or in what it imports. Comments, docstrings, formatting and imports for type
+    checkers alone do not count.
 
     Args:
       module: Import path; a function's name may follow, as in
         `modules.training.run_fn.run_fn`.
     """
-    sources: dict[str, str] = {}
+    programs: dict[str, str] = {}
     pending = [module]
     while pending:
-        name = pending.pop()
-        origin = _origin(name)
-        if origin is None or origin in sources:
+        origin = _origin(pending.pop())
+        if origin is None or origin in programs:
             continue
-        sources[origin] = Path(origin).read_text(encoding="utf-8")
-        pending += _imports(sources[origin])
-    return of_text(*(sources[origin] for origin in sorted(sources)))
+        program = _Program().visit(ast.parse(Path(origin).read_text(encoding="utf-8")))
+        programs[origin] = ast.dump(program)
+        pending += _imports(program)
+    return of_text(*(programs[origin] for origin in sorted(programs)))
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
     """Returns the installed version of each library; empty if it is not installed.
 
-    A result is made by our code and its libraries: TFX's cache and the checkpoints of
-    one TensorFlow must not pass for those of another.
+    Our code and its libraries make a result together: what one TensorFlow made must not
+    be taken for what another would make.
 
     Args:
       names: Names of distributions.
@@ -109,9 +114,25 @@ def library_versions(names: Iterable[str]) -> dict[str, str]:
     return installed
 
 
-def _imports(source: str) -> list[str]:
+class _Program(ast.NodeTransformer):
+    """Reduces a syntax tree to what runs."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        """Removes `if TYPE_CHECKING:`."""
+        name = node.test.id if isinstance(node.test, ast.Name) else None
+        return None if name == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        """Removes a string that is a statement: a docstring."""
+        is_docstring = isinstance(node.value, ast.Constant) and isinstance(
+            node.value.value, str
+        )
+        return None if is_docstring else self.generic_visit(node)
+
+
+def _imports(program: ast.AST) -> list[str]:
     names = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(program):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -1,3 +1,3 @@
-"""How the parts are wired and started: settings, DAG, command line, data source."""
+"""How the parts are wired and started: recipe, DAG, command line, orchestrators."""
 
-from modules import environment as environment  # before anything imports TensorFlow
+import modules as modules  # sets TF_USE_LEGACY_KERAS before TensorFlow is imported

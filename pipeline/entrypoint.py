@@ -13,6 +13,8 @@ import runpy
 import sys
 from typing import Any
 
+from modules import environment
+
 MODULE = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 
 _MESSAGE = "--json_serialized_invocation_args"
@@ -43,5 +45,6 @@ def _is_typed(artifact: dict[str, Any]) -> bool:
 
 
 if __name__ == "__main__":
+    environment.set_up()
     sys.argv[1:] = with_types(sys.argv[1:])
     runpy.run_module(MODULE, run_name="__main__", alter_sys=True)

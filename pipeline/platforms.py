@@ -67,12 +67,14 @@ def local_platform(paths: OutputPaths, beam: BeamConfig) -> Platform:
     """
     from tfx import v1 as tfx
 
+    from pipeline.beam import configured_runner
+
     return Platform(
         pipeline_root=str(paths.artifacts),
         training=str(paths.training),
         pushed=str(paths.pushed),
         library_versions=fingerprint.library_versions,
-        beam_args=beam_arguments(beam),
+        beam_args=configured_runner.configure(beam_arguments(beam)),
         metadata=tfx.orchestration.metadata.sqlite_metadata_connection_config(
             str(paths.metadata)
         ),

@@ -6,7 +6,10 @@ import os
 import pytest
 from rich.console import Console
 
+from modules import environment
 from pipeline.config.paths import REPOSITORY
+
+environment.set_up()
 
 
 def pytest_collection_modifyitems(items):

@@ -186,7 +186,7 @@ def export_tiny(root, kind):
       root: An empty directory; the SavedModel is moved to `served/1` there.
       kind: A key of `TASKS`. Transform runs over `PAIRS`, or their first texts.
     """
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
     task = TASKS[kind]
     texts = [pair[: len(task.text_columns)] for pair in PAIRS]
     training = root / "training"

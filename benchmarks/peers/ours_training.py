@@ -8,7 +8,7 @@ from collections.abc import Callable
 from benchmarks import peer
 from modules import environment
 
-environment.keep_autograph_out_of_keras()
+environment.set_up()
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402

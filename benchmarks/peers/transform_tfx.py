@@ -22,6 +22,7 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     recorder.attach()
     from modules import environment
 
+    environment.set_up()
     with environment.importing():
         import pipeline.pipeline  # noqa: F401
 

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks import peer
 from modules import environment
 
-environment.keep_autograph_out_of_keras()
+environment.set_up()
 
 import orbit  # noqa: E402
 import tensorflow as tf  # noqa: E402

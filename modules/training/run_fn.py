@@ -53,7 +53,7 @@ def run_fn(fn_args: Any) -> None:
         (a directory), the fingerprints of code and encoder, and `checkpoints` (a
         directory).
     """
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
     settings = fn_args.custom_config
     task = TaskConfig.model_validate(settings["task"])
     config = TrainerConfig.model_validate(fn_args.hyperparameters)

@@ -12,6 +12,8 @@ import time
 
 from apache_beam.runners.worker import sdk_worker_main
 
+from modules import environment
+
 _POLL_SECONDS = 1.0
 
 
@@ -21,6 +23,7 @@ def main(arguments: list[str]) -> None:
     Args:
       arguments: The program, and the id of the process that it works for.
     """
+    environment.set_up()
     parent = int(arguments[1])
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     sdk_worker_main.main(arguments)

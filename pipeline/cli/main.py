@@ -87,6 +87,7 @@ def run(
     # A descriptor of its own: those of the process go to the log while it runs.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
         console = Console(file=terminal)
+        environment.set_up()
         from pipeline.local.run import run_locally
 
         try:
@@ -116,7 +117,7 @@ def prepare_data(
     """
     overrides = dict(recipe.parse_override(text) for text in settings)
     task = recipe.load_task(config_file, overrides)
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     from pipeline.inputs import examples
 
     examples.prepare(source, destination, task, click.echo)
@@ -136,7 +137,7 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
     SOURCE is a Model Garden checkpoint, a Hugging Face folder or a SavedModel: a
     directory (local or gs://), package:NAME/PATH, or a TF Hub or Kaggle handle.
     """
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     from pipeline.inputs import encoder_source
 
     imported = encoder_source.import_encoder(
@@ -212,7 +213,7 @@ def predict(
             "--format, --output-format, --batch-rows, --strict and --set are of a "
             "directory: name one with --output"
         )
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     from pipeline.prediction import predictor
 
     if source and destination and is_batch:

@@ -58,7 +58,7 @@ def compile_command(
     """
     overrides = dict(recipe.parse_override(text) for text in settings)
     config = recipe.load_config(config_file, overrides)
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     job = compilation.compile_job(config, target, click.echo)
     compilation.write_job(job, package)
     if stage:
@@ -121,7 +121,7 @@ def submit_command(
     # What the run would refuse after hours is refused here.
     recipe.load_config(config_file, overrides | parameters.as_settings(run_values))
     submit = _submit_to_kubeflow if target == "kubeflow" else _submit_to_vertex
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     try:
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "pipeline.yaml"

@@ -164,7 +164,7 @@ def serve_command(
 
     New versions in DIR are taken up while it runs. SIGTERM drains it.
     """
-    environment.silence_start_up()
+    environment.set_up(quiet=True)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("serving").setLevel(logging.INFO)
     from serving import server

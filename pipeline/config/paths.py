@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.config.recipe import Config
+if TYPE_CHECKING:
+    from pipeline.config.recipe import Config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modules import environment, fingerprint
+from modules import fingerprint
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
@@ -81,8 +81,6 @@ def resolve_encoder(
             directory = _import_once(directory, paths, report)
         encoder = encoder_lib.open_encoder(directory)
         _check_vocabulary(encoder.vocab_file)
-        # To check a checkpoint's names, a small model is built.
-        environment.keep_autograph_out_of_keras()
         encoder_lib.check_tensor_names(encoder)
         files = [encoder.path(name) for name in encoder.fingerprinted_files]
         vocabulary = {
@@ -127,7 +125,6 @@ def import_encoder(
         raise UsageError(f"{destination} is remote; name a local directory")
     if target.exists():
         raise UsageError(f"{destination} exists; name a new directory")
-    environment.keep_autograph_out_of_keras()
     working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
     try:
         with _usage_errors("SOURCE", source):

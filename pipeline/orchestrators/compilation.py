@@ -17,6 +17,8 @@ from pipeline.config.orchestrators import ClusterConfig
 from pipeline.config.paths import ClusterPaths, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.orchestrators import staging
+from pipeline.orchestrators.kubeflow import compile as kubeflow
+from pipeline.orchestrators.vertex import compile as vertex
 
 TARGETS = ("kubeflow", "vertex")
 # pipeline_builder.py of TFX.
@@ -132,4 +134,4 @@ def write_job(job: CompiledJob, path: Path) -> None:
 
 
 def _module(target: str) -> Any:
-    return {"kubeflow": compile, "vertex": compile}[target]
+    return {"kubeflow": kubeflow, "vertex": vertex}[target]

@@ -19,7 +19,7 @@ SIZE = {
 
 
 def test_made_up_encoder_is_exported_and_answers_examples(tmp_path):
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     path = tmp_path / "made up"
     evaluation_memory.write_encoder(path, tiny.VOCAB, **SIZE)

@@ -30,7 +30,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(encoder):
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
     params = FineTuningConfig(init_checkpoint=encoder.directory)
     model = FineTuningTask(params, TASK).build_model()
     encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)

@@ -5,7 +5,8 @@ import sys
 
 _IMPORT_TFX = """
 import sys
-import modules
+from modules import environment
+environment.set_up()
 from tfx import v1 as tfx
 print("google.cloud.aiplatform" in sys.modules)
 print(hasattr(tfx.extensions, "no_such_extension"))
@@ -32,7 +33,7 @@ def test_short_command_has_nothing_of_tensorflow_on_its_terminal():
         """
 import sys
 from modules import environment
-environment.silence_start_up()
+environment.set_up(quiet=True)
 import tensorflow as tf
 print(int(tf.constant(1) + 1))
 print("a word of our own", file=sys.stderr)
@@ -51,7 +52,7 @@ def test_failed_import_tells_what_was_kept_back(tmp_path):
         f"""
 import sys
 from modules import environment
-environment.silence_start_up()
+environment.set_up(quiet=True)
 sys.path.insert(0, {str(tmp_path)!r})
 import tensorflow
 """

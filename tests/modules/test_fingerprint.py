@@ -2,11 +2,12 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from modules import fingerprint
-from pipeline.config.paths import OutputPaths
+from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
 from tests import tiny
 
@@ -26,24 +27,107 @@ def package(tmp_path, monkeypatch):
     return root
 
 
-def edit(path):
-    path.write_text(path.read_text() + "# an edit\n")
-
-
 @pytest.mark.parametrize(
     ("edited", "changes"), [("a", True), ("b", True), ("c", False)]
 )
 def test_code_changes_with_itself_and_what_it_imports(package, edited, changes):
     before = fingerprint.of_code("modules.a.f")
     assert before == fingerprint.of_code("modules.a")
-    edit(package / f"{edited}.py")
+    path = package / f"{edited}.py"
+    path.write_text(path.read_text() + "edited = True\n")
     assert (fingerprint.of_code("modules.a.f") != before) == changes
 
 
-def test_training_depends_on_the_export_and_preprocessing_does_not():
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("def g(x=1):\n    return x\n", False),
+        ('"""A module."""\n\ndef g(x=1):\n    """Returns x."""\n    return x\n', False),
+        ("# A comment.\ndef g(\n    x=1,\n):\n    return x  # another\n", False),
+        ("def g(x=2):\n    return x\n", True),
+        ("def g(x=1):\n    return 'x'\n", True),
+    ],
+)
+def test_comments_docstrings_and_formatting_do_not_count(package, text, changes):
+    path = package / "b.py"
+    path.write_text("def g(x=1):\n    return x\n")
+    before = fingerprint.of_code("modules.a")
+    path.write_text(text)
+    assert (fingerprint.of_code("modules.a") != before) == changes
+
+
+def test_imports_for_type_checkers_do_not_count(package):
+    source = package / "c.py"
+    source.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from modules import b\n"
+    )
+    before = fingerprint.of_code("modules.c")
+    (package / "b.py").write_text("def g():\n    return 1\n")
+    assert fingerprint.of_code("modules.c") == before
+
+
+@pytest.fixture
+def edit(monkeypatch):
+    """Makes a file of this project read as if it had been edited."""
+
+    def edit(name, old, new):
+        edited = REPOSITORY / name
+        read_text = Path.read_text
+        assert old in edited.read_text()
+
+        def read(path, *args, **kwargs):
+            text = read_text(path, *args, **kwargs)
+            return text.replace(old, new) if path == edited else text
+
+        monkeypatch.setattr(Path, "read_text", read)
+
+    return edit
+
+
+_T = {"Trainer"}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "rerun"),
+    [
+        ("pipeline/beam/job_servers.py", "raise UsageError(", "raise ValueError(", {}),
+        ("pipeline/config/beam.py", '"1.20"', '"1.21"', {}),
+        ("pipeline/orchestrators/staging.py", "UsageError(", "ValueError(", {}),
+        ("modules/training/loop.py", "    # ", "    # Edited. ", {}),
+        ("modules/training/optimization.py", '"epsilon": 1e-6', '"epsilon": 1e-8', _T),
+        ("modules/config/trainer.py", "default=0.1, ge=0", "default=0.2, ge=0", _T),
+        (
+            "modules/data/preprocessing.py",
+            "NO_ID = -1",
+            "NO_ID = -2",
+            _T | {"Transform"},
+        ),
+        ("components/evaluator/bounds.py", "def add(", "def add_all(", {"Evaluator"}),
+        ("components/versions.py", "def choose_version(", "def choose(", {}),
+    ],
+)
+def test_an_edit_reruns_the_components_that_run_the_code(edit, name, old, new, rerun):
+    before = component_code()
+    edit(name, old, new)
+    after = component_code()
+    assert {name for name in before if before[name] != after[name]} == set(rerun)
+
+
+def component_code():
+    """The fingerprints of code that stand in the components' properties."""
+    from components import serving_check
+    from components.data_gate import DataGate
+    from components.evaluator import Evaluator
     from pipeline.pipeline import PREPROCESSING_FN, RUN_FN
 
-    assert fingerprint.of_code(RUN_FN) != fingerprint.of_code(PREPROCESSING_FN)
+    return {
+        "Transform": fingerprint.of_code(PREPROCESSING_FN),
+        "Trainer": fingerprint.of_code(RUN_FN),
+        "DataGate": fingerprint.of_code(DataGate.__module__),
+        "Evaluator": fingerprint.of_code(Evaluator.__module__),
+        "ServingCheck": fingerprint.of_package(serving_check.__name__),
+    }
 
 
 def test_files_change_with_name_and_content_and_not_with_place_or_time(tmp_path):

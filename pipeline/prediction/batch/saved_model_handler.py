@@ -114,7 +114,7 @@ class SavedModelHandler(base.ModelHandler):
 
     def load_model(self) -> predictor.Predictor:
         """Loads the model; Beam keeps it for all threads of the process."""
-        environment.silence_start_up()
+        environment.set_up(quiet=True)
         return predictor.Predictor(self._model.directory)
 
     def run_inference(

@@ -7,4 +7,4 @@ from modules import environment
 
 @pytest.fixture(autouse=True, scope="session")
 def fast_tracing():
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()

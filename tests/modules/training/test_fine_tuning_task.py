@@ -20,7 +20,7 @@ CLASSES = TaskConfig(classes=["a", "b", "c"])
 
 @pytest.fixture(autouse=True, scope="module")
 def fast_tracing():
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
 
 
 @pytest.fixture

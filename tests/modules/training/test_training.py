@@ -23,7 +23,7 @@ STEPS = 12  # 2 epochs of 48 rows in batches of 8
 
 @pytest.fixture(autouse=True, scope="module")
 def fast_tracing():
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
 
 
 @pytest.fixture

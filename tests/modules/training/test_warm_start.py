@@ -25,7 +25,7 @@ STAND_STILL = {"learning_rate": 1e-12, "epochs": 1, "dropout": 0.0}
 
 @pytest.fixture(autouse=True, scope="module")
 def fast_tracing():
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def main(arguments):
     from modules.training import fine_tuning_trainer as trainer_lib
     from modules.training.fine_tuning_task import FineTuningTask
 
-    environment.keep_autograph_out_of_keras()
+    environment.set_up()
     strategies.serve_coordinator()
     if arguments.get("print_rows"):
         print_rows(FineTuningTask)
