@@ -1,4 +1,4 @@
-"""TFRecords of `tf.train.Example`, written and read for tests."""
+"""Writes and reads TFRecords of `tf.train.Example`."""
 
 import tensorflow as tf
 
@@ -20,7 +20,7 @@ def example(**columns):
 
 
 def write(path, examples):
-    """Writes Examples, gzipped where the name says so; returns the path."""
+    """Writes Examples, gzipped if the name ends in `.gz`; returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     options = "GZIP" if path.suffix == ".gz" else None
     with tf.io.TFRecordWriter(str(path), options=options) as writer:
@@ -30,7 +30,7 @@ def write(path, examples):
 
 
 def read(pattern):
-    """Returns the rows of all files of a pattern, the values of each by column."""
+    """Returns the rows of the files that match a pattern, lists of values by column."""
     rows = []
     for path in sorted(tf.io.gfile.glob(str(pattern))):
         compression = "GZIP" if path.endswith(".gz") else ""

@@ -8,47 +8,26 @@ import tensorflow_text as text
 from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
+from modules.config.task import TaskConfig
 from modules.evaluation import metrics
-from modules.export import serving_model
-from modules.training import model_run as records_lib
+from modules.export import signatures
+from modules.training import model_run
 from tests import records
-
-SETTINGS = {
-    "text_columns": ["sentence1", "sentence2"],
-    "text_signature": "serving_default",
-    "examples_signature": "serve_examples",
-    "examples_input": "examples",
-    "has_text": True,
-    "predictions": {
-        "file": "predictions/eval.tsv",
-        "id_column": "idx",
-        "columns": ["probability_a", "probability_b"],
-        "output": "probabilities",
-    },
-    "rows": 4,
-    "tf_serving_version": "2.16",
-    "max_memory_bytes": 4 << 30,
-    "timeout_seconds": 60,
-}
 
 
 def settings_of(task):
     """Returns the component's settings for a task's model."""
     return {
-        **SETTINGS,
-        "text_columns": task.text_columns,
-        "has_text": not task.is_tokenized,
-        "predictions": {
-            "file": "predictions/eval.tsv",
-            "id_column": task.id_column,
-            "columns": ["prediction"]
-            if task.is_regression
-            else [f"probability_{name}" for name in task.classes],
-            "output": serving_model.SCORE
-            if task.is_regression
-            else serving_model.PROBABILITIES,
-        },
+        **signatures.describe_requests(task),
+        "predictions": model_run.describe_predictions(task, "eval"),
+        "rows": 4,
+        "tf_serving_version": "2.16",
+        "max_memory_bytes": 4 << 30,
+        "timeout_seconds": 60,
     }
+
+
+SETTINGS = settings_of(TaskConfig(classes=["a", "b"]))
 
 
 def write_predictions(exported, directory):
@@ -61,7 +40,7 @@ def write_predictions(exported, directory):
         ids=rows, labels=rows * 0, outputs=outputs, losses=rows * 0.0
     )
     path = directory / "predictions" / "eval.tsv"
-    records_lib._write_predictions(str(path), exported.task, predictions)
+    model_run._write_predictions(str(path), exported.task, predictions)
     return path
 
 

@@ -1,4 +1,4 @@
-"""A BERT of 2 layers and hidden 16, and pairs it can learn, for tests."""
+"""A BERT of 2 layers with hidden size 16, and pairs that it can learn."""
 
 import json
 from pathlib import Path
@@ -26,6 +26,7 @@ CONFIG = {
     "hidden_act": "gelu",
     "initializer_range": 0.02,
 }
+SPLITS = ("train", "eval", "test")
 
 
 def hugging_face_tensors(seed: int = 0) -> dict[str, np.ndarray]:
@@ -68,7 +69,7 @@ def write_encoder(directory: Path, seed: int = 0, **changes: object) -> Path:
     Args:
       directory: A new directory.
       seed: Seed of the weights.
-      **changes: Tensors to put in the place of the random ones; None leaves one out.
+      **changes: Tensors that replace the random ones; None leaves one out.
     """
     directory.mkdir(parents=True)
     tensors = {**hugging_face_tensors(seed), **changes}
@@ -80,21 +81,21 @@ def write_encoder(directory: Path, seed: int = 0, **changes: object) -> Path:
 
 
 def pairs(rows: int, seed: int = 0) -> list[tuple[int, str, str]]:
-    """Returns pairs whose label is 1 where both texts name the same animal."""
+    """Returns pairs whose label is 1 if both texts name the same animal."""
     random = np.random.default_rng(seed)
-    found = []
+    labelled = []
     for _ in range(rows):
         first, second = random.choice(["cat", "dog", "bird", "fish"], size=2)
         if random.random() < 0.5:
             second = first
         verb, thing = random.choice(["sees", "likes"]), random.choice(["tree", "road"])
         texts = (f"The {first} {verb} the {thing}.", f"A {second} {verb} a {thing}!")
-        found.append((int(first == second), *texts))
-    return found
+        labelled.append((int(first == second), *texts))
+    return labelled
 
 
 def write_tables(
-    directory: Path, rows: int = 48, splits: tuple[str, ...] = ("train", "eval", "test")
+    directory: Path, rows: int = 48, splits: tuple[str, ...] = SPLITS
 ) -> Path:
     """Writes the pairs as TSV splits."""
     directory.mkdir(parents=True)
@@ -106,15 +107,18 @@ def write_tables(
     return directory
 
 
-def write_config(path: Path, **settings: object) -> Path:
+def write_config(
+    path: Path, splits: tuple[str, ...] = SPLITS, **settings: object
+) -> Path:
     """Writes a recipe of the tiny encoder and pairs, which any model passes.
 
     Args:
       path: The YAML file; its directory gets `encoder/` and `data/`.
+      splits: The splits of the data.
       **settings: Top-level settings to add.
     """
     write_encoder(path.parent / "encoder")
-    write_tables(path.parent / "data")
+    write_tables(path.parent / "data", splits=splits)
     recipe = {
         "name": "tiny",
         "data": {"source": "data"},
@@ -140,37 +144,26 @@ def write_transformed(
       seed: Seed of the pairs.
       label: `class` (0 or 1), or `score` (0.0 or 5.0).
     """
-    import tensorflow as tf
+    from tests import records
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
-        for index, (same, *texts) in enumerate(pairs(rows, seed)):
-            segments = [[VOCAB.index(word) for word in _split(text)] for text in texts]
-            ids = [2, *segments[0], 3, *segments[1], 3]
-            types = [0] * (len(segments[0]) + 2) + [1] * (len(segments[1]) + 1)
-            features = {
-                "input_word_ids": _ints(ids),
-                "input_type_ids": _ints(types),
-                "idx": _ints([index]),
-                "label": _ints([same])
-                if label == "class"
-                else tf.train.Feature(
-                    float_list=tf.train.FloatList(value=[5.0 * same])
-                ),
-            }
-            example = tf.train.Example(features=tf.train.Features(feature=features))
-            writer.write(example.SerializeToString())
+    examples = []
+    for index, (same, *texts) in enumerate(pairs(rows, seed)):
+        segments = [[VOCAB.index(word) for word in _split(text)] for text in texts]
+        examples.append(
+            records.example(
+                input_word_ids=[2, *segments[0], 3, *segments[1], 3],
+                input_type_ids=[0] * (len(segments[0]) + 2)
+                + [1] * (len(segments[1]) + 1),
+                idx=[index],
+                label=[same if label == "class" else 5.0 * same],
+            )
+        )
+    records.write(path, examples)
     return path
 
 
 def _split(text: str) -> list[str]:
     return text.lower().replace(".", " .").replace("!", " !").split()
-
-
-def _ints(values: list[int]):  # type: ignore[no-untyped-def]
-    import tensorflow as tf
-
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
 
 def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # type: ignore[no-untyped-def]

@@ -1,14 +1,14 @@
-"""SavedModels with the signatures of ours, which answer in microseconds."""
+"""SavedModels with the signatures of exported models that predict in microseconds."""
 
 import tensorflow as tf
 
 
 class Longer(tf.Module):
-    """Says which of two texts is longer, by the signature of our models."""
+    """Classifies which of two texts is longer."""
 
     @tf.function(input_signature=[])
     def text_columns(self):
-        """Names the columns in an order that is not the alphabet's."""
+        """Returns the columns, in another order than the alphabet's."""
         return tf.constant(["right", "left"])
 
     @tf.function(
@@ -18,7 +18,7 @@ class Longer(tf.Module):
         ]
     )
     def serve(self, right, left):
-        """Gives 0.9 to the longer one."""
+        """Returns 0.9 for the longer one."""
         lengths = tf.stack([tf.strings.length(right), tf.strings.length(left)], 1)
         class_id = tf.argmax(lengths, axis=-1)
         return {
@@ -32,12 +32,12 @@ class Length(tf.Module):
 
     @tf.function(input_signature=[])
     def text_columns(self):
-        """Names the column."""
+        """Returns the column."""
         return tf.constant(["sentence"])
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "sentence")])
     def serve(self, sentence):
-        """Gives the score."""
+        """Returns the score."""
         return {"score": tf.cast(tf.strings.length(sentence), tf.float32) / 10}
 
 

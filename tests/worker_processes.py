@@ -9,7 +9,7 @@ _SECONDS = 120
 
 
 def find(parent=None):
-    """Returns the worker processes of a process, this one by default."""
+    """Returns the worker processes of a process, by default of this one."""
     return [
         child
         for child in (parent or psutil.Process()).children(recursive=True)
@@ -17,22 +17,22 @@ def find(parent=None):
     ]
 
 
-def kill_when(is_time, after=0.0):
-    """Kills one worker at the time that is given.
+def kill_when(condition, after=0.0):
+    """Kills one worker, once there is one and a condition holds.
 
     Args:
-      is_time: Tells whether it is time, asked as soon as there is a worker.
-      after: Seconds from then.
+      condition: Called until it returns true.
+      after: Seconds to wait then.
 
     Returns:
-      A list that will have the worker's id.
+      A list that gets the worker's process id.
     """
     killed = []
 
     def wait():
         end = time.monotonic() + _SECONDS
         while time.monotonic() < end:
-            if find() and is_time():
+            if find() and condition():
                 time.sleep(after)
                 worker = find()[0]
                 worker.kill()

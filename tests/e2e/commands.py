@@ -1,4 +1,4 @@
-"""The command line in a process of its own, as a user runs it."""
+"""Runs the command line in a new process, as a user does."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from pipeline.config.paths import REPOSITORY
 def start(*arguments, cwd=REPOSITORY, python=sys.executable):
     """Starts a command; its output is captured."""
     environment = {**os.environ, "PYTHONPATH": str(cwd)}
-    environment.pop("TF_USE_LEGACY_KERAS", None)  # these tests' own, not the user's
+    environment.pop("TF_USE_LEGACY_KERAS", None)  # set by these tests, not by a user
     return subprocess.Popen(
         [python, "-m", "pipeline", *map(str, arguments)],
         cwd=cwd,

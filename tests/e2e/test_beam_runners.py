@@ -1,6 +1,5 @@
-"""The pipeline's own work on each runner of Beam, compared with the one by default."""
+"""Each Beam runner computes what the default one does."""
 
-import io
 import shutil
 import socket
 import subprocess
@@ -8,20 +7,17 @@ import sys
 import time
 
 import pytest
-from rich.console import Console
 
 from benchmarks import beam_runners
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
-from pipeline.config.recipe import load_config
-from pipeline.local.run import run_locally
-from tests import tiny, worker_processes
+from tests import worker_processes
 
 pytestmark = [
     pytest.mark.e2e,
-    # The thread that waits for a worker says so by raising.
+    # The thread that waits for a worker raises if there is none.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
 WORKS = (*beam_runners.COMPONENTS, beam_runners.PREDICTION)
@@ -29,11 +25,9 @@ _SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def pipeline(tmp_path_factory):
-    """The settings of a pipeline that has run in its own process, and that run."""
-    recipe = tiny.write_config(tmp_path_factory.mktemp("runners") / "recipe.yaml")
-    config = load_config(recipe)
-    run_locally(config, Console(file=io.StringIO()))
+def pipeline(restore):
+    """The recipe and the id of a run by the default runner."""
+    config = restore().config
     return config, beam_runners.latest_run_id(config)
 
 
@@ -50,15 +44,15 @@ def wait_for(port):
             if probe.connect_ex(("localhost", port)) == 0:
                 return
         time.sleep(0.1)
-    raise TimeoutError(f"nothing listens at {port}")
+    raise TimeoutError(f"no server listens at port {port}")
 
 
 @pytest.fixture(scope="module")
 def portable():
-    """A job service and a pool of workers, each a process of its own."""
+    """A job service and a worker pool, each in its own process."""
     program = shutil.which("prism", path=REPOSITORY / ".venv" / "bin")
     if program is None:
-        pytest.skip("Prism is not in .venv/bin: `make prism` builds it, which wants Go")
+        pytest.skip("Prism is not in .venv/bin; `make prism` builds it and needs Go")
     jobs, pool = free_port(), free_port()
     commands = [
         [program, f"--job_port={jobs}", "--serve_http=false"],
@@ -87,7 +81,7 @@ def portable():
 
 
 def cluster(runner):
-    """Settings of a cluster of two slots on this machine; skips where it is not."""
+    """Settings of a cluster of two slots on this machine; skips if there is none."""
     beam = BeamConfig(runner=runner, workers=2)
     try:
         beam_arguments(beam)
@@ -97,28 +91,29 @@ def cluster(runner):
 
 
 def check(pipeline, beam, works=WORKS):
+    """Compares what a runner computes with the default runner's results."""
     measured = beam_runners.measure(*pipeline, [beam], works)
     assert [m.work for m in measured if m.runner == beam.runner] == [*works]
     assert [(m.work, m.differences) for m in measured if m.differences] == []
 
 
-def test_processes_of_this_machine_give_the_same(pipeline):
+def test_processes_of_this_machine_compute_the_same(pipeline):
     beam = BeamConfig(runner="multi_processing", workers=2)
     check(pipeline, beam, ("StatisticsGen", "Evaluator"))
 
 
 @pytest.mark.parametrize("work", ["Transform", beam_runners.PREDICTION])
-def test_process_that_is_killed_in_mid_run_loses_no_row(pipeline, work):
+def test_worker_that_is_killed_loses_no_row(pipeline, work):
     beam = BeamConfig(runner="multi_processing", workers=2)
     killed = worker_processes.kill_when(lambda: True, after=8)
     check(pipeline, beam, (work,))
     assert killed
 
 
-def test_job_service_with_workers_of_its_own_gives_the_same(pipeline, portable):
+def test_job_service_with_external_workers_computes_the_same(pipeline, portable):
     check(pipeline, portable)
 
 
 @pytest.mark.parametrize("runner", ["flink", "spark"])
-def test_cluster_of_two_slots_on_this_machine_gives_the_same(pipeline, runner):
+def test_cluster_of_two_slots_computes_the_same(pipeline, runner):
     check(pipeline, cluster(runner))

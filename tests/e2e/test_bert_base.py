@@ -1,4 +1,4 @@
-"""The BERT-base recipe at its full size, with weights that a test makes up."""
+"""The BERT-base recipe at its full size, with random weights."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def write_checkpoint(directory: Path) -> int:
     (directory / "vocab.txt").write_text("\n".join([*tiny.VOCAB, *filler]) + "\n")
     prefix = str(directory / "bert_model.ckpt")
     for suffix in (".index", ".data-00000-of-00001"):
-        Path(prefix + suffix).touch()  # `open_encoder` looks whether they are there
+        Path(prefix + suffix).touch()  # `open_encoder` requires them
     encoder = encoder_lib.open_encoder(str(directory))
     model = encoder_lib.build_encoder(encoder, dropout=0.1)
     tf.train.Checkpoint(encoder=model).write(prefix)
@@ -67,7 +67,7 @@ def test_bert_base_recipe_restores_trains_two_steps_and_is_pushed(tmp_path, cons
     text = console.file.getvalue()
     assert "step 2/2" in text
     signature = tf.saved_model.load(report.pushed).signatures["serving_default"]
-    answer = signature(
+    prediction = signature(
         sentence1=tf.constant(["The cat."]), sentence2=tf.constant(["A cat!"])
     )
-    assert answer["probabilities"].shape == (1, 2)
+    assert prediction["probabilities"].shape == (1, 2)

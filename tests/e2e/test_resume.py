@@ -4,18 +4,18 @@ import json
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from tests import tiny
-from tests.e2e import commands
+from tests.e2e import commands, partial_run
 
 pytestmark = pytest.mark.e2e
 
-STEPS = 360  # 60 epochs of 48 rows in batches of 8
-CHECKPOINTS = 20
+STEPS = 180  # 30 epochs of 48 rows in batches of 8
+CHECKPOINTS = 10
 SETTINGS = {
-    "trainer.epochs": 60,
+    "trainer.epochs": 30,
     "trainer.batch_size": 8,
     "trainer.dropout": 0.0,
     "trainer.checkpoint_interval": CHECKPOINTS,
@@ -24,20 +24,13 @@ SETTINGS = {
 SECONDS = 300
 
 
-@pytest.fixture(scope="module")
-def recipe(tmp_path_factory):
-    return tiny.write_config(tmp_path_factory.mktemp("resume") / "recipe.yaml")
-
-
-def start(recipe, **changes):
-    settings = [
-        f"--set={key}={value}" for key, value in {**SETTINGS, **changes}.items()
-    ]
+def start(recipe):
+    settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
     return commands.start("run", "--config", recipe, *settings)
 
 
 def newest_step(output):
-    # The file that names it is written last: what it does not name is not whole yet.
+    # The file that names a checkpoint is written after it.
     for path in output.glob("training/*/seed-0/checkpoint"):
         named = re.search(r'^model_checkpoint_path: ".*ckpt-(\d+)"', path.read_text())
         assert named, path.read_text()
@@ -57,31 +50,27 @@ def interrupt(process, output, step, number):
     return text
 
 
-def metrics_of_all(output):
-    """What each training that ended recorded, the oldest first."""
-    paths = output.glob("artifacts/Trainer/model_run/*/metrics.json")
-    return [
-        json.loads(path.read_text())
-        for path in sorted(paths, key=lambda path: int(path.parent.name))
-    ]
-
-
 def resumed_step(text):
     (line,) = (line for line in text.splitlines() if "resumed from step" in line)
     return int(line.split("resumed from step ")[1].split(",")[0])
 
 
+def read_best(model_run):
+    """Returns what a training recorded of its best model."""
+    return json.loads(Path(model_run, "metrics.json").read_text())["best"]
+
+
 def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alone(
-    recipe,
+    finished, run, console
 ):
-    output = recipe.parent / "output"
-    process = start(recipe)
-    interrupt(process, output, 100, signal.SIGKILL)
+    output = finished.paths.root
+    process = start(finished.recipe)
+    interrupt(process, output, 30, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     left = newest_step(output)
     assert left < STEPS
 
-    process = start(recipe)
+    process = start(finished.recipe)
     text = interrupt(process, output, left + CHECKPOINTS, signal.SIGTERM)
     assert process.returncode == 128 + signal.SIGTERM, text
     assert resumed_step(text) == left
@@ -89,22 +78,18 @@ def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alo
     saved = newest_step(output)
     assert left < saved < STEPS
 
-    process = start(recipe)
-    text, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, text
+    report, _ = run(**{key.replace(".", "__"): v for key, v in SETTINGS.items()})
+    text = console.file.getvalue()
     assert resumed_step(text) == saved
     assert f"step {STEPS}/{STEPS}" in text
-    assert "pushed " in text.splitlines()[-1]
+    assert report.pushed is not None
+    resumed = read_best(finished.output("Trainer", "model_run").uri)
 
-    # Another training, for it saves at other steps, of the same data and seed.
-    process = start(recipe, **{"trainer.checkpoint_interval": STEPS})
-    text, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, text
-    assert "resumed from step" not in text
-
-    found, expected = metrics_of_all(output)
-    assert found["best"]["steps"] == expected["best"]["steps"] == STEPS
-    assert found["best"]["best_step"] == expected["best"]["best_step"]
-    assert found["best"]["metrics"] == pytest.approx(
-        expected["best"]["metrics"], rel=1e-3
-    )
+    # Another training, because it saves at other steps, of the same data and seed.
+    uninterrupted = {**SETTINGS, "trainer.checkpoint_interval": STEPS}
+    outputs = partial_run.run_to("Trainer", finished.recipe, uninterrupted)
+    expected = read_best(outputs("Trainer", "model_run"))
+    assert len(list(finished.paths.training.iterdir())) == 3
+    assert resumed["steps"] == expected["steps"] == STEPS
+    assert resumed["best_step"] == expected["best_step"]
+    assert resumed["metrics"] == pytest.approx(expected["metrics"], rel=1e-3)

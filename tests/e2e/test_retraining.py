@@ -1,6 +1,6 @@
-"""New data arrive as spans; training goes on from what is in production."""
+"""New data arrive as spans; training starts from the model in production."""
 
-import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,170 +8,114 @@ import yaml
 
 from modules.training import fine_tuning_trainer
 from pipeline.config.errors import UsageError
-from pipeline.config.paths import OutputPaths
-from pipeline.config.recipe import load_config
-from pipeline.inputs import examples as examples_lib
-from pipeline.local.report import MetadataReader
-from pipeline.local.run import run_locally
-from pipeline.orchestrators import compilation, staging
 from tests import tiny
-from tests.compiled import worker
-from tests.compiled.runner import JobRunner
+from tests.e2e.components import DATA, RELEASE
 
 pytestmark = pytest.mark.e2e
 
-CHAMPION = {"trainer.warm_start": "champion"}
-RELEASE = ["Champion", "Evaluator", "ServingCheck", "AtomicPusher"]
+
+@pytest.fixture
+def train(run, finished):
+    """Runs the recipe on the newest span, from the champion."""
+    spans = finished.recipe.parent / "spans"
+
+    def train(runner=run, **overrides):
+        settings = {
+            "data__source": f"{spans}/{{SPAN}}",
+            "trainer__warm_start": "champion",
+        }
+        return runner(**{**settings, **overrides})
+
+    return train
 
 
 @pytest.fixture
-def recipe(tmp_path):
-    source = f"{tmp_path}/spans/{{SPAN}}"
-    tiny.write_tables(tmp_path / "spans" / "01")
-    return tiny.write_config(tmp_path / "recipe.yaml", data={"source": source})
+def log(console):
+    """Returns a function that returns what was printed since its last call."""
+
+    def log():
+        text = console.file.getvalue()
+        console.file.seek(0)
+        console.file.truncate()
+        return text.replace("\n", " ")
+
+    return log
 
 
-@pytest.fixture
-def run(recipe, console):
-    """Runs the recipe; the report, and the components that ran."""
-
-    def run(**overrides):
-        settings = {key.replace("__", "."): each for key, each in overrides.items()}
-        report = run_locally(load_config(recipe, {**CHAMPION, **settings}), console)
-        return report, {c.name for c in report.components if not c.is_cached}
-
-    return run
-
-
-@pytest.fixture
-def paths(recipe):
-    return OutputPaths.of(load_config(recipe))
-
-
-def spans_in_metadata(paths):
-    """The span of the Examples of the latest run, as ML Metadata has it."""
-    reader = MetadataReader(paths.metadata)
-    executions = {each.name: execution for each, execution in reader.latest_run()}
-    examples = reader.outputs(executions["ImportExampleGen"])["examples"]
+def span_in_metadata(finished):
+    examples = finished.output("ImportExampleGen", "examples")
     return examples.custom_properties["span"].int_value
 
 
-def start_of_latest_run(paths):
-    reader = MetadataReader(paths.metadata)
-    executions = {each.name: execution for each, execution in reader.latest_run()}
-    directory = Path(reader.outputs(executions["Trainer"])["model_run"].uri)
-    return json.loads((directory / "metrics.json").read_text())["started_from"]
-
-
-def recorded_config(paths):
-    newest = max(paths.run("any").parent.iterdir())
-    return yaml.safe_load((newest / "config.yaml").read_text())
+def span_in_record(finished):
+    newest = max(finished.paths.run("any").parent.iterdir())
+    return yaml.safe_load((newest / "config.yaml").read_text())["data"]["span"]
 
 
 def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
-    run, paths, tmp_path, console, monkeypatch
+    train, start_training, finished, log, monkeypatch
 ):
-    first, ran = run()
-    assert "WarmStart" in ran
-    assert first.pushed is not None
-    assert start_of_latest_run(paths) == "the pre-trained encoder"
-    assert spans_in_metadata(paths) == 1
-    assert recorded_config(paths)["data"]["span"] == 1
+    champion = finished.report.pushed
+    spans = finished.recipe.parent / "spans"
+    tiny.write_tables(spans / "01", splits=("train", "eval"))
 
-    again, ran = run()
-    assert ran == set()  # though what was pushed since is the champion now
-    assert again.pushed == first.pushed
-
-    tiny.write_tables(tmp_path / "spans" / "2", rows=40)
+    # The first attempt is killed after its first checkpoint.
     with monkeypatch.context() as patched:
         patched.setattr(fine_tuning_trainer.FineTuningTrainer, "evaluate", kill)
         with pytest.raises(RuntimeError, match="killed"):
-            run()
-    second, ran = run()
-    assert ran == {"Trainer", *RELEASE}
-    assert "resumed from step" in console.file.getvalue()
-    assert len(list(paths.training.iterdir())) == 2  # one for each span
-    shown = console.file.getvalue().replace("\n", " ")
-    assert f"span 2 of {tmp_path}/spans/{{SPAN}}: newest of 2" in shown
-    assert start_of_latest_run(paths) == f"the champion {first.pushed}"
-    assert second.verdict.champion == first.pushed
-    assert second.pushed != first.pushed
-    assert spans_in_metadata(paths) == 2
-    assert recorded_config(paths)["data"]["span"] == 2
+            train()
+    prepared = {*DATA, "Transform"} - {"ImportSchemaGen"}
+    assert finished.executed() == prepared | {"WarmStart", "Trainer"}
+    first, executed = train()
+    assert executed == {"Trainer", *RELEASE}
+    text = log()
+    assert f"span 1 of {spans}/{{SPAN}}: newest of 1" in text
+    assert f"training starts from the champion {champion}" in text
+    assert "resumed from step" in text
+    assert first.verdict.champion == champion
+    assert first.pushed not in (None, champion)
+    assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
 
-    again, ran = run()
-    assert ran == set()
-    assert again.pushed == second.pushed
+    again, executed = train()
+    assert executed == set()  # although the champion is another one by now
+    assert again.pushed == first.pushed
 
-    # Another learning rate starts from where this data's first training did.
-    second_rate, ran = run(trainer__learning_rate=0.002)
-    assert "WarmStart" not in ran
-    assert start_of_latest_run(paths) == f"the champion {first.pushed}"
+    # Another learning rate starts from the champion that this span started from.
+    log()
+    executed = train(start_training, trainer__learning_rate=0.002)
+    assert executed == {"Hyperparameters", "Trainer"}
+    assert f"training starts from the champion {champion}" in log()
 
-    # The older span's model is compared with what serves now, and nothing is trained.
-    older, ran = run(data__span=1)
-    assert ran == {"Champion", "Evaluator", "AtomicPusher"}
-    assert spans_in_metadata(paths) == 1
-    assert older.verdict.champion == second_rate.pushed
-    assert int(Path(older.pushed).name) > int(Path(second_rate.pushed).name)
+    tiny.write_tables(spans / "2", rows=40, splits=("train", "eval"))
+    executed = train(start_training)
+    assert executed == prepared | {"WarmStart", "Trainer"}
+    text = log()
+    assert f"span 2 of {spans}/{{SPAN}}: newest of 2" in text
+    assert f"training starts from the champion {first.pushed}" in text
+    assert (span_in_metadata(finished), span_in_record(finished)) == (2, 2)
 
+    # The older span's model is compared with the one that is served now.
+    served = Path(first.pushed).with_name(str(int(Path(first.pushed).name) + 1))
+    shutil.copytree(champion, served)
+    older, executed = train(data__span=1)
+    assert executed == {"Champion", "Evaluator", "AtomicPusher"}
+    assert older.verdict.champion == str(served)
+    assert int(Path(older.pushed).name) > int(served.name)
+    assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
+
+
+def test_encoder_of_another_size_is_refused_before_training(
+    train, finished, tmp_path, monkeypatch
+):
+    tiny.write_tables(finished.recipe.parent / "spans" / "1", splits=("train", "eval"))
+    monkeypatch.setattr(tiny, "HIDDEN", 32)
+    monkeypatch.setitem(tiny.CONFIG, "hidden_size", 32)
+    wider = tiny.write_encoder(tmp_path / "wider")
     with pytest.raises(UsageError, match="hidden_size is 16, not 32") as caught:
-        run(encoder__source=str(wider_encoder(tmp_path)))
+        train(encoder__source=str(wider))
     assert "trainer.warm_start=encoder" in str(caught.value)
-    assert latest_run_lacks(paths, "Trainer")
+    assert "Trainer" not in finished.latest_run()
 
 
 def kill(self, num_steps):
     raise RuntimeError("killed")
-
-
-def wider_encoder(tmp_path):
-    """A tiny encoder of twice the hidden size."""
-    before = tiny.HIDDEN, tiny.CONFIG["hidden_size"]
-    tiny.HIDDEN = tiny.CONFIG["hidden_size"] = 32
-    try:
-        return tiny.write_encoder(tmp_path / "wider")
-    finally:
-        tiny.HIDDEN, tiny.CONFIG["hidden_size"] = before
-
-
-def latest_run_lacks(paths, name):
-    run = MetadataReader(paths.metadata).latest_run()
-    return name not in [component.name for component, _ in run]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with worker.start() as server:
-        yield server
-
-
-# On Vertex too; one of the two backends takes three minutes.
-@pytest.mark.parametrize("target", ["kubeflow"])
-def test_compiled_job_starts_from_the_champion_where_its_data_are_new(
-    target, server, recipe, tmp_path
-):
-    root = tmp_path / "root"
-    cluster = {"image": "registry/bert:1", "pipeline_root": str(root)}
-    config = load_config(recipe, {**CHAMPION, target: cluster})
-    job = compilation.compile_job(config, target)
-    staging.copy(job.staged)
-    tiny.write_tables(tmp_path / "new", rows=40)
-    examples_lib.prepare(str(tmp_path / "new"), str(root / "new"), config.task)
-
-    def started_from(run):
-        directory = run.tasks["Trainer"].outputs["model_run"]["uri"]
-        return json.loads((Path(directory) / "metrics.json").read_text())[
-            "started_from"
-        ]
-
-    with JobRunner(target, root, tmp_path / "state", server=server) as runner:
-        first = runner.run(job.spec)
-        again = runner.run(job.spec)
-        new = runner.run(job.spec, parameters={"data": str(root / "new")})
-    assert started_from(first) == "the pre-trained encoder"
-    ran = {name for name, state in again.states.items() if state == "run"}
-    assert ran == {"Champion", "Evaluator", "AtomicPusher"}
-    assert new.states["WarmStart"] == "run"
-    (pushed, _) = sorted((root / "serving" / "tiny").iterdir())
-    assert started_from(new) == f"the champion {pushed}"

@@ -1,4 +1,4 @@
-"""Models and runs of one stack, taken up by the other (docs/stacks.md)."""
+"""Each stack continues with the models and runs of the other (docs/stacks.md)."""
 
 import csv
 import dataclasses
@@ -17,16 +17,16 @@ from tests import tiny
 from tests.e2e import commands
 from tests.serving.processes import started
 
-# A Python of the other stack, or a program that takes its arguments, to which the same
-# directories and a checkout of this code are there.
+# A Python of the other stack, or a program that takes a Python's arguments. It must see
+# the same directories and this code.
 OTHER = os.environ.get("OTHER_STACK_PYTHON", "")
 PYTHONS = {"this": sys.executable, "other": OTHER}
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(
         not OTHER,
-        reason="OTHER_STACK_PYTHON names no Python of the other stack; "
-        "`make test-newest` has both",
+        reason="OTHER_STACK_PYTHON does not name a Python of the other stack; "
+        "`make test-newest` sets it",
     ),
 ]
 TOLERANCE = 1e-5
@@ -34,7 +34,7 @@ TOLERANCE = 1e-5
 
 @dataclasses.dataclass
 class Run:
-    """What a run of a stack left, as this one reads it."""
+    """A run of a stack, as this one reads its records."""
 
     report: RunReport
     started_from: str
@@ -72,19 +72,19 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(recipe):
-    """Three runs into one directory: this stack's, the other's, this one's again."""
+    """Three runs with one output: this stack's, the other's, this one's again."""
     order = enumerate(("this", "other", "this"), start=1)
     return [run(recipe, stack, span) for span, stack in order]
 
 
 @pytest.fixture(scope="module")
 def models(runs):
-    """A model by the stack that trained it."""
+    """The models by the stack that trained them."""
     return {"this": runs[0].model, "other": runs[1].model}
 
 
 def predict(model, recipe, stack):
-    """Returns what a stack predicts of some pairs: classes and their probabilities."""
+    """Returns what a stack predicts for some pairs: classes and probabilities."""
     source = recipe.parent / "data" / "test.tsv"
     destination = recipe.parent / f"{stack}-{model.name}.tsv"
     finished = commands.run(
@@ -98,7 +98,7 @@ def predict(model, recipe, stack):
     return [row["prediction"] for row in rows], probabilities
 
 
-def test_the_two_are_not_of_one_stack():
+def test_the_pythons_are_of_two_stacks():
     show = "import tfx.version; print(tfx.version.__version__)"
     versions = {
         subprocess.run(
@@ -116,32 +116,31 @@ def test_each_warm_starts_from_the_champion_of_the_other_and_compares_with_it(ru
         assert run.started_from == f"the champion {champion.model}"
         assert run.report.verdict.champion == champion.report.pushed
         assert run.report.verdict.blessed
-        assert all(each.champion is not None for each in run.report.verdict.metrics)
+        assert all(m.champion is not None for m in run.report.verdict.metrics)
 
 
 @pytest.mark.parametrize("trained", ["this", "other"])
-def test_both_predict_the_same_of_a_model(models, recipe, trained):
+def test_both_predict_the_same_with_a_model(models, recipe, trained):
     classes, expected = predict(models[trained], recipe, "this")
     assert len(set(expected)) > 2
-    found_classes, found = predict(models[trained], recipe, "other")
-    assert found_classes == classes
-    assert found == pytest.approx(expected, abs=TOLERANCE)
+    other_classes, other = predict(models[trained], recipe, "other")
+    assert other_classes == classes
+    assert other == pytest.approx(expected, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("trained", ["this", "other"])
-def test_both_serve_a_model_with_the_same_answers(models, trained):
+def test_both_serve_the_same_predictions_of_a_model(models, trained):
     columns = ("sentence1", "sentence2")
     instances = [dict(zip(columns, texts, strict=True)) for _, *texts in tiny.pairs(8)]
-    answers = []
+    served = []
     for python in PYTHONS.values():
         with started(
             models[trained], "--name", "tiny", "--grpc-port", "0", python=python
         ) as server:
-            answer = server.http.post(
+            response = server.http.post(
                 "/v1/models/tiny:predict", json={"instances": instances}
             )
-        assert answer.status_code == 200, answer.text
-        answers.append([each["probabilities"] for each in answer.json()["predictions"]])
-    expected, found = answers
-    for row, (left, right) in enumerate(zip(expected, found, strict=True)):
+        assert response.status_code == 200, response.text
+        served.append([row["probabilities"] for row in response.json()["predictions"]])
+    for row, (left, right) in enumerate(zip(*served, strict=True)):
         assert left == pytest.approx(right, abs=TOLERANCE), row

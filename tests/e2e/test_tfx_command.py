@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,11 +22,13 @@ def tfx(tmp_path):
     def tfx(*arguments, recipe):
         environment = {
             **os.environ,
-            "HOME": str(tmp_path),  # where the command keeps its pipelines
+            "HOME": str(tmp_path),  # the command stores its pipelines there
             "BERT_PIPELINE_CONFIG": str(recipe),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
-        environment.pop("TF_USE_LEGACY_KERAS", None)  # these tests' own, not the user's
+        environment.pop(
+            "TF_USE_LEGACY_KERAS", None
+        )  # set by these tests, not by a user
         finished = subprocess.run(
             ["tfx", *arguments],
             cwd=REPOSITORY,
@@ -40,16 +43,20 @@ def tfx(tmp_path):
     return tfx
 
 
-def test_tfx_command_creates_and_runs_the_pipeline(tfx, tmp_path):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+def test_tfx_command_creates_and_runs_the_pipeline(tfx, finished):
+    recipe = finished.recipe
+    shutil.rmtree(finished.report.pushed)
     created = tfx(
         *("pipeline", "create", "--engine=local", "--pipeline_path=local_runner.py"),
         recipe=recipe,
     )
     assert 'Pipeline "tiny" created successfully' in created
     tfx("run", "create", "--engine=local", "--pipeline_name=tiny", recipe=recipe)
-    served = tmp_path / "output" / "serving" / "tiny"
-    assert [path for path in served.glob("*") if path.name.isdigit()]
+    # The same pipeline as the command line's: its results are in the cache.
+    assert finished.executed() == {"AtomicPusher"}
+    pushed = finished.output("AtomicPusher", "pushed_model").custom_properties
+    served = Path(pushed["pushed_destination"].string_value)
+    assert (served / "saved_model.pb").is_file()
 
 
 def test_tfx_command_compiles_the_pipeline_for_vertex(tfx, tmp_path):

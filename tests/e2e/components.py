@@ -1,0 +1,13 @@
+"""The names of the components, by what they work on."""
+
+DATA = (
+    "ImportExampleGen",
+    "ImportSchemaGen",
+    "StatisticsGen",
+    "ExampleValidator",
+    "SchemaGen",
+    "DataGate",
+)
+RELEASE = ("Champion", "Evaluator", "ServingCheck", "AtomicPusher")
+MODEL = ("Trainer", *RELEASE)
+EVERYTHING = (*DATA, "Transform", "Hyperparameters", *MODEL)

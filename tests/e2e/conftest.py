@@ -1,0 +1,121 @@
+"""One run of the tiny recipe, which the tests of this folder start from.
+
+A run takes half a minute, and most tests need a few of its components again. So the
+recipe runs once in every pytest worker, and each test gets what that run wrote, at the
+same path: the keys of TFX's cache contain absolute paths.
+"""
+
+import dataclasses
+import io
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from modules.training import experiment
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config, load_config
+from pipeline.local.report import MetadataReader, RunReport
+from pipeline.local.run import run_locally
+from tests import tiny
+
+# Beam makes hundreds of argument parsers, and each searches the disk for translations.
+os.environ.setdefault("LANGUAGE", "C")
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """A finished run of the tiny recipe.
+
+    Attributes:
+      recipe: Its file; `data` and `encoder` are beside it.
+      report: What the run did.
+    """
+
+    recipe: Path
+    report: RunReport
+
+    @property
+    def config(self) -> Config:
+        return load_config(self.recipe)
+
+    @property
+    def paths(self) -> OutputPaths:
+        return OutputPaths.of(self.config)
+
+    def latest_run(self):
+        """Returns the executions of the latest run by component."""
+        reader = MetadataReader(self.paths.metadata)
+        return {run.name: execution for run, execution in reader.latest_run()}
+
+    def executed(self):
+        """Returns the components that the latest run did not take from the cache."""
+        reader = MetadataReader(self.paths.metadata)
+        return {run.name for run, _ in reader.latest_run() if not run.is_cached}
+
+    def output(self, component, key):
+        """Returns an output artifact of a component of the latest run."""
+        reader = MetadataReader(self.paths.metadata)
+        return reader.outputs(self.latest_run()[component])[key]
+
+
+@pytest.fixture(scope="session")
+def restore(tmp_path_factory):
+    """Returns a function that undoes everything since the first run ended."""
+    directory = tmp_path_factory.mktemp("run") / "tiny"
+    recipe = tiny.write_config(
+        directory / "recipe.yaml", splits=("train", "eval"), serving={"rows": 4}
+    )
+    report = run_locally(load_config(recipe), Console(file=io.StringIO()))
+    copy = tmp_path_factory.mktemp("copy") / "tiny"
+    shutil.copytree(directory, copy)
+
+    def restore():
+        shutil.rmtree(directory)
+        shutil.copytree(copy, directory)
+        return FinishedRun(recipe, report)
+
+    return restore
+
+
+@pytest.fixture
+def finished(restore):
+    """A finished run of the tiny recipe, which the test may change."""
+    return restore()
+
+
+@pytest.fixture
+def run(finished, console):
+    """Runs the recipe with overrides: `trainer__seed=1` is `trainer.seed`.
+
+    Returns the report, and the components that were not taken from the cache.
+    """
+
+    def run(**overrides):
+        settings = {key.replace("__", "."): value for key, value in overrides.items()}
+        report = run_locally(load_config(finished.recipe, settings), console)
+        return report, finished.executed()
+
+    return run
+
+
+@pytest.fixture
+def start_training(run, finished, monkeypatch):
+    """Runs the recipe until the Trainer starts; returns the components that executed.
+
+    For tests of what precedes the training: all that follows it reads the new model.
+    """
+
+    def stop(*_, **__):
+        raise RuntimeError("stopped by the test")
+
+    def start_training(**overrides):
+        with monkeypatch.context() as patched:
+            patched.setattr(experiment, "build_experiment", stop)
+            with pytest.raises(RuntimeError, match="stopped by the test"):
+                run(**overrides)
+        return finished.executed()
+
+    return start_training

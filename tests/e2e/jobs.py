@@ -1,0 +1,133 @@
+"""Jobs of the tiny recipe, compiled for an orchestrator and run on this machine."""
+
+import contextlib
+import copy
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import yaml
+
+from components.evaluator import read_verdict
+from pipeline.config.recipe import load_config
+from pipeline.orchestrators import compilation, staging
+from tests import tiny
+from tests.compiled import worker
+from tests.compiled.runner import JobRun, JobRunner
+
+
+@dataclasses.dataclass
+class Job:
+    """A compiled job whose inputs are staged.
+
+    Attributes:
+      documents: The package's YAML documents; the first is the pipeline spec.
+      runner: Runs it.
+      root: The pipeline root.
+    """
+
+    documents: list[Any]
+    runner: JobRunner
+    root: Path
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return self.documents[0]
+
+    @property
+    def served(self) -> list[Path]:
+        """The pushed versions, the oldest first."""
+        return sorted((self.root / "serving" / "tiny").iterdir())
+
+
+@contextlib.contextmanager
+def compiled(directory: Path, orchestrator: str, **settings: Any):
+    """Compiles the tiny recipe, and deletes what a cluster cannot read.
+
+    Args:
+      directory: A new directory.
+      orchestrator: `kubeflow` or `vertex`.
+      **settings: Settings of the orchestrator beside image and pipeline root.
+    """
+    root = directory / "root"
+    settings |= {"image": "registry/bert:1", "pipeline_root": str(root)}
+    recipe = tiny.write_config(
+        directory / "recipe.yaml",
+        splits=("train", "eval"),
+        evaluator={
+            "thresholds": {"accuracy": 0.0},
+            "max_regression": {"accuracy": 1.0},
+        },
+        serving={"rows": 4},
+        **{orchestrator: settings},
+    )
+    config = load_config(recipe, {"trainer.warm_start": "champion"})
+    job = compilation.compile_job(config, orchestrator)
+    package = directory / "pipeline.yaml"
+    compilation.write_job(job, package)
+    staging.copy(job.staged)
+    for folder in ("encoder", "data", "output"):
+        shutil.rmtree(directory / folder)
+    documents = list(yaml.safe_load_all(package.read_text()))
+    with (
+        worker.start() as server,
+        JobRunner(orchestrator, root, directory / "state", server=server) as runner,
+    ):
+        yield Job(documents, runner, root)
+
+
+def up_to(spec: dict[str, Any], task: str) -> dict[str, Any]:
+    """Returns a spec of a task and of those that it depends on."""
+    tasks = spec["root"]["dag"]["tasks"]
+    kept, pending = set(), [task]
+    while pending:
+        name = pending.pop()
+        kept.add(name)
+        pending += tasks[name].get("dependentTasks", [])
+    part = copy.deepcopy(spec)
+    part["root"]["dag"]["tasks"] = {name: tasks[name] for name in sorted(kept)}
+    return part
+
+
+def output(run: JobRun, task: str, key: str) -> Path:
+    return Path(run.tasks[task].outputs[key]["uri"])
+
+
+def executed(run: JobRun) -> set[str]:
+    """Returns the tasks that were not taken from the cache."""
+    return {name for name, state in run.states.items() if state == "run"}
+
+
+def verdict(run: JobRun):
+    return read_verdict(str(output(run, "Evaluator", "verdict")))
+
+
+def started_from(run: JobRun) -> str:
+    """Returns what the training says it started from."""
+    record = output(run, "Trainer", "model_run") / "metrics.json"
+    return json.loads(record.read_text())["started_from"]
+
+
+def learning_rate(run: JobRun) -> float:
+    """Returns the learning rate of the training's hyperparameters."""
+    (path,) = output(run, "Hyperparameters", "hyperparameters").iterdir()
+    return json.loads(path.read_text())["learning_rate"]
+
+
+def check_serving(run: JobRun, served: Path) -> None:
+    """Checks that a run blessed and pushed a model, and that it predicts a pair."""
+    blessing = run.tasks["ServingCheck"].outputs["blessing"]
+    assert blessing["metadata"]["blessed"] == 1
+    report = json.loads((Path(blessing["uri"]) / "serving_check.json").read_text())
+    assert report["reasons"] == []
+    assert max(report["max_skew"].values()) < 1e-5
+    pushed = run.tasks["AtomicPusher"].outputs["pushed_model"]["metadata"]
+    assert pushed["pushed_destination"] == str(served)
+    signature = tf.saved_model.load(str(served)).signatures["serving_default"]
+    prediction = signature(
+        sentence1=tf.constant(["The cat."]), sentence2=tf.constant(["A cat!"])
+    )
+    assert prediction["probabilities"].shape == (1, 2)

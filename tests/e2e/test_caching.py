@@ -1,0 +1,47 @@
+"""A run executes the components that an edit concerns, and no others."""
+
+import shutil
+
+import pytest
+
+from modules.training import experiment
+from tests import tiny
+from tests.e2e.components import DATA, EVERYTHING
+
+pytestmark = pytest.mark.e2e
+
+
+def test_first_run_executes_everything_and_pushes_without_a_champion(finished):
+    assert finished.executed() == set(EVERYTHING)
+    assert finished.report.pushed is not None
+    assert finished.report.verdict.champion is None
+
+
+def test_unchanged_pipeline_executes_nothing(run, finished):
+    report, executed = run()
+    assert executed == set()
+    assert report.pushed == finished.report.pushed
+
+
+def test_other_runner_of_beam_executes_nothing(run, monkeypatch):
+    monkeypatch.setattr(experiment, "build_experiment", None)  # no training starts
+    _, executed = run(beam__runner="multi_processing", beam__workers=2)
+    assert executed == set()
+
+
+def test_other_threshold_evaluates_again(run):
+    _, executed = run(evaluator__thresholds={"accuracy": 0.0, "f1": 0.0})
+    assert executed == {"Evaluator", "AtomicPusher"}
+
+
+def test_other_encoder_weights_train_again(start_training, finished, tmp_path):
+    other = tiny.write_encoder(tmp_path / "other", seed=1)
+    shutil.copy(other / "model.safetensors", finished.recipe.parent / "encoder")
+    assert start_training() == {"Trainer"}
+
+
+def test_other_rows_are_read_transformed_and_trained_on(start_training, finished):
+    with open(finished.recipe.parent / "data" / "train.tsv", "a") as file:
+        file.write("900\t1\tThe cat.\tA cat!\n")
+    rerun = {*DATA, "Transform", "Trainer"} - {"ImportSchemaGen"}
+    assert start_training() == rerun

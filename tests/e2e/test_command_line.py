@@ -1,0 +1,176 @@
+"""The command line, as a user runs it."""
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli.main import main
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import load_config
+from pipeline.prediction import predictor
+from tests.e2e.commands import run as command_line
+from tests.e2e.components import EVERYTHING, MODEL
+
+pytestmark = pytest.mark.e2e
+
+
+@dataclasses.dataclass
+class Story:
+    """Two runs with a copy of the code after a first one.
+
+    Attributes:
+      recipe: The recipe of all runs.
+      reworded: The run after edits that change nothing that a component computes.
+      changed: The run after another default in the optimizer, in the same output.
+    """
+
+    recipe: Path
+    reworded: subprocess.CompletedProcess
+    changed: subprocess.CompletedProcess
+
+    @property
+    def pushed(self):
+        return Path(self.changed.stdout.splitlines()[-1].removeprefix("pushed "))
+
+
+def table_rows(finished):
+    """Returns the cells of the tables that a command printed, row by row."""
+    lines = [line for line in finished.stdout.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+
+
+def states(finished):
+    """Returns the state of each component: `run` or `cached`."""
+    return {row[0]: row[2] for row in table_rows(finished) if row[0] in EVERYTHING}
+
+
+def edit(files, pattern, replacement):
+    """Replaces a pattern in files, in at least one of them."""
+    count = 0
+    for path in files:
+        text, replaced = re.subn(pattern, replacement, path.read_text())
+        path.write_text(text)
+        count += replaced
+    assert count, f"{pattern} is in none of the files"
+
+
+def reword(code):
+    """Edits messages of orchestrators and Beam, and a comment of the training."""
+    for package in ("orchestrators", "beam"):
+        files = (code / "pipeline" / package).rglob("*.py")
+        edit(files, r'(UsageError\(\s*f?")', r"\1Reworded: ")
+    edit([code / "modules" / "training" / "run_fn.py"], r"\Z", "# A comment.\n")
+
+
+@pytest.fixture(scope="module")
+def story(restore, tmp_path_factory):
+    code = tmp_path_factory.mktemp("story") / "code"
+    for package in ("pipeline", "components", "modules", "configs"):
+        shutil.copytree(REPOSITORY / package, code / package)
+    recipe = restore().recipe
+    reword(code)
+    reworded = command_line("run", "--config", recipe, cwd=code)
+    optimizer = code / "modules" / "training" / "optimization.py"
+    edit([optimizer], r'"epsilon": 1e-6\b', '"epsilon": 1e-5')
+    changed = command_line("run", "--config", recipe, cwd=code)
+    return Story(recipe, reworded, changed)
+
+
+def test_pushed_model_exits_0_and_its_last_line_names_the_directory(story):
+    assert story.changed.returncode == 0, story.changed.stdout
+    assert (story.pushed / "saved_model.pb").is_file()
+
+
+def test_run_shows_components_and_steps_and_logs_the_rest_in_its_record(story):
+    assert story.changed.stderr == ""
+    for name in EVERYTHING:
+        assert f"✓ {name}" in story.changed.stdout
+    assert "step 3/3 loss" in story.changed.stdout
+    _, _, record = sorted((story.recipe.parent / "output" / "runs").iterdir())
+    assert load_config(record / "config.yaml") == load_config(story.recipe)
+    assert (record / "run.log").stat().st_size > 0
+
+
+def test_reworded_errors_and_comments_execute_nothing(story):
+    assert story.reworded.returncode == 0, story.reworded.stdout
+    assert states(story.reworded) == dict.fromkeys(EVERYTHING, "cached")
+
+
+def test_changed_default_of_the_optimizer_trains_again_and_what_depends_on_it(story):
+    executed = {name for name, state in states(story.changed).items() if state == "run"}
+    assert executed == set(MODEL)
+
+
+def test_pushed_model_predicts_a_pair(story):
+    shown = command_line(
+        "predict", "--model", story.pushed, "--pair", "A cat.", "The cat!"
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr == ""
+    (expected,) = predictor.predict_texts(str(story.pushed), [("A cat.", "The cat!")])
+    assert table_rows(shown) == [
+        ["A cat.", "The cat!", str(expected.value), f"{expected.probability:.3f}"]
+    ]
+
+
+def test_served_model_predicts_a_file(story, tmp_path):
+    table = story.recipe.parent / "data" / "eval.tsv"
+    output = tmp_path / "predictions.jsonl"
+    served = story.pushed.parent
+    arguments = ("predict", "--model", served, "--input", table, "--output", output)
+    written = CliRunner().invoke(main, [*map(str, arguments)])
+    assert written.exit_code == 0, written.output
+    assert len(output.read_text().splitlines()) == 48
+
+
+@pytest.fixture
+def run(finished, capfd):
+    """Runs the recipe by the command line in this process: status, stdout, stderr."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "--config", str(finished.recipe), *arguments])
+        return ended.value.code, *capfd.readouterr()
+
+    return run
+
+
+def test_refused_model_exits_3_with_its_metric_and_leaves_the_served_one(run, finished):
+    code, output, _ = run("--set", "evaluator.thresholds={accuracy: 0.999}")
+    assert code == 3, output
+    last = output.splitlines()[-1]
+    assert last.startswith("refused: accuracy is 0.")
+    assert last.endswith("the threshold is 0.9990")
+    assert [*finished.paths.pushed.iterdir()] == [Path(finished.report.pushed)]
+
+
+BAD_ROWS = {
+    "eval": ["904\t-3\tThe cat.\tA cat."],
+    "train": [
+        "901\t7\tThe cat.\tA cat.",
+        "902\t1\t \tA cat.",
+        "903\t1\t\tA cat.",
+    ],
+}
+
+
+def test_bad_data_exit_2_with_all_that_is_wrong_and_are_not_transformed(run, finished):
+    for split, rows in BAD_ROWS.items():
+        with open(finished.recipe.parent / "data" / f"{split}.tsv", "a") as file:
+            file.write("\n".join(rows) + "\n")
+    code, _, errors = run()
+    assert code == 2
+    for message in (
+        "eval: label: Out-of-range values",
+        "idx 904: [-3]",
+        "train: label: Out-of-range values",
+        "idx 901: [7]",
+        "train: sentence1: Empty text: in 2 examples (rows 902, 903)",
+    ):
+        assert message in errors
+    assert "Transform" not in finished.latest_run()

@@ -1,0 +1,97 @@
+"""The compiled job on Kubeflow Pipelines, from pairs to served models.
+
+`JobRunner` runs it on this machine as the cluster does. The second run has a champion.
+"""
+
+import dataclasses
+import json
+
+import pytest
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+from pipeline.config.recipe import load_task
+from pipeline.inputs import examples as examples_lib
+from tests import tiny
+from tests.compiled.runner import JobRun
+from tests.compiled.spec import check_spec
+from tests.e2e import jobs
+
+pytestmark = pytest.mark.e2e
+
+
+@dataclasses.dataclass
+class Story:
+    """Three runs of one job.
+
+    Attributes:
+      first: With the defaults.
+      second: With another learning rate.
+      third: With other data, up to the look-up of the model to start from.
+    """
+
+    job: jobs.Job
+    first: JobRun
+    second: JobRun
+    third: JobRun
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("kubeflow")
+    with jobs.compiled(directory / "job", "kubeflow") as job:
+        first = job.runner.run(job.spec)
+        second = job.runner.run(job.spec, parameters={"learning_rate": 0.002})
+        tables = tiny.write_tables(directory / "new", rows=40)
+        data = str(job.root / "new")
+        task = load_task(directory / "job" / "recipe.yaml", {})
+        examples_lib.prepare(str(tables), data, task)
+        third = job.runner.run(
+            jobs.up_to(job.spec, "WarmStart"), parameters={"data": data}
+        )
+    return Story(job, first, second, third)
+
+
+def test_package_is_valid_for_the_clusters_protos_and_loader(story):
+    check_spec(*story.job.documents)
+
+
+def test_first_run_goes_from_pairs_to_a_model_that_is_served(story):
+    assert set(story.first.states.values()) == {"run"}
+    first, _ = story.job.served
+    jobs.check_serving(story.first, first)
+    assert story.first.custom_jobs == []
+
+
+def test_first_run_starts_from_the_encoder_and_has_no_champion(story):
+    assert jobs.started_from(story.first) == "the pre-trained encoder"
+    verdict = jobs.verdict(story.first)
+    assert verdict.blessed
+    assert verdict.champion is None
+    assert "absolute thresholds alone" in verdict.summary
+
+
+def test_parameter_of_the_run_trains_again_from_the_same_start(story):
+    assert jobs.learning_rate(story.first) == 0.001
+    assert jobs.learning_rate(story.second) == 0.002
+    assert jobs.executed(story.second) == {
+        *("Hyperparameters", "Trainer", "Champion"),
+        *("Evaluator", "ServingCheck", "AtomicPusher"),
+    }
+    assert jobs.started_from(story.second) == "the pre-trained encoder"
+
+
+def test_second_run_is_compared_with_what_the_first_one_pushed(story):
+    first, second = story.job.served
+    verdict = jobs.verdict(story.second)
+    assert verdict.champion == str(first)
+    before = {m.metric: m.value for m in jobs.verdict(story.first).metrics}
+    for metric in verdict.metrics:
+        assert metric.champion == pytest.approx(before[metric.metric], nan_ok=True)
+    jobs.check_serving(story.second, second)
+
+
+def test_new_data_are_to_be_trained_on_from_the_newest_champion(story):
+    _, second = story.job.served
+    assert {"ImportExampleGen", "WarmStart"} <= jobs.executed(story.third)
+    champion = jobs.output(story.third, "WarmStart", "base_model") / "champion.json"
+    assert json.loads(champion.read_text()) == {"directory": str(second)}

@@ -1,0 +1,104 @@
+"""The served model is always the last one that passed every check."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+from components import versions
+from modules.export import description
+from pipeline.config.errors import UsageError
+from tests.e2e.components import MODEL
+
+pytestmark = pytest.mark.e2e
+
+
+def values(report, kind):
+    """Returns the values of a verdict's metrics by name."""
+    return {m.metric: getattr(m, kind) for m in report.verdict.metrics}
+
+
+def logits(model):
+    signature = tf.saved_model.load(str(model)).signatures["serving_default"]
+    texts = {"sentence1": ["The cat."], "sentence2": ["A dog."]}
+    return signature(**{k: tf.constant(v) for k, v in texts.items()})["logits"].numpy()
+
+
+def version(model):
+    return int(Path(model).name)
+
+
+def test_deleted_model_is_pushed_again_without_training(run, finished):
+    shutil.rmtree(finished.report.pushed)
+    report, executed = run()
+    assert executed == {"AtomicPusher"}
+    assert Path(report.pushed, "saved_model.pb").is_file()
+
+
+def test_new_model_is_compared_with_the_served_one_and_the_old_one_can_come_back(
+    run, finished
+):
+    first = finished.report
+    second, executed = run(trainer__learning_rate=0.002)
+    assert executed == {"Hyperparameters", *MODEL}
+    assert version(second.pushed) > version(first.pushed)
+    assert Path(first.pushed).is_dir()  # a server may still load it
+    assert second.verdict.champion == first.pushed
+    # Chunks run in parallel, and the order of a sum changes its last bits.
+    expected = pytest.approx(values(first, "value"), rel=1e-6, nan_ok=True)
+    assert values(second, "champion") == expected
+
+    again, executed = run(trainer__learning_rate=0.002)
+    assert executed == set()
+    assert again.verdict.champion == first.pushed
+
+    back, executed = run()
+    assert executed == {"Champion", "Evaluator", "AtomicPusher"}
+    assert version(back.pushed) > version(second.pushed)
+    assert (logits(back.pushed) == logits(first.pushed)).all()
+    assert (logits(back.pushed) != logits(second.pushed)).any()
+
+
+def test_champion_of_another_task_is_refused_before_training_or_not_compared(
+    run, finished, tmp_path
+):
+    pushed = Path(finished.report.pushed)
+    other = tmp_path / "other"
+    shutil.copytree(pushed, other)
+    (other / versions.MANIFEST_FILE).unlink()
+    (other / "fingerprint.pb").write_bytes(b"of another model")
+    described = json.loads((other / description.FILE).read_text())
+    described["classes"] = ["yes", "no"]
+    (other / description.FILE).write_text(json.dumps(described))
+    versions.push(str(other), str(pushed.parent), version(pushed) + 1)
+    champion = pushed.with_name(str(version(pushed) + 1))
+
+    with pytest.raises(UsageError, match=r"its classes is .*incompatible_champion"):
+        run(evaluator__incompatible_champion="refuse")
+    reached = set(finished.latest_run())
+    assert "ChampionCheck" in reached
+    assert not reached & {"Transform", "Trainer"}
+
+    report, executed = run()
+    assert executed == {"Champion", "Evaluator", "AtomicPusher"}
+    assert report.verdict.champion is None
+    assert f"not compared with the champion {champion}" in report.verdict.summary
+    assert version(report.pushed) > version(champion)
+
+
+def test_model_that_predicts_other_than_was_evaluated_is_not_pushed(run, finished):
+    predictions = Path(finished.output("Trainer", "model_run").uri, "predictions")
+    table = predictions / "eval.tsv"
+    header, *rows = (line.split("\t") for line in table.read_text().splitlines())
+    assert header[-2:] == ["probability_not_equivalent", "probability_equivalent"]
+    swapped = [header, *([*row[:-2], row[-1], row[-2]] for row in rows)]
+    table.write_text("\n".join("\t".join(row) for row in swapped) + "\n")
+
+    report, executed = run(serving__rows=8)
+    assert executed == {"ServingCheck", "AtomicPusher"}
+    assert report.verdict.blessed
+    assert any("differs" in reason for reason in report.serving_failures)
+    assert report.pushed is None
