@@ -53,8 +53,8 @@ def preprocessing_fn(
     max_seq_length = custom_config["max_seq_length"]
     vocab_file = custom_config["vocab_file"]
     if task.is_tokenized:
-        tokens = (_as_ragged(inputs[name]) for name in TOKENIZED_FEATURES)
-        packed = unpad(*tokens, vocab_file, max_seq_length)
+        ids, mask, segment_ids = (_as_ragged(inputs[n]) for n in TOKENIZED_FEATURES)
+        packed = unpad(ids, mask, segment_ids, vocab_file, max_seq_length)
     else:
         texts = [_as_dense(inputs[column], "") for column in task.text_columns]
         segments = [tf.reshape(text, [-1]) for text in texts]

@@ -31,7 +31,7 @@ def variable_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
         "position_embedding/embeddings": (config["max_position_embeddings"], *hidden),
         "type_embeddings/embeddings": (config["type_vocab_size"], *hidden),
     }
-    dense = {"pooler_transform": (hidden, hidden)}
+    dense: dict[str, tuple[Shape, Shape]] = {"pooler_transform": (hidden, hidden)}
     norms = ["embeddings/layer_norm"]
     for index in range(config["num_hidden_layers"]):
         layer = f"transformer/layer_{index}"
