@@ -34,7 +34,6 @@ from serving import discovery
 if TYPE_CHECKING:
     import numpy as np
 
-    from modules.config.task import TaskConfig
 
 OURS = "our `serving_default`"
 TUTORIAL = "the tutorial's `ExportModel`"
@@ -49,10 +48,8 @@ _FIGURES = (
 _SHORT_ROWS = 96
 
 
-def read_rows(
-    config: recipe.Config, limit: int | None
-) -> tuple[list[list[str]], list[int]]:
-    """Returns the texts and the class ids of the evaluation split.
+def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
+    """Returns the texts of the evaluation split.
 
     Args:
       config: Names the TSV files and their columns.
@@ -69,13 +66,7 @@ def read_rows(
             "classes for the split eval; give a directory with --data DIR"
         )
     table = itertools.islice(examples.read_table(path, task), limit)
-    rows = [row for _, row in table]
-    texts = [[row[name] for name in task.text_columns] for row in rows]
-    return texts, [_class_id(row[task.label_column], task.classes) for row in rows]
-
-
-def _class_id(label: str, classes: Sequence[str]) -> int:
-    return classes.index(label) if label in classes else int(label)
+    return [[row[name] for name in task.text_columns] for _, row in table]
 
 
 def prepare_peers(
@@ -104,32 +95,26 @@ def prepare_peers(
     )
     same_weights.write_hugging_face(restored, encoder, task, hugging_face)
 
-    def describe(name: str, served: Path) -> dict[str, Any]:
+    def settings(served: Path, predictions: str) -> dict[str, Any]:
         return {
             "model": str(served),
             "rows": str(rows),
             "columns": task.text_columns,
             "max_seq_length": length,
             "sizes": [1, BATCH],
-            "predictions": str(predictions_file(directory, name)),
+            "predictions": str(directory / predictions),
         }
 
     return [
-        Peer(OURS, "saved_model.py", describe(OURS, model)),
-        Peer(TUTORIAL, "saved_model.py", describe(TUTORIAL, tutorial)),
+        Peer(OURS, "saved_model.py", settings(model, "ours.json")),
+        Peer(TUTORIAL, "saved_model.py", settings(tutorial, "tutorial.json")),
         Peer(
             TRANSFORMERS,
             "transformers_pipeline.py",
-            describe(TRANSFORMERS, hugging_face),
+            settings(hugging_face, "transformers.json"),
             python,
         ),
     ]
-
-
-def predictions_file(directory: Path, name: str) -> Path:
-    """Returns the file of a peer's probabilities."""
-    order = (OURS, TUTORIAL, TRANSFORMERS).index(name)
-    return directory / f"predictions-{order}.json"
 
 
 def find_differences(predictions: dict[str, np.ndarray]) -> dict[str, float]:
@@ -152,29 +137,6 @@ def find_differences(predictions: dict[str, np.ndarray]) -> dict[str, float]:
                 f"more than {TOLERANCE}: the models differ, and do not compare"
             )
     return differences
-
-
-def quality_table(
-    task: TaskConfig, labels: Sequence[int], predictions: dict[str, np.ndarray]
-) -> str:
-    """Returns a table of the peers' quality and of `find_differences`."""
-    import numpy as np
-
-    from modules.evaluation import metrics
-
-    differences = find_differences(predictions)
-    expected = np.asarray(labels)
-    ids = np.arange(len(expected))
-    lines = []
-    for name, values in predictions.items():
-        losses = -np.log(values[ids, expected])
-        quality = metrics.compute(
-            task, metrics.Predictions(ids, expected, values, losses)
-        )
-        cells = [f"{quality[metric]:.4f}" for metric in ("accuracy", "f1")]
-        lines.append([name, *cells, f"{differences[name]:.1e}"])
-    head = ["what", "accuracy", "F1", "largest difference of a probability"]
-    return rounds.table(head, lines)
 
 
 def speed_table(results: dict[str, list[Figures]]) -> str:
@@ -219,7 +181,7 @@ def main(
     if source is not None:
         overrides["data.source"] = source
     config = recipe.load_config(config_file, overrides)
-    texts, labels = read_rows(config, _SHORT_ROWS if short else None)
+    texts = read_rows(config, _SHORT_ROWS if short else None)
     versions = discovery.find_model(model).scan()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -227,16 +189,17 @@ def main(
         rows.write_text(json.dumps(texts))
         peers = prepare_peers(config, versions[max(versions)], rows, directory)
         results = rounds.run_rounds(peers, 1 if short else count)
-        predictions = _read_predictions(directory, peers)
+        differences = find_differences(_read_predictions(peers))
     print(f"{len(texts)} rows, {rounds.describe_machine()}\n", file=sys.stderr)
     print(speed_table(results))
-    print(f"\n{quality_table(config.task, labels, predictions)}")
+    print("\nLargest difference of a probability from ours:", end=" ")
+    print(", ".join(f"{name} {value:.1e}" for name, value in differences.items()))
 
 
-def _read_predictions(directory: Path, peers: Sequence[Peer]) -> dict[str, np.ndarray]:
+def _read_predictions(peers: Sequence[Peer]) -> dict[str, np.ndarray]:
     import numpy as np
 
-    files = {peer.name: predictions_file(directory, peer.name) for peer in peers}
+    files = {peer.name: Path(peer.settings["predictions"]) for peer in peers}
     return {name: np.array(json.loads(f.read_text())) for name, f in files.items()}
 
 

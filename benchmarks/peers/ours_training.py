@@ -28,6 +28,11 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     steps, warmup = settings["steps"], settings["warmup"]
     sizes = _sizes(trainer, warmup + steps * settings["rounds"])
     trainer.train(tf.constant(warmup))
+    step = tf.function(
+        lambda batch: trainer.task.train_step(batch, trainer.model, trainer.optimizer),
+        reduce_retracing=True,
+        autograph=False,
+    )
 
     def run_round(number: int) -> peer.Figures:
         first = warmup + number * steps
@@ -43,7 +48,7 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
             "tokens_per_second": float(np.concatenate(lengths).sum()) / seconds,
             "share": flops / seconds / float(np.mean(rates)),
             "gflops": float(np.mean(rates)) / 1e9,
-            "input_share": _input_share(trainer, batches=5),
+            "input_share": _input_share(trainer, step, batches=5),
         }
 
     return run_round
@@ -76,12 +81,13 @@ def _sizes(trainer: FineTuningTrainer, count: int) -> list[np.ndarray]:
     return [features[mask].numpy().sum(axis=1) for features, _ in batches]
 
 
-def _input_share(trainer: FineTuningTrainer, batches: int) -> float:
+def _input_share(
+    trainer: FineTuningTrainer, step: Callable[[inputs.Batch], object], batches: int
+) -> float:
     """Returns the share of some steps' time that is spent waiting for the batch."""
     waiting = 0.0
     iterator = iter(inputs.build_batches(trainer.config.task.train_data))
     next(iterator)  # a training waits for its first batch once
-    step = _step_function(trainer)
     step(next(iterator))
     started = time.perf_counter()
     for _ in range(batches):
@@ -90,18 +96,6 @@ def _input_share(trainer: FineTuningTrainer, batches: int) -> float:
         waiting += time.perf_counter() - requested
         step(batch)
     return waiting / (time.perf_counter() - started)
-
-
-def _step_function(trainer: FineTuningTrainer) -> Callable[[inputs.Batch], object]:
-    if not hasattr(trainer, "benchmark_step"):
-        trainer.benchmark_step = tf.function(
-            lambda batch: trainer.task.train_step(
-                batch, trainer.model, trainer.optimizer
-            ),
-            reduce_retracing=True,
-            autograph=False,
-        )
-    return trainer.benchmark_step
 
 
 if __name__ == "__main__":

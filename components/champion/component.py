@@ -107,14 +107,8 @@ def ChampionCheck(
 ) -> None:
     """Fails before training if the newest version is of another task.
 
-    Champion needs the candidate and therefore runs after training. An orchestrator
-    without drivers must not cache this component either.
-
-    Args:
-      directory: As in Champion.
-      find_difference: As in Champion.
-      expected: As in Champion.
-      version: As in Champion.
+    Champion needs the candidate and therefore runs after training. The parameters are
+    those of Champion. An orchestrator without drivers must not cache this one either.
 
     Raises:
       ChampionError: There is a difference.

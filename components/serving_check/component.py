@@ -9,7 +9,7 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components.serving_check import check, rows
-from components.serving_check.settings import Settings
+from components.serving_check.request import Settings
 
 REPORT_FILE = "serving_check.json"
 REQUEST_FILE = "request.json"
@@ -38,7 +38,7 @@ def ServingCheck(
       blessing: For Pusher. Contains `serving_check.json`, the result with its reasons
         and measurements, and `request.json`, all that was sent.
       split: The split of the Examples to send.
-      settings: JSON of `components.serving_check.settings.Settings`.
+      settings: JSON of `components.serving_check.request.Settings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The request of a serving check."""
+"""The settings of ServingCheck, and the request that it makes of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,72 @@ from typing import Any
 
 import pydantic
 
-from components.serving_check.settings import Limits
+from components.serving_check import text_ops
 
 # Between training and serving, relative to predictions above 1. The predictions file
 # has six digits.
 TOLERANCE = 1e-5
+
+
+class Predictions(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """The Trainer's predictions, which the served ones are compared with.
+
+    Attributes:
+      file: TSV with a header, relative to the `ModelRun`.
+      id_column: The column, and int64 feature of the Examples, that identifies a row.
+      columns: The columns with the output's values: a probability per class, or a
+        single score.
+      output: The signatures' output with the same values.
+    """
+
+    file: str
+    id_column: str
+    columns: list[str]
+    output: str
+
+
+class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
+    """What the model must run on.
+
+    Attributes:
+      tf_serving_version: The TensorFlow Serving version that will serve the model, such
+        as `2.16`.
+      max_memory_bytes: Largest resident memory of the process, TensorFlow included.
+      timeout_seconds: For loading and all predictions together.
+    """
+
+    tf_serving_version: str
+    max_memory_bytes: pydantic.PositiveInt
+    timeout_seconds: pydantic.PositiveInt
+
+    @pydantic.field_validator("tf_serving_version")
+    @classmethod
+    def _check_version(cls, version: str) -> str:
+        text_ops.text_version(version)
+        return version
+
+
+class Settings(Limits):
+    """The settings: what is sent to the model, and its limits.
+
+    Attributes:
+      text_columns: Inputs of the text signature, and features of the Examples.
+      text_signature: Takes raw texts, string[batch] per column.
+      examples_signature: Takes serialized `tf.Example`s, string[batch].
+      examples_input: The input of that signature.
+      has_text: Whether the Examples contain the texts. If not, fixed texts are sent,
+        and their predictions are not compared.
+      predictions: The expected predictions.
+      rows: Number of rows to send.
+    """
+
+    text_columns: list[str]
+    text_signature: str
+    examples_signature: str
+    examples_input: str
+    has_text: bool
+    predictions: Predictions
+    rows: pydantic.PositiveInt
 
 
 class SignatureRequest(pydantic.BaseModel, frozen=True):

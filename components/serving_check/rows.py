@@ -14,8 +14,13 @@ import tensorflow as tf
 from tfx import v1 as tfx
 
 from components.examples import read_id, read_values
-from components.serving_check.request import ServingRequest, SignatureRequest
-from components.serving_check.settings import Limits, Predictions, Settings
+from components.serving_check.request import (
+    Limits,
+    Predictions,
+    ServingRequest,
+    Settings,
+    SignatureRequest,
+)
 
 _NO_ID = -1
 

@@ -5,7 +5,6 @@ import pytest
 
 from benchmarks import serving
 from benchmarks.serving import OURS, TRANSFORMERS, TUTORIAL
-from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
@@ -25,10 +24,9 @@ def figures(rows, latency):
 
 def test_rows_are_those_of_the_evaluation_split_in_its_order(tmp_path):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    texts, labels = serving.read_rows(config, 3)
+    texts = serving.read_rows(config, 3)
     expected = tiny.pairs(48, seed=1)[:3]
     assert texts == [list(pair) for _, *pair in expected]
-    assert labels == [label for label, *_ in expected]
 
 
 def test_data_without_tables_is_refused_and_the_option_named(tmp_path):
@@ -50,13 +48,11 @@ def test_peer_that_predicts_nan_is_refused():
         serving.find_differences({OURS: PREDICTIONS, TUTORIAL: PREDICTIONS * np.nan})
 
 
-def test_quality_of_each_peer_is_shown():
-    predictions = {OURS: PREDICTIONS, TUTORIAL: PREDICTIONS + 1e-6}
-    *_, ours, tutorial = serving.quality_table(
-        TaskConfig(), [0, 1, 0], predictions
-    ).splitlines()
-    assert ours == f"| {OURS} | 0.6667 | 0.6667 | 0.0e+00 |"
-    assert tutorial == f"| {TUTORIAL} | 0.6667 | 0.6667 | 1.0e-06 |"
+def test_largest_difference_of_each_peer_is_found():
+    differences = serving.find_differences(
+        {OURS: PREDICTIONS, TUTORIAL: PREDICTIONS + 1e-6}
+    )
+    assert differences == {OURS: 0, TUTORIAL: pytest.approx(1e-6)}
 
 
 def test_ratios_are_of_the_same_round():

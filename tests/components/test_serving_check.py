@@ -17,7 +17,7 @@ from components.serving_check import (
     rows,
     text_ops,
 )
-from components.serving_check.settings import Settings
+from components.serving_check.request import Settings
 from tests import exported as exported_lib
 from tests import records, served, tiny, warm_probe
 

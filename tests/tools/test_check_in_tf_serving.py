@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from components.serving_check import rows
-from components.serving_check.settings import Settings
+from components.serving_check.request import Settings
 from pipeline.config.paths import REPOSITORY
 from tests import exported as exported_lib
 from tests import records, served
