@@ -9,7 +9,7 @@ from typing import Any
 from modules import fingerprint
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.rows import RowError
+from pipeline.inputs.row_errors import RowError
 
 _TEXT = "serving_default"
 _EXAMPLES = "serve_examples"

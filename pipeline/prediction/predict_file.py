@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from pipeline.config.errors import UsageError
-from pipeline.inputs.rows import Location, RowError
-from pipeline.prediction import encoders, readers
+from pipeline.inputs.row_errors import Location, RowError
+from pipeline.prediction import readers, serializers
 from pipeline.prediction.model_description import texts_of
 from pipeline.prediction.predictor import Predictor, find_model, split_batches
 
@@ -71,16 +71,16 @@ def _write(
     file_format: str,
     predictions: Iterator[tuple[Location, dict[str, Any], dict[str, Any]]],
 ) -> int:
-    encoder = None
+    serializer = None
     count = 0
     for location, row, predicted in predictions:
         count += 1
         with _usage_errors(location):
-            if encoder is None:
-                encoder = encoders.create(file_format, [row], predicted)
-                if isinstance(encoder, encoders.Table):
-                    file.write(encoder.header + b"\n")
-            file.write(encoder.encode({**row, **predicted}) + b"\n")
+            if serializer is None:
+                serializer = serializers.create(file_format, [row], predicted)
+                if isinstance(serializer, serializers.Table):
+                    file.write(serializer.header + b"\n")
+            file.write(serializer.serialize({**row, **predicted}) + b"\n")
     return count
 
 

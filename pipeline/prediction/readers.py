@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tables
-from pipeline.inputs.rows import Location, RowError
+from pipeline.inputs.row_errors import Location, RowError
 
 TSV, JSONL, PARQUET, TFRECORD = FORMATS = ("tsv", "jsonl", "parquet", "tfrecord")
 

@@ -12,7 +12,7 @@ from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import glue_files, splits
 from pipeline.inputs.examples.splits import Report, Row, Rows
-from pipeline.inputs.rows import RowError
+from pipeline.inputs.row_errors import RowError
 
 
 class _LeftOutError(RowError):

@@ -11,8 +11,8 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.rows import Location, RowError
-from pipeline.prediction import encoders, readers
+from pipeline.inputs.row_errors import Location, RowError
+from pipeline.prediction import readers, serializers
 from pipeline.prediction.batch.saved_model_handler import SavedModelHandler
 from pipeline.prediction.model_description import (
     ModelDescription,
@@ -41,7 +41,7 @@ class Job:
       model: The model.
       file_format: Format of the input, one of `readers.FORMATS`.
       paths: The input files.
-      encoder: Encodes the predicted rows.
+      serializer: Serializes the predicted rows.
       extension: The end of the names of the predictions' files.
       directory: Where predictions, refused rows and counts are written.
       suffix: What the names of these files have before the shard number.
@@ -51,7 +51,7 @@ class Job:
     model: ModelDescription
     file_format: str
     paths: list[str]
-    encoder: encoders.RowEncoder
+    serializer: serializers.RowSerializer
     extension: str
     directory: str
     suffix: str
@@ -79,17 +79,17 @@ class Job:
         check_features(row, self.model.features)
         return row
 
-    def encode(self, row: Any, predicted: dict[str, Any]) -> Any:
+    def serialize(self, row: Any, predicted: dict[str, Any]) -> Any:
         """Returns a row with its prediction, as the writer takes it.
 
         Raises:
           RowError: The format cannot hold the row.
         """
         if isinstance(row, bytes):
-            if isinstance(self.encoder, encoders.Examples):
+            if isinstance(self.serializer, serializers.Examples):
                 return tf_examples.from_row(predicted, row)
             row = tf_examples.to_row(row)
-        return self.encoder.encode({**row, **predicted})
+        return self.serializer.serialize({**row, **predicted})
 
 
 def build(pipeline: beam.Pipeline, job: Job) -> None:
@@ -112,8 +112,8 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
         requests[_VALUES]
         | "SpreadRows" >> beam.Reshuffle()
         | "Predict" >> RunInference(KeyedModelHandler(handler))
-        | "Encode"
-        >> beam.ParDo(_Encode(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
+        | "Serialize"
+        >> beam.ParDo(_Serialize(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
     predicted[_VALUES] | "Write" >> _write_rows(job)
     refused = (requests[REFUSED], predicted[REFUSED]) | "Refused" >> beam.Flatten()
@@ -139,18 +139,18 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
 
 
 def _write_rows(job: Job) -> beam.PTransform:
-    prefix, encoder = job.path(PREDICTIONS), job.encoder
-    if isinstance(encoder, encoders.Parquet):
+    prefix, serializer = job.path(PREDICTIONS), job.serializer
+    if isinstance(serializer, serializers.Parquet):
         return beam.io.WriteToParquet(
-            prefix, encoder.schema, file_name_suffix=job.extension, codec="snappy"
+            prefix, serializer.schema, file_name_suffix=job.extension, codec="snappy"
         )
-    if isinstance(encoder, encoders.Examples):
+    if isinstance(serializer, serializers.Examples):
         return beam.io.WriteToTFRecord(prefix, file_name_suffix=job.extension)
     return beam.io.WriteToText(
         prefix,
         file_name_suffix=job.extension,
         coder=beam.coders.BytesCoder(),
-        header=encoder.header if isinstance(encoder, encoders.Table) else None,
+        header=serializer.header if isinstance(serializer, serializers.Table) else None,
     )
 
 
@@ -172,7 +172,7 @@ class _Read(beam.DoFn):
         yield _count(READ, count)
 
 
-class _Encode(beam.DoFn):
+class _Serialize(beam.DoFn):
     def __init__(self, job: Job) -> None:
         super().__init__()
         self._job = job
@@ -183,12 +183,12 @@ class _Encode(beam.DoFn):
         try:
             if isinstance(predicted, RowError):
                 raise predicted
-            encoded = self._job.encode(row, predicted)
+            serialized = self._job.serialize(row, predicted)
         except RowError as error:
             yield _refuse(location, error)
             return
         self._rows.inc()
-        yield encoded
+        yield serialized
         yield _count(PREDICTED)
         value = predicted["prediction"]
         if isinstance(value, str):

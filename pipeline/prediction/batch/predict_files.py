@@ -18,8 +18,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from pipeline.beam import IN_PROCESS
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.rows import Location, RowError
-from pipeline.prediction import encoders, readers
+from pipeline.inputs.row_errors import Location, RowError
+from pipeline.prediction import readers, serializers
 from pipeline.prediction.batch import destination as destination_lib
 from pipeline.prediction.batch import execution
 from pipeline.prediction.batch import job as job_lib
@@ -156,7 +156,7 @@ def _plan(
         model=model,
         file_format=file_format,
         paths=paths,
-        encoder=encoders.create(output_format, known, predicted, schema),
+        serializer=serializers.create(output_format, known, predicted, schema),
         extension=f".{output_format}{'.gz' if is_gzip else ''}",
         directory=target.working,
         suffix=target.suffix,
@@ -182,7 +182,7 @@ def _refuse_wrong_columns(
     for location, row in first:
         try:
             job.to_request(row)
-            job.encode(row, predicted)
+            job.serialize(row, predicted)
         except RowError as error:
             refusals.append(f"{location}: {error}")
     if refusals and len(refusals) == len(first):

@@ -10,15 +10,14 @@ import tensorflow as tf
 from pyarrow import parquet
 
 from pipeline.inputs.examples import tf_examples
-from pipeline.prediction.predict_file import predict_file
 from tests import tiny, toy_models
 
 # Quotes, other alphabets, a character beyond 16 bits, a space at the end.
 ROWS = [
-    {"n": "1", "question": 'The "cat" sees', "answer": "a dog."},
-    {"n": "2", "question": "Größe 日本語", "answer": "the 🐟 likes "},
-    {"n": "3", "question": "", "answer": "a " * 60},
-    {"n": "4", "question": "the cat", "answer": "'; \\t --"},
+    {"n": "1", "left": 'The "cat" sees', "right": "a dog."},
+    {"n": "2", "left": "Größe 日本語", "right": "the 🐟 likes "},
+    {"n": "3", "left": "", "right": "a " * 60},
+    {"n": "4", "left": "the cat", "right": "'; \\t --"},
 ]
 
 
@@ -69,15 +68,6 @@ def vocab_file(tmp_path_factory):
     """The vocabulary of the exported models."""
     directory = tmp_path_factory.mktemp("vocabulary") / "encoder"
     return str(tiny.write_encoder(directory) / "vocab.txt")
-
-
-@pytest.fixture(scope="session")
-def expected(pairs, tmp_path_factory):
-    """The rows that `predict_file` writes for `ROWS`."""
-    root = tmp_path_factory.mktemp("expected")
-    write_rows(root / "in.jsonl", ROWS)
-    predict_file(pairs, str(root / "in.jsonl"), str(root / "out.jsonl"))
-    return read_shards(root, "jsonl", "out")
 
 
 def write_rows(path, rows):

@@ -125,7 +125,7 @@ def test_empty_directory_is_filled_and_files_of_a_killed_run_are_deleted(
 
 
 def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(job._Encode, "process", lambda *_: 1 / 0)
+    monkeypatch.setattr(job._Serialize, "process", lambda *_: 1 / 0)
     with pytest.raises(Exception, match="division by zero"):
         predict_files(longer, source, str(tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]

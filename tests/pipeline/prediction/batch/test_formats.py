@@ -8,6 +8,7 @@ from pyarrow import parquet
 
 from pipeline.config.errors import UsageError
 from pipeline.prediction.batch import BatchOptions, predict_files
+from pipeline.prediction.predict_file import predict_file
 from pipeline.prediction.predictor import Predictor
 from tests import exported
 from tests.pipeline.prediction.batch.conftest import (
@@ -18,28 +19,54 @@ from tests.pipeline.prediction.batch.conftest import (
 )
 
 
-@pytest.mark.parametrize(
-    "name", ["in.tsv", "in.jsonl", "in.parquet", "in.tfrecord", "in.tf_record.gz"]
-)
-def test_each_format_gives_the_rows_of_the_prediction_without_beam(
-    pairs, expected, tmp_path, name
-):
-    source = write_rows(tmp_path / name, ROWS)
-    target = tmp_path / "out"
-    summary = predict_files(pairs, str(source), str(target), BatchOptions(batch_rows=3))
-    kind = {"tf_record": "tfrecord"}.get(name.split(".")[1], name.split(".")[1])
-    rows = sorted(read_shards(target, kind), key=lambda row: row["n"])
+def check(target, file_format, expected):
+    """Compares the rows of all shards with those of the prediction without Beam."""
+    rows = sorted(read_shards(target, file_format), key=lambda row: row["n"])
     for row, expected_row in zip(rows, expected, strict=True):
         probability = float(row.pop("probability"))
         assert probability == pytest.approx(expected_row["probability"], abs=1e-5)
         assert {**row, "probability": expected_row["probability"]} == expected_row
+
+
+def predict_without_beam(model, directory, rows):
+    source, target = directory / "rows.jsonl", directory / "expected.jsonl"
+    predict_file(model, str(write_rows(source, rows)), str(target))
+    return read_shards(directory, "jsonl", "expected")
+
+
+@pytest.fixture(scope="module")
+def expected(longer, tmp_path_factory):
+    return predict_without_beam(longer, tmp_path_factory.mktemp("expected"), ROWS)
+
+
+@pytest.mark.parametrize(
+    "name", ["in.tsv", "in.jsonl", "in.parquet", "in.tfrecord", "in.tf_record.gz"]
+)
+def test_each_format_gives_the_rows_of_the_prediction_without_beam(
+    longer, expected, tmp_path, name
+):
+    source = write_rows(tmp_path / name, ROWS)
+    target = tmp_path / "out"
+    summary = predict_files(longer, str(source), str(target))
+    kind = name.split(".")[1].replace("_", "")
+    check(target, kind, expected)
     assert (summary.read, summary.predicted, summary.refused) == (4, 4, 0)
-    assert sum(summary.classes.values()) == 4
+    assert summary.classes == {"first": 2, "second": 2}
     content = json.loads((target / "summary.json").read_text())
-    assert content["model"] == pairs
-    assert content["version"] == "1"
+    assert content["model"] == f"{longer}/7"
+    assert content["version"] == "7"
     assert content["runner"] == "FnApiRunner"
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, "out"]
+
+
+def test_exported_model_predicts_in_batches_as_without_beam(pairs, tmp_path):
+    rows = [
+        {"n": row["n"], "question": row["left"], "answer": row["right"]} for row in ROWS
+    ]
+    expected = predict_without_beam(pairs, tmp_path, rows)
+    source, target = str(tmp_path / "rows.jsonl"), tmp_path / "out"
+    predict_files(pairs, source, str(target), BatchOptions(batch_rows=3))
+    check(target, "jsonl", expected)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,18 @@
-"""Encoding rows with predictions."""
+"""Serializing rows with predictions."""
 
 import types
 
 import pyarrow as pa
 import pytest
 
-from pipeline.prediction import encoders
+from pipeline.prediction import serializers
 
 
 def test_lack_of_memory_refuses_no_row(monkeypatch):
     def allocate(*_, **__):
         return pa.allocate_buffer(1 << 62)  # more memory than there is
 
-    encoder = encoders.Parquet(pa.schema({"left": pa.string()}))
+    serializer = serializers.Parquet(pa.schema({"left": pa.string()}))
     monkeypatch.setattr(pa, "RecordBatch", types.SimpleNamespace(from_pylist=allocate))
     with pytest.raises(MemoryError):
-        encoder.encode({"left": "a"})
+        serializer.serialize({"left": "a"})

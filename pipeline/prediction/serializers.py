@@ -1,4 +1,4 @@
-"""Encodes rows with their predictions in four formats."""
+"""Serializes rows with their predictions in four formats."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.rows import RowError
+from pipeline.inputs.row_errors import RowError
 from pipeline.prediction.readers import JSONL, PARQUET, TFRECORD, TSV
 
 
-class RowEncoder(Protocol):
-    """Encodes the rows of one file format."""
+class RowSerializer(Protocol):
+    """Serializes the rows of one file format."""
 
-    def encode(self, row: dict[str, Any]) -> Any:
+    def serialize(self, row: dict[str, Any]) -> Any:
         """Returns a row as a writer of the format takes it.
 
         Raises:
@@ -27,10 +27,10 @@ class RowEncoder(Protocol):
         """
 
 
-class JsonLines(RowEncoder):
+class JsonLines(RowSerializer):
     """A JSON object a line, without the line's end."""
 
-    def encode(self, row: dict[str, Any]) -> bytes:
+    def serialize(self, row: dict[str, Any]) -> bytes:
         """Returns the line in UTF-8."""
         try:
             return json.dumps(row, ensure_ascii=False).encode()
@@ -40,7 +40,7 @@ class JsonLines(RowEncoder):
             ) from error
 
 
-class Table(RowEncoder):
+class Table(RowSerializer):
     """A line of TSV, unquoted and without the line's end.
 
     Attributes:
@@ -51,13 +51,13 @@ class Table(RowEncoder):
         self._columns = list(columns)
         self.header = _to_line(self._columns)
 
-    def encode(self, row: dict[str, Any]) -> bytes:
+    def serialize(self, row: dict[str, Any]) -> bytes:
         """Returns the line in UTF-8; a column that the row lacks is empty."""
         _refuse_surplus(row, self._columns)
         return _to_line(row.get(column) for column in self._columns)
 
 
-class Parquet(RowEncoder):
+class Parquet(RowSerializer):
     """A row of a Parquet table.
 
     Attributes:
@@ -67,7 +67,7 @@ class Parquet(RowEncoder):
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 
-    def encode(self, row: dict[str, Any]) -> dict[str, Any]:
+    def serialize(self, row: dict[str, Any]) -> dict[str, Any]:
         """Returns the row, whose values fit the schema."""
         _refuse_surplus(row, self.schema.names)
         try:
@@ -81,10 +81,10 @@ class Parquet(RowEncoder):
         return row
 
 
-class Examples(RowEncoder):
+class Examples(RowSerializer):
     """A serialized `tf.Example`."""
 
-    def encode(self, row: dict[str, Any]) -> bytes:
+    def serialize(self, row: dict[str, Any]) -> bytes:
         """Returns the Example."""
         return tf_examples.from_row(row)
 
@@ -94,8 +94,8 @@ def create(
     rows: Sequence[dict[str, Any]],
     predicted: dict[str, Any],
     schema: pa.Schema | None = None,
-) -> RowEncoder:
-    """Creates the encoder of a format.
+) -> RowSerializer:
+    """Creates the serializer of a format.
 
     Args:
       file_format: One of `readers.FORMATS`.
