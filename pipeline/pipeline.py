@@ -26,7 +26,7 @@ from pipeline.platforms import Platform
 
 PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn.run_fn"
-FIND_MISFIT = "modules.training.warm_start.find_misfit"
+FIND_MISFIT = "modules.training.warm_start.find_incompatibility"
 FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
 VALIDATE_TRAINER = "modules.config.trainer.validate_trainer"
 
@@ -138,7 +138,9 @@ def _training_components(
     start: list[BaseComponent],
 ) -> dict[str, BaseComponent]:
     hyperparameters = Hyperparameters(
-        settings=config.trainer.model_dump_json(),
+        settings=config.trainer.model_dump_json(
+            exclude={"epochs", "steps_per_epoch", "learning_rate"}
+        ),
         validate=VALIDATE_TRAINER,
         epochs=parameters.epochs,
         steps_per_epoch=parameters.steps_per_epoch,

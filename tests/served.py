@@ -57,7 +57,7 @@ def write_predictions(exported, directory):
         ids=rows, labels=rows * 0, outputs=outputs, losses=rows * 0.0
     )
     path = directory / "predictions" / "eval.tsv"
-    records_lib._write_predictions(str(path), exported.task, predictions)
+    records_lib.write_predictions(str(path), exported.task, predictions)
     return path
 
 
