@@ -37,8 +37,8 @@ def restore(
       ValueError: The architecture or the classes differ.
     """
     expected = warm_start.describe(task, encoder_lib.describe_architecture(encoder))
-    if misfit := warm_start.find_misfit(str(exported), expected):
-        raise ValueError(misfit)
+    if problem := warm_start.find_incompatibility(str(exported), expected):
+        raise ValueError(problem)
     params = FineTuningConfig(init_checkpoint=encoder.directory)
     model = FineTuningTask(params, task).build_model()
     warm_start.restore(model, str(exported))

@@ -1,4 +1,4 @@
-"""A lock of this machine, which the kernel frees when its process ends."""
+"""A lock between processes of one machine, which the kernel frees when one ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO
 
 
 class LockedError(Exception):
-    """Another process holds a lock.
+    """Another process holds the lock.
 
     Attributes:
       owner: The text that it wrote into the file.
@@ -25,19 +25,19 @@ class LockedError(Exception):
 def hold(
     path: str | Path, owner: str, *, wait: Callable[[str], None] | None = None
 ) -> Iterator[IO[str]]:
-    """Holds a lock for as long as the context is open, or the process lives.
+    """Holds the lock as long as the context is open.
 
     Args:
-      path: The lock's file, which stays.
-      owner: Text for the processes that find it locked.
-      wait: Waits for another process that holds it, after a call of this function with
-        that process's text. None refuses to wait.
+      path: The lock file; it is not deleted.
+      owner: Describes this process to others that request the lock.
+      wait: Called with the owner's text before waiting for another process. None
+        raises LockedError instead.
 
     Yields:
       The open file.
 
     Raises:
-      LockedError: Another process holds it, and `wait` is None.
+      LockedError: Another process holds the lock, and `wait` is None.
     """
     with open(path, "a+", encoding="utf-8") as file:
         try:

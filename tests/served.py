@@ -40,7 +40,7 @@ def write_predictions(exported, directory):
         ids=rows, labels=rows * 0, outputs=outputs, losses=rows * 0.0
     )
     path = directory / "predictions" / "eval.tsv"
-    model_run._write_predictions(str(path), exported.task, predictions)
+    model_run.write_predictions(str(path), exported.task, predictions)
     return path
 
 

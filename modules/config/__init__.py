@@ -1,1 +1,1 @@
-"""The settings that the modules read: the task, the Trainer."""
+"""Settings that the modules read: the task and the trainer."""

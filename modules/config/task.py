@@ -1,4 +1,4 @@
-"""The task definition: the one owner of what the columns are called and mean."""
+"""The task definition: the columns, their meaning and the deciding metric."""
 
 from __future__ import annotations
 
@@ -47,22 +47,21 @@ GLUE: dict[str, dict[str, Any]] = {
 
 
 class TaskConfig(Settings):
-    """What the examples hold and what is predicted of them.
+    """The columns of the examples and what is predicted from them.
 
     Attributes:
-      name: The GLUE task that it is, whose files' own layout is then understood.
+      name: A GLUE task, whose settings and file layout it stands for.
       input: `text`, or `tokenized` for Examples with `input_ids`, `input_mask` and
         `segment_ids`, as the Model Garden's `create_finetuning_data.py` writes them.
       text_columns: The string column, or the two of a pair in the order of the
-        segments. The exported model takes them, however it was trained.
+        segments. They are the inputs of the exported model, even of a `tokenized` task.
       label_column: The column with the index of the class (int64), or with the score
         of a regression (float32).
-      id_column: The int64 column that names a row to people.
-      classes: Class names; the index is the label. Of two, the second is the
-        positive class. No name is the index of another class. None where a score is
-        predicted.
+      id_column: The int64 column that identifies a row.
+      classes: Class names; the index is the label. Of two, the second is the positive
+        class. A name must not be the index of another class. None for a regression.
       label_range: Lowest and highest score of a regression; None for classes.
-      metric: The metric that decides between models.
+      metric: The metric that models are compared by; higher is better.
     """
 
     name: str | None = None
@@ -80,22 +79,22 @@ class TaskConfig(Settings):
 
     @property
     def tfds_source(self) -> str | None:
-        """Where TFDS has a GLUE task's data; None for a task of one's own."""
+        """TFDS source of a GLUE task; None for any other task."""
         return f"tfds:glue/{self.name}" if self.name else None
 
     @property
     def is_regression(self) -> bool:
-        """Whether a score is predicted, and not a class."""
+        """Whether a score is predicted instead of a class."""
         return self.classes is None
 
     @property
     def is_binary(self) -> bool:
-        """Whether the second class is a positive one to precision and recall."""
+        """Whether there are two classes; the second is the positive one."""
         return self.classes is not None and len(self.classes) == 2
 
     @property
     def is_tokenized(self) -> bool:
-        """Whether the examples hold token ids in the place of text."""
+        """Whether the examples hold token ids instead of text."""
         return self.input == "tokenized"
 
     @property
@@ -105,14 +104,14 @@ class TaskConfig(Settings):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names that thresholds and `metric` may use; of all, more is better."""
+        """The metrics that `metric` and thresholds may name; higher is better."""
         if self.is_regression:
             return REGRESSION_METRICS
         return BINARY_METRICS if self.is_binary else MULTICLASS_METRICS
 
     @model_validator(mode="before")
     @classmethod
-    def _follow_the_kind(cls, values: Any) -> Any:
+    def _fill_in_defaults(cls, values: Any) -> Any:
         if isinstance(values, str):
             values = {"name": values}
         if not isinstance(values, dict):
@@ -120,7 +119,9 @@ class TaskConfig(Settings):
         values = dict(values)
         name = values.get("name")
         if name is not None and name not in GLUE:
-            raise ValueError(f"{name!r} is no GLUE task; allowed are {', '.join(GLUE)}")
+            raise ValueError(
+                f"{name!r} is not a GLUE task; allowed are {', '.join(GLUE)}"
+            )
         if name is not None:
             values = {**GLUE[name], **values}
         if values.get("label_range") is not None:
@@ -140,7 +141,7 @@ class TaskConfig(Settings):
         return self
 
     @model_validator(mode="after")
-    def _check_numbers(self) -> TaskConfig:
+    def _check_class_names(self) -> TaskConfig:
         # A label in text is the name of a class or its index.
         by_index = {str(index): name for index, name in enumerate(self.classes or [])}
         for name in by_index.values():

@@ -15,41 +15,40 @@ class TrainerConfig(Settings):
     Attributes:
       epochs: Passes over the training split.
       steps_per_epoch: Steps of one pass; None takes every row once.
-      batch_size: Examples a step over all replicas (the global batch size).
+      batch_size: Examples per step over all replicas (the global batch size).
       learning_rate: Peak rate, after warmup; decays linearly to 0.
       warmup_fraction: Share of the steps over which the rate rises from 0.
-      weight_decay: AdamW's and LAMB's, on everything but LayerNorm and biases.
+      weight_decay: Of AdamW and LAMB, for all weights but LayerNorm and biases.
       gradient_clip_norm: Largest global norm of the gradients.
-      optimization: Parts of the Model Garden's `OptimizationConfig` that replace what
-        the settings above make of it: `optimizer`, `learning_rate`, `warmup`, `ema`.
-      layer_decay: Factor of the rate from each layer to the one below it; AdamW's
-        alone. 1 trains all layers alike.
-      frozen_layers: Lowest layers that stay as pre-trained, with the embeddings; 0
-        trains all.
+      optimization: Sections of the Model Garden's `OptimizationConfig` that override
+        the settings above: `optimizer`, `learning_rate`, `warmup`, `ema`.
+      layer_decay: Factor of the rate from each layer to the one below it; with AdamW
+        only. 1 gives all layers the same rate.
+      frozen_layers: Lowest layers that are not trained, nor are the embeddings; 0
+        trains everything.
       dropout: Dropout rate of the encoder and of the classification head.
-      shuffle_buffer_size: Rows that training draws from. A split of no more is read
-        once, stays in memory and is shuffled as a whole; a larger one is read anew each
-        epoch, its files in an order drawn at random.
-      seed: Seed of initialization, dropout and shuffling.
-      restarts: Trainings from one seed after another, of which the best is kept:
-        BERT on small data is unstable (Devlin et al. 2018, section 4.1).
+      shuffle_buffer_size: Rows in the shuffle buffer. A split that fits is read once,
+        kept in memory and shuffled as a whole; a larger one is read again each epoch,
+        its files in random order.
+      seed: Seed of initialization, dropout and shuffling; the first of `seeds`.
+      seeds: Trainings from consecutive seeds, of which the best is kept: BERT on small
+        data is unstable (Devlin et al. 2018, section 4.1).
       evaluation_interval: Steps between evaluations; None evaluates every epoch.
-      checkpoint_interval: Steps between checkpoints; None saves every epoch. What a
-        killed training loses at most.
+      checkpoint_interval: Steps between checkpoints, the most that a killed training
+        loses; None saves every epoch.
       patience: Evaluations without a better one after which training stops; None
         trains to the end.
-      steps_per_loop: Steps between two lines of progress. A SIGTERM is answered at
-        their end.
-      loss_upper_bound: A larger mean loss of a loop, or NaN, goes back to the last
-        good checkpoint.
-      recovery_max_trials: How often it may; the next time training fails.
-      strategy: Which `tf.distribute` strategy; `auto` takes what the machine has.
-      tpu: Name or address of the TPU; `local` for one of this machine.
-      warm_start: What training starts from: the pre-trained `encoder` and a new head,
-        or both of the `champion`, the model that was pushed last. Where nothing is
-        pushed yet, it is the encoder.
-      mixed_precision: Type of the computation; weights stay float32. `auto` takes
-        bfloat16 on TPU and float32 elsewhere.
+      steps_per_loop: Steps between two log lines. SIGTERM is handled after a loop.
+      loss_upper_bound: A larger mean loss of a loop, or NaN, restores the last intact
+        checkpoint.
+      recovery_max_trials: How many times it is restored before training fails.
+      strategy: The `tf.distribute` strategy; `auto` selects it by the devices.
+      tpu: Name or address of the TPU; `local` for this machine's.
+      warm_start: Initial weights: those of the pre-trained `encoder` with a new head,
+        or those of the `champion`, the model that was pushed last. Before the first
+        push it is the encoder.
+      mixed_precision: Compute type; weights stay float32. `auto` is bfloat16 on a TPU
+        and float32 elsewhere.
     """
 
     epochs: PositiveInt = 4
@@ -65,7 +64,7 @@ class TrainerConfig(Settings):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     shuffle_buffer_size: PositiveInt = 1_000_000
     seed: int = Field(default=0, ge=0)
-    restarts: PositiveInt = 1
+    seeds: PositiveInt = 1
     evaluation_interval: PositiveInt | None = None
     checkpoint_interval: PositiveInt | None = None
     patience: PositiveInt | None = None
@@ -86,9 +85,9 @@ class TrainerConfig(Settings):
 
 
 def validate_trainer(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the trainer's settings complete with their defaults.
+    """Returns the trainer's settings, completed with the defaults.
 
     Raises:
-      ValueError: One is unknown, or has a value that is not allowed.
+      ValueError: A setting is unknown, or its value is not allowed.
     """
     return TrainerConfig.model_validate(settings).model_dump()

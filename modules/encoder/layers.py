@@ -15,6 +15,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from modules.encoder.dropout_seeds import draw_seed
+
 _DROPOUT_BITS = 16
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 
@@ -241,8 +243,12 @@ class Dropout(tf_keras.layers.Dropout):
         # A TPU lays tensors out by their last two axes, which suits no bit cast.
         strategy = tf.distribute.get_strategy()
         is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        if training is not True or not self.rate or is_tpu:
+        if training is not True or not self.rate:
             return super().call(inputs, training=training)
+        if is_tpu:
+            return tf.nn.experimental.stateless_dropout(
+                inputs, self.rate, seed=draw_seed()
+            )
         return inputs * dropout_mask(tf.shape(inputs), self.rate, inputs.dtype)
 
 
@@ -262,8 +268,7 @@ def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
     size = tf.reduce_prod(shape)
     bits = tf.random.stateless_uniform(
         [(size + 3) // 4],
-        # From the process's seed, as all that is drawn in training.
-        seed=tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32),
+        seed=draw_seed(),
         minval=None,
         maxval=None,
         dtype=tf.uint64,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from modules import files
 from modules.config.task import TaskConfig
-from modules.training import checkpoints
 
 # In a SavedModel's folder for files of the user's own.
 FILE = "assets.extra/architecture.json"
@@ -33,12 +33,12 @@ def write_description(model: str, description: dict[str, Any]) -> None:
       model: Directory of a SavedModel.
       description: The task, as `describe_task` returns it, and the architecture.
     """
-    checkpoints.write_json(os.path.join(model, FILE), description)
+    files.write_json(os.path.join(model, FILE), description)
 
 
 def read_description(model: str) -> dict[str, Any] | None:
     """Returns the description of an exported model; None if it has none."""
-    return checkpoints.read_json(os.path.join(model, FILE))
+    return files.read_json(os.path.join(model, FILE))
 
 
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:

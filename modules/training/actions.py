@@ -1,13 +1,9 @@
-"""What happens after every loop of training steps, and after every evaluation.
-
-Each is an Orbit action: a callable that is given the output as a dictionary, to which
-it may add what summaries are to show.
-"""
+"""Orbit actions: called with the outputs of each loop of steps or evaluation."""
 
 from __future__ import annotations
 
 import logging
-import os
+import math
 import signal
 import threading
 import time
@@ -17,39 +13,35 @@ from typing import Any
 import orbit
 import tensorflow as tf
 from official.core import base_trainer
-from official.modeling import optimization
 
-from modules.evaluation import metrics
-from modules.training import checkpoints, fine_tuning_task
+from modules.training import fine_tuning_task
+from modules.training.checkpoints import ResumableCheckpoints
+from modules.training.record import TrainingRecord
 
 logger = logging.getLogger(__name__)
 
-_HISTORY = "evaluations.json"
-_BEST_METRIC = "best_metric.json"
-
-SIGTERM_STATUS = 128 + signal.SIGTERM  # what a shell reports of it
+SIGTERM_STATUS = 128 + signal.SIGTERM  # the exit status that a shell reports
 
 
 class Progress:
-    """Logs where training stands, and adds `examples_per_second`."""
+    """Logs the training step, and adds `examples_per_second` to the outputs.
+
+    Args:
+      global_step: The trainer's.
+      train_steps: The last step.
+    """
 
     def __init__(self, global_step: tf.Variable, train_steps: int) -> None:
-        """Starts the clock.
-
-        Args:
-          global_step: The trainer's.
-          train_steps: The step at which training ends.
-        """
         self._global_step = global_step
         self._train_steps = train_steps
         self._start = self._last = time.monotonic()
 
-    def restart(self) -> None:
-        """Starts the clock of the next loop anew, after an evaluation."""
+    def restart(self, _: dict[str, Any]) -> None:
+        """Restarts the clock, so that an evaluation does not count as training."""
         self._last = time.monotonic()
 
     def __call__(self, output: dict[str, Any]) -> None:
-        """Logs the step with its losses and the seconds since the start."""
+        """Logs a loop of training steps."""
         now = time.monotonic()
         rows = float(output.pop(fine_tuning_task.EXAMPLES))
         output["examples_per_second"] = rows / (now - self._last)
@@ -67,120 +59,78 @@ class Progress:
         )
 
 
-class Evaluations:
-    """Keeps the best model by the deciding metric, and tells when none gets better.
+class RecordEvaluation:
+    """Logs and records an evaluation, or recovers if the outputs are not finite.
 
-    What was evaluated is read back from disk, so that a resumed training judges as an
-    uninterrupted one would.
+    Args:
+      trainer: Its weights are saved.
+      record: The training's record.
+      checkpoints: The training's checkpoints.
+      recover: The Model Garden's action that restores a checkpoint if the training
+        loss is NaN.
     """
 
     def __init__(
         self,
         trainer: base_trainer.Trainer,
+        record: TrainingRecord,
         *,
-        metric: str,
-        patience: int | None,
-        directory: str,
-        is_chief: bool = True,
+        checkpoints: ResumableCheckpoints,
+        recover: orbit.Action,
     ) -> None:
-        """Reads what was recorded before.
-
-        Args:
-          trainer: Its model is saved.
-          metric: The deciding metric; more is better.
-          patience: Evaluations without a better one after which training stops.
-          directory: Where the best weights and the history are kept.
-          is_chief: Whether this process writes.
-        """
         self._trainer = trainer
-        self._metric = metric
-        self._patience = patience
-        self._history_file = os.path.join(directory, _HISTORY)
-        self._is_chief = is_chief
-        self._checkpoint = checkpoints.BestCheckpoint(directory)
-        self.best: dict[str, Any] | None = self._checkpoint.record()
-        self._history: list[dict[str, float]] = (
-            checkpoints.read_json(self._history_file) or []
-        )
-        self._is_new_best = orbit.actions.NewBestMetric(
-            lambda output: metrics.score(float(output[metric])),
-            filename=os.path.join(directory, _BEST_METRIC),
-            write_metric=is_chief,
-        )
+        self._record = record
+        self._checkpoints = checkpoints
+        self._recover = recover
 
     def __call__(self, output: dict[str, Any]) -> None:
-        """Logs and records an evaluation, and saves the weights if it is the best."""
+        """Records the metrics of an evaluation.
+
+        Raises:
+          RuntimeError: It recovered too often.
+        """
         step = int(self._trainer.global_step.numpy())
+        if not math.isfinite(output["validation_loss"]):
+            logger.warning("step %d evaluation: the outputs are not finite", step)
+            # Finite weights can overflow, so their checkpoint looks intact.
+            self._checkpoints.discard_current()
+            self._recover({"training_loss": tf.constant(math.nan)})
+            output.clear()  # or its summaries would be written at the restored step
+            return
         values = {name: float(value) for name, value in output.items()}
         logger.info(
             "step %d evaluation loss %.3f %s %.4f",
             step,
             values["validation_loss"],
-            self._metric,
-            values[self._metric],
+            self._record.metric,
+            values[self._record.metric],
         )
-        self._history.append({"step": step, **values})
-        if self.best is None or self._is_new_best.test(output):
-            self._save({"step": step, "metrics": values})
-            self._is_new_best.commit(output)
-        if self._is_chief:
-            checkpoints.write_json(self._history_file, self._history)
-
-    def drop_later_than(self, step: int) -> None:
-        """Drops evaluations of later steps: a training that went back repeats them."""
-        self._history = [entry for entry in self._history if entry["step"] <= step]
-
-    def is_missing(self, step: int) -> bool:
-        """Tells whether there was no evaluation at a step."""
-        return all(entry["step"] != step for entry in self._history)
-
-    def reason_to_stop(self) -> str | None:
-        """Returns why training is not worth going on with, or None."""
-        scores = [metrics.score(entry[self._metric]) for entry in self._history]
-        if self._patience is None or not scores:
-            return None
-        since = len(scores) - 1 - scores.index(max(scores))
-        if since < self._patience:
-            return None
-        return f"no better {self._metric} in {since} evaluations (trainer.patience)"
-
-    def _save(self, record: dict[str, Any]) -> None:
-        # The averages are what was evaluated; evaluation has swapped them back.
-        optimizer = self._trainer.optimizer
-        is_averaged = isinstance(optimizer, optimization.ExponentialMovingAverage)
-        if is_averaged:
-            optimizer.swap_weights()
-        if self._is_chief:
-            self._checkpoint.save(self._trainer.model, record)
-        if is_averaged:
-            optimizer.swap_weights()
-        self.best = record
+        self._record.add(step, values, self._trainer)
 
 
 class SaveOnSigterm:
-    """Saves a checkpoint and exits where the process was told to end.
+    """Saves a checkpoint and exits after SIGTERM.
 
-    Kubernetes and Vertex AI send SIGTERM before they take a machine away.
+    Kubernetes and Vertex AI send SIGTERM before they stop a machine. Call it where
+    saving is safe; as a context manager it handles the signal.
+
+    Args:
+      checkpoints: Saves the checkpoint.
+      global_step: The trainer's.
     """
 
     def __init__(
-        self, manager: tf.train.CheckpointManager, global_step: tf.Variable
+        self, checkpoints: tf.train.CheckpointManager, global_step: tf.Variable
     ) -> None:
-        """Keeps what to save.
-
-        Args:
-          manager: Writes the checkpoint.
-          global_step: The trainer's.
-        """
-        self._manager = manager
+        self._checkpoints = checkpoints
         self._global_step = global_step
-        self._is_told = False
-        self._before: Any = None
+        self._is_received = False
+        self._previous_handler: Any = None
 
     def __enter__(self) -> SaveOnSigterm:
-        """Starts to listen. Python allows that to the main thread alone."""
+        """Handles SIGTERM; Python allows only the main thread to."""
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, self._tell)
+            self._previous_handler = signal.signal(signal.SIGTERM, self._receive)
         return self
 
     def __exit__(self, error_type: type[BaseException] | None, *_: Any) -> None:
@@ -189,24 +139,24 @@ class SaveOnSigterm:
         Raises:
           SystemExit: SIGTERM arrived after the last action of a finished training.
         """
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGTERM, self._previous_handler)
         if error_type is None:
             self({})
 
     def __call__(self, _: dict[str, Any]) -> None:
-        """Saves and exits, if the process was told to.
+        """Saves and exits if SIGTERM was received.
 
         Raises:
           SystemExit: It was.
         """
-        if self._is_told:
-            self._manager.save(
+        if self._is_received:
+            self._checkpoints.save(
                 checkpoint_number=self._global_step.numpy(), check_interval=False
             )
-            logger.warning("SIGTERM: saved, and gone; start again to go on from here")
+            logger.warning("SIGTERM: checkpoint saved; start again to resume from it")
             raise SystemExit(SIGTERM_STATUS)
 
-    def _tell(self, number: int, frame: FrameType | None) -> None:
-        logger.warning("SIGTERM: saving at the end of this loop")
-        self._is_told = True
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        logger.warning("SIGTERM: saving a checkpoint at the end of this loop")
+        self._is_received = True

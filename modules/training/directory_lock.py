@@ -1,4 +1,4 @@
-"""One job at a time in a directory of checkpoints, local or remote."""
+"""Lock of a checkpoint directory, local or remote, against a second job."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules import file_lock
-from modules.training import checkpoints
+from modules import file_lock, files
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ class DirectoryInUseError(Exception):
 
 @contextlib.contextmanager
 def hold(directory: str) -> Iterator[Callable[[], None]]:
-    """Holds the lock of a directory for as long as the context is open.
+    """Holds the lock of a directory as long as the context is open.
 
     On a file system the kernel frees it when the process ends, even by SIGKILL. An
     object store has no locks: there the lock is a file that its owner rewrites every
@@ -54,90 +53,81 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
     tf.io.gfile.makedirs(directory)
     path = os.path.join(directory, _FILE)
     owner = f"process {os.getpid()} on {socket.gethostname()}"
-    lock = _hold_file if "://" in directory else _hold_local
-    with lock(path, owner) as check:
-        yield check
-
-
-@contextlib.contextmanager
-def _hold_local(path: str, owner: str) -> Iterator[Callable[[], None]]:
-    try:
-        with file_lock.hold(path, owner):
-            yield lambda: None
-    except file_lock.LockedError as error:
-        raise _in_use(path, error.owner) from error
-
-
-@contextlib.contextmanager
-def _hold_file(path: str, owner: str) -> Iterator[Callable[[], None]]:
-    _wait_for_owner(path)
-    heartbeat = _Heartbeat(path, owner)
-    heartbeat.acquire()
-    try:
-        yield heartbeat.check
-    finally:
-        heartbeat.release()
+    if "://" in directory:
+        _wait_for_owner(path)
+        with _RemoteLock(path, owner) as lock:
+            yield lock.check
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(file_lock.hold(path, owner))
+        except file_lock.LockedError as error:
+            raise _in_use(path, error.owner) from error
+        yield lambda: None
 
 
 def _wait_for_owner(path: str) -> None:
     """Returns when the lock is free or its owner is dead; see `hold`."""
-    before = _read(path)
-    if before is None:
+    content = _read(path)
+    if content is None:
         return
-    logger.info("%s names %s: waiting for a sign of it", path, before["owner"])
+    logger.info("%s names %s: waiting for a heartbeat", path, content["owner"])
     deadline = time.monotonic() + STALE_SECONDS
     while time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-        now = _read(path)
-        if now is None:
+        newer = _read(path)
+        if newer is None:
             return
-        if now != before:
-            raise _in_use(path, now["owner"])
+        if newer != content:
+            raise _in_use(path, newer["owner"])
     logger.warning("%s is stale: taken over", path)
 
 
-class _Heartbeat:
-    """Rewrites the lock's file in a thread."""
+class _RemoteLock:
+    """The lock's file, which a thread rewrites."""
 
     def __init__(self, path: str, owner: str) -> None:
         self._path = path
-        self._owner = owner
-        self._token = uuid.uuid4().hex
-        self._beats = 0
-        self._other: str | None = None
-        self._mutex = threading.Lock()  # of the thread and `check`
+        self._content: dict[str, Any] = {
+            "owner": owner,
+            "token": uuid.uuid4().hex,
+            "beat": 0,
+        }
+        self._new_owner: str | None = None
+        self._mutex = threading.Lock()  # between the thread and `check`
         self._renewed_at = time.monotonic()
         self._is_released = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
-    def acquire(self) -> None:
+    def __enter__(self) -> _RemoteLock:
         self._write()
         # Of two jobs that start at once, the one that wrote last has the lock.
         time.sleep(_SETTLE_SECONDS)
-        self._find_other()
+        self._find_new_owner()
         self.check()
         self._thread.start()
+        return self
 
-    def release(self) -> None:
+    def __exit__(self, *_: Any) -> None:
         self._is_released.set()
         self._thread.join()
         try:
-            self._find_other()
-            if self._other is None and tf.io.gfile.exists(self._path):
+            self._find_new_owner()
+            if self._new_owner is None and tf.io.gfile.exists(self._path):
                 tf.io.gfile.remove(self._path)
         except tf.errors.OpError as error:
-            # The training has ended. The next job takes over the stale file.
+            # The training has ended. The next job takes the stale file over.
             logger.warning("%s was not removed: %s", self._path, error)
 
     def check(self) -> None:
         # The thread may have been stopped with the whole process.
         if time.monotonic() - self._renewed_at > STALE_SECONDS:
             self._renew()
-        if self._other is not None:
-            raise _in_use(self._path, self._other)
+        if self._new_owner is not None:
+            raise _in_use(self._path, self._new_owner)
 
     def _beat(self) -> None:
-        while self._other is None and not self._is_released.wait(BEAT_SECONDS):
+        while self._new_owner is None and not self._is_released.wait(BEAT_SECONDS):
             try:
                 self._renew()
             except tf.errors.OpError as error:
@@ -146,29 +136,24 @@ class _Heartbeat:
     def _renew(self) -> None:
         with self._mutex:
             start = time.monotonic()
-            self._find_other()
-            if self._other is None:
+            self._find_new_owner()
+            if self._new_owner is None:
                 self._write()
                 self._renewed_at = start
 
-    def _find_other(self) -> None:
+    def _find_new_owner(self) -> None:
         content = _read(self._path)
-        if content is not None and content["token"] != self._token:
-            self._other = content["owner"]
+        if content is not None and content["token"] != self._content["token"]:
+            self._new_owner = content["owner"]
 
     def _write(self) -> None:
-        self._beats += 1
-        content = {"owner": self._owner, "token": self._token, "beat": self._beats}
-        # A name of its own: two jobs that start at once write at the same time.
-        incomplete = f"{self._path}.{self._token}"
-        with tf.io.gfile.GFile(incomplete, "w") as file:
-            json.dump(content, file)
-        tf.io.gfile.rename(incomplete, self._path, overwrite=True)
+        self._content["beat"] += 1
+        files.write(self._path, json.dumps(self._content))
 
 
 def _read(path: str) -> dict[str, Any] | None:
     try:
-        return checkpoints.read_json(path)
+        return files.read_json(path)
     except tf.errors.NotFoundError:  # its owner removed it just now
         return None
 
@@ -176,7 +161,7 @@ def _read(path: str) -> dict[str, Any] | None:
 def _in_use(path: str, owner: str) -> DirectoryInUseError:
     directory = os.path.dirname(path)
     return DirectoryInUseError(
-        f"training directory {directory} is in use by {owner}; wait for "
-        "the end of that job or stop it, and start this one again: it resumes from the "
-        "same checkpoints"
+        f"training directory {directory} is in use by {owner}; wait until that job "
+        "ends or stop it, then start this one again: it resumes from the same "
+        "checkpoints"
     )

@@ -1,4 +1,4 @@
-"""A training in the Model Garden's own terms: its `ExperimentConfig`."""
+"""The experiment: our settings as the Model Garden's `ExperimentConfig`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVAL_SPLIT = "eval"
 
 @dataclasses.dataclass
 class TrainerParams(config_definitions.TrainerConfig):
-    """The Model Garden's trainer settings, and two that it leaves to others.
+    """The Model Garden's trainer settings, and two more.
 
     Attributes:
       seed: Seed of initialization, dropout and shuffling.
@@ -36,7 +36,7 @@ class TrainerParams(config_definitions.TrainerConfig):
 
 @dataclasses.dataclass
 class ExperimentConfig(config_definitions.ExperimentConfig):
-    """The Model Garden's configuration, with our task's and trainer's parts."""
+    """The Model Garden's configuration with our task and trainer settings."""
 
     task: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
     trainer: TrainerParams = dataclasses.field(default_factory=TrainerParams)
@@ -56,35 +56,24 @@ def build_experiment(
 
     Args:
       task: The task definition.
-      config: How it is trained.
+      config: The trainer's settings.
       encoder: Directory of the pre-trained encoder.
       max_seq_length: Longest sequence in tokens.
       splits: File patterns of each split's transformed Examples.
-      strategy: Where it runs.
+      strategy: The distribution strategy.
       base_model: Directory of the exported model to start from; empty starts from the
         encoder.
 
     Raises:
-      ValueError: The training split is empty, or a setting does not go with another.
+      ValueError: The training split is empty, or a setting contradicts another.
     """
-    layers = check_settings(config, encoder)
-    if "ema" in config.optimization and strategies.is_asynchronous(strategy):
-        raise ValueError(
-            "trainer.optimization.ema does not work with the strategy "
-            "parameter_server, whose workers have no common step; take another one"
-        )
     is_tpu = strategies.is_tpu(strategy)
     lengths = inputs.fixed_lengths(max_seq_length) if is_tpu else []
     train_data, eval_data = (
         examples_config(task, splits[split], config, lengths=lengths)
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
-    train_data.is_training = True
-    train_data.examples = _count_examples(train_data)
-    if strategies.is_asynchronous(strategy):
-        train_data.workers = strategies.worker_count()
-    all_steps = math.ceil(train_data.examples / config.batch_size)
-    steps_per_epoch = config.steps_per_epoch or all_steps
+    examples = _complete_train_data(train_data, strategy)
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
@@ -96,20 +85,15 @@ def build_experiment(
             train_data=train_data,
             validation_data=eval_data,
         ),
-        trainer=_trainer_params(task, config, steps_per_epoch, layers, strategy),
-        runtime=config_definitions.RuntimeConfig(
-            distribution_strategy=type(strategy).__name__,
-            tpu=config.tpu if is_tpu else None,
-            num_gpus=len(tf.config.list_physical_devices("GPU")),
-            mixed_precision_dtype=strategies.choose_precision(
-                config.mixed_precision, strategy
-            ),
+        trainer=_trainer_params(
+            task, config, examples, count_layers(encoder), strategy
         ),
+        runtime=_runtime_config(config, strategy),
     )
 
 
 def with_seed(params: ExperimentConfig, seed: int) -> ExperimentConfig:
-    """Returns the same training from another seed; its data are not counted again."""
+    """Returns the same training from another seed, without counting its data again."""
     seeded = copy.deepcopy(params)
     seeded.trainer.seed = seed
     seeded.task.train_data.seed = seed
@@ -117,47 +101,17 @@ def with_seed(params: ExperimentConfig, seed: int) -> ExperimentConfig:
     return seeded
 
 
-def _trainer_params(
-    task: TaskConfig,
-    config: TrainerConfig,
-    steps_per_epoch: int,
-    layers: int,
-    strategy: tf.distribute.Strategy,
-) -> TrainerParams:
-    train_steps = config.epochs * steps_per_epoch
-    return TrainerParams(
-        optimizer_config=optimization.build_config(
-            config, train_steps=train_steps, layers=layers
-        ),
-        train_steps=train_steps,
-        steps_per_loop=config.steps_per_loop,
-        summary_interval=config.steps_per_loop,
-        checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
-        validation_interval=config.evaluation_interval or steps_per_epoch,
-        best_checkpoint_eval_metric=task.metric,
-        loss_upper_bound=config.loss_upper_bound,
-        recovery_max_trials=config.recovery_max_trials,
-        # One process answers SIGTERM itself; of several, all must save at once.
-        preemption_on_demand_checkpoint=strategies.is_multi_process(strategy),
-        seed=config.seed,
-        patience=config.patience,
-    )
-
-
-def check_settings(config: TrainerConfig, encoder: str) -> int:
-    """Refuses settings of the trainer that do not go together, or not with an encoder.
+def check_settings(config: TrainerConfig, encoder: str) -> None:
+    """Checks the trainer's settings against each other and against an encoder.
 
     Args:
       config: The settings.
       encoder: Directory of the pre-trained encoder.
 
-    Returns:
-      The number of the encoder's layers.
-
     Raises:
-      ValueError: It names the setting, what it is and what is allowed.
+      ValueError: It names the setting, its value and the values allowed.
     """
-    layers = int(encoder_lib.open_encoder(encoder).config["num_hidden_layers"])
+    layers = count_layers(encoder)
     if config.frozen_layers > layers:
         raise ValueError(
             f"trainer.frozen_layers is {config.frozen_layers}; allowed are 0 to "
@@ -167,7 +121,11 @@ def check_settings(config: TrainerConfig, encoder: str) -> int:
         optimization.build_config(config, train_steps=100, layers=layers),
         mixed_precision=config.mixed_precision,
     )
-    return layers
+
+
+def count_layers(encoder: str) -> int:
+    """Returns the number of layers of the encoder in a directory."""
+    return int(encoder_lib.open_encoder(encoder).config["num_hidden_layers"])
 
 
 def examples_config(
@@ -182,7 +140,7 @@ def examples_config(
     Args:
       task: Names the columns.
       patterns: File patterns of the split's transformed Examples.
-      config: Global batch size and seed.
+      config: Batch size and seed.
       lengths: Lengths in tokens that batches are padded to; see `inputs`.
     """
     return inputs.ExamplesConfig(
@@ -199,11 +157,64 @@ def examples_config(
     )
 
 
-def _count_examples(train_data: inputs.ExamplesConfig) -> int:
-    examples = inputs.count_examples(train_data)
-    if not examples:
+def _complete_train_data(
+    train_data: inputs.ExamplesConfig, strategy: tf.distribute.Strategy
+) -> int:
+    """Fills in what training needs, and returns the number of examples."""
+    train_data.is_training = True
+    train_data.examples = inputs.count_examples(train_data)
+    if not train_data.examples:
         raise ValueError(
             f"the training split {train_data.input_path} has no examples; look at what "
             "Transform wrote there"
         )
-    return examples
+    if strategies.is_asynchronous(strategy):
+        train_data.workers = strategies.worker_count()
+    return train_data.examples
+
+
+def _trainer_params(
+    task: TaskConfig,
+    config: TrainerConfig,
+    examples: int,
+    layers: int,
+    strategy: tf.distribute.Strategy,
+) -> TrainerParams:
+    if "ema" in config.optimization and strategies.is_asynchronous(strategy):
+        raise ValueError(
+            "trainer.optimization.ema does not work with the strategy "
+            "parameter_server, whose workers have no common step; choose another one"
+        )
+    all_steps = math.ceil(examples / config.batch_size)
+    steps_per_epoch = config.steps_per_epoch or all_steps
+    train_steps = config.epochs * steps_per_epoch
+    return TrainerParams(
+        optimizer_config=optimization.build_config(
+            config, train_steps=train_steps, layers=layers
+        ),
+        train_steps=train_steps,
+        steps_per_loop=config.steps_per_loop,
+        summary_interval=config.steps_per_loop,
+        checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
+        validation_interval=config.evaluation_interval or steps_per_epoch,
+        best_checkpoint_eval_metric=task.metric,
+        loss_upper_bound=config.loss_upper_bound,
+        recovery_max_trials=config.recovery_max_trials,
+        # A single process handles SIGTERM itself; several must all save at once.
+        preemption_on_demand_checkpoint=strategies.is_multi_process(strategy),
+        seed=config.seed,
+        patience=config.patience,
+    )
+
+
+def _runtime_config(
+    config: TrainerConfig, strategy: tf.distribute.Strategy
+) -> config_definitions.RuntimeConfig:
+    return config_definitions.RuntimeConfig(
+        distribution_strategy=type(strategy).__name__,
+        tpu=config.tpu if strategies.is_tpu(strategy) else None,
+        num_gpus=len(tf.config.list_physical_devices("GPU")),
+        mixed_precision_dtype=strategies.choose_precision(
+            config.mixed_precision, strategy
+        ),
+    )

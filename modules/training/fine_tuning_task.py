@@ -1,4 +1,4 @@
-"""The fine-tuning task, as the Model Garden's trainer sees it."""
+"""The fine-tuning task: model, loss and metrics for the Model Garden's trainer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 from official.core import base_task, config_definitions
-from official.nlp.modeling import models
+from official.nlp.modeling import layers, models
 
 from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.data import inputs
+from modules.encoder.dropout_seeds import seeds_at_step
+from modules.encoder.layers import Dropout
 from modules.evaluation import metrics
 from modules.training import warm_start
 
@@ -29,13 +31,13 @@ Gradients = Sequence[tuple[tf.Tensor, tf.Variable]]
 
 @dataclasses.dataclass
 class FineTuningConfig(config_definitions.TaskConfig):
-    """What the model is built from and trained on, beside the task definition.
+    """The settings of the model and its data.
 
     Attributes:
-      init_checkpoint: The pre-trained encoder's directory.
-      base_model: Directory of an exported model, whose weights are taken in the place
-        of the pre-trained; empty for none.
-      dropout: Rate in the encoder and before the head.
+      init_checkpoint: Directory of the pre-trained encoder.
+      base_model: Directory of the exported model to start from; empty starts from the
+        encoder.
+      dropout: Dropout rate in the encoder and in the head.
       frozen_layers: Lowest layers that are not trained.
       gradient_clip_norm: Largest global norm of the gradients.
       train_data: The training split.
@@ -55,21 +57,22 @@ class FineTuningConfig(config_definitions.TaskConfig):
 
 
 class FineTuningTask(base_task.Task):
-    """Classifies sentences or pairs, or scores them, with a pre-trained encoder.
+    """Classification or regression of sentences or pairs with a pre-trained encoder.
 
     Targets are the `labels`, `weights` and `ids` of `modules.data.inputs`. The loss is
-    the mean over the global batch, however its rows are shared out among replicas.
+    the mean over the global batch, whatever the number of replicas.
+
+    Args:
+      params: The settings of the model and its data.
+      definition: The task definition.
+
+    Attributes:
+      definition: The task definition.
     """
 
     def __init__(self, params: FineTuningConfig, definition: TaskConfig) -> None:
-        """Keeps what the model is built from.
-
-        Args:
-          params: The encoder and the training's part of the settings.
-          definition: The task definition.
-        """
         super().__init__(params)
-        self._definition = definition
+        self.definition = definition
         self._encoder = encoder_lib.open_encoder(params.init_checkpoint)
         self._gradient_norm: tf_keras.metrics.Mean | None = None
 
@@ -85,15 +88,21 @@ class FineTuningTask(base_task.Task):
             self._encoder, dropout=dropout, output_range=_CLASSIFIED_POSITIONS
         )
         _freeze(network, self.task_config.frozen_layers)
-        return models.BertClassifier(
-            network=network,
-            num_classes=self._definition.outputs,
+        head = layers.ClassificationHead(
+            inner_dim=0,
+            num_classes=self.definition.outputs,
             initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
-            dropout_rate=dropout,
+            name="sentence_prediction",
+        )
+        # Upstream applies dropout before the head and in it. One mask of both rates is
+        # equivalent, and its seed follows from the step.
+        head.dropout = Dropout(1 - (1 - dropout) ** 2)
+        return models.BertClassifier(
+            network, self.definition.outputs, dropout_rate=0.0, cls_head=head
         )
 
     def initialize(self, model: models.BertClassifier) -> None:
-        """Restores what training starts from; called where no checkpoint is found."""
+        """Restores the initial weights; called if there is no checkpoint."""
         if self.task_config.base_model:
             warm_start.restore(model, self.task_config.base_model)
             return
@@ -113,10 +122,10 @@ class FineTuningTask(base_task.Task):
         model_outputs: tf.Tensor,
         aux_losses: Any = None,
     ) -> tf.Tensor:
-        """Returns the replica's part of the global batch's mean loss, float32[].
+        """Returns this replica's share of the mean loss of the global batch, float32[].
 
-        The parts' mean over the replicas is the mean over all real rows: cross entropy
-        of classes, squared error of scores.
+        The mean of the shares is the mean over all real rows: cross entropy of classes,
+        squared error of scores.
         """
         weights = labels[inputs.WEIGHTS]
         replica = tf.distribute.get_replica_context()
@@ -124,22 +133,22 @@ class FineTuningTask(base_task.Task):
         if replica.num_replicas_in_sync > 1:
             rows = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows)
         losses = self._example_losses(labels, model_outputs)
-        part = tf.reduce_sum(losses * weights) / rows
+        share = tf.reduce_sum(losses * weights) / rows
         if aux_losses:
-            part += tf.add_n(aux_losses) / replica.num_replicas_in_sync
-        return part * replica.num_replicas_in_sync
+            share += tf.add_n(aux_losses) / replica.num_replicas_in_sync
+        return share * replica.num_replicas_in_sync
 
     def build_metrics(self, training: bool = True) -> list[tf_keras.metrics.Metric]:
-        """Returns the metrics that are counted step by step.
+        """Returns the metrics that are updated step by step.
 
-        Training shows accuracy (or squared error), the gradients' global norm before
-        clipping and the number of examples. What a model is judged by is counted over
-        all predictions at the end of an evaluation.
+        Training reports accuracy (or squared error), the global norm of the gradients
+        before clipping and the number of examples. An evaluation computes its metrics
+        from all predictions at its end.
         """
         if not training:
             return []
         self._gradient_norm = tf_keras.metrics.Mean(GRADIENT_NORM)
-        if self._definition.is_regression:
+        if self.definition.is_regression:
             quality = tf_keras.metrics.MeanSquaredError(name="mse")
         else:
             quality = tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")
@@ -152,7 +161,7 @@ class FineTuningTask(base_task.Task):
         model_outputs: tf.Tensor,
         **_: Any,
     ) -> None:
-        """Counts a step in; rows of weight 0 do not count."""
+        """Updates the metrics with a step; rows of weight 0 do not count."""
         weights = labels[inputs.WEIGHTS]
         for metric in metrics:
             if metric.name == EXAMPLES:
@@ -161,13 +170,24 @@ class FineTuningTask(base_task.Task):
                 targets = labels[inputs.LABELS][:, tf.newaxis]
                 metric.update_state(targets, model_outputs, sample_weight=weights)
 
+    def train_step(
+        self,
+        inputs: tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]],
+        model: tf_keras.Model,
+        optimizer: tf_keras.optimizers.Optimizer,
+        metrics: list[tf_keras.metrics.Metric] | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Trains on a batch, with dropout masks that follow from seed and step."""
+        seed = self.task_config.train_data.seed or 0
+        with seeds_at_step(seed, optimizer.iterations):
+            return super().train_step(inputs, model, optimizer, metrics)
+
     def transform_gradients(self, gradients: Gradients) -> Gradients:
         """Clips to the global norm, after the replicas' gradients were summed.
 
-        Clipping a replica's own would make training depend on their number. The word
-        embeddings' come as rows and leave as a whole tensor: Adam and its kin move
-        every row at every step, which they do in one pass over a whole tensor, and in
-        ten over rows.
+        Clipping before the sum would make training depend on the number of replicas.
+        The sparse gradient of the word embeddings becomes dense: Adam updates every
+        row at every step anyway, in one pass if dense and in ten if sparse.
         """
         tensors, variables = zip(*gradients, strict=True)
         norm = tf.linalg.global_norm(tensors)
@@ -176,8 +196,8 @@ class FineTuningTask(base_task.Task):
         clipped, _ = tf.clip_by_global_norm(
             tensors, self.task_config.gradient_clip_norm, use_norm=norm
         )
-        whole = [tf.convert_to_tensor(gradient) for gradient in clipped]
-        return list(zip(whole, variables, strict=True))
+        dense = [tf.convert_to_tensor(gradient) for gradient in clipped]
+        return list(zip(dense, variables, strict=True))
 
     def validation_step(
         self,
@@ -193,12 +213,12 @@ class FineTuningTask(base_task.Task):
         """
         features, targets = inputs
         logits = self.inference_step(features, model)
-        row = {
+        rows = {
             **targets,
             "outputs": self._outputs(logits),
             "losses": self._example_losses(targets, logits),
         }
-        return {name: _gather(value) for name, value in row.items()}
+        return {name: _gather(value) for name, value in rows.items()}
 
     def aggregate_logs(
         self, state: list[dict[str, np.ndarray]] | None, step_logs: dict[str, Any]
@@ -216,24 +236,24 @@ class FineTuningTask(base_task.Task):
         global_step: tf.Variable | None = None,
     ) -> dict[str, float]:
         """Returns the metrics over all rows, the loss as `validation_loss`."""
-        values = metrics.compute(self._definition, collect(aggregated_logs))
+        values = metrics.compute(self.definition, collect(aggregated_logs))
         return {"validation_loss": values.pop("loss"), **values}
 
     def _outputs(self, logits: tf.Tensor) -> tf.Tensor:
         logits = tf.cast(logits, tf.float32)
-        return logits[:, 0] if self._definition.is_regression else tf.nn.softmax(logits)
+        return logits[:, 0] if self.definition.is_regression else tf.nn.softmax(logits)
 
     def _example_losses(
         self, targets: dict[str, tf.Tensor], logits: tf.Tensor
     ) -> tf.Tensor:
         labels, logits = targets[inputs.LABELS], tf.cast(logits, tf.float32)
-        if self._definition.is_regression:
+        if self.definition.is_regression:
             return tf.math.squared_difference(labels, logits[:, 0])
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 def collect(batches: list[dict[str, np.ndarray]]) -> metrics.Predictions:
-    """Joins the rows that `FineTuningTask.aggregate_logs` gathered, in their order."""
+    """Joins the batches of `FineTuningTask.aggregate_logs` in the split's order."""
 
     def join(name: str) -> np.ndarray:
         return np.concatenate([batch[name] for batch in batches])
@@ -244,19 +264,19 @@ def collect(batches: list[dict[str, np.ndarray]]) -> metrics.Predictions:
 
 
 def _gather(rows: tf.Tensor) -> tf.Tensor:
-    """Joins the rows of all replicas, of which each has as many.
+    """Concatenates the rows of all replicas, which have the same number.
 
-    A sum of what each puts in its own place: `all_gather` fails in TensorFlow 2.16
-    where replicas are processes ("destinations can not be empty").
+    It sums tensors that are 0 but for the replica's own rows: `all_gather` fails in
+    TensorFlow 2.16 if replicas are processes ("destinations can not be empty").
     """
     replica = tf.distribute.get_replica_context()
     replicas = replica.num_replicas_in_sync
     if replicas == 1:
         return rows
-    place = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=rows.dtype)
-    placed = tf.tensordot(place, rows, axes=0)
-    placed = replica.all_reduce(tf.distribute.ReduceOp.SUM, placed)
-    return tf.reshape(placed, tf.concat([[-1], tf.shape(rows)[1:]], axis=0))
+    index = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=rows.dtype)
+    rows_by_replica = tf.tensordot(index, rows, axes=0)
+    gathered = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows_by_replica)
+    return tf.reshape(gathered, tf.concat([[-1], tf.shape(rows)[1:]], axis=0))
 
 
 def _freeze(network: tf_keras.Model, layers: int) -> None:
@@ -264,7 +284,7 @@ def _freeze(network: tf_keras.Model, layers: int) -> None:
         return
     frozen = {*_EMBEDDING_LAYERS, _EMBEDDING_NORM}
     frozen |= {f"transformer/layer_{index}" for index in range(layers)}
-    found = [layer for layer in network.layers if layer.name in frozen]
-    assert len(found) == len(frozen), f"no layers {frozen} in {network.layers}"
-    for layer in found:
+    matching = [layer for layer in network.layers if layer.name in frozen]
+    assert len(matching) == len(frozen), f"no layers {frozen} in {network.layers}"
+    for layer in matching:
         layer.trainable = False

@@ -1,4 +1,4 @@
-"""The Model Garden's trainer around our task, and who evaluates beside it."""
+"""The Model Garden's trainer for the fine-tuning task, and evaluation beside it."""
 
 from __future__ import annotations
 
@@ -18,66 +18,64 @@ from modules.training.fine_tuning_task import FineTuningTask
 
 
 class FineTuningTrainer(base_trainer.Trainer):
-    """The Model Garden's trainer, which feeds one device directly.
+    """The Model Garden's trainer with two changes.
 
-    And has work for every worker of parameter servers.
+    It feeds a single device directly, and keeps every worker of parameter servers busy.
     """
 
     def distribute_dataset(
         self, dataset_or_fn: Any, *args: Any, **kwargs: Any
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns the batches, shared out among the devices if there are several.
+        """Returns the dataset, distributed if there are several devices.
 
-        For one, TensorFlow would hand them on through a dataset of its own that tunes
-        itself, so that dropping it can take a minute (see `modules/data/inputs.py`).
+        For a single device TensorFlow would wrap it in a dataset with autotuning, whose
+        deletion can take a minute (see `modules/data/inputs.py`).
 
         Args:
-          dataset_or_fn: A dataset, or what returns one.
-          *args: What the function is given.
-          **kwargs: What it is given by name.
+          dataset_or_fn: A dataset, or a function that returns one.
+          *args: Arguments of the function.
+          **kwargs: Keyword arguments of the function.
         """
-        one = isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
-        if one and callable(dataset_or_fn):
+        is_single = isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
+        if is_single and callable(dataset_or_fn):
             return dataset_or_fn(*args, **kwargs)
         return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
 
     def create_train_loop_fn(self) -> Callable[[Any, tf.Tensor], None]:
         """Returns the loop over training steps.
 
-        Upstream hands a whole loop to one worker, and the others wait.
+        Upstream schedules a whole loop on one worker, and the others idle.
         """
         loop = super().create_train_loop_fn()
         if not strategies.is_asynchronous(self.strategy):
             return loop
         workers = strategies.worker_count()
 
-        def share_out(iterator: Any, num_steps: tf.Tensor) -> None:
+        def schedule(iterator: Any, num_steps: tf.Tensor) -> None:
             steps, rest = divmod(int(num_steps), workers)
             for worker in range(workers):
                 share = steps + (worker < rest)
                 if share:
                     loop(iterator, tf.constant(share))
 
-        return share_out
+        return schedule
 
 
 class CoordinatorEvaluator(orbit.AbstractEvaluator):
-    """Evaluates on the coordinator of workers that train on their own.
+    """Evaluates on the coordinator of asynchronous workers, with a second model.
 
-    They cannot gather their predictions, which is what the metrics are counted of.
+    The workers cannot gather their predictions, which the metrics are computed from.
+
+    Args:
+      trainer: Its weights are evaluated.
     """
 
     def __init__(self, trainer: base_trainer.Trainer) -> None:
-        """Builds a second model, on this machine.
-
-        Args:
-          trainer: Its weights are evaluated.
-        """
         self._trainer = trainer
         self._model = trainer.task.build_model()
 
     def evaluate(self, num_steps: tf.Tensor) -> dict[str, float]:
-        """Evaluates the weights as they are now, on the whole evaluation split."""
+        """Evaluates the current weights on the whole evaluation split."""
         weights = [weight.numpy() for weight in self._trainer.model.variables]
         self._model.set_weights(weights)
         task = self._trainer.task
@@ -93,12 +91,12 @@ def predict(
     """Predicts a split on one device.
 
     Args:
-      task: What the model was trained for.
+      task: The task of the model.
       model: The model.
       data: The split.
 
     Returns:
-      A batch each, as `FineTuningTask.aggregate_logs` gathers them.
+      Its batches, as `FineTuningTask.aggregate_logs` returns them.
     """
     step = tf.function(
         lambda batch: task.validation_step(batch, model),
@@ -115,10 +113,10 @@ def predict(
 def build_trainer(
     task: FineTuningTask, params: config_definitions.ExperimentConfig
 ) -> FineTuningTrainer:
-    """Builds the Model Garden's trainer; call it in a strategy's scope.
+    """Builds the trainer; call it in the scope of the strategy.
 
     Args:
-      task: What is trained.
+      task: The task.
       params: The experiment.
     """
     optimizer = optimization.build_optimizer(
@@ -127,7 +125,7 @@ def build_trainer(
         mixed_precision=params.runtime.mixed_precision_dtype or "float32",
     )
     model = task.build_model()
-    # Keras makes an optimizer's moments at its first step; a checkpoint from before
-    # would lack them, and could not undo what went wrong since.
+    # Keras creates an optimizer's moments at its first step; an earlier checkpoint
+    # would lack them, and restoring it would leave them as they are.
     optimizer._create_all_weights(model.trainable_variables)
     return FineTuningTrainer(config=params, task=task, model=model, optimizer=optimizer)

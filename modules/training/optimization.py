@@ -1,4 +1,4 @@
-"""The optimizer: the Model Garden's `OptimizationConfig`, filled in for a training."""
+"""The optimizer and its schedule, by the Model Garden's `OptimizationConfig`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from official.modeling.optimization.configs import (
 
 from modules.config.trainer import TrainerConfig
 
-# One owner for clipping: `trainer.gradient_clip_norm`.
+# Gradients are clipped by `trainer.gradient_clip_norm`.
 _CLIPPING = {"gradient_clip_norm", "clipnorm", "clipvalue", "global_clipnorm"}
 
-# The Model Garden's trainer works with these; its other names are new-style Keras
-# optimizers, which take no gradient transformers, or stubs without code.
+# The optimizers that the Model Garden's trainer supports. Its others are new-style
+# Keras optimizers, without gradient transformers, or stubs without code.
 OPTIMIZERS = ("adamw", "adam", "lamb", "sgd", "rmsprop", "lars", "adagrad")
 LAYERWISE_ADAMW = "layerwise_adamw"
 _WITHOUT_WEIGHT_DECAY = ["LayerNorm", "layer_norm", "bias"]
@@ -37,12 +37,7 @@ GradientTransformer = Callable[
 
 @dataclasses.dataclass
 class LayerwiseAdamWConfig(optimizer_config.AdamWeightDecayConfig):
-    """AdamW whose rate falls from each layer to the one below it.
-
-    Attributes:
-      layer_decay: Factor from a layer to the one below; the head has the full rate.
-      layers: Layers of the encoder.
-    """
+    """AdamW with a lower rate for each lower layer; see `LayerwiseAdamW`."""
 
     name: str = "LayerwiseAdamW"
     layer_decay: float = 1.0
@@ -60,9 +55,17 @@ class OptimizerConfig(optimization_config.OptimizerConfig):
 
 @dataclasses.dataclass
 class OptimizationConfig(optimization_config.OptimizationConfig):
-    """The Model Garden's configuration with our optimizer among its own."""
+    """The Model Garden's configuration with `layerwise_adamw` among the optimizers."""
 
     optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
+
+
+# The Model Garden's kinds of each section, and the default.
+_SECTIONS: dict[str, tuple[Any, str]] = {
+    "optimizer": (OptimizerConfig, "adamw"),
+    "learning_rate": (optimization_config.LrConfig, "polynomial"),
+    "warmup": (optimization_config.WarmupConfig, "linear"),
+}
 
 
 def layer_rate(name: str, *, layer_decay: float, layers: int) -> float:
@@ -80,7 +83,15 @@ def layer_rate(name: str, *, layer_decay: float, layers: int) -> float:
 
 
 class LayerwiseAdamW(legacy_adamw.AdamWeightDecay):
-    """The Model Garden's AdamW with a rate for every layer."""
+    """The Model Garden's AdamW with a learning rate per layer.
+
+    Args:
+      learning_rate: Rate or schedule of the head.
+      layer_decay: Factor from a layer to the one below.
+      layers: Layers of the encoder.
+      name: The optimizer's name.
+      **settings: Arguments of AdamW.
+    """
 
     def __init__(
         self,
@@ -91,28 +102,20 @@ class LayerwiseAdamW(legacy_adamw.AdamWeightDecay):
         name: str = "LayerwiseAdamW",
         **settings: Any,
     ) -> None:
-        """Keeps how the rate falls.
-
-        Args:
-          learning_rate: Rate or schedule of the head.
-          layer_decay: Factor from a layer to the one below.
-          layers: Layers of the encoder.
-          name: The optimizer's.
-          **settings: AdamW's.
-        """
         super().__init__(learning_rate, name=name, **settings)
         self._layer_decay = layer_decay
         self._layers = layers
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what the optimizer is rebuilt from."""
-        own = {"layer_decay": self._layer_decay, "layers": self._layers}
-        return {**super().get_config(), **own}
+        """Returns the arguments that rebuild the optimizer."""
+        added = {"layer_decay": self._layer_decay, "layers": self._layers}
+        return {**super().get_config(), **added}
 
     def _resource_apply_dense(
         self, grad: tf.Tensor, var: tf.Variable, apply_state: Any = None
     ) -> Any:
-        return super()._resource_apply_dense(grad, var, self._of(var, apply_state))
+        state = self._scaled_state(var, apply_state)
+        return super()._resource_apply_dense(grad, var, state)
 
     def _resource_apply_sparse(
         self,
@@ -121,21 +124,19 @@ class LayerwiseAdamW(legacy_adamw.AdamWeightDecay):
         indices: tf.Tensor,
         apply_state: Any = None,
     ) -> Any:
-        state = self._of(var, apply_state)
+        state = self._scaled_state(var, apply_state)
         return super()._resource_apply_sparse(grad, var, indices, state)
 
-    def _of(self, var: tf.Variable, apply_state: Any) -> Any:
-        # Adam reads the variable's rate from here, under these two names.
+    def _scaled_state(self, var: tf.Variable, apply_state: Any) -> Any:
         key = (var.device, var.dtype.base_dtype)
-        coefficients = dict((apply_state or {}).get(key) or {})
-        if not coefficients:
-            coefficients = dict(self._fallback_apply_state(*key))
+        state = apply_state or {}
+        coefficients = dict(state.get(key) or self._fallback_apply_state(*key))
         factor = layer_rate(
             var.name, layer_decay=self._layer_decay, layers=self._layers
         )
-        for name in ("lr", "lr_t"):
+        for name in ("lr", "lr_t"):  # the keys of Keras's legacy Adam
             coefficients[name] = coefficients[name] * factor
-        return {**(apply_state or {}), key: coefficients}
+        return {**state, key: coefficients}
 
 
 if LAYERWISE_ADAMW not in optimizer_factory.LEGACY_OPTIMIZERS_CLS:
@@ -145,11 +146,11 @@ if LAYERWISE_ADAMW not in optimizer_factory.LEGACY_OPTIMIZERS_CLS:
 def build_config(
     config: TrainerConfig, *, train_steps: int, layers: int
 ) -> OptimizationConfig:
-    """Fills the Model Garden's configuration in.
+    """Builds the Model Garden's configuration.
 
-    AdamW with linear warmup and linear decay to 0 (Devlin et al. 2018, A.2), and over
-    it what `trainer.optimization` sets. Rates and steps that it leaves open follow
-    from the other settings, whatever the optimizer and the schedule.
+    AdamW with linear warmup and linear decay to 0 (Devlin et al. 2018, A.2), overridden
+    by `trainer.optimization`. Rates and steps that it leaves open follow from the
+    other settings, whatever the optimizer and the schedule.
 
     Args:
       config: The settings.
@@ -157,48 +158,26 @@ def build_config(
       layers: Layers of the encoder.
 
     Raises:
-      ValueError: A type or a key is not one of the Model Garden's, or does not go
-        with another setting.
+      ValueError: A type or a key is not one of the Model Garden's, or contradicts
+        another setting.
     """
-    given = dict(config.optimization)
-    _check_keys(given, "", {"optimizer", "learning_rate", "warmup", "ema"})
-    warmup = _choose(
-        given.get("warmup"),
-        "warmup",
-        optimization_config.WarmupConfig,
-        default="linear",
-        options={"warmup_steps": round(config.warmup_fraction * train_steps)},
-    )
+    overrides = config.optimization
+    _check_keys(overrides, "", {*_SECTIONS, "ema"})
+    default_steps = round(config.warmup_fraction * train_steps)
+    warmup = _choose(overrides, "warmup", {"warmup_steps": default_steps})
     warmup_steps = _count_warmup_steps(warmup)
+    schedule_options = _schedule_options(config, train_steps, warmup_steps)
+    optimizer = _choose(overrides, "optimizer", _optimizer_options(config))
     settings: dict[str, Any] = {
-        "optimizer": _choose(
-            given.get("optimizer"),
-            "optimizer",
-            OptimizerConfig,
-            default="adamw",
-            options={
-                "epsilon": 1e-6,
-                "weight_decay_rate": config.weight_decay,
-                "exclude_from_weight_decay": _WITHOUT_WEIGHT_DECAY,
-                # Ours clips after the replicas' gradients are summed; see the task.
-                "gradient_clip_norm": 0.0,
-            },
-        ),
-        "learning_rate": _choose(
-            given.get("learning_rate"),
-            "learning_rate",
-            optimization_config.LrConfig,
-            default="polynomial",
-            options=_schedule_options(config, train_steps, warmup_steps),
-        ),
+        "optimizer": _with_layer_decay(optimizer, config, layers),
+        "learning_rate": _choose(overrides, "learning_rate", schedule_options),
     }
     if warmup_steps:
         settings["warmup"] = warmup
-    if given.get("ema") is not None:
-        averages = dataclasses.fields(optimizer_config.EMAConfig)
-        _check_keys(given["ema"], "ema", {field.name for field in averages} - _CLIPPING)
-        settings["ema"] = given["ema"]
-    _apply_layer_decay(settings, config, layers)
+    if overrides.get("ema") is not None:
+        allowed = _fields(optimizer_config.EMAConfig) - _CLIPPING
+        _check_keys(overrides["ema"], "ema", allowed)
+        settings["ema"] = overrides["ema"]
     return OptimizationConfig(settings)
 
 
@@ -208,15 +187,26 @@ def _count_warmup_steps(warmup: dict[str, Any]) -> int:
     if not isinstance(steps, int) or steps < 0:
         raise ValueError(
             f"trainer.optimization.warmup.{kind}.warmup_steps is {steps}; allowed are "
-            "whole numbers from 0; without it, trainer.warmup_fraction counts"
+            "whole numbers from 0; the default follows from trainer.warmup_fraction"
         )
     return steps
+
+
+def _optimizer_options(config: TrainerConfig) -> dict[str, Any]:
+    """Returns the options of all optimizers, by the Model Garden's names."""
+    return {
+        "epsilon": 1e-6,
+        "weight_decay_rate": config.weight_decay,
+        "exclude_from_weight_decay": _WITHOUT_WEIGHT_DECAY,
+        # The task clips, after the replicas' gradients are summed.
+        "gradient_clip_norm": 0.0,
+    }
 
 
 def _schedule_options(
     config: TrainerConfig, train_steps: int, warmup_steps: int
 ) -> dict[str, Any]:
-    """Returns what any schedule may ask for, by the Model Garden's names."""
+    """Returns the options of all schedules, by the Model Garden's names."""
     # A schedule of 0 steps divides by 0: every rate would be NaN.
     decay_steps = max(train_steps - warmup_steps, 1)
     return {
@@ -231,55 +221,61 @@ def _schedule_options(
     }
 
 
-def _check_keys(given: Iterable[str], group: str, allowed: set[str]) -> None:
-    unknown = set(given) - allowed
+def _check_keys(settings: Iterable[str], section: str, allowed: set[str]) -> None:
+    unknown = set(settings) - allowed
     if unknown:
         raise ValueError(
-            f"trainer.optimization{'.' if group else ''}{group}: unknown "
+            f"trainer.optimization{'.' if section else ''}{section}: unknown "
             f"{', '.join(sorted(unknown))}; allowed are {', '.join(sorted(allowed))}"
         )
 
 
+def _fields(config: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(config)}
+
+
 def _choose(
-    given: Any, group: str, kind: type, *, default: str, options: dict[str, Any]
+    overrides: dict[str, Any], section: str, options: dict[str, Any]
 ) -> dict[str, Any]:
-    given = {"type": given} if isinstance(given, str) else dict(given or {})
-    name = given.pop("type", default)
-    kinds = {field.name: field for field in dataclasses.fields(kind)}
-    allowed = OPTIMIZERS if group == "optimizer" else tuple(set(kinds) - {"type"})
-    if name not in allowed:
+    """Returns a section as `{"type": KIND, KIND: {...}}`.
+
+    Args:
+      overrides: `trainer.optimization`. Its section is missing, the name of a kind, or
+        a dictionary.
+      section: A key of `_SECTIONS`.
+      options: Values by name, for the options that the kind has.
+    """
+    kinds, default = _SECTIONS[section]
+    settings = overrides.get(section)
+    settings = {"type": settings} if isinstance(settings, str) else settings or {}
+    kind = settings.get("type", default)
+    factories = {field.name: field for field in dataclasses.fields(kinds)}
+    allowed = OPTIMIZERS if section == "optimizer" else set(factories) - {"type"}
+    if kind not in allowed:
         raise ValueError(
-            f"trainer.optimization.{group}.type is {name!r}; allowed are "
+            f"trainer.optimization.{section}.type is {kind!r}; allowed are "
             f"{', '.join(sorted(allowed))}"
         )
-    own = dict(given.pop(name, None) or {})
-    chosen: Any = kinds[name].default_factory
-    fields = {field.name for field in dataclasses.fields(chosen)}
-    _check_keys(given, f"{group}", {"type", name})
-    _check_keys(own, f"{group}.{name}", fields - _CLIPPING)
-    known = {key: value for key, value in options.items() if key in fields}
-    return {"type": name, name: {**known, **own}}
+    _check_keys(settings, section, {"type", kind})
+    names = _fields(factories[kind].default_factory)
+    chosen = settings.get(kind) or {}
+    _check_keys(chosen, f"{section}.{kind}", names - _CLIPPING)
+    defaults = {key: value for key, value in options.items() if key in names}
+    return {"type": kind, kind: {**defaults, **chosen}}
 
 
-def _apply_layer_decay(
-    settings: dict[str, Any], config: TrainerConfig, layers: int
-) -> None:
+def _with_layer_decay(
+    optimizer: dict[str, Any], config: TrainerConfig, layers: int
+) -> dict[str, Any]:
     if config.layer_decay == 1:
-        return
-    chosen = settings["optimizer"]
-    if chosen["type"] != "adamw":
+        return optimizer
+    if optimizer["type"] != "adamw":
         raise ValueError(
             f"trainer.layer_decay is {config.layer_decay}, which works with the "
-            f"optimizer adamw alone; it is {chosen['type']}"
+            f"optimizer adamw alone; it is {optimizer['type']}"
         )
-    settings["optimizer"] = {
-        "type": LAYERWISE_ADAMW,
-        LAYERWISE_ADAMW: {
-            **chosen["adamw"],
-            "layer_decay": config.layer_decay,
-            "layers": layers,
-        },
-    }
+    decay = {"layer_decay": config.layer_decay, "layers": layers}
+    return {"type": LAYERWISE_ADAMW, LAYERWISE_ADAMW: {**optimizer["adamw"], **decay}}
 
 
 def build_optimizer(
@@ -291,12 +287,12 @@ def build_optimizer(
     """Builds the optimizer of a configuration.
 
     Args:
-      config: What `build_config` returned, or what was read back from its JSON.
+      config: The configuration.
       transform_gradients: Applied to the gradients after the replicas' are summed.
       mixed_precision: `float16` scales the loss, so that small gradients survive.
 
     Raises:
-      ValueError: A moving average is asked for with `float16`.
+      ValueError: A moving average is combined with `float16`.
     """
     if config.ema is not None and mixed_precision == "float16":
         raise ValueError(
@@ -319,7 +315,7 @@ def learning_rates(
     """Returns the learning rate before each step and after the last.
 
     Args:
-      config: What `build_config` returned.
+      config: The configuration.
       train_steps: Steps of the whole training.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Fine-tunes the encoder; what TFX's Trainer runs."""
+"""Fine-tunes the encoder: the `run_fn` of TFX's Trainer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ import tensorflow_transform as tft
 import tf_keras
 
 from modules import encoder as encoder_lib
-from modules import environment, fingerprint
+from modules import environment, files, fingerprint
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.evaluation import metrics
 from modules.export import description, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
-    actions,
     checkpoints,
     directory_lock,
     experiment,
@@ -32,40 +31,39 @@ from modules.training import (
 from modules.training.fine_tuning_task import FineTuningTask, collect
 from modules.training.fine_tuning_trainer import build_trainer, predict
 from modules.training.loop import run_loop
-from modules.training.result import Result
+from modules.training.record import Result, TrainingRecord
 
 logger = logging.getLogger(__name__)
 
-_RESULT = "result.json"
-# Of the Trainer's `custom_config`, what the outcome of a training depends on.
+# The part of the Trainer's `custom_config` that the weights depend on.
 _KEY_SETTINGS = ("task", "max_seq_length", "encoder_fingerprint", "code_fingerprint")
 
 
 def run_fn(fn_args: Any) -> None:
-    """Trains, picks the best and exports it; called by TFX's Trainer.
+    """Trains, selects the best model and exports it; called by TFX's Trainer.
 
-    Checkpoints are kept in a directory whose name follows from what is trained, so
-    that a training that was killed is resumed by the next execution.
+    Checkpoints are kept in a directory named by a hash of the data, code and settings,
+    so the next execution resumes a killed training.
 
     Args:
       fn_args: `tfx.v1.components.FnArgs`. Its `hyperparameters` are the settings of
-        `TrainerConfig`; its `custom_config` holds `task`, `max_seq_length`, `encoder`
-        (a directory), the fingerprints of code and encoder, and `checkpoints` (a
-        directory).
+        `TrainerConfig`, validated by the component that wrote them; its `custom_config`
+        holds `task`, `max_seq_length`, `encoder` (a directory), the fingerprints of
+        code and encoder, and `checkpoints` (a directory).
     """
     environment.set_up()
     settings = fn_args.custom_config
     task = TaskConfig.model_validate(settings["task"])
-    config = TrainerConfig.model_validate(fn_args.hyperparameters)
+    config = TrainerConfig.model_construct(**fn_args.hyperparameters)
     if config.strategy in ("auto", "parameter_server"):
         strategies.serve_coordinator()
     strategy = strategies.choose_strategy(config)
     logger.info("strategy %s", type(strategy).__name__)
     splits = split_patterns(fn_args)
-    base_model = warm_start.find_base(fn_args.base_model)
+    base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
     directory = os.path.join(
-        settings["checkpoints"], training_key(settings, config, splits, base_model)
+        settings["checkpoints"], checkpoint_key(settings, config, splits, base_model)
     )
     params = experiment.build_experiment(
         task,
@@ -76,10 +74,58 @@ def run_fn(fn_args: Any) -> None:
         strategy=strategy,
         base_model=base_model,
     )
-    seeds = range(config.seed, config.seed + config.restarts)
+    seeds = range(config.seed, config.seed + config.seeds)
     results = _train_seeds(seeds, task, params, strategy, directory)
     if strategies.is_chief(strategy):
         _write_outputs(fn_args, task, config, params, results, directory)
+
+
+def split_patterns(fn_args: Any) -> dict[str, list[str]]:
+    """Returns the file patterns of each split by its name.
+
+    TFX passes all splits but the training one as one list; their folders name them.
+    """
+    splits = {experiment.TRAIN_SPLIT: list(fn_args.train_files)}
+    for pattern in fn_args.eval_files:
+        folder = os.path.basename(os.path.dirname(pattern))
+        splits.setdefault(folder.removeprefix("Split-"), []).append(pattern)
+    return splits
+
+
+def checkpoint_key(
+    settings: dict[str, Any],
+    config: TrainerConfig,
+    splits: dict[str, list[str]],
+    base_model: str = "",
+) -> str:
+    """Returns the hash of data, code, libraries, settings and initial weights.
+
+    Paths and machines do not count. The libraries are those of this process:
+    `custom_config` may come from another machine.
+
+    Args:
+      settings: The Trainer's `custom_config`.
+      config: The trainer's settings.
+      splits: File patterns of each split.
+      base_model: The exported model to start from; empty for the encoder.
+    """
+    split_hashes = {
+        split: fingerprint.of_files(
+            path for pattern in patterns for path in tf.io.gfile.glob(pattern)
+        )
+        for split, patterns in splits.items()
+    }
+    key_settings = {key: settings[key] for key in _KEY_SETTINGS}
+    if base_model:
+        key_settings["base_model"] = warm_start.fingerprint_of(base_model)
+    return fingerprint.of_json(
+        {
+            "files": split_hashes,
+            "settings": key_settings,
+            "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
+            "trainer": config.model_dump(),
+        }
+    )[:16]
 
 
 def _train_seeds(
@@ -89,7 +135,7 @@ def _train_seeds(
     strategy: tf.distribute.Strategy,
     directory: str,
 ) -> list[Result]:
-    # Of several workers, the chief alone writes to the directory.
+    # Of several workers only the chief writes to the directory.
     lock: contextlib.AbstractContextManager[Callable[[], None]] = (
         directory_lock.hold(directory)
         if strategies.is_chief(strategy)
@@ -101,11 +147,72 @@ def _train_seeds(
                 task,
                 experiment.with_seed(params, seed),
                 strategy,
-                seed_directory(directory, seed),
+                _seed_directory(directory, seed),
                 check_lock=check_lock,
             )
             for seed in seeds
         ]
+
+
+def train(
+    task: TaskConfig,
+    params: experiment.ExperimentConfig,
+    strategy: tf.distribute.Strategy,
+    directory: str,
+    *,
+    check_lock: Callable[[], None] = lambda: None,
+) -> Result:
+    """Trains from one seed, resuming from the last checkpoint.
+
+    Args:
+      task: The task definition.
+      params: The experiment.
+      strategy: The distribution strategy.
+      directory: Directory of checkpoints, summaries and the record.
+      check_lock: Raises an error if another job took the directory over.
+
+    Returns:
+      The result, at once if the training has finished before.
+
+    Raises:
+      TrainingError: The loss was NaN, or outputs were not finite, too often.
+    """
+    seed = params.trainer.seed
+    is_chief = strategies.is_chief(strategy)
+    record = TrainingRecord(directory, task.metric, is_chief=is_chief)
+    if record.result is not None:
+        logger.info("seed %d has been trained: %s", seed, record.result.metrics)
+        return record.result
+    tf_keras.utils.set_random_seed(seed)
+    if is_chief:
+        model_run.write_params(params, directory)
+    with strategies.precision(params.runtime.mixed_precision_dtype), strategy.scope():
+        trainer = build_trainer(FineTuningTask(params.task, task), params)
+    with strategies.loop_scope(strategy):
+        stopped = run_loop(trainer, record, directory, check_lock=check_lock)
+    steps = int(trainer.global_step.numpy())
+    result = record.finish(seed=seed, steps=steps, stopped=stopped)
+    best = metrics.score(result.metrics[task.metric])
+    logger.info(
+        "seed %d: best %s %.4f at step %d of %d",
+        *(seed, task.metric, best, result.best_step, steps),
+    )
+    if is_chief:
+        checkpoints.delete_resumable(directory)
+    return result
+
+
+def restore_best(task: FineTuningTask, directory: str) -> tf_keras.Model:
+    """Returns the best model of a training, on one device and in float32.
+
+    Args:
+      task: The task of the training.
+      directory: Directory of the training.
+    """
+    with strategies.precision("float32"):
+        model = task.build_model()
+    TrainingRecord(directory, task.definition.metric).restore_best(model)
+    return model
 
 
 def _write_outputs(
@@ -116,31 +223,38 @@ def _write_outputs(
     results: list[Result],
     directory: str,
 ) -> None:
-    best = model_run.pick_best(results, task.metric)
-    own_task = FineTuningTask(params.task, task)
-    # A GPU's TensorFloat-32 has three digits: what is recorded is what is served.
+    best = max(results, key=lambda result: metrics.score(result.metrics[task.metric]))
+    fine_tuning = FineTuningTask(params.task, task)
+    # TensorFloat-32 of a GPU has three digits. The predictions that are recorded must
+    # equal those of the served model.
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    model = TracedModel(restore_best(own_task, seed_directory(directory, best.seed)))
+    best_directory = _seed_directory(directory, best.seed)
+    model = TracedModel(restore_best(fine_tuning, best_directory))
     _export(fn_args, task, model)
-    splits = {
-        split: experiment.examples_config(task, patterns, config)
-        for split, patterns in split_patterns(fn_args).items()
-        if split != experiment.TRAIN_SPLIT
+    values = {}
+    for split, patterns in split_patterns(fn_args).items():
+        if split == experiment.TRAIN_SPLIT:
+            continue
+        data = in_large_batches(experiment.examples_config(task, patterns, config))
+        predictions = collect(predict(fine_tuning, model, data))
+        values[split] = metrics.compute(task, predictions)
+        path = model_run.describe_predictions(task, split)["file"]
+        path = os.path.join(fn_args.model_run_dir, path)
+        model_run.write_predictions(path, task, predictions)
+    for result in results:
+        source = _seed_directory(directory, result.seed)
+        destination = _seed_directory(fn_args.model_run_dir, result.seed)
+        model_run.copy_records(source, destination)
+    content = {
+        "metric": task.metric,
+        "started_from": warm_start.origin(params.task.base_model),
+        "best": dataclasses.asdict(best),
+        "seeds": [dataclasses.asdict(result) for result in results],
+        "splits": values,
     }
-    predictions = {
-        split: collect(predict(own_task, model, in_large_batches(data)))
-        for split, data in splits.items()
-    }
-    model_run.write_records(
-        fn_args.model_run_dir,
-        task=task,
-        results=results,
-        best=best,
-        started_from=warm_start.origin(params.task.base_model),
-        directories=[seed_directory(directory, r.seed) for r in results],
-        predictions=predictions,
-        model=model.model,
-    )
+    path = os.path.join(fn_args.model_run_dir, model_run.METRICS_FILE)
+    files.write_json(path, content)
+    model_run.draw_model(model.model, fn_args.model_run_dir)
 
 
 def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
@@ -163,142 +277,5 @@ def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
     )
 
 
-def split_patterns(fn_args: Any) -> dict[str, list[str]]:
-    """Returns the file patterns of each split that the Trainer was given.
-
-    TFX hands all splits but the training one over as one list; its paths name them.
-    """
-    splits = {experiment.TRAIN_SPLIT: list(fn_args.train_files)}
-    for pattern in fn_args.eval_files:
-        folder = os.path.basename(os.path.dirname(pattern))
-        splits.setdefault(folder.removeprefix("Split-"), []).append(pattern)
-    return splits
-
-
-def training_key(
-    settings: dict[str, Any],
-    config: TrainerConfig,
-    splits: dict[str, list[str]],
-    base_model: str = "",
-) -> str:
-    """Returns the checkpoint key: hash of data, code, libraries, config and start.
-
-    The libraries are those of this process, which trains; `custom_config` may come
-    from another machine.
-
-    Args:
-      settings: The Trainer's `custom_config`. Neither paths nor machines count.
-      config: How it is trained.
-      splits: File patterns of each split.
-      base_model: The exported model that it starts from; empty for the encoder.
-    """
-    files = {
-        split: fingerprint.of_files(
-            path for pattern in patterns for path in tf.io.gfile.glob(pattern)
-        )
-        for split, patterns in splits.items()
-    }
-    counted = {key: settings[key] for key in _KEY_SETTINGS}
-    if base_model:
-        counted["base_model"] = warm_start.fingerprint_of(base_model)
-    return fingerprint.of_json(
-        {
-            "files": files,
-            "settings": counted,
-            "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
-            "trainer": config.model_dump(),
-        }
-    )[:16]
-
-
-def seed_directory(directory: str, seed: int) -> str:
-    """Returns where the training of a seed keeps what it needs to go on."""
+def _seed_directory(directory: str, seed: int) -> str:
     return os.path.join(directory, f"seed-{seed}")
-
-
-def train(
-    task: TaskConfig,
-    params: experiment.ExperimentConfig,
-    strategy: tf.distribute.Strategy,
-    directory: str,
-    *,
-    check_lock: Callable[[], None] = lambda: None,
-) -> Result:
-    """Trains to the end, from where an earlier attempt in the directory got to.
-
-    Args:
-      task: The task definition.
-      params: The experiment.
-      strategy: Where it runs.
-      directory: Where checkpoints, summaries and the result are kept.
-      check_lock: Raises an error if another job took the directory over.
-
-    Returns:
-      The result; at once, where the directory holds that of a finished training.
-
-    Raises:
-      TrainingError: The loss was NaN, or outputs were not finite, too often.
-    """
-    seed = params.trainer.seed
-    finished = checkpoints.read_json(os.path.join(directory, _RESULT))
-    if finished is not None:
-        logger.info("seed %d is trained already: %s", seed, finished["metrics"])
-        return Result(**finished)
-    tf_keras.utils.set_random_seed(seed)
-    is_chief = strategies.is_chief(strategy)
-    if is_chief:
-        model_run.write_params(params, directory)
-    with strategies.precision(params.runtime.mixed_precision_dtype), strategy.scope():
-        trainer = build_trainer(FineTuningTask(params.task, task), params)
-    evaluations = actions.Evaluations(
-        trainer,
-        metric=task.metric,
-        patience=params.trainer.patience,
-        directory=directory,
-        is_chief=is_chief,
-    )
-    # The coordinator of parameter servers evaluates by itself, outside their scope.
-    asynchronous = strategies.is_asynchronous(strategy)
-    with contextlib.nullcontext() if asynchronous else strategy.scope():
-        stopped = run_loop(
-            trainer,
-            evaluations,
-            directory,
-            is_chief=is_chief,
-            check_lock=check_lock,
-        )
-    assert evaluations.best is not None  # the last step is always evaluated
-    result = Result(
-        seed=seed,
-        steps=int(trainer.global_step.numpy()),
-        best_step=evaluations.best["step"],
-        metrics=evaluations.best["metrics"],
-        stopped=stopped,
-    )
-    logger.info(
-        "seed %d: best %s %.4f at step %d of %d",
-        seed,
-        task.metric,
-        metrics.score(result.metrics[task.metric]),
-        result.best_step,
-        result.steps,
-    )
-    if is_chief:
-        path = os.path.join(directory, _RESULT)
-        checkpoints.write_json(path, dataclasses.asdict(result))
-        # They are to go on from, and there is nothing left to do.
-        checkpoints.delete_resumable(directory)
-    return result
-
-
-def restore_best(task: FineTuningTask, directory: str) -> tf_keras.Model:
-    """Returns the best model of a training, on one device and in float32.
-
-    Args:
-      task: What it was trained for.
-      directory: What `train` was given.
-    """
-    with strategies.precision("float32"):
-        model = task.build_model()
-    checkpoints.BestCheckpoint(directory).restore(model)
-    return model

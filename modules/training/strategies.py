@@ -1,4 +1,4 @@
-"""Where training runs: the distribution strategy and the type it computes in."""
+"""The distribution strategy and the precision of a training."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import socket
 import urllib.parse
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -21,34 +22,47 @@ _DTYPES = {"float32": tf.float32, "bfloat16": tf.bfloat16, "float16": tf.float16
 
 
 def choose_strategy(config: TrainerConfig) -> tf.distribute.Strategy:
-    """Returns the distribution strategy of the settings, or of what there is.
+    """Returns the distribution strategy of the settings.
 
-    `auto` takes parameter servers or several workers where `TF_CONFIG` names them,
-    else a TPU, else several GPUs, else one device.
+    `auto` selects parameter servers or several workers if `TF_CONFIG` names them, else
+    a TPU, else all GPUs if there are several, else one device.
 
     Args:
-      config: `strategy` names it, `tpu` the TPU.
+      config: Settings `strategy`, `tpu` and `batch_size`.
 
     Raises:
-      ValueError: The strategy needs a cluster that `TF_CONFIG` does not name, or the
-        global batch cannot be shared out among its replicas.
+      ValueError: The strategy needs a cluster that `TF_CONFIG` does not name, the TPU
+        is unavailable, or the batch size is not a multiple of the replicas.
     """
-    name = _find() if config.strategy == "auto" else config.strategy
+    name = _detect() if config.strategy == "auto" else config.strategy
     if name in ("multi_worker_mirrored", "parameter_server") and not _cluster():
         raise ValueError(
             f"trainer.strategy is {name}, but the environment variable TF_CONFIG names "
-            "no cluster; start the processes with one, or take another strategy"
+            "no cluster; set it in every process, or choose another strategy"
         )
     strategy = _connect_tpu(config.tpu) if name == "tpu" else _build(name)
     check_batch(config.batch_size, strategy)
     return strategy
 
 
-def serve_coordinator() -> None:
-    """Serves the coordinator of parameter servers, and does not return.
+def check_batch(batch_size: int, strategy: tf.distribute.Strategy) -> None:
+    """Checks that the replicas can share the global batch.
 
-    Does nothing in a process that `TF_CONFIG` calls neither a worker of parameter
-    servers nor one of them.
+    Raises:
+      ValueError: Its size is not a multiple of their number.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % replicas:
+        raise ValueError(
+            f"trainer.batch_size is {batch_size}, over all replicas; "
+            f"{type(strategy).__name__} has {replicas}, so use a multiple of {replicas}"
+        )
+
+
+def serve_coordinator() -> None:
+    """Runs a worker or parameter server of a `TF_CONFIG` with parameter servers.
+
+    Returns at once in any other process; else it does not return.
     """
     if "ps" not in _cluster():
         return
@@ -68,27 +82,39 @@ def worker_count() -> int:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether this process writes what all of them share."""
+    """Returns whether this process writes the checkpoints and summaries."""
     return bool(strategy.extended.should_checkpoint)
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether the strategy computes on TPU, which compiles every shape."""
+    """Returns whether the strategy runs on a TPU, which compiles every shape."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
 def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether workers train on their own, with parameters on servers."""
+    """Returns whether workers train independently, with parameters on servers."""
     return isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)
 
 
+def loop_scope(
+    strategy: tf.distribute.Strategy,
+) -> contextlib.AbstractContextManager[Any]:
+    """Returns the scope of the training loop.
+
+    The coordinator of parameter servers evaluates by itself, outside their scope.
+    """
+    if is_asynchronous(strategy):
+        return contextlib.nullcontext()
+    return strategy.scope()
+
+
 def is_multi_process(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether several processes train in step."""
+    """Returns whether several processes train in lockstep."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def choose_precision(name: str, strategy: tf.distribute.Strategy) -> str:
-    """Returns the type to compute in; `auto` is bfloat16 on TPU, else float32."""
+    """Returns the compute type; `auto` is bfloat16 on a TPU, else float32."""
     if name != "auto":
         return name
     return "bfloat16" if is_tpu(strategy) else "float32"
@@ -96,22 +122,20 @@ def choose_precision(name: str, strategy: tf.distribute.Strategy) -> str:
 
 @contextlib.contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Lets models compute in a type for as long as the context is open.
-
-    Their weights stay float32.
+    """Sets the compute type of models built in the context; weights stay float32.
 
     Args:
       name: `float32`, `bfloat16` or `float16`.
     """
-    before = tf_keras.mixed_precision.global_policy()
+    previous = tf_keras.mixed_precision.global_policy()
     performance.set_mixed_precision_policy(_DTYPES[name])
     try:
         yield
     finally:
-        tf_keras.mixed_precision.set_global_policy(before)
+        tf_keras.mixed_precision.set_global_policy(previous)
 
 
-def _find() -> str:
+def _detect() -> str:
     cluster = _cluster()
     if "ps" in cluster:
         return "parameter_server"
@@ -135,34 +159,20 @@ def _build(name: str) -> tf.distribute.Strategy:
 
 
 def _connect_tpu(address: str) -> tf.distribute.Strategy:
-    found = urllib.parse.urlsplit(address)
+    url = urllib.parse.urlsplit(address)
     try:
-        if found.hostname and found.port:
-            # TensorFlow waits for an address that does not answer, without an end.
-            connection = (found.hostname, found.port)
+        if url.hostname and url.port:
+            # TensorFlow waits for an unreachable address without a timeout.
+            connection = (url.hostname, url.port)
             socket.create_connection(connection, _TPU_SECONDS).close()
         return distribute_utils.get_distribution_strategy("tpu", tpu_address=address)
     except (OSError, ValueError, tf.errors.OpError) as error:
         raise ValueError(
             f"trainer.strategy is tpu, but trainer.tpu {address!r} cannot be used: "
-            f"{str(error)[:200]}; give a TPU's name or grpc://HOST:PORT, or take "
-            "another strategy"
+            f"{str(error)[:200]}; set it to a TPU's name or grpc://HOST:PORT, or "
+            "choose another strategy"
         ) from error
 
 
 def _cluster() -> dict[str, list[str]]:
     return json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-
-
-def check_batch(batch_size: int, strategy: tf.distribute.Strategy) -> None:
-    """Refuses a global batch that the replicas cannot share.
-
-    Raises:
-      ValueError: It is no multiple of their number.
-    """
-    replicas = strategy.num_replicas_in_sync
-    if batch_size % replicas:
-        raise ValueError(
-            f"trainer.batch_size is {batch_size}, over all replicas; "
-            f"{type(strategy).__name__} has {replicas}, so take a multiple of that"
-        )

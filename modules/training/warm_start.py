@@ -1,4 +1,4 @@
-"""Training that starts from a model that was exported before, head and all."""
+"""Training that starts from an exported model, its head included."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from modules import fingerprint
+from modules import files, fingerprint
 from modules.config.task import TaskConfig
 from modules.export import description
-from modules.training import checkpoints
 
-# Beside a model to start from, where it was pushed: {"directory": ...}.
+# Written beside a copied champion: {"directory": where it was pushed}.
 CHAMPION_FILE = "champion.json"
 
 _VARIABLES = "variables/variables"
 
 
 def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
-    """Returns what two models must have alike for one to take the other's weights.
+    """Returns what must be equal for one model to take another's weights.
 
     Args:
-      task: What the outputs are.
+      task: The task definition.
       architecture: The encoder's.
     """
     outputs = {"classes": task.classes, "label_range": task.label_range}
     return {**outputs, **architecture}
 
 
-def find_misfit(model: str, expected: dict[str, Any]) -> str:
-    """Returns why training cannot start from a model; empty where it can.
+def find_incompatibility(model: str, expected: dict[str, Any]) -> str:
+    """Returns why training cannot start from a model; empty if it can.
 
     Args:
       model: Directory of a SavedModel.
-      expected: What `describe` says of the one to train.
+      expected: What `describe` returns for the model to train.
     """
     described = description.read_description(model)
     if described is None:
@@ -50,12 +49,12 @@ def find_misfit(model: str, expected: dict[str, Any]) -> str:
     )
 
 
-def find_base(path: str | None) -> str:
-    """Returns the model to start from; empty where there is none.
+def find_base_model(path: str | None) -> str:
+    """Returns the directory of the model to start from; empty for the encoder.
 
     Args:
-      path: `base_model` of TFX's `FnArgs`: None where it has none, a path that does
-        not exist where nothing was pushed yet.
+      path: `base_model` of TFX's `FnArgs`: None without a warm start; a directory that
+        does not exist before the first push.
     """
     if path is None or not tf.io.gfile.exists(f"{path}/{_VARIABLES}.index"):
         return ""
@@ -63,16 +62,14 @@ def find_base(path: str | None) -> str:
 
 
 def origin(base_model: str) -> str:
-    """Returns what a training starts from, in words.
+    """Returns a text that names the initial weights, for logs and records.
 
     Args:
-      base_model: What `find_base` returned.
+      base_model: What `find_base_model` returned.
     """
     if not base_model:
         return "the pre-trained encoder"
-    record = checkpoints.read_json(
-        os.path.join(os.path.dirname(base_model), CHAMPION_FILE)
-    )
+    record = files.read_json(os.path.join(os.path.dirname(base_model), CHAMPION_FILE))
     return f"the champion {record['directory'] if record else base_model}"
 
 
@@ -82,14 +79,17 @@ def fingerprint_of(model: str) -> str:
 
 
 def restore(model: tf_keras.Model, exported: str) -> None:
-    """Reads all weights of an exported model into one to train.
+    """Restores all weights of a model from an exported one.
 
     Args:
-      model: The classifier; every weight of it must be found.
+      model: The classifier to train.
       exported: Directory of a SavedModel that `modules.export.serving_model` wrote.
+
+    Raises:
+      AssertionError: A weight of the classifier is missing.
     """
-    # A SavedModel's variables are a checkpoint of the object that was saved: of
-    # `export.ServingModel`, which holds the classifier as `_model`.
+    # The variables of a SavedModel are a checkpoint of the saved object, here
+    # `export.ServingModel`, whose attribute `_model` is the classifier.
     status = tf.train.Checkpoint(_model=model).read(f"{exported}/{_VARIABLES}")
     status.assert_existing_objects_matched()
-    status.expect_partial()  # Transform's graph is left out
+    status.expect_partial()  # the rest is Transform's graph

@@ -33,6 +33,7 @@ _PATH_KEYS = (
 )
 _NO_PATH_PREFIXES = ("package:", "tfds:")
 _Overrides = Mapping[str, Any] | None
+_RENAMED = {"trainer.restarts": "trainer.seeds"}
 _Section = TypeVar("_Section", bound=Settings)
 
 
@@ -215,7 +216,9 @@ def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
     for detail in error.errors():
         key = ".".join(str(part) for part in detail["loc"])
         message = detail["msg"].removeprefix("Value error, ")
-        if detail["type"] == "extra_forbidden":
+        if key in _RENAMED:
+            lines.append(f"  {key}: renamed; set {_RENAMED[key]} instead")
+        elif detail["type"] == "extra_forbidden":
             message = f"unknown key; allowed here: {_allowed(model, detail['loc'])}"
             lines.append(f"  {key}: {message}")
         elif detail["type"] == "missing":

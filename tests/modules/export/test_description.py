@@ -2,9 +2,9 @@
 
 import pytest
 
+from modules import files
 from modules.config.task import TaskConfig
 from modules.export import description
-from modules.training import checkpoints
 
 TASK = TaskConfig(text_columns=["a", "b"], classes=["no", "yes"])
 
@@ -46,7 +46,7 @@ def test_task_that_predicts_something_else_differs(champion, change, difference)
 
 def test_model_of_an_earlier_release_is_compared_by_its_keys(tmp_path):
     path = tmp_path / description.FILE
-    checkpoints.write_json(str(path), {"classes": ["no", "yes"], "label_range": None})
+    files.write_json(str(path), {"classes": ["no", "yes"], "label_range": None})
     find = description.find_task_difference
     assert find(str(tmp_path), description.describe_task(TASK)) == ""
     other = TaskConfig(classes=["yes", "no"])

@@ -10,11 +10,12 @@ import time
 import pytest
 import tensorflow as tf
 
-from modules.training import checkpoints, directory_lock
+from modules import files
+from modules.training import directory_lock
 from modules.training.directory_lock import DirectoryInUseError, hold
 
 REMOTE = "ram://training/key"
-IN_USE = r"training directory .*key is in use by process \d+ on .*; wait for"
+IN_USE = r"training directory .*key is in use by process \d+ on .*; wait until"
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def directory(request, tmp_path):
 
 def write_lock(directory, owner):
     content = {"owner": owner, "token": "0123", "beat": 7}
-    checkpoints.write_json(f"{directory}/lock", content)
+    files.write_json(f"{directory}/lock", content)
 
 
 def test_second_job_is_refused_while_the_first_trains(directory):
@@ -114,9 +115,9 @@ def no_beats(monkeypatch):
 def test_job_that_was_stopped_for_long_looks_before_it_writes(directory):
     with hold(directory) as check:
         time.sleep(2 * directory_lock.STALE_SECONDS)
-        before = checkpoints.read_json(f"{directory}/lock")
+        before = files.read_json(f"{directory}/lock")
         check()
-        assert checkpoints.read_json(f"{directory}/lock") != before  # renewed
+        assert files.read_json(f"{directory}/lock") != before  # renewed
         write_lock(directory, "process 1 on other-pod")
         time.sleep(2 * directory_lock.STALE_SECONDS)
         with pytest.raises(DirectoryInUseError, match="process 1 on other-pod"):
@@ -163,7 +164,7 @@ def test_unavailable_bucket_at_the_end_does_not_hide_how_the_job_ended(
 
     def run_job():
         with hold(directory):
-            monkeypatch.setattr(checkpoints, "read_json", fail)
+            monkeypatch.setattr(files, "read_json", fail)
             raise SystemExit(143)
 
     with pytest.raises(SystemExit):

@@ -1,4 +1,6 @@
-"""The task, and every method of the Model Garden's trainer with it."""
+"""The fine-tuning task, alone and in every method of the Model Garden's trainer."""
+
+import types
 
 import numpy as np
 import pytest
@@ -6,11 +8,17 @@ import tensorflow as tf
 import tf_keras
 from official.modeling.optimization import legacy_adamw
 
-from modules import environment
 from modules.config.task import TaskConfig
+from modules.config.trainer import TrainerConfig
 from modules.data import inputs
+from modules.encoder.dropout_seeds import seeds_at_step
+from modules.training import experiment, fine_tuning_task, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
-from modules.training.fine_tuning_task import FineTuningTask, collect
+from modules.training.fine_tuning_task import (
+    FineTuningConfig,
+    FineTuningTask,
+    collect,
+)
 from tests import tiny
 
 PAIRS = TaskConfig()
@@ -18,32 +26,39 @@ SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
 CLASSES = TaskConfig(classes=["a", "b", "c"])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def fast_tracing():
-    environment.set_up()
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return tiny.write_encoder(tmp_path_factory.mktemp("task") / "encoder")
+
+
+def build_task(encoder, definition=PAIRS, **settings):
+    """Builds a task without a model."""
+    params = FineTuningConfig(init_checkpoint=str(encoder), **settings)
+    return FineTuningTask(params, definition)
+
+
+def build_trainer(directory, task=PAIRS, **settings):
+    """Builds a trainer of the tiny encoder."""
+    tf_keras.utils.set_random_seed(0)
+    task, _, params = tiny.build_experiment(directory, task, rows=44, **settings)
+    trainer = trainer_lib.build_trainer(FineTuningTask(params.task, task), params)
+    trainer.initialize()
+    return trainer
 
 
 @pytest.fixture
 def build(tmp_path):
-    """Builds a trainer of the tiny encoder."""
-
-    def build(task=PAIRS, **settings):
-        tf_keras.utils.set_random_seed(0)
-        task, _, params = tiny.build_experiment(tmp_path, task, rows=44, **settings)
-        trainer = trainer_lib.build_trainer(FineTuningTask(params.task, task), params)
-        trainer.initialize()
-        return trainer
-
-    return build
+    return lambda task=PAIRS, **settings: build_trainer(tmp_path, task, **settings)
 
 
-def first_batch(trainer):
-    return next(iter(trainer.task.build_inputs(trainer.config.task.validation_data)))
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory):
+    """A trainer that no test trains."""
+    return build_trainer(tmp_path_factory.mktemp("untrained"), dropout=0.5)
 
 
-def test_pre_trained_encoder_is_restored_by_initialize(build):
-    trainer = build()
-    table = trainer.model.checkpoint_items["encoder"].get_embedding_table()
+def test_pre_trained_encoder_is_restored_by_initialize(untrained):
+    table = untrained.model.checkpoint_items["encoder"].get_embedding_table()
     expected = tiny.hugging_face_tensors()["embeddings.word_embeddings.weight"]
     np.testing.assert_array_equal(table.numpy(), expected)
 
@@ -64,8 +79,8 @@ def test_each_kind_of_task_trains_and_is_evaluated(build, task, metric):
     assert float(output["examples"]) == 44  # 5 batches of 8 and one of 4
 
 
-def test_loss_of_a_small_batch_is_the_mean_of_its_own_rows(build):
-    task = build().task
+def test_loss_of_a_small_batch_is_the_mean_of_its_own_rows(encoder):
+    task = build_task(encoder)
     targets = {
         inputs.LABELS: tf.constant([0, 1, 1, 0], tf.int64),
         inputs.WEIGHTS: tf.constant([1.0, 1.0, 0.0, 0.0]),
@@ -75,8 +90,8 @@ def test_loss_of_a_small_batch_is_the_mean_of_its_own_rows(build):
     assert float(task.build_losses(targets, logits)) == pytest.approx(expected)
 
 
-def test_squared_error_is_the_loss_of_scores(build):
-    task = build(SCORES).task
+def test_squared_error_is_the_loss_of_scores(encoder):
+    task = build_task(encoder, SCORES)
     targets = {
         inputs.LABELS: tf.constant([1.0, 2.0]),
         inputs.WEIGHTS: tf.constant([1.0, 1.0]),
@@ -85,15 +100,15 @@ def test_squared_error_is_the_loss_of_scores(build):
     assert float(loss) == pytest.approx((1 + 9) / 2)
 
 
-def test_gradients_are_clipped_to_the_global_norm(build):
-    task = build(gradient_clip_norm=0.5).task
+def test_gradients_are_clipped_to_the_global_norm(encoder):
+    task = build_task(encoder, gradient_clip_norm=0.5)
     weights = tf.Variable([1.0, 1.0])
     ((clipped, _),) = task.transform_gradients([(tf.constant([30.0, 40.0]), weights)])
     np.testing.assert_allclose(clipped.numpy(), [0.3, 0.4], rtol=1e-5)
 
 
-def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(build):
-    task = build(gradient_clip_norm=100.0).task
+def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(encoder):
+    task = build_task(encoder, gradient_clip_norm=100.0)
     rows = tf.IndexedSlices(
         tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
         tf.constant([3, 0, 3]),  # a word that comes twice counts twice
@@ -105,25 +120,45 @@ def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(build):
     ):
         optimizer = legacy_adamw.AdamWeightDecay(0.1, weight_decay_rate=0.01)
         for _ in range(3):
-            # Upstream's own way with rows, and ours with the whole.
+            # A dense gradient of ours, and upstream's sparse one.
             pairs = transform([(rows, variable)])
             optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
     assert isinstance(task.transform_gradients([(rows, weights[0])])[0][0], tf.Tensor)
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6)
 
 
-def test_evaluation_does_not_drop_out(build):
-    trainer = build(dropout=0.5)
-    losses = [trainer.evaluate(tf.constant(-1))["validation_loss"] for _ in range(2)]
+def test_evaluation_does_not_drop_out(untrained):
+    losses = [untrained.evaluate(tf.constant(-1))["validation_loss"] for _ in range(2)]
     assert losses[0] == losses[1]
 
 
-def test_evaluation_counts_every_row_once_and_tells_them_in_their_order(build):
-    trainer = build()
+def test_evaluation_counts_every_row_once_and_returns_them_in_their_order(untrained):
     batches = trainer_lib.predict(
-        trainer.task, trainer.model, trainer.config.task.validation_data
+        untrained.task, untrained.model, untrained.config.task.validation_data
     )
     assert collect(batches).ids.tolist() == list(range(44))
+
+
+def test_dropout_follows_from_the_seed_and_the_step(untrained):
+    task, model, optimizer = untrained.task, untrained.model, untrained.optimizer
+    batch = next(iter(task.build_inputs(untrained.config.task.train_data)))
+
+    @tf.function(autograph=False)
+    def loss(seed):
+        with seeds_at_step(seed, optimizer.iterations):
+            logits = model(batch[0], training=True)
+        return task.build_losses(batch[1], logits)
+
+    def losses(seed, steps):
+        for step in steps:
+            optimizer.iterations.assign(step)
+            yield float(loss(seed))
+
+    first = list(losses(0, range(4)))
+    assert len(set(first)) == 4
+    assert list(losses(0, [2, 3])) == first[2:]  # a graph that has drawn before
+    assert not set(losses(1, range(4))) & set(first)
+    optimizer.iterations.assign(0)
 
 
 @pytest.mark.parametrize("frozen", [1, tiny.LAYERS])
@@ -144,9 +179,9 @@ def test_frozen_layers_stay_as_pre_trained(build, frozen):
     assert same == expected
 
 
-def test_more_frozen_layers_than_the_encoder_has_are_refused(build):
+def test_more_frozen_layers_than_the_encoder_has_are_refused(encoder):
     with pytest.raises(ValueError, match="frozen_layers is 9; allowed are 0 to 2"):
-        build(frozen_layers=9)
+        experiment.check_settings(TrainerConfig(frozen_layers=9), str(encoder))
 
 
 def test_public_methods_of_the_trainer_work_one_by_one(build):
@@ -176,8 +211,8 @@ def test_public_methods_of_the_trainer_work_one_by_one(build):
     assert {"validation_loss", "accuracy"} <= set(trainer.eval_end(state))
 
 
-def test_asynchronous_methods_where_training_is_synchronous(build):
-    trainer = build()
+def test_asynchronous_methods_where_training_is_synchronous(untrained):
+    trainer = untrained
     trainer.init_async()
     trainer.join()  # nothing to wait for
     with pytest.raises(ValueError, match="Coordinator uninitialized"):
@@ -216,8 +251,6 @@ def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_mixed_precision_trains_with_float32_weights(build, precision):
-    from modules.training import strategies
-
     with strategies.precision(precision):
         trainer = build(mixed_precision=precision, learning_rate=1e-3)
         before = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
@@ -234,11 +267,9 @@ def test_mixed_precision_trains_with_float32_weights(build, precision):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_train_step_compiles_with_xla_at_fixed_lengths(build, precision):
-    """As far as a machine without a TPU can tell: XLA takes the whole step."""
-    from modules.training import strategies
-
+    """XLA on a CPU: it compiles the whole step, dropout included."""
     with strategies.precision(precision):
-        trainer = build(learning_rate=1e-3)
+        trainer = build(learning_rate=3e-3, dropout=0.1, epochs=4)
         data = trainer.config.task.train_data
         data.lengths = inputs.fixed_lengths(32)
         compiled = tf.function(
@@ -249,7 +280,35 @@ def test_train_step_compiles_with_xla_at_fixed_lengths(build, precision):
         )
         losses = [
             float(compiled(batch)["loss"])
-            for batch in trainer.task.build_inputs(data).take(12)
+            for batch in trainer.task.build_inputs(data).take(24)
         ]
-    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+    assert np.mean(losses[-6:]) < np.mean(losses[:6])
     assert compiled.experimental_get_tracing_count() <= len(data.lengths) + 1
+
+
+def test_gathering_over_replicas_compiles_with_xla(untrained, monkeypatch):
+    """Each of two replicas adds its rows; XLA on a CPU has no all-reduce."""
+    task, data = untrained.task, untrained.config.task.validation_data
+    batch = next(iter(task.build_inputs(data)))
+    shares = []
+    for index in range(2):
+        replica = types.SimpleNamespace(
+            num_replicas_in_sync=2,
+            replica_id_in_sync_group=tf.constant(index),
+            all_reduce=lambda operation, rows: rows,
+        )
+        monkeypatch.setattr(
+            fine_tuning_task.tf.distribute, "get_replica_context", lambda r=replica: r
+        )
+        compiled = tf.function(
+            lambda batch: task.validation_step(batch, untrained.model),
+            jit_compile=True,
+            autograph=False,
+        )
+        shares.append(compiled(batch))
+        monkeypatch.undo()
+    alone = task.validation_step(batch, untrained.model)
+    for name, rows in alone.items():
+        gathered = (shares[0][name] + shares[1][name]).numpy()
+        expected = np.concatenate([rows.numpy()] * 2)
+        np.testing.assert_allclose(gathered, expected, rtol=1e-4, atol=1e-5)

@@ -5,12 +5,15 @@ import json
 import shutil
 import types
 
+import matplotlib.colors
+import matplotlib.image
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import encoder as encoder_lib
+from modules import files
 from modules.training import directory_lock, model_run, optimization, run_fn, warm_start
 from tests import exported, tiny
 from tests.modules.training.summaries import scalars
@@ -73,9 +76,9 @@ def arguments(transformed, directory, base_model=None, **trainer):
 
 @pytest.fixture(scope="module")
 def finished(transformed, tmp_path_factory):
-    """Two restarts, finished."""
+    """A finished training from two seeds."""
     directory = tmp_path_factory.mktemp("finished")
-    run_fn.run_fn(arguments(transformed, directory, restarts=2, seed=3))
+    run_fn.run_fn(arguments(transformed, directory, seeds=2, seed=3))
     return directory
 
 
@@ -83,31 +86,51 @@ def read_metrics(directory):
     return json.loads((directory / "model_run" / model_run.METRICS_FILE).read_text())
 
 
-def test_best_of_the_restarts_is_kept_and_all_are_reported(finished):
-    found = read_metrics(finished)
-    assert [restart["seed"] for restart in found["restarts"]] == [3, 4]
-    scores = [restart["metrics"]["accuracy"] for restart in found["restarts"]]
-    assert found["best"]["metrics"]["accuracy"] == max(scores)
-    assert found["restarts"][0]["metrics"] != found["restarts"][1]["metrics"]
-    assert set(found["splits"]) == {"eval", "test", "eval_mismatched"}
-    for name, value in found["best"]["metrics"].items():
+def test_best_of_the_seeds_is_kept_and_all_are_reported(finished):
+    content = read_metrics(finished)
+    results = content["seeds"]
+    assert [result["seed"] for result in results] == [3, 4]
+    scores = [result["metrics"]["accuracy"] for result in results]
+    assert content["best"]["metrics"]["accuracy"] == max(scores)
+    assert results[0]["metrics"] != results[1]["metrics"]
+    assert set(content["splits"]) == {"eval", "test", "eval_mismatched"}
+    for name, value in content["best"]["metrics"].items():
         split_name = name.removeprefix("validation_")
-        assert found["splits"]["eval"][split_name] == pytest.approx(value, rel=1e-5)
+        assert content["splits"]["eval"][split_name] == pytest.approx(value, rel=1e-5)
 
 
-def test_model_run_holds_all_records_of_every_restart(finished):
+def test_model_run_holds_all_records_of_every_seed(finished):
     run = finished / "model_run"
     for seed in (3, 4):
         own = run / f"seed-{seed}"
         assert (own / "params.yaml").is_file()
-        assert (own / model_run.SCHEDULE_PICTURE).read_bytes().startswith(b"\x89PNG")
+        record = files.read_json(str(own / "record.json"))
+        assert [entry["step"] for entry in record["evaluations"]] == [6, 12]
+        assert record["result"]["seed"] == seed
         assert sorted(scalars(own / "validation", "accuracy")) == [6, 12]
         assert scalars(own / "train", "gradient_norm")
-        optimizer = model_run.read_optimizer(str(own))
+        content = files.read_json(str(own / model_run.OPTIMIZER_FILE))
+        optimizer = optimization.OptimizationConfig(content)
         assert optimizer.learning_rate.polynomial.initial_learning_rate == 3e-3
         assert optimization.build_optimizer(optimizer) is not None
     names = [path.name for path in run.rglob("*")]
-    assert not any(name.startswith(("ckpt", "weights")) for name in names)
+    assert not any(name.startswith(("ckpt", "weights", ".")) for name in names)
+
+
+def test_schedule_is_plotted(finished):
+    run = finished / "model_run" / "seed-3"
+    content = files.read_json(str(run / model_run.OPTIMIZER_FILE))
+    optimizer = optimization.OptimizationConfig(content)
+    (axes,) = model_run.plot_schedule(optimizer, 12).axes
+    steps, rates = axes.lines[0].get_data()
+    assert steps.tolist() == list(range(13))
+    np.testing.assert_allclose(rates[[0, 1, 12]], [0, 3e-3, 0], atol=1e-9)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "learning rate")
+    pixels = matplotlib.image.imread(run / model_run.SCHEDULE_PICTURE)
+    # The first colour of matplotlib's cycle, in which the line is drawn.
+    line = np.asarray(matplotlib.colors.to_rgb("C0"))
+    columns = np.any(np.abs(pixels[..., :3] - line).max(axis=-1) < 0.01, axis=0)
+    assert columns.sum() > 0.7 * len(columns)  # from one side to the other
 
 
 def test_model_is_drawn(finished):
@@ -153,7 +176,7 @@ def test_new_execution_of_a_finished_training_does_not_train(
 ):
     shutil.copytree(finished / "training", tmp_path / "training")
     monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called
-    run_fn.run_fn(arguments(transformed, tmp_path, restarts=2, seed=3))
+    run_fn.run_fn(arguments(transformed, tmp_path, seeds=2, seed=3))
     assert read_metrics(tmp_path) == read_metrics(finished)
     assert (tmp_path / "serving" / "saved_model.pb").is_file()
 
@@ -165,7 +188,7 @@ def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_p
         directory_lock.hold(str(directory)),
         pytest.raises(directory_lock.DirectoryInUseError, match=directory.name),
     ):
-        run_fn.run_fn(arguments(transformed, tmp_path, restarts=2, seed=3))
+        run_fn.run_fn(arguments(transformed, tmp_path, seeds=2, seed=3))
 
 
 def test_changed_setting_does_not_resume_from_anothers_checkpoints(
@@ -207,7 +230,7 @@ def test_exported_model_can_be_started_from(finished, transformed):
     encoder = encoder_lib.open_encoder(str(transformed / "encoder"))
     architecture = encoder_lib.describe_architecture(encoder)
     expected = warm_start.describe(TASK, architecture)
-    assert warm_start.find_misfit(str(finished / "serving"), expected) == ""
+    assert warm_start.find_incompatibility(str(finished / "serving"), expected) == ""
 
 
 def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_path):
@@ -219,13 +242,13 @@ def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_pat
     (data,) = other.glob("variables/variables.data-*")
     data.write_bytes(data.read_bytes() + b"0")
     keys = [
-        run_fn.training_key(given.custom_config, config, splits, str(base))
+        run_fn.checkpoint_key(given.custom_config, config, splits, str(base))
         for base in ("", finished / "serving", other)
     ]
     assert len(set(keys)) == 3
     shutil.copytree(finished / "serving", tmp_path / "copy")
     copied = str(tmp_path / "copy")
-    assert run_fn.training_key(given.custom_config, config, splits, copied) == keys[1]
+    assert run_fn.checkpoint_key(given.custom_config, config, splits, copied) == keys[1]
 
 
 def test_splits_are_told_apart_by_their_folders(transformed, tmp_path):

@@ -1,0 +1,186 @@
+"""What a training has reached: its evaluations, its best model, its result."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+
+import tensorflow as tf
+import tf_keras
+from official.core import base_trainer
+from official.modeling import optimization
+
+from modules import files
+from modules.evaluation import metrics
+
+logger = logging.getLogger(__name__)
+
+BEST = "best"  # directory of the best weights
+_FILE = "record.json"
+_OLDER_FILE = "evaluations.json"  # written by release 1.0
+
+Metrics = dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Metrics of the evaluation split at a step; null in JSON is NaN."""
+
+    step: int
+    metrics: Metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The outcome of training from one seed.
+
+    Attributes:
+      seed: The seed.
+      steps: Steps trained.
+      best_step: The step of the best evaluation.
+      metrics: The metrics of that evaluation, on the evaluation split.
+      stopped: Why training ended before its last step, or None.
+    """
+
+    seed: int
+    steps: int
+    best_step: int
+    metrics: Metrics
+    stopped: str | None = None
+
+
+class TrainingRecord:
+    """The record of a training in its directory: `record.json` and the best weights.
+
+    A resumed training reads it, so that it selects the same model and stops at the
+    same step as an uninterrupted one. The best weights are written before the file
+    that names them.
+
+    Args:
+      directory: Directory of the training.
+      metric: The deciding metric; higher is better.
+      is_chief: Whether this process writes.
+
+    Attributes:
+      metric: The deciding metric.
+      result: The result of a finished training, or None.
+    """
+
+    def __init__(self, directory: str, metric: str, *, is_chief: bool = True) -> None:
+        self._directory = directory
+        self.metric = metric
+        self._is_chief = is_chief
+        content = files.read_json(self._path(_FILE))
+        if content is None:
+            content = {"evaluations": [], "best": None, "result": None}
+            if tf.io.gfile.exists(self._path(_OLDER_FILE)):
+                logger.warning(
+                    "%s holds records of an older release, which are ignored: "
+                    "training resumes from its checkpoint, or starts anew if there is "
+                    "none, and evaluations count from there",
+                    directory,
+                )
+        self._evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
+        self._best: Evaluation | None = content["best"] and Evaluation(
+            **content["best"]
+        )
+        self.result: Result | None = content["result"] and Result(**content["result"])
+
+    def add(self, step: int, values: Metrics, trainer: base_trainer.Trainer) -> None:
+        """Records an evaluation, and saves the weights if it is the best so far.
+
+        Args:
+          step: The evaluated step.
+          values: The metrics.
+          trainer: Its model is saved, with the moving averages if it has them.
+        """
+        evaluation = Evaluation(step, values)
+        self._evaluations.append(evaluation)
+        previous = self._best
+        if previous is None or self._score(evaluation) > self._score(previous):
+            self._best = evaluation
+            self._save_weights(trainer, step)
+        if not self._is_chief:
+            return
+        self._write()
+        if previous is not None and self._best is evaluation and previous.step != step:
+            for name in tf.io.gfile.glob(f"{self._weights(previous.step)}.*"):
+                tf.io.gfile.remove(name)
+
+    def drop_after(self, step: int) -> None:
+        """Drops the evaluations of later steps, which will be repeated."""
+        self._evaluations = [entry for entry in self._evaluations if entry.step <= step]
+
+    def has_evaluation(self, step: int) -> bool:
+        """Returns whether the step has been evaluated."""
+        return any(entry.step == step for entry in self._evaluations)
+
+    def reason_to_stop(self, patience: int | None) -> str | None:
+        """Returns why training should stop early, or None.
+
+        Args:
+          patience: Evaluations without a better one after which training stops.
+        """
+        scores = [self._score(evaluation) for evaluation in self._evaluations]
+        if patience is None or not scores:
+            return None
+        since = len(scores) - 1 - scores.index(max(scores))
+        if since < patience:
+            return None
+        return f"no better {self.metric} in {since} evaluations (trainer.patience)"
+
+    def finish(self, *, seed: int, steps: int, stopped: str | None) -> Result:
+        """Records that the training has finished; see `Result`."""
+        assert self._best is not None  # the last step is always evaluated
+        self.result = Result(
+            seed=seed,
+            steps=steps,
+            best_step=self._best.step,
+            metrics=self._best.metrics,
+            stopped=stopped,
+        )
+        if self._is_chief:
+            self._write()
+        return self.result
+
+    def restore_best(self, model: tf_keras.Model) -> None:
+        """Restores the best weights into a model.
+
+        Raises:
+          FileNotFoundError: There has been no evaluation.
+          AssertionError: The model has a weight that was not saved.
+        """
+        if self._best is None:
+            raise FileNotFoundError(f"no best model in {self._directory}")
+        status = tf.train.Checkpoint(model=model).read(self._weights(self._best.step))
+        status.assert_existing_objects_matched()
+
+    def _save_weights(self, trainer: base_trainer.Trainer, step: int) -> None:
+        optimizer = trainer.optimizer
+        # The averages were evaluated, and the trainer has swapped them back.
+        is_averaged = isinstance(optimizer, optimization.ExponentialMovingAverage)
+        if is_averaged:
+            optimizer.swap_weights()
+        if self._is_chief:
+            weights = tf.train.Checkpoint(model=trainer.model)
+            weights.write(self._weights(step))
+        if is_averaged:
+            optimizer.swap_weights()
+
+    def _write(self) -> None:
+        content = {
+            "evaluations": [dataclasses.asdict(entry) for entry in self._evaluations],
+            "best": self._best and dataclasses.asdict(self._best),
+            "result": self.result and dataclasses.asdict(self.result),
+        }
+        files.write_json(self._path(_FILE), content)
+
+    def _score(self, evaluation: Evaluation) -> float:
+        return metrics.score(evaluation.metrics[self.metric])
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+    def _weights(self, step: int) -> str:
+        return os.path.join(self._directory, BEST, f"weights-{step}")

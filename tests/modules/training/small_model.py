@@ -1,0 +1,28 @@
+"""A model of a few hundred numbers, traced in a second, in place of BERT."""
+
+import tf_keras
+
+from modules.data.preprocessing import ENCODER_INPUTS
+from modules.encoder.layers import Dropout
+from modules.training.fine_tuning_task import FineTuningTask
+from tests import tiny
+
+
+class SmallTask(FineTuningTask):
+    """The fine-tuning task with a bag of words instead of a pre-trained encoder."""
+
+    def build_model(self):
+        features = {
+            name: tf_keras.Input([None], dtype="int32", name=name)
+            for name in ENCODER_INPUTS
+        }
+        words = tf_keras.layers.Embedding(
+            len(tiny.VOCAB), 8, mask_zero=True, name="word_embeddings"
+        )(features["input_word_ids"])
+        pooled = tf_keras.layers.GlobalAveragePooling1D()(words)
+        pooled = Dropout(self.task_config.dropout)(pooled)
+        head = tf_keras.layers.Dense(self.definition.outputs, name="logits")
+        return tf_keras.Model(features, head(pooled))
+
+    def initialize(self, model):
+        """Training starts from the random weights of `build_model`."""

@@ -1,0 +1,201 @@
+"""Trainings that are killed, damaged, terminated or finished, and started again."""
+
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from modules import files
+from modules.training import actions, fine_tuning_trainer, run_fn
+from tests.modules.training.conftest import train_in
+from tests.modules.training.small_model import SmallTask
+from tests.modules.training.summaries import scalars
+
+STEPS = 12  # 2 epochs of 48 rows in batches of 8
+KILLED_BEFORE = (2, 6, 7, 8, 12)
+SETTINGS = {
+    "steps_per_loop": 1,
+    "checkpoint_interval": 2,
+    "evaluation_interval": 3,
+    "dropout": 0.1,
+}
+
+
+def train_with_snapshots(directory, steps):
+    """Trains to the end; copies what a kill right before each of some steps leaves."""
+    original = fine_tuning_trainer.FineTuningTrainer.train
+
+    def train(self, num_steps):
+        step = int(self.global_step.numpy() + num_steps)
+        if step in steps:
+            shutil.copytree(directory / "whole", directory / f"before-{step}")
+        return original(self, num_steps)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", train)
+        return train_in(directory, "whole", **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An uninterrupted training, and snapshots of its directory on the way."""
+    directory = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_fn, "FineTuningTask", SmallTask)
+        return directory, train_with_snapshots(directory, KILLED_BEFORE)
+
+
+@pytest.fixture
+def restart(whole, train, tmp_path):
+    """Copies the snapshot of a killed training, and starts it again."""
+
+    def restart(step, damage=lambda directory: None):
+        shutil.copytree(whole[0] / f"before-{step}", tmp_path / "run")
+        damage(tmp_path / "run")
+        return train(**SETTINGS)
+
+    return restart
+
+
+def assert_equal_runs(whole, resumed):
+    """Compares the losses of each step and the evaluations of two directories."""
+    for split, tag in (("train", "training_loss"), ("validation", "validation_loss")):
+        expected = scalars(whole / split, tag)
+        losses = scalars(resumed / split, tag)
+        assert losses.keys() == expected.keys()
+        np.testing.assert_allclose(
+            list(losses.values()), list(expected.values()), rtol=1e-5
+        )
+    records = [files.read_json(str(run / "record.json")) for run in (whole, resumed)]
+    steps = [[entry["step"] for entry in r["evaluations"]] for r in records]
+    assert steps[0] == steps[1] == [3, 6, 9, 12]
+
+
+def step_resumed_from(lines):
+    (line,) = (line for line in lines() if line.startswith("resumed from step"))
+    return int(line.split()[3].rstrip(","))
+
+
+@pytest.mark.parametrize("step", KILLED_BEFORE)
+def test_killed_training_goes_on_as_if_nothing_had_happened(
+    whole, restart, tmp_path, step, lines
+):
+    directory, expected = whole
+    result = restart(step)
+    assert step_resumed_from(lines) >= step - 1 - SETTINGS["checkpoint_interval"]
+    assert_equal_runs(directory / "whole", tmp_path / "run")
+    assert result.best_step == expected.best_step
+    assert result.metrics == pytest.approx(expected.metrics, rel=1e-5)
+
+
+def test_killed_training_of_bert_draws_the_same_dropout_masks(tmp_path, lines):
+    train_with_snapshots(tmp_path, [8])
+    shutil.copytree(tmp_path / "before-8", tmp_path / "run")
+    train_in(tmp_path, **SETTINGS)
+    assert step_resumed_from(lines) == 6
+    assert_equal_runs(tmp_path / "whole", tmp_path / "run")
+
+
+def truncate(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, os.unlink])
+def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
+    restart, damage, lines, tmp_path, whole
+):
+    restart(8, lambda run: damage(run / "ckpt-6.data-00000-of-00001"))
+    assert any("/ckpt-6: it cannot be read" in line for line in lines())
+    assert step_resumed_from(lines) == 4
+    # Step 6 is trained again, so it is evaluated again.
+    evaluated = [line.split()[1] for line in lines() if "evaluation loss" in line]
+    assert evaluated == ["6", "9", "12"]
+    assert_equal_runs(whole[0] / "whole", tmp_path / "run")
+
+
+def test_evaluations_after_the_restored_step_do_not_count_for_patience(tmp_path, train):
+    later = [{"step": n, "metrics": {"accuracy": 1.0 / n}} for n in (1, 2, 3)]
+    files.write_json(
+        str(tmp_path / "run" / "record.json"),
+        {"evaluations": later, "best": later[0], "result": None},
+    )
+    result = train(learning_rate=1e-9, evaluation_interval=1, patience=2)
+    assert result.steps == 3
+
+
+def test_training_of_an_older_release_resumes_without_its_records(
+    restart, tmp_path, lines
+):
+    def make_older(run):
+        (run / "record.json").rename(run / "evaluations.json")
+
+    assert restart(8, make_older).steps == STEPS
+    assert step_resumed_from(lines) == 6
+    assert any("holds records of an older release" in line for line in lines())
+    record = files.read_json(str(tmp_path / "run" / "record.json"))
+    assert [entry["step"] for entry in record["evaluations"]] == [6, 9, 12]
+
+
+def test_finished_training_returns_its_result_at_once(whole, restart, monkeypatch):
+    directory, result = whole
+    monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called
+    shutil.copytree(directory / "whole", directory / "before-finished")
+    assert restart("finished") == result
+
+
+def test_finished_training_leaves_the_best_weights_alone(whole):
+    directory, result = whole
+    names = {path.name for path in (directory / "whole").rglob("*") if path.is_file()}
+    weights = {name for name in names if name.startswith("weights")}
+    assert {name.partition(".")[0] for name in weights} == {
+        f"weights-{result.best_step}"
+    }
+    assert not any(name.startswith("ckpt") or name == "checkpoint" for name in names)
+
+
+def test_sigterm_saves_before_it_exits(train, tmp_path, after_steps, lines):
+    def terminate(trainer):
+        if trainer.global_step.numpy() == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    after_steps(terminate)
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stopped:
+        train(steps_per_loop=1)
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert (tmp_path / "run" / "ckpt-5.index").is_file()
+    assert train(steps_per_loop=1).steps == STEPS
+    assert step_resumed_from(lines) == 5
+
+
+def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
+    train, tmp_path, monkeypatch, lines
+):
+    original = actions.Progress.restart
+
+    def restart_then_terminate(self, output):  # the last action of an evaluation
+        original(self, output)
+        if self._global_step.numpy() == STEPS:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(actions.Progress, "restart", restart_then_terminate)
+        with pytest.raises(SystemExit) as stopped:
+            train()
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert (tmp_path / "run" / f"ckpt-{STEPS}.index").is_file()
+    evaluations = [line for line in lines() if "evaluation loss" in line]
+    # It would be called.
+    monkeypatch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", None)
+    assert train().steps == STEPS
+    assert [line for line in lines() if "evaluation loss" in line] == evaluations
