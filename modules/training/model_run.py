@@ -17,7 +17,7 @@ from official.core import config_definitions, train_utils
 from modules import files
 from modules.config.task import TaskConfig
 from modules.evaluation import metrics
-from modules.export import serving_model
+from modules.export import signatures
 from modules.training import checkpoints, optimization
 from modules.training.record import BEST
 
@@ -91,9 +91,9 @@ def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
         "file": f"{PREDICTIONS}/{split}.tsv",
         "id_column": task.id_column,
         "columns": _columns(task) or [_PREDICTION],
-        "output": serving_model.SCORE
+        "output": signatures.SCORE
         if task.is_regression
-        else serving_model.PROBABILITIES,
+        else signatures.PROBABILITIES,
     }
 
 
