@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def run(folder, newest):
-    """Runs it with a script in place of tools/newest.sh."""
+    """Runs it with a script instead of tools/newest.sh."""
     for name, script in (
         ("bin/make", 'echo "$@" >>calls'),
         ("tools/newest.sh", newest),
