@@ -1,7 +1,5 @@
 """Tests of the sample data and of the generator that made it."""
 
-# A test's name says what it tests.
-
 import csv
 import itertools
 import pathlib
@@ -15,7 +13,7 @@ from sample_data import frames, generate
 
 DIRECTORY = pathlib.Path(sample_data.__file__).parent
 SPLITS = ("train", "eval", "test")
-MOST_A_SHORTCUT_MAY_REACH = 0.65
+MAX_SHORTCUT_ACCURACY = 0.65
 
 
 def read(split: str) -> list[dict[str, str]]:
@@ -38,17 +36,17 @@ def bare_words(sentence: str) -> set[str]:
 
 
 def jaccard(one: set[str], other: set[str]) -> float:
-    """Divides what is shared by what there is."""
+    """Returns the size of the intersection by that of the union."""
     return len(one & other) / len(one | other)
 
 
 def overlap_coefficient(one: set[str], other: set[str]) -> float:
-    """Divides what is shared by the smaller set."""
+    """Returns the size of the intersection by that of the smaller set."""
     return len(one & other) / min(len(one), len(other))
 
 
 def best_threshold_accuracy(scores: list[float], labels: list[int]) -> float:
-    """Finds the accuracy of the best threshold, whichever side is called equivalent."""
+    """Returns the accuracy of the best threshold, with either side as equivalent."""
     best = 0.0
     for threshold in {*scores, float("inf")}:
         hits = sum(
@@ -87,7 +85,7 @@ def test_word_overlap_does_not_decide(split, similarity, tokenize):
         for row in rows
     ]
     accuracy = best_threshold_accuracy(scores, labels_of(rows))
-    assert accuracy <= MOST_A_SHORTCUT_MAY_REACH
+    assert accuracy <= MAX_SHORTCUT_ACCURACY
 
 
 @pytest.mark.parametrize("split", [*SPLITS, "all"])
@@ -99,7 +97,7 @@ def test_length_difference_does_not_decide(split, measure):
         for row in rows
     ]
     accuracy = best_threshold_accuracy(scores, labels_of(rows))
-    assert accuracy <= MOST_A_SHORTCUT_MAY_REACH
+    assert accuracy <= MAX_SHORTCUT_ACCURACY
 
 
 @pytest.mark.parametrize("split", SPLITS)
