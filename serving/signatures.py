@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -80,6 +80,18 @@ class Signature:
             )
         )
 
+    def check_names(self, sent: Collection[str]) -> None:
+        """Raises a RequestError if the inputs of a request have other names."""
+        if len(sent) == len(self.inputs) and set(sent) == self.inputs.keys():
+            return
+        quoted = [repr(name) for name in itertools.islice(sent, _QUOTED_NAMES)]
+        if len(sent) > _QUOTED_NAMES:
+            quoted.append("...")
+        raise invalid(
+            f'Signature "{self.name}" has the inputs {", ".join(self.inputs)}; the '
+            f"request has {len(sent)}: {', '.join(quoted)}"
+        )
+
     def check(self, sent: Mapping[str, TypeAndShape]) -> int:
         """Checks the inputs of a request.
 
@@ -93,14 +105,7 @@ class Signature:
           RequestError: The inputs have other names, types or shapes than those of the
             signature, or different numbers of rows.
         """
-        if len(sent) != len(self.inputs) or sent.keys() != self.inputs.keys():
-            quoted = [repr(name) for name in itertools.islice(sent, _QUOTED_NAMES)]
-            if len(sent) > _QUOTED_NAMES:
-                quoted.append("...")
-            raise invalid(
-                f'Signature "{self.name}" has the inputs {", ".join(self.inputs)}; the '
-                f"request has {len(sent)}: {', '.join(quoted)}"
-            )
+        self.check_names(sent)
         for name, spec in self.inputs.items():
             if not spec.allows(*sent[name]):
                 raise invalid(

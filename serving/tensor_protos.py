@@ -44,6 +44,7 @@ def check(inputs: Protos, signature: Signature, max_rows: int) -> None:
     Raises:
       RequestError: The inputs do not fit the signature or have too many rows.
     """
+    signature.check_names(inputs)
     sent = {name: (_dtype(tensor), _shape(tensor)) for name, tensor in inputs.items()}
     check_rows(signature.check(sent), max_rows)
     for name, (dtype, shape) in sent.items():

@@ -143,11 +143,11 @@ def test_columns_of_unequal_length_are_refused(pairs):
     }
 
 
-def test_malformed_example_is_refused(half_plus_three):
+def test_malformed_example_is_refused(pairs):
     for binary in (b"\xff", b"\n\x05\n\x03\n\x01\xff"):
         row = {"b64": base64.b64encode(binary).decode()}
-        response = half_plus_three.post(
-            "half_plus_three:predict", signature_name="parse", instances=[row]
+        response = pairs.post(
+            "pairs:predict", signature_name="serve_examples", instances=[row]
         )
         assert response.status_code == 400
         assert response.json()["error"]
