@@ -117,7 +117,7 @@ def _compare(
             skews = np.abs(values - expected) / np.maximum(1, np.abs(expected))
             by_row = skews.reshape(len(expected), -1).max(axis=1)
             worst = int(by_row.argmax())
-            max_skew = max(max_skew or 0.0, float(by_row[worst]))
+            max_skew = max(float(by_row[worst]), max_skew or 0.0)
             # Not `>`: NaN must be refused.
             wrong = ~(by_row <= request.tolerance)
             if wrong.any():
