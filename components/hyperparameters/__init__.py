@@ -1,4 +1,4 @@
-"""Hands the run's parameters to the Trainer."""
+"""Passes the parameters of a run to the Trainer."""
 
 from components.hyperparameters.component import Hyperparameters
 

@@ -1,4 +1,4 @@
-"""Hyperparameters: parameters of the run, checked, as what TFX's Trainer takes."""
+"""Hyperparameters: the trainer's settings with the parameters of the run."""
 
 import json
 import os
@@ -22,24 +22,24 @@ def Hyperparameters(
     learning_rate: tfx.dsl.components.Parameter[float],
     fingerprint: tfx.dsl.components.Parameter[str],
 ) -> None:
-    """Writes settings of a training in which the run's parameters are put.
+    """Validates the trainer's settings with the run's parameters, and writes them.
 
-    The Trainer's own `custom_config` is one text, which no parameter of a run can
-    reach into.
+    The `custom_config` of TFX's Trainer is a single string, which cannot hold a
+    parameter of a run.
 
     Args:
       hyperparameters: The settings as JSON.
-      settings: JSON of the settings that are no parameters.
-      validate: Import path of a function from settings to settings, which raises
-        ValueError where they are not allowed.
+      settings: JSON of the settings that are not parameters.
+      validate: Import path of a function that returns the complete settings, or raises
+        ValueError.
       epochs: Passes over the training split.
       steps_per_epoch: Steps of a pass; 0 takes every row once.
       learning_rate: Peak rate.
-      fingerprint: Of this code, so that the cache sees an edit.
+      fingerprint: Hash of this code; TFX's cache key has it as a property.
     """
     del fingerprint
-    # TFX's own import function reloads the module: its classes would be made twice.
-    checked = pkgutil.resolve_name(validate)(
+    # TFX's import function reloads the module, which would define its classes twice.
+    validated = pkgutil.resolve_name(validate)(
         {
             **json.loads(settings),
             "epochs": epochs,
@@ -48,4 +48,4 @@ def Hyperparameters(
         }
     )
     path = os.path.join(hyperparameters.uri, HYPERPARAMETERS_FILE)
-    io_utils.write_string_file(path, json.dumps(checked, indent=1))
+    io_utils.write_string_file(path, json.dumps(validated, indent=1))
