@@ -1,4 +1,4 @@
-"""Task definitions: GLUE's table, and one's own."""
+"""Task definitions: GLUE and custom ones."""
 
 import pytest
 from pydantic import ValidationError
@@ -54,7 +54,7 @@ def test_setting_of_a_named_task_is_overridden(recipe):
 
 
 def test_unknown_task_is_refused_with_those_there_are(recipe):
-    with pytest.raises(UsageError, match="'snli' is no GLUE task; allowed are cola,"):
+    with pytest.raises(UsageError, match="'snli' is not a GLUE task; allowed are cola"):
         load_config(recipe, {"task": "snli"})
 
 

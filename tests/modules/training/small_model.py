@@ -16,9 +16,8 @@ class SmallTask(FineTuningTask):
             name: tf_keras.Input([None], dtype="int32", name=name)
             for name in ENCODER_INPUTS
         }
-        words = tf_keras.layers.Embedding(
-            len(tiny.VOCAB), 8, mask_zero=True, name="word_embeddings"
-        )(features["input_word_ids"])
+        embedding = tf_keras.layers.Embedding(len(tiny.VOCAB), 8)
+        words = embedding(features["input_word_ids"])
         pooled = tf_keras.layers.GlobalAveragePooling1D()(words)
         pooled = Dropout(self.task_config.dropout)(pooled)
         head = tf_keras.layers.Dense(self.definition.outputs, name="logits")

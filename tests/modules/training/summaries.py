@@ -5,11 +5,11 @@ import tensorflow as tf
 
 def scalars(directory, tag):
     """Returns a summary's values by step; of two, what was written later."""
-    found = {}
+    values = {}
     for path in sorted(tf.io.gfile.glob(f"{directory}/events.out.tfevents.*")):
         for record in tf.data.TFRecordDataset(path):
             event = tf.compat.v1.Event.FromString(record.numpy())
             for value in event.summary.value:
                 if value.tag == tag:
-                    found[event.step] = float(tf.make_ndarray(value.tensor))
-    return dict(sorted(found.items()))
+                    values[event.step] = float(tf.make_ndarray(value.tensor))
+    return dict(sorted(values.items()))

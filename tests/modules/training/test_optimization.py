@@ -25,8 +25,8 @@ def rates(**settings):
 
 
 def test_rate_rises_to_its_peak_over_the_warmup_and_falls_to_zero():
-    found = rates(warmup_fraction=0.1)[[0, 5, 10, 55, 100]]
-    np.testing.assert_allclose(found, [0, PEAK / 2, PEAK, PEAK / 2, 0], atol=1e-9)
+    curve = rates(warmup_fraction=0.1)[[0, 5, 10, 55, 100]]
+    np.testing.assert_allclose(curve, [0, PEAK / 2, PEAK, PEAK / 2, 0], atol=1e-9)
 
 
 def test_without_warmup_the_rate_starts_at_its_peak():
@@ -35,11 +35,11 @@ def test_without_warmup_the_rate_starts_at_its_peak():
 
 @pytest.mark.parametrize("schedule", ["polynomial", "cosine", "power_linear"])
 def test_schedule_that_is_only_named_fits_the_training(schedule):
-    found = rates(optimization={"learning_rate": schedule})
-    assert found[0] == 0
-    assert found[10] == pytest.approx(PEAK)
-    assert found.max() == pytest.approx(PEAK)
-    assert found[100] == pytest.approx(0, abs=1e-9)
+    curve = rates(optimization={"learning_rate": schedule})
+    assert curve[0] == 0
+    assert curve[10] == pytest.approx(PEAK)
+    assert curve.max() == pytest.approx(PEAK)
+    assert curve[100] == pytest.approx(0, abs=1e-9)
 
 
 def test_schedules_own_settings_hold_and_the_rest_is_filled_in():
@@ -52,8 +52,8 @@ def test_constant_rate_after_a_polynomial_warmup():
         "learning_rate": "constant",
         "warmup": {"type": "polynomial", "polynomial": {"power": 2}},
     }
-    found = rates(optimization=settings)[[5, 10, 100]]
-    np.testing.assert_allclose(found, [PEAK / 4, PEAK, PEAK], rtol=1e-5)
+    curve = rates(optimization=settings)[[5, 10, 100]]
+    np.testing.assert_allclose(curve, [PEAK / 4, PEAK, PEAK], rtol=1e-5)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5])

@@ -115,7 +115,7 @@ def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
 ):
     restart(8, lambda run: damage(run / "ckpt-6.data-00000-of-00001"))
     assert any("/ckpt-6: it cannot be read" in line for line in lines())
-    assert step_resumed_from(lines) == 4
+    assert step_resumed_from(lines) == 5
     # Step 6 is trained again, so it is evaluated again.
     evaluated = [line.split()[1] for line in lines() if "evaluation loss" in line]
     assert evaluated == ["6", "9", "12"]

@@ -102,14 +102,14 @@ def test_best_of_the_seeds_is_kept_and_all_are_reported(finished):
 def test_model_run_holds_all_records_of_every_seed(finished):
     run = finished / "model_run"
     for seed in (3, 4):
-        own = run / f"seed-{seed}"
-        assert (own / "params.yaml").is_file()
-        record = files.read_json(str(own / "record.json"))
+        directory = run / f"seed-{seed}"
+        assert (directory / "params.yaml").is_file()
+        record = files.read_json(str(directory / "record.json"))
         assert [entry["step"] for entry in record["evaluations"]] == [6, 12]
         assert record["result"]["seed"] == seed
-        assert sorted(scalars(own / "validation", "accuracy")) == [6, 12]
-        assert scalars(own / "train", "gradient_norm")
-        content = files.read_json(str(own / model_run.OPTIMIZER_FILE))
+        assert sorted(scalars(directory / "validation", "accuracy")) == [6, 12]
+        assert scalars(directory / "train", "gradient_norm")
+        content = files.read_json(str(directory / model_run.OPTIMIZER_FILE))
         optimizer = optimization.OptimizationConfig(content)
         assert optimizer.learning_rate.polynomial.initial_learning_rate == 3e-3
         assert optimization.build_optimizer(optimizer) is not None
@@ -221,9 +221,9 @@ def test_champion_is_what_training_starts_from_and_both_are_recorded(
     assert read_metrics(tmp_path)["started_from"] == champion
     params = (tmp_path / "model_run" / "seed-0" / "params.yaml").read_text()
     assert f"base_model: {finished / 'serving'}" in params
-    expected, found = predictions_of(finished), predictions_of(tmp_path)
+    expected, predictions = predictions_of(finished), predictions_of(tmp_path)
     for row, probabilities in expected.items():
-        assert found[row] == pytest.approx(probabilities, abs=2e-6)
+        assert predictions[row] == pytest.approx(probabilities, abs=2e-6)
 
 
 def test_exported_model_can_be_started_from(finished, transformed):
@@ -234,24 +234,26 @@ def test_exported_model_can_be_started_from(finished, transformed):
 
 
 def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_path):
-    given = arguments(transformed, tmp_path)
-    config = run_fn.TrainerConfig.model_validate(given.hyperparameters)
-    splits = run_fn.split_patterns(given)
+    fn_args = arguments(transformed, tmp_path)
+    config = run_fn.TrainerConfig.model_validate(fn_args.hyperparameters)
+    splits = run_fn.split_patterns(fn_args)
     other = tmp_path / "other"
     shutil.copytree(finished / "serving", other)
     (data,) = other.glob("variables/variables.data-*")
     data.write_bytes(data.read_bytes() + b"0")
     keys = [
-        run_fn.checkpoint_key(given.custom_config, config, splits, str(base))
+        run_fn.checkpoint_key(fn_args.custom_config, config, splits, str(base))
         for base in ("", finished / "serving", other)
     ]
     assert len(set(keys)) == 3
     shutil.copytree(finished / "serving", tmp_path / "copy")
     copied = str(tmp_path / "copy")
-    assert run_fn.checkpoint_key(given.custom_config, config, splits, copied) == keys[1]
+    assert (
+        run_fn.checkpoint_key(fn_args.custom_config, config, splits, copied) == keys[1]
+    )
 
 
 def test_splits_are_told_apart_by_their_folders(transformed, tmp_path):
-    found = run_fn.split_patterns(arguments(transformed, tmp_path))
-    assert list(found) == list(SPLITS)
-    assert all(f"Split-{split}/" in found[split][0] for split in SPLITS)
+    patterns = run_fn.split_patterns(arguments(transformed, tmp_path))
+    assert list(patterns) == list(SPLITS)
+    assert all(f"Split-{split}/" in patterns[split][0] for split in SPLITS)

@@ -1,11 +1,7 @@
 """Distribution, each strategy in processes of its own."""
 
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -16,9 +12,9 @@ from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import checkpoints, experiment, strategies
-from pipeline.config.paths import REPOSITORY
 from tests import tiny
 from tests.modules.training.summaries import scalars
+from tests.modules.training.train_process import SECONDS, TrainProcess
 
 # 44 rows in batches of 8: the last batch of an epoch has 4 rows.
 TRAINER = {
@@ -30,7 +26,6 @@ TRAINER = {
     "steps_per_loop": 1,
 }
 STEPS = 12
-SECONDS = 240
 
 
 @pytest.fixture(scope="module")
@@ -42,98 +37,80 @@ def directory(tmp_path_factory):
     return directory
 
 
+@pytest.fixture
+def start(directory, tmp_path):
+    """Starts processes, which end with the test at the latest."""
+    processes = []
+
+    def start(runs, tf_config=None, trainer=None, **settings):
+        settings |= {"runs": runs, "trainer": {**TRAINER, **(trainer or {})}}
+        process = TrainProcess(
+            {"directory": str(directory), **settings},
+            tmp_path / f"process-{len(processes)}.txt",
+            tf_config,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+
+
+def results_of(output):
+    """Returns what a process printed of each of its runs."""
+    lines = [line.split(" ", 2) for line in output.splitlines()]
+    return {line[1]: json.loads(line[2]) for line in lines if line[0] == "result"}
+
+
 @pytest.fixture(scope="module")
-def one_device(directory):
-    (output,) = run([arguments(directory, "one_device")])
-    return output
+def one_device(directory, tmp_path_factory):
+    """The small model, trained on one device."""
+    settings = {"runs": {"one_device": "one_device"}, "trainer": TRAINER}
+    output = tmp_path_factory.mktemp("one_device") / "output.txt"
+    process = TrainProcess({"directory": str(directory), **settings}, output)
+    return results_of(process.wait())["one_device"]
 
 
-def arguments(directory, strategy, **settings):
-    return {
-        "directory": str(directory),
-        "name": strategy,
-        "trainer": {**TRAINER, "strategy": strategy},
-        **settings,
-    }
+def assert_same_training(directory, results, expected_results):
+    (name, result), (expected_name, expected) = results, expected_results
+    for split, tag in (("train", "training_loss"), ("validation", "validation_loss")):
+        expected_values = scalars(directory / expected_name / split, tag)
+        values = scalars(directory / name / split, tag)
+        assert list(values) == list(expected_values)
+        np.testing.assert_allclose(
+            list(values.values()), list(expected_values.values()), rtol=1e-3
+        )
+    assert result["best"] == pytest.approx(expected["best"], rel=1e-3)
 
 
-def start(settings, tf_config=None, output=subprocess.DEVNULL):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-    environment.pop("TF_CONFIG", None)
-    if tf_config:
-        environment["TF_CONFIG"] = json.dumps(tf_config)
-    command = [sys.executable, "-m", "tests.modules.training.train_process"]
-    return subprocess.Popen(
-        [*command, json.dumps(settings)],
-        env=environment,
-        cwd=REPOSITORY,
-        text=True,
-        stdout=output,
-        stderr=output,
-    )
-
-
-def run(processes, clusters=(None,), is_finished=True):
-    """Runs processes to their ends; returns their standard outputs."""
-    started = [
-        start(settings, cluster, output=subprocess.PIPE)
-        for settings, cluster in zip(processes, clusters, strict=True)
-    ]
-    try:
-        outputs = [process.communicate(timeout=SECONDS) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    for process, (_, errors) in zip(started, outputs, strict=True):
-        # One of several that are killed may see the other gone first.
-        assert (process.returncode == 0) == is_finished, errors[-4000:]
-    return [output for output, _ in outputs]
-
-
-def result_of(output):
-    (line,) = (line for line in output.splitlines() if line.startswith("result "))
-    return json.loads(line.removeprefix("result "))
+def assert_evaluated_as_on_one_device(result):
+    assert result["best"] == pytest.approx(result["on_one_device"], rel=1e-5)
 
 
 def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    for bound in sockets:
+        bound.bind(("127.0.0.1", 0))
+    ports = [bound.getsockname()[1] for bound in sockets]
+    for bound in sockets:
+        bound.close()
     return ports
 
 
-def assert_same_training(directory, name, output, one_device):
-    for split, tag in (("train", "training_loss"), ("validation", "validation_loss")):
-        expected = scalars(directory / "one_device" / split, tag)
-        found = scalars(directory / name / split, tag)
-        assert list(found) == list(expected)
-        np.testing.assert_allclose(
-            list(found.values()), list(expected.values()), rtol=1e-3
-        )
-    assert result_of(output)["best"] == pytest.approx(
-        result_of(one_device)["best"], rel=1e-3
-    )
+def test_two_replicas_of_bert_train_as_one_device_does(directory, start):
+    runs = {"bert_one_device": "one_device", "bert_mirrored": "mirrored"}
+    results = results_of(start(runs, model="bert", devices=2).wait())
+    one_device, mirrored = results.items()
+    assert mirrored[1]["strategy"] == "MirroredStrategy 2"
+    assert_same_training(directory, mirrored, one_device)
+    for result in results.values():
+        assert_evaluated_as_on_one_device(result)
 
 
-def assert_evaluated_as_on_one_device(output):
-    result = result_of(output)
-    assert result["best"] == pytest.approx(result["one_device"], rel=1e-5)
-
-
-def test_one_device_is_what_a_machine_without_accelerators_has(one_device):
-    assert "strategy OneDeviceStrategy 1" in one_device
+def test_one_device_is_evaluated_as_it_is_served(one_device):
+    assert one_device["strategy"] == "OneDeviceStrategy 1"
     assert_evaluated_as_on_one_device(one_device)
-
-
-def test_two_replicas_train_as_one_device_does(directory, one_device):
-    settings = arguments(directory, "mirrored", devices=2)
-    (output,) = run([settings])
-    assert "strategy MirroredStrategy 2" in output
-    assert_same_training(directory, "mirrored", output, one_device)
-    assert_evaluated_as_on_one_device(output)
 
 
 def two_workers():
@@ -145,32 +122,31 @@ def two_workers():
 
 
 def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
-    directory, one_device
+    directory, start, one_device
 ):
-    settings = arguments(directory, "multi_worker_mirrored")
-    settings["trainer"]["checkpoint_interval"] = 2
-    run([{**settings, "exit_at": 5}] * 2, two_workers(), is_finished=False)
-    assert (directory / "multi_worker_mirrored" / "ckpt-4.index").is_file()
-    outputs = run([settings] * 2, two_workers())
-    assert all("strategy CollectiveAllReduceStrategy 2" in o for o in outputs)
-    chief, other = outputs
-    assert "result" not in other
-    assert_same_training(directory, "multi_worker_mirrored", chief, one_device)
+    runs = {"workers": "multi_worker_mirrored"}
+    settings = {"trainer": {"checkpoint_interval": 2}}
+    killed = [start(runs, task, exit_at=5, **settings) for task in two_workers()]
+    for worker in killed:
+        worker.wait(is_successful=False)
+    assert (directory / "workers" / "ckpt-4.index").is_file()
+    workers = [start(runs, task, **settings) for task in two_workers()]
+    chief, other = (results_of(worker.wait())["workers"] for worker in workers)
+    assert chief["strategy"] == other["strategy"] == "CollectiveAllReduceStrategy 2"
+    assert "best" not in other
+    assert_same_training(directory, ("workers", chief), ("one_device", one_device))
     assert_evaluated_as_on_one_device(chief)
 
 
-def test_sigterm_to_one_of_two_workers_saves_what_both_have_reached(directory):
-    settings = arguments(directory, "auto", name="terminated")  # the cluster tells
-    settings["trainer"] |= {"epochs": 5000, "checkpoint_interval": 30000}
-    workers = [start(settings, cluster) for cluster in two_workers()]
+def test_sigterm_to_one_of_two_workers_saves_what_both_have_reached(directory, start):
+    trainer = {"epochs": 5000, "checkpoint_interval": 30000}
+    workers = [
+        start({"terminated": "auto"}, task, trainer=trainer) for task in two_workers()
+    ]
     run = directory / "terminated"
-    try:
-        wait_for(lambda: len(scalars(run / "train", "training_loss")) > 3)
-        workers[1].send_signal(signal.SIGTERM)
-        wait_for(lambda: len(list(run.glob("ckpt-*.index"))) == 2)
-    finally:
-        for process in workers:
-            process.kill()
+    wait_for(lambda: len(scalars(run / "train", "training_loss")) > 3)
+    workers[1].terminate()
+    wait_for(lambda: len(list(run.glob("ckpt-*.index"))) == 2)
     newest = tf.train.latest_checkpoint(str(run))
     assert checkpoints.find_problem(newest) is None
     assert int(newest.rpartition("-")[2]) > 3
@@ -184,35 +160,35 @@ def wait_for(condition):
 
 
 def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evaluates(
-    directory,
+    directory, start
 ):
     chief, server, *workers = (f"127.0.0.1:{port}" for port in free_ports(4))
     cluster = {"chief": [chief], "worker": workers, "ps": [server]}
-    settings = arguments(directory, "parameter_server", print_rows=True)
+    tasks = [("worker", 0), ("worker", 1), ("ps", 0), ("chief", 0)]
     # `auto` follows from the cluster. In each loop both workers take a step.
-    settings["trainer"] |= {"strategy": "auto", "steps_per_loop": 2}
-
-    def config(job, index=0):
-        return {"cluster": cluster, "task": {"type": job, "index": index}}
-
-    others = [
-        start(settings, config(*task), output=subprocess.PIPE)
-        for task in (("worker", 0), ("worker", 1), ("ps", 0))
+    processes = [
+        start(
+            {"parameter_server": "auto"},
+            {"cluster": cluster, "task": {"type": job, "index": index}},
+            trainer={"steps_per_loop": 2},
+            print_rows=True,
+        )
+        for job, index in tasks
     ]
-    try:
-        (output,) = run([settings], [config("chief")])
-    finally:
-        for process in others:
-            process.kill()
-    assert "strategy ParameterServerStrategyV2" in output
-    assert_evaluated_as_on_one_device(output)
+    result = results_of(processes[-1].wait())["parameter_server"]
+    assert result["strategy"].startswith("ParameterServerStrategyV2")
+    assert_evaluated_as_on_one_device(result)
     losses = list(
         scalars(directory / "parameter_server" / "train", "training_loss").values()
     )
     assert len(losses) == STEPS / 2
     assert np.mean(losses[-2:]) < np.mean(losses[:2])
     # Any idle worker takes the next step, so one may take more of them.
-    batches = [rows_trained_on(worker.communicate()[0]) for worker in others[:2]]
+    for worker in processes[:2]:
+        worker.kill()
+    batches = [
+        rows_trained_on(worker.wait(is_successful=False)) for worker in processes[:2]
+    ]
     assert sum(map(len, batches)) == STEPS
     shares = worker_shares(directory)
     for trained_on, share in zip(batches, shares, strict=True):
@@ -245,13 +221,60 @@ def rows_trained_on(output):
     ]
 
 
-@pytest.mark.parametrize("name", ["auto", "one_device"])
-def test_strategy_is_chosen_by_name_or_by_what_there_is(name, monkeypatch):
+@pytest.fixture
+def gpus(monkeypatch):
+    """Makes TensorFlow list GPUs."""
     monkeypatch.delenv("TF_CONFIG", raising=False)
+    list_devices = tf.config.list_physical_devices
+
+    def gpus(count):
+        devices = [tf.config.PhysicalDevice(f"GPU:{i}", "GPU") for i in range(count)]
+        monkeypatch.setattr(
+            tf.config,
+            "list_physical_devices",
+            lambda kind=None: devices if kind == "GPU" else list_devices(kind),
+        )
+
+    return gpus
+
+
+@pytest.mark.parametrize(
+    ("count", "name", "strategy_type", "replicas"),
+    [
+        (0, "auto", tf.distribute.OneDeviceStrategy, 1),
+        (1, "auto", tf.distribute.OneDeviceStrategy, 1),
+        (2, "auto", tf.distribute.MirroredStrategy, 2),
+        (2, "one_device", tf.distribute.OneDeviceStrategy, 1),
+        (0, "mirrored", tf.distribute.MirroredStrategy, 1),
+    ],
+)
+def test_strategy_is_chosen_by_name_or_by_the_gpus(
+    gpus, count, name, strategy_type, replicas
+):
+    gpus(count)
     strategy = strategies.choose_strategy(TrainerConfig(strategy=name))
-    assert type(strategy).__name__ == "OneDeviceStrategy"
+    assert type(strategy) is strategy_type
+    assert strategy.num_replicas_in_sync == replicas
     assert strategies.is_chief(strategy)
     assert strategies.choose_precision("auto", strategy) == "float32"
+
+
+def test_machine_with_one_gpu_trains_on_it(gpus):
+    gpus(1)
+    strategy = strategies.choose_strategy(TrainerConfig())
+    assert "GPU:0" in strategy.extended.worker_devices[0]
+
+
+def test_machine_with_a_tpu_connects_to_it(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setattr(
+        tf.config,
+        "list_physical_devices",
+        lambda kind: [tf.config.PhysicalDevice("TPU:0", "TPU")] * (kind == "TPU"),
+    )
+    # There is none, which the attempt reports.
+    with pytest.raises(ValueError, match=r"trainer\.tpu 'local' cannot be used"):
+        strategies.choose_strategy(TrainerConfig())
 
 
 @pytest.mark.parametrize("name", ["multi_worker_mirrored", "parameter_server"])

@@ -9,28 +9,24 @@ import tensorflow as tf
 import tf_keras
 
 from modules import encoder as encoder_lib
-from modules import environment
+from modules import files
 from modules.config.task import TaskConfig
 from modules.export import description
-from modules.training import checkpoints, run_fn, strategies, warm_start
 from modules.training import fine_tuning_trainer as trainer_lib
+from modules.training import run_fn, strategies, warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import exported, tiny
 from tests.modules.training import test_strategies
+from tests.modules.training.train_process import TrainProcess
 
 PAIRS = TaskConfig()
 # So small a rate that what is trained is what training started from.
 STAND_STILL = {"learning_rate": 1e-12, "epochs": 1, "dropout": 0.0}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def fast_tracing():
-    environment.set_up()
-
-
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    """Another encoder than any champion's here."""
+    """An encoder that no champion of this file has."""
     return str(tiny.write_encoder(tmp_path_factory.mktemp("other") / "encoder", seed=9))
 
 
@@ -54,9 +50,9 @@ def champion(tmp_path_factory):
 def evaluate(model, directory):
     """Returns the metrics of a model on the evaluation split of tiny pairs."""
     task, _, params = tiny.build_experiment(directory, PAIRS)
-    own_task = FineTuningTask(params.task, task)
-    rows = trainer_lib.predict(own_task, model, params.task.validation_data)
-    return own_task.reduce_aggregated_logs(rows)
+    fine_tuning = FineTuningTask(params.task, task)
+    rows = trainer_lib.predict(fine_tuning, model, params.task.validation_data)
+    return fine_tuning.reduce_aggregated_logs(rows)
 
 
 def packed(task, vocab_file):
@@ -64,11 +60,11 @@ def packed(task, vocab_file):
     texts = [pair[: len(task.text_columns)] for pair in exported.PAIRS]
     for row in texts:
         columns = [tf.constant([text]) for text in row]
-        found = exported.preprocessing.text_to_inputs(
+        features = exported.preprocessing.text_to_inputs(
             columns, vocab_file, exported.MAX_SEQ_LENGTH
         )
         yield exported.preprocessing.pad_inputs(
-            found["input_word_ids"], found["input_type_ids"]
+            features["input_word_ids"], features["input_type_ids"]
         )
 
 
@@ -137,14 +133,21 @@ def test_training_that_stands_still_keeps_the_champions_metrics(
 def test_every_replica_starts_from_the_champion(champion, tmp_path):
     path, model = champion
     tiny.build_experiment(tmp_path, PAIRS)
-    settings = test_strategies.arguments(tmp_path, "mirrored", devices=2)
-    settings["trainer"] |= STAND_STILL
-    (output,) = test_strategies.run([{**settings, "base_model": str(path)}])
-    assert "strategy MirroredStrategy 2" in output
-    expected = evaluate(model, tmp_path)["validation_loss"]
-    assert test_strategies.result_of(output)["best"]["validation_loss"] == (
-        pytest.approx(expected, abs=1e-5)
+    process = TrainProcess(
+        {
+            "directory": str(tmp_path),
+            "runs": {"mirrored": "mirrored"},
+            "trainer": {**STAND_STILL, "batch_size": 8},
+            "model": "bert",
+            "devices": 2,
+            "base_model": str(path),
+        },
+        tmp_path / "output.txt",
     )
+    result = test_strategies.results_of(process.wait())["mirrored"]
+    assert result["strategy"] == "MirroredStrategy 2"
+    expected = evaluate(model, tmp_path)["validation_loss"]
+    assert result["best"]["validation_loss"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
@@ -153,9 +156,9 @@ def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
     params.task.base_model = str(path)
     with strategies.precision("bfloat16"):
         task = FineTuningTask(params.task, PAIRS)
-        found = task.build_model()
-        task.initialize(found)
-    for weight, expected in zip(found.weights, model.weights, strict=True):
+        reduced = task.build_model()
+        task.initialize(reduced)
+    for weight, expected in zip(reduced.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), expected.numpy())
 
 
@@ -194,62 +197,59 @@ def architecture(encoder):
 
 @pytest.fixture
 def described(encoder, tmp_path):
-    """A model's directory that says what it is."""
+    """Directory of a model with its description."""
     description.write_description(
         str(tmp_path / "7"), warm_start.describe(PAIRS, architecture(encoder))
     )
     return str(tmp_path / "7")
 
 
-def test_model_of_the_same_kind_is_taken(described, encoder):
+def test_model_of_the_same_kind_is_accepted(described, encoder):
     # As it reaches the component.
     expected = json.dumps(warm_start.describe(PAIRS, architecture(encoder)))
-    assert warm_start.find_misfit(described, json.loads(expected)) == ""
+    assert warm_start.find_incompatibility(described, json.loads(expected)) == ""
 
 
 @pytest.mark.parametrize(
     ("task", "change", "difference"),
     [
-        (PAIRS, {"hidden_size": 32}, "hidden_size 16 instead of 32"),
-        (PAIRS, {"num_hidden_layers": 3}, "num_hidden_layers 2 instead of 3"),
-        (PAIRS, {"vocab_size": 40}, "vocab_size 31 instead of 40"),
-        (PAIRS, {"activation": "relu"}, "activation gelu instead of relu"),
-        (PAIRS, {"vocabulary": "0"}, "vocabulary .* instead of 0"),
-        (TaskConfig(classes=["a", "b"]), {}, r"classes .* instead of \['a', 'b'\]"),
-        (
-            TaskConfig(label_range=[0, 5]),
-            {},
-            "instead of None; label_range None instead of",
-        ),
+        (PAIRS, {"hidden_size": 32}, "its hidden_size is 16, not 32"),
+        (PAIRS, {"num_hidden_layers": 3}, "its num_hidden_layers is 2, not 3"),
+        (PAIRS, {"vocab_size": 40}, "its vocab_size is 31, not 40"),
+        (PAIRS, {"activation": "relu"}, "its activation is gelu, not relu"),
+        (PAIRS, {"vocabulary": "0"}, "its vocabulary is "),
+        (TaskConfig(classes=["a", "b"]), {}, r"its classes is .*, not \['a', 'b'\]"),
+        (TaskConfig(label_range=[0, 5]), {}, r"not None; its label_range is None"),
     ],
 )
 def test_champion_of_another_kind_is_refused(
     described, encoder, task, change, difference
 ):
     expected = {**warm_start.describe(task, architecture(encoder)), **change}
-    misfit = warm_start.find_misfit(described, expected)
-    assert re.search(difference, misfit)
-    assert described in misfit
-    assert "--set trainer.warm_start=encoder" in misfit
+    problem = warm_start.find_incompatibility(described, expected)
+    assert re.search(difference, problem)
+    assert described in problem
+    assert "--set trainer.warm_start=encoder" in problem
 
 
-def test_champion_that_does_not_say_what_it_is_is_refused(tmp_path, encoder):
-    misfit = warm_start.find_misfit(str(tmp_path), warm_start.describe(PAIRS, {}))
-    assert re.search(r"has no .*architecture\.json", misfit)
+def test_champion_without_a_description_is_refused(tmp_path, encoder):
+    expected = warm_start.describe(PAIRS, {})
+    problem = warm_start.find_incompatibility(str(tmp_path), expected)
+    assert re.search(r"has no .*architecture\.json", problem)
 
 
 def test_start_is_named_by_where_the_champion_was_pushed(champion):
     path, _ = champion
     assert warm_start.origin("") == "the pre-trained encoder"
     record = path.parent / warm_start.CHAMPION_FILE
-    checkpoints.write_json(str(record), {"directory": "/serving/7"})
+    files.write_json(str(record), {"directory": "/serving/7"})
     assert warm_start.origin(str(path)) == "the champion /serving/7"
     record.unlink()
     assert warm_start.origin(str(path)) == f"the champion {path}"
 
 
-def test_what_is_not_there_is_no_start(tmp_path, champion):
+def test_base_model_that_does_not_exist_is_the_encoder(tmp_path, champion):
     path, _ = champion
-    assert warm_start.find_base(None) == ""
-    assert warm_start.find_base(str(tmp_path / "nothing")) == ""
-    assert warm_start.find_base(str(path)) == str(path)
+    assert warm_start.find_base_model(None) == ""
+    assert warm_start.find_base_model(str(tmp_path / "nothing")) == ""
+    assert warm_start.find_base_model(str(path)) == str(path)

@@ -1,34 +1,141 @@
-"""One process of a training: `python -m tests.modules.training.train_process JSON`.
+"""Processes of a training, forked from one that has imported TensorFlow.
 
-Logical devices and clusters must be set up before TensorFlow runs its first
-operation, so that tests of strategies start processes of their own.
+Logical devices and clusters must be set up before TensorFlow runs its first operation,
+so tests of strategies need processes of their own.
 """
 
+import contextlib
 import json
+import multiprocessing
 import os
 import sys
 from pathlib import Path
 
-import modules  # noqa: F401 (sets the environment before TensorFlow is imported)
-
-# isort: split
 import tensorflow as tf
 
+from modules import environment
+from modules.config.task import TaskConfig
+from modules.config.trainer import TrainerConfig
+from modules.training import experiment, run_fn, strategies
+from modules.training import fine_tuning_trainer as trainer_lib
+from modules.training.fine_tuning_task import FineTuningTask
+from tests.modules.training.small_model import SmallTask
 
-def exit_at(trainer_class, step):
-    """Ends the process before a step, as a machine that is taken away."""
-    original = trainer_class.train
+TASKS = {"small": SmallTask, "bert": FineTuningTask}
+SECONDS = 240
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload([__name__])
+
+
+class TrainProcess:
+    """A process that trains, and prints to a file.
+
+    Args:
+      settings: Arguments of `train`.
+      output: Path of the file.
+      tf_config: The environment variable TF_CONFIG.
+    """
+
+    def __init__(self, settings, output, tf_config=None):
+        self._output = output
+        arguments = (settings, output, tf_config)
+        self._process = _context.Process(target=_run, args=arguments)
+        self._process.start()
+        self.terminate, self.kill = self._process.terminate, self._process.kill
+
+    def wait(self, is_successful=True):
+        """Waits for the end; returns what was printed."""
+        self._process.join(SECONDS)
+        text = self._output.read_text()
+        assert (self._process.exitcode == 0) == is_successful, text[-4000:]
+        return text
+
+
+def _run(settings, output, tf_config):
+    with open(output, "wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.stdout.reconfigure(line_buffering=True)
+    os.environ.pop("TF_CONFIG", None)
+    if tf_config:
+        os.environ["TF_CONFIG"] = json.dumps(tf_config)
+    environment.set_up()
+    train(**settings)
+
+
+def train(
+    directory,
+    runs,
+    trainer,
+    model="small",
+    devices=1,
+    exit_at=None,
+    print_rows=False,
+    base_model="",
+):
+    """Trains once for each run, and prints what came of it.
+
+    Args:
+      directory: Has `encoder/`, `train.gz` and `eval.gz`.
+      runs: Strategies by the names of their directories.
+      trainer: Settings of `TrainerConfig`.
+      model: A key of `TASKS`.
+      devices: Logical CPU devices.
+      exit_at: Step before which the process ends, as if the machine was taken away.
+      print_rows: Whether to print the ids of each batch that is trained on.
+      base_model: Exported model to start from.
+    """
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    logical = [tf.config.LogicalDeviceConfiguration()] * devices
+    tf.config.set_logical_device_configuration(cpu, logical)
+    strategies.serve_coordinator()
+    run_fn.FineTuningTask = TASKS[model]
+    if print_rows:
+        _print_rows(TASKS[model])
+    if exit_at:
+        _exit_at(exit_at)
+    for name, strategy in runs.items():
+        config = TrainerConfig(strategy=strategy, **trainer)
+        _train(Path(directory), name, config, TASKS[model], base_model)
+
+
+def _train(directory, name, config, task_class, base_model):
+    strategy = strategies.choose_strategy(config)
+    definition = TaskConfig()
+    params = experiment.build_experiment(
+        definition,
+        config,
+        encoder=str(directory / "encoder"),
+        max_seq_length=32,
+        splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
+        strategy=strategy,
+        base_model=base_model,
+    )
+    with contextlib.redirect_stdout(sys.stderr):  # Orbit prints its steps
+        result = run_fn.train(definition, params, strategy, str(directory / name))
+    line = {"strategy": f"{type(strategy).__name__} {strategy.num_replicas_in_sync}"}
+    if strategies.is_chief(strategy):
+        task = task_class(params.task, definition)
+        model = run_fn.restore_best(task, str(directory / name))
+        batches = trainer_lib.predict(task, model, params.task.validation_data)
+        metrics = task.reduce_aggregated_logs(batches)
+        line |= {"best": result.metrics, "on_one_device": metrics}
+    print("result", name, json.dumps(line), flush=True)
+
+
+def _exit_at(step):
+    original = trainer_lib.FineTuningTrainer.train
 
     def train(self, num_steps):
         if self.global_step.numpy() + num_steps > step:
             os._exit(9)
         return original(self, num_steps)
 
-    trainer_class.train = train
+    trainer_lib.FineTuningTrainer.train = train
 
 
-def print_rows(task_class):
-    """Prints the ids of each batch where it is trained on, as a line `rows ID ...`."""
+def _print_rows(task_class):
     original = task_class.train_step
 
     def train_step(self, inputs, **settings):
@@ -36,50 +143,3 @@ def print_rows(task_class):
         return original(self, inputs, **settings)
 
     task_class.train_step = train_step
-
-
-def main(arguments):
-    directory, name = Path(arguments["directory"]), arguments["name"]
-    if arguments.get("devices", 1) > 1:
-        (cpu,) = tf.config.list_physical_devices("CPU")
-        devices = [tf.config.LogicalDeviceConfiguration()] * arguments["devices"]
-        tf.config.set_logical_device_configuration(cpu, devices)
-
-    from modules import environment
-    from modules.config.task import TaskConfig
-    from modules.config.trainer import TrainerConfig
-    from modules.training import experiment, run_fn, strategies
-    from modules.training import fine_tuning_trainer as trainer_lib
-    from modules.training.fine_tuning_task import FineTuningTask
-
-    environment.set_up()
-    strategies.serve_coordinator()
-    if arguments.get("print_rows"):
-        print_rows(FineTuningTask)
-    config = TrainerConfig(**arguments["trainer"])
-    strategy = strategies.choose_strategy(config)
-    task = TaskConfig()
-    params = experiment.build_experiment(
-        task,
-        config,
-        encoder=str(directory / "encoder"),
-        max_seq_length=32,
-        splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
-        strategy=strategy,
-        base_model=arguments.get("base_model", ""),
-    )
-    if "exit_at" in arguments:
-        exit_at(trainer_lib.FineTuningTrainer, arguments["exit_at"])
-    result = run_fn.train(task, params, strategy, str(directory / name))
-    print("strategy", type(strategy).__name__, strategy.num_replicas_in_sync)
-
-    if strategies.is_chief(strategy):
-        own_task = FineTuningTask(params.task, task)
-        model = run_fn.restore_best(own_task, str(directory / name))
-        rows = trainer_lib.predict(own_task, model, params.task.validation_data)
-        found = own_task.reduce_aggregated_logs(rows)
-        print("result", json.dumps({"best": result.metrics, "one_device": found}))
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
