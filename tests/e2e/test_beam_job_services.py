@@ -1,4 +1,4 @@
-"""Each Beam runner computes what the default one does."""
+"""Beam's job services and clusters compute what the default runner does."""
 
 import shutil
 import socket
@@ -8,27 +8,14 @@ import time
 
 import pytest
 
-from benchmarks import beam_runners
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
-from tests import worker_processes
+from tests.e2e import beam_work
 
-pytestmark = [
-    pytest.mark.e2e,
-    # The thread that waits for a worker raises if there is none.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
-]
-WORKS = (*beam_runners.COMPONENTS, beam_runners.PREDICTION)
+pytestmark = pytest.mark.e2e
 _SECONDS = 120
-
-
-@pytest.fixture(scope="module")
-def pipeline(restore):
-    """The recipe and the id of a run by the default runner."""
-    config = restore().config
-    return config, beam_runners.latest_run_id(config)
 
 
 def free_port():
@@ -90,30 +77,10 @@ def cluster(runner):
     return beam
 
 
-def check(pipeline, beam, works=WORKS):
-    """Compares what a runner computes with the default runner's results."""
-    measured = beam_runners.measure(*pipeline, [beam], works)
-    assert [m.work for m in measured if m.runner == beam.runner] == [*works]
-    assert [(m.work, m.differences) for m in measured if m.differences] == []
-
-
-def test_processes_of_this_machine_compute_the_same(pipeline):
-    beam = BeamConfig(runner="multi_processing", workers=2)
-    check(pipeline, beam, ("StatisticsGen", "Evaluator"))
-
-
-@pytest.mark.parametrize("work", ["Transform", beam_runners.PREDICTION])
-def test_worker_that_is_killed_loses_no_row(pipeline, work):
-    beam = BeamConfig(runner="multi_processing", workers=2)
-    killed = worker_processes.kill_when(lambda: True, after=8)
-    check(pipeline, beam, (work,))
-    assert killed
-
-
-def test_job_service_with_external_workers_computes_the_same(pipeline, portable):
-    check(pipeline, portable)
+def test_job_service_with_external_workers_computes_the_same(finished, portable):
+    beam_work.check(finished, portable)
 
 
 @pytest.mark.parametrize("runner", ["flink", "spark"])
-def test_cluster_of_two_slots_computes_the_same(pipeline, runner):
-    check(pipeline, cluster(runner))
+def test_cluster_of_two_slots_computes_the_same(finished, runner):
+    beam_work.check(finished, cluster(runner))
