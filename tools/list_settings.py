@@ -1,0 +1,51 @@
+"""Writes docs/settings.md from the settings' docstrings: python -m tools.list_settings."""
+
+import inspect
+import re
+import typing
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from pipeline.config.beam import BeamConfig
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import Config
+
+DOCUMENT = REPOSITORY / "docs" / "settings.md"
+_ATTRIBUTE = re.compile(r"^  (\w+): (.*?)(?=^  \w+: |\Z)", re.MULTILINE | re.DOTALL)
+_HEAD = """# Settings
+
+Every setting of a recipe. `--set SECTION.NAME=VALUE` overrides one. The sections `kubeflow.beam`
+and `vertex.beam` have the settings of `beam`. `python -m tools.list_settings` writes this page.
+"""
+
+
+def to_markdown(model: type[BaseModel], section: str = "") -> Iterator[str]:
+    """Yields the lines of a section's table, and of the sections in it."""
+    meanings: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        text = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2]
+        meanings |= {name: " ".join(m.split()) for name, m in _ATTRIBUTE.findall(text)}
+    yield f"\n## {section.rstrip('.') or 'Top level'}\n"
+    yield "| setting | default | meaning |\n|---|---|---|"
+    sections = {}
+    for name, field in model.model_fields.items():
+        (kind, *_) = typing.get_args(field.annotation) or (field.annotation,)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            sections[name] = kind
+            continue
+        value = field.get_default(call_default_factory=True)
+        default = "required" if field.is_required() else f"`{value}`"
+        yield f"| `{section}{name}` | {default} | {meanings[name]} |"
+    for name, kind in sections.items():
+        if kind is not BeamConfig or not section:
+            yield from to_markdown(kind, f"{section}{name}.")
+
+
+def page() -> str:
+    """Returns the page."""
+    return "\n".join([_HEAD.rstrip("\n"), *to_markdown(Config), ""])
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(page())
