@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings' docstrings: python -m tools.list_settings."""
+"""Writes docs/settings.md from docstrings: `python -m tools.list_settings`."""
 
 import inspect
 import re
@@ -15,8 +15,9 @@ DOCUMENT = REPOSITORY / "docs" / "settings.md"
 _ATTRIBUTE = re.compile(r"^  (\w+): (.*?)(?=^  \w+: |\Z)", re.MULTILINE | re.DOTALL)
 _HEAD = """# Settings
 
-Every setting of a recipe. `--set SECTION.NAME=VALUE` overrides one. The sections `kubeflow.beam`
-and `vertex.beam` have the settings of `beam`. `python -m tools.list_settings` writes this page.
+Every setting of a recipe. `--set SECTION.NAME=VALUE` overrides one. The sections
+`kubeflow.beam` and `vertex.beam` have the settings of `beam`.
+`python -m tools.list_settings` writes this page.
 """
 
 
