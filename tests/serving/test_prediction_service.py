@@ -184,7 +184,8 @@ def test_error_of_many_inputs_names_only_the_first(half_plus_three):
         stub(half_plus_three).Predict(request)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     details = refused.value.details()
-    assert "has the inputs x; the request has 100000: '000000', " in details
+    assert "has the inputs x; the request has 100000: " in details
+    assert details.endswith(", ...")
     assert len(details) < 300
 
 
