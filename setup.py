@@ -37,7 +37,6 @@ setup(
         "grpcio>=1.62",
         f"grpcio-health-checking>=1.62,<1.63; {ON_TFX_116}",
         f"grpcio-health-checking>=1.62; {ON_TFX_121}",
-        "httptools>=0.6",
         "importlib-resources",
         "kfp>=2.5,<3",
         "matplotlib>=3.7,<4",
