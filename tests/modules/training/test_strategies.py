@@ -64,24 +64,25 @@ def results_of(output):
 
 
 @pytest.fixture(scope="module")
-def one_device(directory, tmp_path_factory):
-    """The small model, trained on one device."""
-    settings = {"runs": {"one_device": "one_device"}, "trainer": TRAINER}
-    output = tmp_path_factory.mktemp("one_device") / "output.txt"
-    process = TrainProcess({"directory": str(directory), **settings}, output)
-    return results_of(process.wait())["one_device"]
+def one_process(directory, tmp_path_factory):
+    """The strategies of one process, with two logical devices."""
+    runs = {"one_device": "one_device", "mirrored": "mirrored"}
+    process = TrainProcess(
+        {"directory": str(directory), "runs": runs, "trainer": TRAINER, "devices": 2},
+        tmp_path_factory.mktemp("one_process") / "output.txt",
+    )
+    return results_of(process.wait())
 
 
-def assert_same_training(directory, results, expected_results):
-    (name, result), (expected_name, expected) = results, expected_results
+def assert_trained_as_on_one_device(directory, name, one_process, result):
     for split, tag in (("train", "training_loss"), ("validation", "validation_loss")):
-        expected_values = scalars(directory / expected_name / split, tag)
+        expected = scalars(directory / "one_device" / split, tag)
         values = scalars(directory / name / split, tag)
-        assert list(values) == list(expected_values)
+        assert list(values) == list(expected)
         np.testing.assert_allclose(
-            list(values.values()), list(expected_values.values()), rtol=1e-3
+            list(values.values()), list(expected.values()), rtol=1e-3
         )
-    assert result["best"] == pytest.approx(expected["best"], rel=1e-3)
+    assert result["best"] == pytest.approx(one_process["one_device"]["best"], rel=1e-3)
 
 
 def assert_evaluated_as_on_one_device(result):
@@ -98,19 +99,16 @@ def free_ports(count):
     return ports
 
 
-def test_two_replicas_of_bert_train_as_one_device_does(directory, start):
-    runs = {"bert_one_device": "one_device", "bert_mirrored": "mirrored"}
-    results = results_of(start(runs, model="bert", devices=2).wait())
-    one_device, mirrored = results.items()
-    assert mirrored[1]["strategy"] == "MirroredStrategy 2"
-    assert_same_training(directory, mirrored, one_device)
-    for result in results.values():
-        assert_evaluated_as_on_one_device(result)
+def test_one_device_is_evaluated_as_it_is_served(one_process):
+    assert one_process["one_device"]["strategy"] == "OneDeviceStrategy 1"
+    assert_evaluated_as_on_one_device(one_process["one_device"])
 
 
-def test_one_device_is_evaluated_as_it_is_served(one_device):
-    assert one_device["strategy"] == "OneDeviceStrategy 1"
-    assert_evaluated_as_on_one_device(one_device)
+def test_two_replicas_train_as_one_device_does(directory, one_process):
+    result = one_process["mirrored"]
+    assert result["strategy"] == "MirroredStrategy 2"
+    assert_trained_as_on_one_device(directory, "mirrored", one_process, result)
+    assert_evaluated_as_on_one_device(result)
 
 
 def two_workers():
@@ -122,7 +120,7 @@ def two_workers():
 
 
 def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
-    directory, start, one_device
+    directory, start, one_process
 ):
     runs = {"workers": "multi_worker_mirrored"}
     settings = {"trainer": {"checkpoint_interval": 2}}
@@ -134,7 +132,7 @@ def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
     chief, other = (results_of(worker.wait())["workers"] for worker in workers)
     assert chief["strategy"] == other["strategy"] == "CollectiveAllReduceStrategy 2"
     assert "best" not in other
-    assert_same_training(directory, ("workers", chief), ("one_device", one_device))
+    assert_trained_as_on_one_device(directory, "workers", one_process, chief)
     assert_evaluated_as_on_one_device(chief)
 
 
