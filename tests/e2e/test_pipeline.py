@@ -121,7 +121,7 @@ def test_served_model_is_always_the_last_one_that_passed(run, recipe, monkeypatc
 
     # A champion of another task is refused before training, or not compared.
     other_task = {"task__classes": ["equivalent", "not_equivalent"]}
-    with pytest.raises(UsageError, match="classes .* instead of .*=ignore"):
+    with pytest.raises(UsageError, match=r"classes .* instead of .*=ignore"):
         run(**other_task, evaluator__incompatible_champion="refuse")
     reader = MetadataReader(OutputPaths.of(load_config(recipe)).metadata)
     stopped = {component.name for component, _ in reader.latest_run()}
