@@ -26,7 +26,7 @@ from pipeline.platforms import Platform
 
 PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn.run_fn"
-FIND_MISFIT = "modules.training.warm_start.find_incompatibility"
+FIND_INCOMPATIBILITY = "modules.training.warm_start.find_incompatibility"
 FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
 VALIDATE_TRAINER = "modules.config.trainer.validate_trainer"
 
@@ -108,7 +108,7 @@ def _start_components(
         WarmStart(
             examples=data["example_gen"].outputs["examples"],
             directory=platform.pushed,
-            find_misfit=FIND_MISFIT,
+            find_incompatibility=FIND_INCOMPATIBILITY,
             expected=json.dumps(expected),
             record=warm_start.CHAMPION_FILE,
         )

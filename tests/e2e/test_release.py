@@ -76,7 +76,9 @@ def test_champion_of_another_task_is_refused_before_training_or_not_compared(
     versions.push(str(other), str(pushed.parent), version(pushed) + 1)
     champion = pushed.with_name(str(version(pushed) + 1))
 
-    with pytest.raises(UsageError, match=r"its classes is .*incompatible_champion"):
+    with pytest.raises(
+        UsageError, match=r"classes .* instead of .*incompatible_champion"
+    ):
         run(evaluator__incompatible_champion="refuse")
     reached = set(finished.latest_run())
     assert "ChampionCheck" in reached
