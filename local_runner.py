@@ -1,7 +1,7 @@
-"""Runs the embedded default on this machine; what `tfx ... --engine=local` loads.
+"""Runs the pipeline on this machine; `tfx ... --engine=local` loads this file.
 
-The settings are those of `configs/sample.yaml`, or of the recipe that the environment
-variable BERT_PIPELINE_CONFIG names. `python -m pipeline run` does the same with
+The settings are those of `configs/sample.yaml`, or of the recipe in the environment
+variable BERT_PIPELINE_CONFIG. `python -m pipeline run` does the same with
 progress and a report.
 """
 

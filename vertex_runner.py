@@ -1,9 +1,9 @@
-"""Compiles the pipeline for Vertex AI; what `tfx ... --engine=vertex` loads.
+"""Compiles the pipeline for Vertex AI; `tfx ... --engine=vertex` loads this file.
 
-The settings are those of `configs/sample.yaml`, or of the recipe that the environment
-variable BERT_PIPELINE_CONFIG names. Before the first `tfx run create`, the inputs must
-be brought to the cluster: `python -m pipeline compile --target vertex --stage` does so.
-`python -m pipeline submit --target vertex` does all of it.
+The settings are those of `configs/sample.yaml`, or of the recipe in the environment
+variable BERT_PIPELINE_CONFIG. Before the first `tfx run create`, copy the inputs to the
+pipeline root with `python -m pipeline compile --orchestrator vertex --stage`.
+`python -m pipeline submit --orchestrator vertex` compiles, copies and starts a run.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A Beam runner whose arguments are no part of TFX's cache key.
+"""A Beam runner whose arguments are not part of TFX's cache key.
 
 The cache key of a component holds its Beam arguments, so a change of the runner, or of
 the number of workers, would run every component again. With this runner the arguments

@@ -14,6 +14,8 @@ from components.pusher import AtomicPusher
 from components.serving_check import ServingCheck, read_reasons
 from pipeline.config.paths import OutputPaths
 
+# The type of the contexts that TFX creates, one per run.
+_RUN_TYPE = "pipeline_run"
 _MILLISECONDS = 1000
 
 
@@ -47,9 +49,6 @@ class RunReport:
     verdict: Verdict
     serving_failures: list[str]
     pushed: str | None
-
-
-_RUN_TYPE = "pipeline_run"
 
 
 class MetadataReader:
