@@ -1,7 +1,6 @@
 """Labelled examples as TFRecords, from text or from TFDS."""
 
 from pipeline.inputs.examples.preparation import prepare, resolve_examples
-from pipeline.inputs.examples.splits import REQUIRED_SPLITS, SPLITS
 from pipeline.inputs.examples.tables import find_tables, read_table
 from pipeline.inputs.examples.tfrecords import (
     ExamplesDirectory,
@@ -10,8 +9,6 @@ from pipeline.inputs.examples.tfrecords import (
 )
 
 __all__ = [
-    "REQUIRED_SPLITS",
-    "SPLITS",
     "ExamplesDirectory",
     "find_examples",
     "find_tables",
