@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import uuid
 from collections.abc import Callable
 
 from modules import fingerprint
@@ -93,33 +92,19 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     """
     import tensorflow as tf
 
+    from modules import files
+
     for source, destination in staged.copies:
         try:
             if tf.io.gfile.exists(destination):
                 continue
             report(f"copying {source} to {destination}")
-            _copy_file(source, destination)
+            files.copy(source, destination)
         except tf.errors.OpError as error:
             raise UsageError(
                 f"{destination} cannot be written: {str(error)[:200]}. Check the "
                 "pipeline root and your credentials for it"
             ) from error
-
-
-def _copy_file(source: str, destination: str) -> None:
-    """Copies a file atomically; several processes may copy it at the same time."""
-    import tensorflow as tf
-
-    directory = os.path.dirname(destination)
-    tf.io.gfile.makedirs(directory)
-    # If it is left behind, its name does not match `_PATTERN`.
-    incomplete = f"{directory}/.incomplete-{uuid.uuid4().hex}"
-    try:
-        tf.io.gfile.copy(source, incomplete)
-        tf.io.gfile.rename(incomplete, destination, overwrite=True)
-    finally:
-        if tf.io.gfile.exists(incomplete):
-            tf.io.gfile.remove(incomplete)
 
 
 def _plan_encoder(
