@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import itertools
 from collections import Counter
@@ -120,8 +121,9 @@ def parse_table(
     """
     numbered: Iterator[tuple[int, bytes]] = enumerate(lines, start=1)
     _, line = next(numbered, (0, b""))
+    line = line.removeprefix(codecs.BOM_UTF8)
     try:
-        header = _split(line, "utf-8-sig")
+        header = _split(line)
         layout = glue_files.find_layout(header, task)
         if layout and glue_files.is_headerless(layout, header):
             numbered = itertools.chain([(1, line)], numbered)
@@ -131,21 +133,21 @@ def parse_table(
     except RowError as error:
         yield 1, error
         return
-    is_first = True
+    is_named = False
     for number, line in numbered:
         try:
             fields = _split(line)
-            if layout and is_first:
+            if layout and not is_named:
                 header = glue_files.name_columns(header, fields, layout, task)
+                is_named = True
             yield number, _to_row(header, fields, layout)
         except RowError as error:
             yield number, error
-        is_first = False
 
 
-def _split(line: bytes, encoding: str = "utf-8") -> list[str]:
+def _split(line: bytes) -> list[str]:
     try:
-        text = line.rstrip(b"\r\n").decode(encoding)
+        text = line.rstrip(b"\r\n").decode()
         return next(csv.reader([text], delimiter="\t", quoting=csv.QUOTE_NONE), [])
     except UnicodeDecodeError as error:
         raise RowError(f"not UTF-8: {error}") from error
