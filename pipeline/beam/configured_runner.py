@@ -12,7 +12,14 @@ import os
 from collections.abc import Sequence
 
 from apache_beam import Pipeline
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.internal import pickler
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 
 _VARIABLE = "BERT_PIPELINE_BEAM_ARGUMENTS"
@@ -42,8 +49,17 @@ class ConfiguredRunner(PipelineRunner):
         """Runs a pipeline with the configured runner and its options."""
         configured = PipelineOptions(json.loads(os.environ[_VARIABLE]))
         runner = create_runner(configured.view_as(StandardOptions).runner)
+        _apply(configured, runner)
         return runner.run_pipeline(pipeline, configured)
 
-    def is_fnapi_compatible(self) -> bool:
-        """Returns True, as all runners that `beam_arguments` configures are."""
-        return True
+
+def _apply(options: PipelineOptions, runner: PipelineRunner) -> None:
+    """Applies options as the constructor of `Pipeline` does, which has only TFX's."""
+    FileSystems.set_options(options)
+    setup = options.view_as(SetupOptions)
+    if setup.pickle_library == "default":
+        setup.pickle_library = runner.default_pickle_library_override() or "default"
+    pickler.set_library(setup.pickle_library)
+    errors = PipelineOptionsValidator(options, runner).validate()
+    if errors:
+        raise ValueError("invalid Beam arguments: " + "; ".join(errors))
