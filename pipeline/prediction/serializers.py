@@ -104,6 +104,7 @@ def create(
       schema: The schema of the input, if it is Parquet.
 
     Raises:
+      RowError: The format cannot hold the name of a column.
       UsageError: The first rows have no common schema.
     """
     if file_format == JSONL:

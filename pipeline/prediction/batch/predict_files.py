@@ -151,12 +151,16 @@ def _plan(
         schema = _read_schema(paths)
     columns: dict[str, Any] = dict.fromkeys(model.columns)
     known = [row for row in map(_to_columns, first) if row is not None] or [columns]
+    try:
+        serializer = serializers.create(output_format, known, predicted, schema)
+    except RowError as error:
+        raise UsageError(f"the names of the columns: {error}") from error
     is_gzip = paths[0].endswith(".gz") and output_format != readers.PARQUET
     job = Job(
         model=model,
         file_format=file_format,
         paths=paths,
-        serializer=serializers.create(output_format, known, predicted, schema),
+        serializer=serializer,
         extension=f".{output_format}{'.gz' if is_gzip else ''}",
         directory=target.working,
         suffix=target.suffix,
