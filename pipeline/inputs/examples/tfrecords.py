@@ -148,12 +148,19 @@ def _parse_class(text: str, location: str, task: TaskConfig) -> int:
     if text in task.classes:
         return task.classes.index(text)
     try:
-        return int(text)  # the data gate checks the range
+        return _parse_int64(text)  # the data gate checks the range
     except ValueError as error:
         raise UsageError(
             f"{location}: {task.label_column} is {text!r}; allowed are "
             f"0 to {len(task.classes) - 1} and {', '.join(task.classes)}"
         ) from error
+
+
+def _parse_int64(text: str) -> int:
+    number = int(text)
+    if not -(1 << 63) < number < 1 << 63:  # `from_row` would write a float
+        raise ValueError(f"{text} has more than 64 bits")
+    return number
 
 
 def _parse_score(text: str, location: str, task: TaskConfig) -> float:
@@ -175,7 +182,7 @@ def _parse_id(row: Row, default: int, location: str, task: TaskConfig) -> int:
     if text is None:
         return default
     try:
-        return int(text)
+        return _parse_int64(text)
     except ValueError as error:
         raise UsageError(
             f"{location}: {task.id_column} is {text!r}, not a whole number; name "
