@@ -23,6 +23,8 @@ _INCOMPLETE = "incomplete"
 _BEAT_SECONDS = 30.0
 _STALE_SECONDS = 300.0
 _SUFFIX = re.compile("-[0-9a-f]{12}")
+# `FileSystem.translate_pattern` of Beam: "There is no way to quote meta-characters."
+_CHARACTER_SET = re.compile(r"\[.+\]")
 _SHOWN = 3
 
 
@@ -258,9 +260,16 @@ def create(directory: str) -> Destination:
     """Returns the destination of a local or remote directory.
 
     Raises:
-      UsageError: The directory has files.
+      UsageError: The directory has files, or Beam takes its path for a pattern.
     """
-    return (RemoteDestination if "://" in directory else LocalDestination)(directory)
+    is_remote = "://" in directory
+    destination = (RemoteDestination if is_remote else LocalDestination)(directory)
+    if _CHARACTER_SET.search(destination.directory):
+        raise UsageError(
+            f"--output {directory}: Beam takes [ and ] in the path "
+            f"{destination.directory} for a pattern; name another directory"
+        )
+    return destination
 
 
 def _write(path: str, content: bytes) -> None:
