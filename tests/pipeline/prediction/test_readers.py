@@ -47,6 +47,14 @@ def test_columns_of_mrpc_as_it_is_published_get_the_names_of_tfds(tmp_path):
     assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
 
 
+def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path):
+    header = b"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    (tmp_path / "in.tsv").write_bytes(header + b"1\t2\t3\t\xff\tb\n1\t2\t3\ta\tb\n")
+    (_, error), (_, row) = readers.read_rows(str(tmp_path / "in.tsv"), "tsv")
+    assert "not UTF-8" in str(error)
+    assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
+
+
 def allocate(*_, **options):
     """Requests more memory than there is."""
     return pa.allocate_buffer(1 << 62)

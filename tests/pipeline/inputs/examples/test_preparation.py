@@ -91,6 +91,10 @@ def test_columns_have_the_names_of_the_task(tmp_path):
         (HEADER + "1\t1\tonly one text\n", r"train\.tsv:2: 3 fields, the header has 4"),
         (HEADER + ROW + "1\tyes\ta\tb\n", r"train\.tsv:3: label is 'yes'; allowed are"),
         (HEADER + "x\t1\ta\tb\n", r"train\.tsv:2: idx is 'x', not a whole number"),
+        (
+            HEADER + f"{1 << 63}\t1\ta\tb\n",
+            r"train\.tsv:2: idx is '9223372036854775808'",
+        ),
         ("label\ttext\n1\ta\n", r"no column sentence1, sentence2; it has label, text"),
         ("sentence1\tsentence2\na\tb\n", r"no column label; .*task\.label_column"),
         (HEADER, r"train\.tsv has no column sentence1, sentence2; it has no rows"),

@@ -97,6 +97,12 @@ def source(tmp_path):
     return str(write_rows(tmp_path / "in.tsv", [{"left": "a", "right": ""}] * 3))
 
 
+def test_output_that_beam_takes_for_a_pattern_is_refused(longer, source, tmp_path):
+    with pytest.raises(UsageError, match=r"Beam takes \[ and \] in the path"):
+        predict_files(longer, source, str(tmp_path / "out[1]"))
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
+
+
 def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "kept.txt").write_text("kept")
