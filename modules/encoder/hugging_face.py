@@ -92,7 +92,7 @@ class HuggingFaceWeights:
                 tensors[tensor.name if name in tensors else name] = tensor
         expected = expected_shapes(encoder.config)
         if not tensors.keys() & _POOLER_TENSORS.keys():
-            logging.info("%s has no pooler: initialized anew", encoder.directory)
+            logging.info("%s has no pooler: randomly initialized", encoder.directory)
             for name in _POOLER_TENSORS:
                 del expected[name]
         path = encoder.path(encoder.weights_names[0])
