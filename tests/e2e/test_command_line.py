@@ -112,7 +112,8 @@ def test_pushed_model_predicts_a_pair(story):
     )
     assert shown.returncode == 0, shown.stderr
     assert shown.stderr == ""
-    (expected,) = predictor.predict_texts(str(story.pushed), [("A cat.", "The cat!")])
+    model = predictor.Predictor(str(story.pushed))
+    (expected,) = model.predict([("A cat.", "The cat!")])
     assert table_rows(shown) == [
         ["A cat.", "The cat!", str(expected.value), f"{expected.probability:.3f}"]
     ]
