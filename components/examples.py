@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+NO_ID = -1
+
 
 def read_values(example: tf.train.Example, column: str) -> list[Any]:
     """Returns the values of a feature: bytes, floats or integers; empty if missing."""
@@ -14,6 +16,6 @@ def read_values(example: tf.train.Example, column: str) -> list[Any]:
     return list(getattr(feature, kind).value) if kind else []
 
 
-def read_id(example: tf.train.Example, column: str) -> int | None:
-    """Returns the first value of an int64 feature; None if it has none."""
-    return next(iter(example.features.feature[column].int64_list.value), None)
+def read_id(example: tf.train.Example, column: str) -> int:
+    """Returns the first value of an int64 feature; NO_ID if it has none."""
+    return next(iter(example.features.feature[column].int64_list.value), NO_ID)

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 _FIRST_PARTY = ("pipeline", "components", "modules")
 _CHUNK_BYTES = 1 << 20
-# Transformed data and a trained model depend on these too.
+# The libraries that transformed data and a trained model depend on.
 TRANSFORM_LIBRARIES = ("tensorflow", "tensorflow-text", "tensorflow-transform")
 TRAINER_LIBRARIES = (*TRANSFORM_LIBRARIES, "tf-keras", "tf-models-official")
 
@@ -38,7 +38,7 @@ def of_file(path: str | Path) -> str:
 
 
 def of_package(name: str) -> str:
-    """Returns the SHA-256 of the files of a package, and of what they import from here.
+    """Returns the SHA-256 of the files of a package and of their first-party imports.
 
     Args:
       name: Import path of a package without packages in it. Its Python files count as
@@ -74,7 +74,7 @@ def of_json(content: Any) -> str:
 
 
 def of_code(module: str) -> str:
-    """Returns the SHA-256 of the code of a module and of all it imports from here.
+    """Returns the SHA-256 of the code of a module and of its first-party imports.
 
     TFX's cache key names a module by its import path alone, so it misses an edit in the
     module, or in what it imports. Comments, docstrings, formatting and imports for type
@@ -99,8 +99,8 @@ def of_code(module: str) -> str:
 def library_versions(names: Iterable[str]) -> dict[str, str]:
     """Returns the installed version of each library; empty if it is not installed.
 
-    Our code and its libraries make a result together: what one TensorFlow made must not
-    be taken for what another would make.
+    A result depends on them as on our code: what one version of TensorFlow wrote must
+    not be reused with another.
 
     Args:
       names: Names of distributions.

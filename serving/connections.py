@@ -106,6 +106,7 @@ class LimitedProtocol(H11Protocol):
             for connection in self.connections
             if isinstance(connection, LimitedProtocol)
             and connection.timeout_keep_alive_task is not None
+            and connection._is_waiting  # not a pipelined request that is running
             and connection._writing_timer is None  # the response was read
             and not connection.transport.is_closing()
         }

@@ -148,7 +148,7 @@ def load(directory: Path, version: int) -> Model:
     problems = model.warm_up()
     for name, problem in problems.items():
         logger.warning("version %d: signature %s fails: %s", version, name, problem)
-    # A signature may refuse a made-up row, for example one that is no image.
+    # A signature may refuse a made-up row, for example one that is not an image.
     broken = {name for name, problem in problems.items() if not is_invalid(problem)}
     if broken and broken == model.signatures.keys():
         raise RuntimeError(f"every signature of version {version} fails")

@@ -60,7 +60,7 @@ def Champion(
     find_difference: tfx.dsl.components.Parameter[str],
     expected: tfx.dsl.components.Parameter[str],
     incompatible: tfx.dsl.components.Parameter[str] = IGNORE,
-    version: tfx.dsl.components.Parameter[str] = "",
+    version: tfx.dsl.components.Parameter[str] = None,
 ) -> None:
     """Copies the newest pushed version that is not the candidate itself.
 
@@ -78,13 +78,14 @@ def Champion(
       expected: JSON that describes the candidate's task.
       incompatible: What to do if there is a difference: `ignore` leaves `model` empty,
         `refuse` fails.
-      version: Set by the driver; resolved here where no driver runs.
+      version: Set by the driver, empty if there is none; None where no driver runs.
 
     Raises:
       ChampionError: There is a difference and `incompatible` is `refuse`.
       VersionError: The champion's files are damaged.
     """
-    version = version or find_version(directory, candidate)
+    if version is None:
+        version = find_version(directory, candidate)
     if not version:
         return
     champion = os.path.join(directory, version)
@@ -103,7 +104,7 @@ def ChampionCheck(
     directory: tfx.dsl.components.Parameter[str],
     find_difference: tfx.dsl.components.Parameter[str],
     expected: tfx.dsl.components.Parameter[str],
-    version: tfx.dsl.components.Parameter[str] = "",
+    version: tfx.dsl.components.Parameter[str] = None,
 ) -> None:
     """Fails before training if the newest version is of another task.
 
@@ -113,7 +114,8 @@ def ChampionCheck(
     Raises:
       ChampionError: There is a difference.
     """
-    version = version or find_version(directory)
+    if version is None:
+        version = find_version(directory)
     if version:
         champion = os.path.join(directory, version)
         reason = _find_reason(champion, find_difference, expected)

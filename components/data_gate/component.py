@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
 import tensorflow_data_validation as tfdv
@@ -13,6 +13,7 @@ from tfx.utils import io_utils
 
 from components.artifacts import DataVerdict
 from components.data_gate import faulty_rows
+from components.examples import NO_ID
 
 VERDICT_FILE = "verdict.json"
 
@@ -57,14 +58,7 @@ def DataGate(
         split: os.path.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
-    failures, notes = [], []
-    for split in patterns:
-        for column, info in _read_anomalies(anomalies, split):
-            text = f"{split}: {column}: {info.short_description}: {info.description}"
-            if {reason.type for reason in info.reason} <= _HARMLESS:
-                notes.append(text)
-            else:
-                failures.append((split, column, text))
+    failures, notes = _sort_anomalies(anomalies, patterns)
     faults = faulty_rows.find_faults(
         beam_pipeline,
         patterns,
@@ -80,6 +74,21 @@ def DataGate(
         )
     path = os.path.join(verdict.uri, VERDICT_FILE)
     io_utils.write_string_file(path, json.dumps(notes, indent=1))
+
+
+def _sort_anomalies(
+    artifact: tfx.dsl.Artifact, splits: Iterable[str]
+) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Returns (split, column, text) of the anomalies that fail; the other texts."""
+    failures, notes = [], []
+    for split in splits:
+        for column, info in _read_anomalies(artifact, split):
+            text = f"{split}: {column}: {info.short_description}: {info.description}"
+            if {reason.type for reason in info.reason} <= _HARMLESS:
+                notes.append(text)
+            else:
+                failures.append((split, column, text))
+    return failures, notes
 
 
 def _read_anomalies(
@@ -105,14 +114,17 @@ def _describe(
     for split, column, text in failures:
         _, rows = faults.get((split, column, faulty_rows.INVALID), (0, []))
         shown = "; ".join(
-            f"{id_column} {'?' if row is None else row}: {values}"
-            for row, values in rows
+            f"{id_column} {_show_id(row)}: {values}" for row, values in rows
         )
         lines.append(f"{text} (rows {shown})" if shown else text)
     for (split, column, kind), (count, rows) in faults.items():
         if kind != faulty_rows.INVALID:
-            shown = ", ".join("?" if row is None else str(row) for row, _ in rows)
+            shown = ", ".join(_show_id(row) for row, _ in rows)
             lines.append(
                 f"{split}: {column}: {kind}: in {count} examples (rows {shown})"
             )
     return lines
+
+
+def _show_id(row: int) -> str:
+    return "?" if row == NO_ID else str(row)

@@ -30,14 +30,13 @@ _NO_VALUE = "No value"
 _EMPTY_TEXT = "Empty text"
 
 _ROWS_SHOWN = 3
-_NO_ID = -1
 # Unicode categories of the characters that BERT's tokenizer drops: white space, control
 # and format characters, such as the zero width space.
 _INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 
 # The number of rows and the first rows, each its id and values, by split, column and
 # kind of the fault.
-Faults = dict[tuple[str, str, str], tuple[int, list[tuple[int | None, str]]]]
+Faults = dict[tuple[str, str, str], tuple[int, list[tuple[int, str]]]]
 
 
 def find_faults(
@@ -85,7 +84,6 @@ def find_faults(
         with tfx.dsl.io.fileio.open(path) as file:
             for line in file:
                 (split, column, kind), (count, first) = json.loads(line)
-                first = [(None if row == _NO_ID else row, text) for row, text in first]
                 faults[split, column, kind] = count, first
     return dict(sorted(faults.items()))
 
@@ -109,7 +107,7 @@ def _find_in_row(
         faults += [(column, INVALID) for column in anomalies.anomaly_info]
     for column, kind in faults:
         values = f"{examples.read_values(example, column)!r:.80}"
-        yield (split, column, kind), (_NO_ID if row is None else row, values)
+        yield (split, column, kind), (row, values)
 
 
 def _check_features(

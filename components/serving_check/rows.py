@@ -22,8 +22,6 @@ from components.serving_check.request import (
     SignatureRequest,
 )
 
-_NO_ID = -1
-
 # Sent to models trained on token ids, whose Examples contain no text: a plain sentence,
 # nothing, other scripts, and more than the longest sequence.
 FIXED_TEXTS = (
@@ -119,7 +117,6 @@ def _select_rows(
     for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator():
         example = tf.train.Example.FromString(record)
         row = read_id(example, id_column)
-        row = _NO_ID if row is None else row
         if row in predictions or not predictions:
             yield row, example
 

@@ -46,7 +46,7 @@ def find_missing(ops: Iterable[str], tf_serving_version: str) -> list[str]:
             continue
         problem = (
             f"op {op!r} is unknown to TensorFlow Serving {tf_serving_version}, whose "
-            f"tensorflow-text is {version}: export the model without it, "
+            f"tensorflow-text is {version}: export the model without it"
         )
         releases = [
             release
@@ -55,11 +55,11 @@ def find_missing(ops: Iterable[str], tf_serving_version: str) -> list[str]:
         ]
         if releases:
             problem += (
-                f"or serve it with TensorFlow Serving {' or '.join(releases)} and set "
-                "tf_serving_version so"
+                f", or serve it with TensorFlow Serving {' or '.join(releases)} and "
+                "set tf_serving_version accordingly"
             )
         else:
-            problem += "no known TensorFlow Serving has it"
+            problem += "; no known TensorFlow Serving has it"
         problems.append(problem)
     return problems
 

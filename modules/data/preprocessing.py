@@ -229,7 +229,9 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
     vocab = _read_vocab(vocab_file)
     absent = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if t not in vocab]
     if absent:
-        raise ValueError(f"{vocab_file} has no {', '.join(absent)}: not a BERT's")
+        raise ValueError(
+            f"{vocab_file} has no {', '.join(absent)}: not a BERT vocabulary"
+        )
     if vocab.index("[PAD]") != 0:
         raise ValueError(f"{vocab_file} has [PAD] at {vocab.index('[PAD]')}, not at 0")
     return vocab.index("[CLS]"), vocab.index("[SEP]")

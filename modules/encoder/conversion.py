@@ -32,7 +32,7 @@ class ImportedEncoder:
     Attributes:
       encoder: The directory that was written.
       parameters: Number of the encoder's parameters.
-      left_out: Names of the source's tensors that are no part of an encoder.
+      left_out: Names of the source's tensors that are not part of an encoder.
     """
 
     encoder: EncoderDirectory
@@ -71,7 +71,7 @@ def source_files(source: str) -> list[str]:
       source: A directory, local or remote.
 
     Raises:
-      EncoderError: A file is missing, or it is no source.
+      EncoderError: A file is missing, or it is not a source.
     """
     if _is_saved_model(source):
         return saved_model.source_files(source)

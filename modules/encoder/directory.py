@@ -136,8 +136,8 @@ def open_encoder(directory: str) -> EncoderDirectory:
       directory: A Model Garden or Hugging Face directory, local or remote.
 
     Raises:
-      EncoderError: A file or key is missing, the configuration is not a BERT's, or
-        the vocabulary's size is not the configuration's.
+      EncoderError: A file or key is missing, the configuration is not that of a BERT,
+        or the vocabulary has another size than the configuration.
     """
     encoder = open_without_vocabulary(directory)
     if not tf.io.gfile.exists(encoder.vocab_file):
@@ -168,7 +168,8 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     """Does the same as `open_encoder`, but ignores the vocabulary.
 
     Raises:
-      EncoderError: A file or key is missing, or the configuration is not a BERT's.
+      EncoderError: A file or key is missing, or the configuration is not that of a
+        BERT.
     """
     config_file = find_config(directory)
     if config_file is None:
@@ -224,7 +225,7 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def check_config(path: str, config: dict[str, Any]) -> None:
-    """Refuses a configuration that is not a BERT encoder's.
+    """Refuses a configuration that is not that of a BERT encoder.
 
     Args:
       path: Where it was read, for the message.
@@ -240,7 +241,9 @@ def check_config(path: str, config: dict[str, Any]) -> None:
             )
     missing = [key for key in SIZE_KEYS if key not in config]
     if missing:
-        raise EncoderError(f"{path} has no {', '.join(missing)}: not a BERT's")
+        raise EncoderError(
+            f"{path} has no {', '.join(missing)}: not a BERT configuration"
+        )
     for key in SIZE_KEYS:
         if not isinstance(config[key], int) or config[key] < 1:
             raise EncoderError(

@@ -73,7 +73,7 @@ class HuggingFaceWeights:
       encoder: The folder, local or remote.
 
     Attributes:
-      left_out: Names of the tensors that are no part of the encoder.
+      left_out: Names of the tensors that are not part of the encoder.
 
     Raises:
       EncoderError: A file cannot be read; a tensor is missing, unexpected, of another
@@ -92,7 +92,7 @@ class HuggingFaceWeights:
                 tensors[tensor.name if name in tensors else name] = tensor
         expected = expected_shapes(encoder.config)
         if not tensors.keys() & _POOLER_TENSORS.keys():
-            logging.info("%s has no pooler: initialized anew", encoder.directory)
+            logging.info("%s has no pooler: randomly initialized", encoder.directory)
             for name in _POOLER_TENSORS:
                 del expected[name]
         path = encoder.path(encoder.weights_names[0])
@@ -176,13 +176,14 @@ def _header(path: str) -> list[_Stored]:
         length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
         if not 0 < length <= size - _HEADER_LENGTH_BYTES:
             raise EncoderError(
-                f"{path} is no safetensors file: {size} bytes, and a header of {length}"
+                f"{path} is not a safetensors file: it has {size} bytes and a header "
+                f"of {length}"
             )
         text = file.read(length)
     try:
         header = json.loads(text)
     except ValueError as error:
-        raise EncoderError(f"{path} is no safetensors file: {error}") from error
+        raise EncoderError(f"{path} is not a safetensors file: {error}") from error
     header.pop("__metadata__", None)
     ends = [entry["data_offsets"][1] for entry in header.values()]
     whole = _HEADER_LENGTH_BYTES + length + max(ends, default=0)

@@ -228,17 +228,17 @@ class LayerNormalization(tf_keras.layers.LayerNormalization):
 
 
 class Dropout(tf_keras.layers.Dropout):
-    """Dropout whose mask takes 16 random bits an element.
+    """Dropout whose mask takes 16 random bits per element.
 
-    Upstream draws a float of 32 bits for each: twice the random numbers.
+    Keras draws a float of 32 bits for each: twice the random numbers.
     """
 
     def call(self, inputs: tf.Tensor, training: Any = None) -> tf.Tensor:
         """Drops elements out in training.
 
         Args:
-          inputs: Of any shape.
-          training: Whether to.
+          inputs: A tensor of any shape.
+          training: Whether dropout applies.
         """
         # A TPU lays tensors out by their last two axes, which suits no bit cast.
         strategy = tf.distribute.get_strategy()
@@ -256,12 +256,12 @@ def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
     """Draws the factors of dropout, by which inputs are multiplied.
 
     Args:
-      shape: Of the inputs, int32[rank].
-      rate: The part that is dropped out; it is met to 16 bits.
-      dtype: Of the inputs.
+      shape: Shape of the inputs, int32[rank].
+      rate: Dropout rate, which is rounded to 16 bits.
+      dtype: Type of the inputs.
 
     Returns:
-      0 or `1 / (1 - rate)`, of that shape and type.
+      A tensor of 0 and `1 / (1 - rate)` with that shape and type.
     """
     values = 1 << _DROPOUT_BITS
     dropped = round(rate * values)

@@ -48,7 +48,9 @@ class ObjectCheckpoint:
             graph = self._reader.get_tensor(_OBJECT_GRAPH)
             self._nodes = TrackableObjectGraph.FromString(graph).nodes
         except (ValueError, IndexError, tf.errors.OpError) as error:
-            raise EncoderError(f"{path} is no readable checkpoint: {error}") from error
+            raise EncoderError(
+                f"{path} is not a readable checkpoint: {error}"
+            ) from error
         del shapes[_OBJECT_GRAPH]
         self.shapes: dict[str, Shape] = {k: tuple(v) for k, v in shapes.items()}
         dtypes = self._reader.get_variable_to_dtype_map()
@@ -94,7 +96,7 @@ class CheckpointWeights:
     Attributes:
       checkpoint: The checkpoint.
       keys: Key of each variable's tensor by the variable's name.
-      left_out: Names of the tensors that are no part of the encoder.
+      left_out: Names of the tensors that are not part of the encoder.
     """
 
     checkpoint: ObjectCheckpoint

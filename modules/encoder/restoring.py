@@ -54,7 +54,7 @@ def load_weights(model: BertEncoder, encoder: EncoderDirectory) -> list[str]:
       encoder: The directory.
 
     Returns:
-      Names of the tensors that are no part of the encoder and were left out.
+      Names of the tensors that are not part of the encoder and were left out.
 
     Raises:
       EncoderError: A tensor is missing, unexpected, or of another shape.

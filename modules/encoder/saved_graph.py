@@ -44,7 +44,9 @@ class SavedGraph:
         try:
             graphs = saved_model_pb2.SavedModel.FromString(content).meta_graphs
         except DecodeError as error:
-            raise EncoderError(f"{path} is no readable SavedModel: {error}") from error
+            raise EncoderError(
+                f"{path} is not a readable SavedModel: {error}"
+            ) from error
         if len(graphs) != 1 or not graphs[0].HasField("object_graph_def"):
             raise EncoderError(
                 f"SavedModel {directory} was written by TensorFlow 1; export it with "

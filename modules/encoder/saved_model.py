@@ -109,7 +109,7 @@ def read_encoder(directory: str, preprocessor: str | None = None) -> PublishedEn
       preprocessor: As for `find_vocabulary`.
 
     Raises:
-      EncoderError: It cannot be read, is no encoder of the Model Garden's, or a
+      EncoderError: It cannot be read, is not a Model Garden encoder, or a
         variable is missing, unexpected or of another shape.
     """
     vocabulary = find_vocabulary(directory, preprocessor)

@@ -91,7 +91,7 @@ def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
         "file": f"{PREDICTIONS}/{split}.tsv",
         "id_column": task.id_column,
         "columns": _columns(task) or [_PREDICTION],
-        "output": signatures.SCORE if task.is_regression else signatures.PROBABILITIES,
+        "output": signatures.prediction_output(task),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 
 import tensorflow as tf
@@ -14,11 +13,8 @@ from official.modeling import optimization
 from modules import files
 from modules.evaluation import metrics
 
-logger = logging.getLogger(__name__)
-
 BEST = "best"  # directory of the best weights
 _FILE = "record.json"
-_OLDER_FILE = "evaluations.json"  # written by release 1.0
 
 Metrics = dict[str, float]
 
@@ -74,13 +70,6 @@ class TrainingRecord:
         content = files.read_json(self._path(_FILE))
         if content is None:
             content = {"evaluations": [], "best": None, "result": None}
-            if tf.io.gfile.exists(self._path(_OLDER_FILE)):
-                logger.warning(
-                    "%s holds records of an older release, which are ignored: "
-                    "training resumes from its checkpoint, or starts anew if there is "
-                    "none, and evaluations count from there",
-                    directory,
-                )
         self._evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
         self._best: Evaluation | None = content["best"] and Evaluation(
             **content["best"]

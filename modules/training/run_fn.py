@@ -195,7 +195,11 @@ def train(
     best = metrics.score(result.metrics[task.metric])
     logger.info(
         "seed %d: best %s %.4f at step %d of %d",
-        *(seed, task.metric, best, result.best_step, steps),
+        seed,
+        task.metric,
+        best,
+        result.best_step,
+        steps,
     )
     if is_chief:
         checkpoints.delete_resumable(directory)

@@ -89,7 +89,7 @@ def restore(model: tf_keras.Model, exported: str) -> None:
       AssertionError: A weight of the classifier is missing.
     """
     # The variables of a SavedModel are a checkpoint of the saved object, here
-    # `export.ServingModel`, whose attribute `_model` is the classifier.
+    # `serving_model.ServingModel`, whose attribute `_model` is the classifier.
     status = tf.train.Checkpoint(_model=model).read(f"{exported}/{_VARIABLES}")
     status.assert_existing_objects_matched()
     status.expect_partial()  # the rest is Transform's graph

@@ -99,6 +99,14 @@ def test_first_run_has_no_champion(find, tmp_path, with_driver):
     assert not champion.has_custom_property("pushed_destination")
 
 
+def test_version_that_appears_after_the_driver_ran_is_not_used(tmp_path, served):
+    properties = {**parameters(served, "abc", "ignore"), "version": ""}
+    champion = model(tmp_path / "champion")
+    inputs = {"candidate": [model(tmp_path / "candidate")]}
+    Champion_Executor().Do(inputs, {"model": [champion]}, properties)
+    assert not Path(champion.uri).exists()
+
+
 def test_names_that_are_not_numbers_are_ignored(find, tmp_path):
     for name in (".400.incomplete", "latest"):
         write_model(tmp_path / "serving" / name, "b")

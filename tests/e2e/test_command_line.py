@@ -112,8 +112,8 @@ def test_pushed_model_predicts_a_pair(story):
     )
     assert shown.returncode == 0, shown.stderr
     assert shown.stderr == ""
-    predicted = predictor.Predictor(str(story.pushed)).predict([("A cat.", "The cat!")])
-    (expected,) = predicted
+    model = predictor.Predictor(str(story.pushed))
+    (expected,) = model.predict([("A cat.", "The cat!")])
     assert table_rows(shown) == [
         ["A cat.", "The cat!", str(expected.value), f"{expected.probability:.3f}"]
     ]

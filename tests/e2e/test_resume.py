@@ -74,7 +74,7 @@ def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alo
     text = interrupt(process, output, left + CHECKPOINTS, signal.SIGTERM)
     assert process.returncode == 128 + signal.SIGTERM, text
     assert resumed_step(text) == left
-    assert "SIGTERM: saved" in text
+    assert "SIGTERM: checkpoint" in text
     saved = newest_step(output)
     assert left < saved < STEPS
 

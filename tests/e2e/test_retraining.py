@@ -112,7 +112,7 @@ def test_encoder_of_another_size_is_refused_before_training(
     monkeypatch.setattr(tiny, "HIDDEN", 32)
     monkeypatch.setitem(tiny.CONFIG, "hidden_size", 32)
     wider = tiny.write_encoder(tmp_path / "wider")
-    with pytest.raises(UsageError, match="hidden_size is 16, not 32") as caught:
+    with pytest.raises(UsageError, match="hidden_size 16 instead of 32") as caught:
         train(encoder__source=str(wider))
     assert "trainer.warm_start=encoder" in str(caught.value)
     assert "Trainer" not in finished.latest_run()

@@ -103,7 +103,7 @@ _T = {"Trainer"}
             "NO_ID = -2",
             _T | {"Transform"},
         ),
-        ("components/evaluator/bounds.py", "def add(", "def add_all(", {"Evaluator"}),
+        ("components/evaluator/bounds.py", "def add_to(", "def add(", {"Evaluator"}),
         ("components/versions.py", "def choose_version(", "def choose(", {}),
     ],
 )

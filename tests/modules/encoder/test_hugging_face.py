@@ -139,8 +139,8 @@ def test_half_a_pooler_is_refused(tmp_path):
     ("damage", "message"),
     [
         (lambda content: content[:-10], "bytes, not the"),
-        (lambda content: content[:4], "is no safetensors file"),
-        (lambda content: content[:8] + b"x" + content[9:], "is no safetensors file"),
+        (lambda content: content[:4], "is not a safetensors file"),
+        (lambda content: content[:8] + b"x" + content[9:], "is not a safetensors file"),
     ],
 )
 def test_damaged_file_is_refused(tmp_path, damage, message):

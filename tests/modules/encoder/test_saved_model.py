@@ -292,9 +292,9 @@ def test_saved_model_of_tensorflow_1_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("saved_model.pb", "no readable SavedModel"),
-        ("variables/variables.index", "no readable checkpoint"),
-        ("variables/variables.data-00000-of-00001", "no readable checkpoint"),
+        ("saved_model.pb", "not a readable SavedModel"),
+        ("variables/variables.index", "not a readable checkpoint"),
+        ("variables/variables.data-00000-of-00001", "not a readable checkpoint"),
     ],
 )
 def test_damaged_file_is_named(hub, tmp_path, file, message):

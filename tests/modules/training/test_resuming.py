@@ -132,19 +132,6 @@ def test_evaluations_after_the_restored_step_do_not_count_for_patience(tmp_path,
     assert result.steps == 3
 
 
-def test_training_of_an_older_release_resumes_without_its_records(
-    restart, tmp_path, lines
-):
-    def make_older(run):
-        (run / "record.json").rename(run / "evaluations.json")
-
-    assert restart(8, make_older).steps == STEPS
-    assert step_resumed_from(lines) == 6
-    assert any("holds records of an older release" in line for line in lines())
-    record = files.read_json(str(tmp_path / "run" / "record.json"))
-    assert [entry["step"] for entry in record["evaluations"]] == [6, 9, 12]
-
-
 def test_finished_training_returns_its_result_at_once(whole, restart, monkeypatch):
     directory, result = whole
     monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called

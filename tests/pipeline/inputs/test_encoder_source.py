@@ -34,7 +34,7 @@ def test_remote_encoder_without_a_network_is_refused_with_advice(tmp_path, monke
     ("damage", "message"),
     [
         ("missing", r"missing encoder\.layer\.0\.output\.dense\.bias"),
-        ("no safetensors", r"is no safetensors file"),
+        ("no safetensors", r"is not a safetensors file"),
     ],
 )
 def test_weights_that_cannot_be_restored_are_refused_before_the_run(
@@ -205,7 +205,7 @@ def test_vocabulary_without_the_special_tokens_is_refused_before_the_run(tmp_pat
     path = tiny.write_config(tmp_path / "recipe.yaml")
     words = ["zebra" if word == "[SEP]" else word for word in tiny.VOCAB]
     (tmp_path / "encoder" / "vocab.txt").write_text("\n".join(words) + "\n")
-    with pytest.raises(UsageError, match=r"has no \[SEP\]: not a BERT's"):
+    with pytest.raises(UsageError, match=r"has no \[SEP\]: not a BERT vocabulary"):
         resolve_encoder(load_config(path))
 
 
