@@ -7,7 +7,13 @@ import pytest
 from pipeline.config.paths import REPOSITORY
 from tools import list_settings
 
-DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+DOCUMENTS = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    REPOSITORY / "benchmarks" / "README.md",
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+]
+MAKEFILE = REPOSITORY / "Makefile"
 CLAIMS = [
     claim
     for document in DOCUMENTS
@@ -18,6 +24,19 @@ CLAIMS = [
 @pytest.mark.parametrize(("path", "name"), CLAIMS)
 def test_test_that_a_document_names_exists(path, name):
     assert f"def {name}(" in (REPOSITORY / "tests" / path).read_text()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_files_and_make_targets_that_a_document_names_exist(document):
+    text = document.read_text()
+    targets = re.findall(r"^([a-z-]+):", MAKEFILE.read_text(), re.MULTILINE)
+    for target in re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE):
+        assert target in targets
+    for link in re.findall(r"\]\(([\w./-]+)\)", text):
+        assert (document.parent / link).exists()
+    tops = "benchmarks|components|configs|docs|modules|pipeline|serving|stacks|tools"
+    for path in re.findall(rf"`((?:{tops})/[\w./-]+\.\w+)`", text):
+        assert (REPOSITORY / path.replace("NAME", "1.21")).exists()
 
 
 def test_every_setting_is_described():

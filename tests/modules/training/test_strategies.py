@@ -28,13 +28,16 @@ TRAINER = {
 STEPS = 12
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("strategies")
+def write_inputs(directory):
     tiny.write_encoder(directory / "encoder")
     for seed, split in enumerate(("train", "eval")):
         tiny.write_transformed(directory / f"{split}.gz", 44, seed)
     return directory
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_inputs(tmp_path_factory.mktemp("strategies"))
 
 
 @pytest.fixture
@@ -108,6 +111,18 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
     result = one_process["mirrored"]
     assert result["strategy"] == "MirroredStrategy 2"
     assert_trained_as_on_one_device(directory, "mirrored", one_process, result)
+    assert_evaluated_as_on_one_device(result)
+
+
+@pytest.mark.nightly
+def test_two_replicas_of_bert_train_as_one_device_does(start, tmp_path):
+    write_inputs(tmp_path)
+    runs = {"one_device": "one_device", "mirrored": "mirrored"}
+    process = start(runs, directory=str(tmp_path), model="bert", devices=2)
+    results = results_of(process.wait())
+    result = results["mirrored"]
+    assert result["strategy"] == "MirroredStrategy 2"
+    assert_trained_as_on_one_device(tmp_path, "mirrored", results, result)
     assert_evaluated_as_on_one_device(result)
 
 

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 from pipeline.cli.main import main
 from tests import tiny, toy_models
+from tests.modules.encoder import sources
 
 
 @pytest.fixture
@@ -120,8 +121,22 @@ def test_import_encoder_writes_a_checkpoint_and_describes_it(invoke, tmp_path):
     assert "exists; name a new directory" in again.output.replace("\n", " ")
 
 
+@pytest.mark.slow
+def test_import_encoder_takes_the_vocabulary_of_a_preprocessor(invoke, tmp_path):
+    source = sources.write_saved_model(tmp_path / "hub")
+    (source / "assets" / "vocab.txt").unlink()
+    preprocessor = sources.write_preprocessor(tmp_path / "preprocessor")
+    arguments = ("import-encoder", source, tmp_path / "imported")
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "--preprocessor HANDLE_OR_DIR" in result.output.replace("\n", " ")
+    result = invoke(*arguments, "--preprocessor", preprocessor)
+    assert result.exit_code == 0, result.output
+    words = (tmp_path / "imported" / "vocab.txt").read_text().splitlines()
+    assert words == tiny.VOCAB
+
+
 def test_import_encoder_refuses_a_preprocessor_that_is_not_needed(invoke, tmp_path):
-    """The vocabulary that it is for is tested with the conversion of SavedModels."""
     source = tiny.write_encoder(tmp_path / "encoder")
     arguments = ("import-encoder", source, tmp_path / "imported")
     result = invoke(*arguments, "--preprocessor", tmp_path)
