@@ -264,7 +264,7 @@ def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
       A tensor of 0 and `1 / (1 - rate)` with that shape and type.
     """
     values = 1 << _DROPOUT_BITS
-    dropped = round(rate * values)
+    dropped = min(round(rate * values), values - 1)
     size = tf.reduce_prod(shape)
     bits = tf.random.stateless_uniform(
         [(size + 3) // 4],
