@@ -113,6 +113,8 @@ def interrupt(model, source, target, job_type):
     service = local_job_service.LocalJobServicer(beam_job_type=job_type)
     endpoint = f"localhost:{service.start_grpc_server()}"
     portable = beam_arguments(BeamConfig(runner="portable", job_endpoint=endpoint))
+    # A shell's background jobs ignore SIGINT.
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             predict_files(
@@ -121,6 +123,7 @@ def interrupt(model, source, target, job_type):
                 progress=lambda _: signal.raise_signal(signal.SIGINT),
             )
     finally:
+        signal.signal(signal.SIGINT, previous)
         service.stop()
     (job,) = service._jobs.values()
     return job
