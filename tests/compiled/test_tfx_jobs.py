@@ -13,6 +13,8 @@ from tests.compiled import steps, worker
 from tests.compiled.runner import JobFailedError, JobRunner
 from tests.compiled.spec import SpecRefusedError, check_spec
 
+pytestmark = pytest.mark.slow
+
 ENTRY_POINT = ["python", "-m", "pipeline.entrypoint"]
 TFX_ENTRY_POINT = [
     "python",

@@ -18,6 +18,8 @@ from modules.config.task import TaskConfig
 from pipeline.inputs.schema import build_schema
 from tests import records
 
+pytestmark = pytest.mark.slow
+
 RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 

@@ -21,6 +21,8 @@ from modules.config.task import TaskConfig
 from modules.evaluation import eval_config
 from tests import exported
 
+pytestmark = pytest.mark.slow
+
 
 def metric(config, name):
     (config_of_metric,) = (

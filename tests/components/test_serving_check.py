@@ -21,6 +21,8 @@ from components.serving_check.request import Settings
 from tests import exported as exported_lib
 from tests import records, served, tiny, warm_probe
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 TEXTS = [("a", "bbb"), ("ccc", "d"), ("ee", "ff"), ("ggggg", "hhh"), ("i", "j")]
 
@@ -178,9 +180,12 @@ def test_missing_asset_is_refused(check, tmp_path):
     assert_refused(check(model), "loading the model failed", "words.txt")
 
 
-def test_op_that_tensorflow_serving_does_not_have_is_refused(check, tmp_path):
+def test_op_that_tensorflow_serving_does_not_have_is_refused(
+    check_in_new_process, tmp_path
+):
+    # A fork server of another test may have imported tensorflow-text.
     model = served.save_toy(tmp_path / "trained", served.trim_round_robin)
-    result = check(model)
+    result = check_in_new_process(model)
     assert_refused(
         result, "TFText>RoundRobinTrim", "Serving 2.16", "is 2.12.1", "without it, or"
     )

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 _IMPORT_TFX = """
 import sys
 from modules import environment

@@ -11,6 +11,8 @@ from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):

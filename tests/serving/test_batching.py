@@ -16,6 +16,8 @@ from serving.monitoring import Metrics
 from serving.signatures import Signature, TensorSpec
 from tests.exported import PAIRS
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = TensorSpec(np.dtype(np.int64), (None, None))
 DOUBLE = Signature("double", {"x": NUMBERS}, {"y": NUMBERS})
 

@@ -20,6 +20,8 @@ from tests.serving import saved_models
 from tests.serving.conftest import PATIENCE_SECONDS, wait_until
 from tests.serving.processes import started
 
+pytestmark = pytest.mark.slow
+
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 

@@ -10,6 +10,8 @@ from serving import models
 from serving.models import Model
 from tests.serving import saved_models
 
+pytestmark = pytest.mark.slow
+
 
 class Broken(tf.Module):
     """Fails on every row, on the row of the warm-up, or never."""

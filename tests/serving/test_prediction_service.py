@@ -21,6 +21,8 @@ from tensorflow_serving.apis import (
 from tests import exported as exported_lib
 from tests.exported import PAIRS
 
+pytestmark = pytest.mark.slow
+
 SPEC = {"name": "half_plus_three"}
 HUGE = 4 * 10**15  # values that fit into no memory
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 from tests import exported as exported_lib
 from tests.exported import PAIRS
 
+pytestmark = pytest.mark.slow
+
 
 def test_status_is_as_documented(half_plus_three):
     status = {

@@ -14,6 +14,8 @@ from pipeline.config.paths import REPOSITORY
 from tests import exported as exported_lib
 from tests import records, served
 
+pytestmark = pytest.mark.slow
+
 
 def replay(model, request):
     """Runs the tool as a user does."""

@@ -12,6 +12,8 @@ import tensorflow as tf
 from modules.data import inputs
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 ROWS = 1100
 BATCH = 16
 STEPS = -(-ROWS // BATCH)

@@ -21,6 +21,8 @@ from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.schema import build_schema
 from tests import records, tiny
 
+pytestmark = pytest.mark.slow
+
 RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 TEXTS = [

@@ -18,6 +18,8 @@ from tests import tiny
 from tests.modules.encoder import sources
 from tests.modules.encoder.test_restoring import SENTENCES, inputs_of, restored
 
+pytestmark = pytest.mark.slow
+
 
 def convert(source, destination):
     destination.mkdir()

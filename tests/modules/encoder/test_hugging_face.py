@@ -11,6 +11,8 @@ from modules import encoder as encoder_lib
 from tests import tiny
 from tests.modules.encoder import sources
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):

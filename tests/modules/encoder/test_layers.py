@@ -13,6 +13,8 @@ from modules.training import strategies
 from tests import tiny
 from tests.modules.encoder import sources
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):

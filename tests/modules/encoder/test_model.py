@@ -14,6 +14,8 @@ from modules.encoder.tensors import variable_shapes
 from tests import tiny
 from tests.modules.encoder import sources
 
+pytestmark = pytest.mark.slow
+
 BERT_TINY = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
 

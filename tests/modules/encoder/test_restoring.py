@@ -14,6 +14,8 @@ from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = [
     "Amrozi accused his brother of deliberately distorting his evidence.",
     "The company's shares rose 2.5% to $21.51 on Friday!",

@@ -16,6 +16,8 @@ from modules.encoder.directory import EncoderError
 from tests import tiny
 from tests.modules.encoder import sources
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):

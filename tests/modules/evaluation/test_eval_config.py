@@ -19,6 +19,8 @@ from modules.evaluation import eval_config
 from tests import exported as exported_lib
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 ROWS = 60
 SENTENCE = TaskConfig(text_columns=["sentence"])
 REGRESSION = TaskConfig(label_range=[0, 5])

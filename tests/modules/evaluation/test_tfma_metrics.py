@@ -10,6 +10,8 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from modules.evaluation import tfma_metrics
 
+pytestmark = pytest.mark.slow
+
 
 def measure(rows, *names):
     """Computes metrics with TFMA on rows in memory; returns them by case and name."""

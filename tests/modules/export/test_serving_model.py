@@ -11,6 +11,8 @@ from tests import exported as exported_lib
 from tests import tiny
 from tests.exported import PAIRS
 
+pytestmark = pytest.mark.slow
+
 CLASSES = ["pairs", "sentences", "tokens of pairs"]
 SCORES = ["scores", "tokens of sentences"]
 

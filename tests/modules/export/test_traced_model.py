@@ -11,6 +11,8 @@ from modules.training.fine_tuning_task import FineTuningTask
 from modules.training.fine_tuning_trainer import predict
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 
 class Counted(tf_keras.Model):
     """Counts how often it is traced."""

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from modules.training import checkpoints
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def reopen(tmp_path):

@@ -14,6 +14,8 @@ from modules import files
 from modules.training import directory_lock
 from modules.training.directory_lock import DirectoryInUseError, hold
 
+pytestmark = pytest.mark.slow
+
 REMOTE = "ram://training/key"
 IN_USE = r"training directory .*key is in use by process \d+ on .*; wait until"
 

@@ -21,6 +21,8 @@ from modules.training.fine_tuning_task import (
 )
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 PAIRS = TaskConfig()
 SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
 CLASSES = TaskConfig(classes=["a", "b", "c"])

@@ -12,6 +12,8 @@ from modules.training import optimization
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 PEAK = 1e-3
 
 

@@ -11,6 +11,8 @@ from modules.training import fine_tuning_trainer, loop, run_fn
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 
+pytestmark = pytest.mark.slow
+
 STEPS = 12  # 2 epochs of 48 rows in batches of 8
 
 

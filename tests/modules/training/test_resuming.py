@@ -13,6 +13,8 @@ from tests.modules.training.conftest import train_in
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 
+pytestmark = pytest.mark.slow
+
 STEPS = 12  # 2 epochs of 48 rows in batches of 8
 KILLED_BEFORE = (2, 6, 7, 8, 12)
 SETTINGS = {

@@ -18,6 +18,8 @@ from modules.training import directory_lock, model_run, optimization, run_fn, wa
 from tests import exported, tiny
 from tests.modules.training.summaries import scalars
 
+pytestmark = pytest.mark.slow
+
 KIND = "pairs"  # of three classes
 TASK = exported.TASKS[KIND]
 ROWS = 44

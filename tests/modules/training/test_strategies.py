@@ -16,6 +16,8 @@ from tests import tiny
 from tests.modules.training.summaries import scalars
 from tests.modules.training.train_process import SECONDS, TrainProcess
 
+pytestmark = pytest.mark.slow
+
 # 44 rows in batches of 8: the last batch of an epoch has 4 rows.
 TRAINER = {
     "epochs": 2,

@@ -10,6 +10,8 @@ from tests import tiny
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 
+pytestmark = pytest.mark.slow
+
 STEPS = 12  # 2 epochs of 48 rows in batches of 8
 
 

@@ -19,6 +19,8 @@ from tests import exported, tiny
 from tests.modules.training import test_strategies
 from tests.modules.training.train_process import TrainProcess
 
+pytestmark = pytest.mark.slow
+
 PAIRS = TaskConfig()
 # So small a rate that what is trained is what training started from.
 STAND_STILL = {"learning_rate": 1e-12, "epochs": 1, "dropout": 0.0}

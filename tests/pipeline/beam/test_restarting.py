@@ -11,9 +11,10 @@ from pipeline.config.beam import BeamConfig
 from tests import worker_processes
 
 # Beam's thread that waits for a worker raises if it is killed.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
 ROWS = 60
 _SECONDS = 60
 

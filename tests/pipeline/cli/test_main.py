@@ -8,6 +8,8 @@ from pipeline.cli.main import main
 from tests import tiny, toy_models
 from tests.modules.encoder import sources
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def invoke():

@@ -21,6 +21,8 @@ from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
 
+pytestmark = pytest.mark.slow
+
 
 def test_remote_encoder_without_a_network_is_refused_with_advice(tmp_path, monkeypatch):
     monkeypatch.setenv("GCS_RETRY_CONFIG_MAX_RETRIES", "1")

@@ -15,6 +15,8 @@ from pipeline.local import run
 from tests import tiny
 from tests.e2e import commands
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import pathlib, sys, time
 from pipeline.config.paths import OutputPaths

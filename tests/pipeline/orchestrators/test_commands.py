@@ -11,6 +11,8 @@ from pipeline.cli.main import main
 from pipeline.orchestrators import staging
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path):

@@ -11,6 +11,8 @@ from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
 from tests import tiny
 
+pytestmark = pytest.mark.slow
+
 KUBEFLOW = {
     "image": "registry/bert:1",
     "pipeline_root": "gs://bucket/bert/",

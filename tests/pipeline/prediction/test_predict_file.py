@@ -9,6 +9,8 @@ from pipeline.config.errors import UsageError
 from pipeline.prediction.predict_file import predict_file
 from pipeline.prediction.predictor import Predictor
 
+pytestmark = pytest.mark.slow
+
 
 def test_table_of_a_regression_gets_one_more_column(scorer, tmp_path):
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"

@@ -5,6 +5,8 @@ import pytest
 from pipeline.config.errors import UsageError
 from pipeline.prediction.predictor import Predictor, find_model
 
+pytestmark = pytest.mark.slow
+
 
 def test_newest_complete_version_is_loaded(served):
     assert find_model(str(served)) == str(served / "10")

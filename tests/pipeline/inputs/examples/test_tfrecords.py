@@ -10,6 +10,8 @@ from pipeline.config.errors import UsageError
 from pipeline.inputs import examples
 from tests import records
 
+pytestmark = pytest.mark.slow
+
 ROWS = {
     "train": [records.example(idx=[1]), records.example(idx=[2])],
     "eval": [records.example(idx=[3])],

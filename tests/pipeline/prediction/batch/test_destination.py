@@ -15,6 +15,8 @@ from pipeline.config.errors import UsageError
 from pipeline.prediction.batch import destination, execution, job, predict_files
 from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
 
+pytestmark = pytest.mark.slow
+
 
 class Bucket(localfilesystem.LocalFileSystem):
     """A remote file system of Beam, `bucket://`, on a local directory."""

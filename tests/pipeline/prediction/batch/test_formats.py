@@ -18,6 +18,8 @@ from tests.pipeline.prediction.batch.conftest import (
     write_rows,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def check(target, file_format, expected):
     """Compares the rows of all shards with those of the prediction without Beam."""

@@ -18,6 +18,8 @@ from tests.pipeline.prediction.batch.conftest import (
     write_rows,
 )
 
+pytestmark = pytest.mark.slow
+
 GOOD = {"left": "a", "right": ""}
 
 

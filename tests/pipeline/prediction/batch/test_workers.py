@@ -21,9 +21,10 @@ from tests import worker_processes
 from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
 
 # Beam's thread that waits for a worker raises if it is killed.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
 WORKERS = beam_arguments(BeamConfig(runner="multi_processing", workers=2))
 ROWS = 600
 
