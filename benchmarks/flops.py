@@ -31,7 +31,7 @@ def training_flops(model: models.BertClassifier, lengths: np.ndarray) -> float:
         for variable in layer.trainable_variables
     )
     lengths = lengths.astype(np.float64)
-    hidden = encoder.get_config()["hidden_size"]
+    hidden = encoder.get_embedding_table().shape[-1]
     attention = 12 * len(encoder.transformer_layers) * hidden * (lengths**2).sum()
     return float(6 * parameters * lengths.sum() + attention)
 

@@ -85,6 +85,11 @@ class BertEncoder(tf_keras.Model):
         """The pooler."""
         return self._pooler_layer
 
+    @property
+    def transformer_layers(self) -> list[EncoderBlock]:
+        """The blocks, from the lowest."""
+        return self._transformer_layers
+
     def get_embedding_table(self) -> tf.Variable:
         """Returns the word embeddings, which a masked language model head shares."""
         return self._embedding_layer.embeddings

@@ -77,5 +77,5 @@ def test_model_of_another_architecture_is_refused(encoder, tmp_path):
     same = warm_start.describe(TASK, encoder_lib.describe_architecture(encoder))
     other = {**same, "num_hidden_layers": 12}
     description.write_description(str(tmp_path), other)
-    with pytest.raises(ValueError, match="num_hidden_layers is 12, not 2"):
+    with pytest.raises(ValueError, match="num_hidden_layers 12 instead of 2"):
         same_weights.restore(tmp_path, encoder, TASK)

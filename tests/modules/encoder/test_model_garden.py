@@ -93,7 +93,7 @@ def test_pooler_that_a_next_sentence_head_trained_is_restored(tmp_path):
 
 def test_attribute_names_of_older_layers_are_known(tmp_path, pretrainer):
     encoder = sources.stored(tiny.write_encoder(tmp_path / "source"))[1]
-    for layer in encoder._transformer_layers:
+    for layer in encoder.transformer_layers:
         # The keys of the released BERT-base have this name.
         layer._attention_output_dense = layer._attention_layer._output_dense
     checkpoint = tf.train.Checkpoint(encoder=encoder)
