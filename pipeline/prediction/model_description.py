@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from modules import fingerprint
+from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
 from pipeline.inputs.row_errors import RowError
 
-_TEXT = "serving_default"
-_EXAMPLES = "serve_examples"
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 
 
@@ -60,14 +59,14 @@ def describe_model(directory: str) -> ModelDescription:
 
     with fingerprint.open_file(f"{directory}/saved_model.pb") as file:
         graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
-    if _TEXT not in graph.signature_def:
+    if SERVING_DEFAULT not in graph.signature_def:
         raise UsageError(
-            f"--model {directory} has no signature {_TEXT}; give a model that this "
-            "pipeline pushed"
+            f"--model {directory} has no signature {SERVING_DEFAULT}; give a model "
+            "that this pipeline pushed"
         )
-    signature = graph.signature_def[_TEXT]
+    signature = graph.signature_def[SERVING_DEFAULT]
     features: dict[str, Feature] = {}
-    if _EXAMPLES in graph.signature_def:
+    if SERVE_EXAMPLES in graph.signature_def:
         for function in graph.graph_def.library.function:
             features.update(_parsed_features(function))
     return ModelDescription(

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
 
 _ROWS_AT_A_TIME = 256
@@ -108,7 +109,7 @@ class Predictor:
         """
         values = zip(columns, zip(*batch, strict=True), strict=True)
         inputs = {name: self._tf.constant(texts) for name, texts in values}
-        return _to_predictions(self._signatures["serving_default"](**inputs))
+        return _to_predictions(self._signatures[SERVING_DEFAULT](**inputs))
 
     def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
         """Predicts serialized `tf.Example`s in one call of `serve_examples`.
@@ -117,7 +118,7 @@ class Predictor:
           batch: Examples of text or tokens, as the model was trained on.
         """
         examples = self._tf.constant(batch)
-        return _to_predictions(self._signatures["serve_examples"](examples=examples))
+        return _to_predictions(self._signatures[SERVE_EXAMPLES](examples=examples))
 
     def _check_number(self, texts: tuple[str, ...]) -> None:
         if len(texts) == len(self.columns):
