@@ -125,7 +125,8 @@ def test_tensor_of_too_many_axes_is_refused(types):
     for content in ({"inputs": nested}, {"instances": [nested]}):
         response = types.post("types:predict", signature_name="total", **content)
         assert response.status_code == 400
-        assert "too many axes" in response.json()["error"]
+        # NumPy 1 cannot make such an array; with NumPy 2 its shape is wrong.
+        assert 'Input "numbers"' in response.json()["error"]
 
 
 def test_too_many_rows_are_refused_before_they_are_read(half_plus_three):
