@@ -51,7 +51,7 @@ if [[ ! -d $root ]]; then
   mkdir -p "$root.part"
   debootstrap --variant=minbase --include=ca-certificates,make,python3,python3-venv \
     trixie "$root.part" >"$root.log" 2>&1 ||
-    { say "debootstrap failed, see $root.log; the next call starts again" >&2; exit 1; }
+    cannot "debootstrap failed, see $root.log; the next call starts again"
   rm -rf "$root.part/var/cache/apt/archives"
   mv "$root.part" "$root"
 fi

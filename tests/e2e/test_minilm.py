@@ -1,6 +1,7 @@
 """The real MiniLM, fine-tuned by the recipe of `make run` on the sample."""
 
 import csv
+import re
 
 import pytest
 import tensorflow as tf
@@ -16,7 +17,7 @@ from pipeline.config.recipe import load_config
 from pipeline.inputs.encoder_source import resolve_encoder
 from tests import records
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 
 def write_split(path, split, task, vocab_file, max_seq_length):
@@ -36,16 +37,18 @@ def write_split(path, split, task, vocab_file, max_seq_length):
     return [records.write(path / f"{split}.gz", examples)]
 
 
-# A third of the recipe's steps at twice its rate, to save time.
-FEWER_STEPS = {
-    "trainer.epochs": 1,
-    "trainer.steps_per_epoch": 52,
-    "trainer.learning_rate": 1e-4,
-}
+# Standard error of an accuracy of 0.92 on 200 rows. Another CPU changes as much.
+STANDARD_ERROR = 0.019
+
+
+def promised_accuracy():
+    """Returns the accuracy in the README's table of a run."""
+    (value,) = re.findall(r"accuracy +│ (0\.\d+)", (REPOSITORY / "README.md").read_text())
+    return float(value)
 
 
 def test_sample_reaches_the_accuracy_that_the_readme_promises(tmp_path):
-    config = load_config(DEFAULT_CONFIG, FEWER_STEPS)
+    config = load_config(DEFAULT_CONFIG)
     task, trainer = config.task, config.trainer
     encoder = resolve_encoder(config)
     length = config.preprocessing.max_seq_length
@@ -69,6 +72,4 @@ def test_sample_reaches_the_accuracy_that_the_readme_promises(tmp_path):
     data = experiment.examples_config(task, splits["test"], trainer)
     batches = predict(fine_tuning, model, in_large_batches(data))
     accuracy = metrics.compute(task, collect(batches))["accuracy"]
-    # The README's run has 0.925. The standard error on 200 rows is 0.019, and another
-    # seed or CPU changes about as much.
-    assert accuracy >= config.evaluator.thresholds["accuracy"]
+    assert accuracy >= promised_accuracy() - STANDARD_ERROR
