@@ -2,7 +2,10 @@
 
 The cache key of a component holds its Beam arguments, so a change of the runner, or of
 the number of workers, would run every component again. With this runner the arguments
-of a component never change; the real ones are in an environment variable.
+of a component never change; the real ones are in an environment variable. TFX has built
+the pipeline by then: options that are read while it is built, such as those of type
+checks and resource hints, have no effect. In a container `pipeline/entrypoint.py` puts
+the real arguments in place before, so there they have.
 """
 
 from __future__ import annotations

@@ -72,6 +72,11 @@ def compile_job(
     compiler_class = KubeflowCompiler if orchestrator == "kubeflow" else VertexCompiler
     compiler = compiler_class(settings, paths)
     content = compiler.compile(config, staged.inputs, write_out=write_out)
+    staged = dataclasses.replace(
+        staged,
+        beam_file=compiler.beam_file,
+        beam_arguments=compiler.beam_arguments(),
+    )
     return CompiledJob(content, compiler.platform_spec(), staged)
 
 

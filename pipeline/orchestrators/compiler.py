@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import abc
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tfx import v1 as tfx
 
+from modules import fingerprint
+from pipeline import entrypoint
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import OrchestratorConfig
 from pipeline.config.paths import OrchestratorPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.orchestrators.dag_runner import DagRunner
+from pipeline.orchestrators.staging import KEY_LENGTH
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import Platform
 
 _Settings = TypeVar("_Settings", bound=OrchestratorConfig)
 
 
-class Compiler(abc.ABC, Generic[_Settings]):
+class Compiler(Generic[_Settings]):
     """Compiles the pipeline for one orchestrator.
 
     Args:
@@ -54,6 +58,7 @@ class Compiler(abc.ABC, Generic[_Settings]):
             pushed=self._settings.pushed or self._paths.pushed,
             enable_cache=self._settings.cache,
             parameter=_runtime_parameter,
+            beam_args=(entrypoint.BEAM_FILE + self.beam_file,),
             **self._platform_arguments(),
         )
         dag = create_pipeline(config, inputs, platform)
@@ -61,9 +66,27 @@ class Compiler(abc.ABC, Generic[_Settings]):
         runner = DagRunner(self._settings, runs_drivers=self.runs_drivers)
         return runner.run(dag, write_out=write_out)
 
-    @abc.abstractmethod
+    @property
+    def beam_file(self) -> str:
+        """The file with Beam's arguments, at the same path for any of them.
+
+        Another image has another file: a job that runs meanwhile keeps the arguments of
+        its own, which Dataflow's workers must have, too.
+        """
+        key = fingerprint.of_text(self._paths.name, self._settings.image)[:KEY_LENGTH]
+        return self._paths.staged("beam", f"{key}.json")
+
+    def beam_arguments(self) -> tuple[str, ...]:
+        """Returns the arguments of Beam, which are not in the compiled job."""
+        return beam_arguments(self._beam(), is_here=False)
+
+    def _beam(self) -> BeamConfig:
+        """Returns the settings of Beam."""
+        return self._settings.beam
+
     def _platform_arguments(self) -> dict[str, Any]:
-        """Returns the arguments of `Platform` that differ by orchestrator."""
+        """Returns further arguments of `Platform`; none by default."""
+        return {}
 
     def _adjust(
         self, dag: tfx.dsl.Pipeline, config: Config, inputs: ResolvedInputs

@@ -8,7 +8,6 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
-from pipeline.beam import beam_arguments
 from pipeline.config.orchestrators import KubeflowConfig
 from pipeline.config.recipe import Config
 from pipeline.inputs.examples import ExamplesDirectory
@@ -24,9 +23,6 @@ class KubeflowCompiler(Compiler[KubeflowConfig]):
     """Compiles the pipeline for open-source Kubeflow Pipelines."""
 
     runs_drivers = False
-
-    def _platform_arguments(self) -> dict[str, Any]:
-        return {"beam_args": beam_arguments(self._settings.beam, is_here=False)}
 
     def _adjust(
         self, dag: tfx.dsl.Pipeline, config: Config, inputs: ResolvedInputs

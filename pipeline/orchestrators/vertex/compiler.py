@@ -7,7 +7,7 @@ from typing import Any
 from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
 
-from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import VertexConfig
 from pipeline.orchestrators.compiler import Compiler
 
@@ -22,7 +22,6 @@ class VertexCompiler(Compiler[VertexConfig]):
     def _platform_arguments(self) -> dict[str, Any]:
         extension = tfx.extensions.google_cloud_ai_platform
         return {
-            "beam_args": self._beam_args(),
             "trainer": extension.Trainer,
             "trainer_config": {
                 **self._vertex_config(),
@@ -41,8 +40,8 @@ class VertexCompiler(Compiler[VertexConfig]):
             extension.VERTEX_REGION_KEY: self._settings.region,
         }
 
-    def _beam_args(self) -> tuple[str, ...]:
-        """Returns Beam's arguments; Dataflow's default to the settings of Vertex."""
+    def _beam(self) -> BeamConfig:
+        """Returns the settings of Beam; Dataflow's default to those of Vertex."""
         beam = self._settings.beam
         defaults = {
             "project": self._settings.project,
@@ -54,9 +53,7 @@ class VertexCompiler(Compiler[VertexConfig]):
         dataflow = beam.dataflow.model_copy(
             update=defaults | beam.dataflow.model_dump(exclude_none=True)
         )
-        return beam_arguments(
-            beam.model_copy(update={"dataflow": dataflow}), is_here=False
-        )
+        return beam.model_copy(update={"dataflow": dataflow})
 
     def _job_spec(self) -> dict[str, Any]:
         """Returns the `CustomJobSpec` of Vertex AI's REST API."""
