@@ -63,6 +63,7 @@ def compile_command(
 
     `submit`, or --stage, copies the inputs of the pipeline below its pipeline root.
     """
+    compilation.check_package(package)
     overrides = dict(recipe.parse_override(text) for text in settings)
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)

@@ -112,11 +112,22 @@ def write_job(job: CompiledJob, path: Path) -> None:
     Raises:
       UsageError: The file has another extension.
     """
-    if path.suffix in (".yaml", ".yml"):
-        documents = [job.spec, *([job.platform_spec] if job.platform_spec else [])]
-        text = yaml.safe_dump_all(documents, sort_keys=True)
-    elif path.suffix == ".json":
+    from modules import files
+
+    check_package(path)
+    if path.suffix == ".json":
         text = json.dumps(job.content, indent=1, sort_keys=True)
     else:
-        raise UsageError(f"{path}: allowed are .yaml, and .json for Vertex")
-    path.write_text(text, encoding="utf-8")
+        documents = [job.spec, *([job.platform_spec] if job.platform_spec else [])]
+        text = yaml.safe_dump_all(documents, sort_keys=True)
+    files.write(str(path.resolve()), text)
+
+
+def check_package(path: Path) -> None:
+    """Checks the extension of a file for `write_job`.
+
+    Raises:
+      UsageError: It is not allowed.
+    """
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        raise UsageError(f"--output {path}: allowed are .yaml, and .json for Vertex")
