@@ -80,15 +80,15 @@ def _write(
     file_format: str,
     predictions: Iterator[tuple[Location, dict[str, Any], dict[str, Any]]],
 ) -> int:
-    serializer = None
+    serializer: serializers.JsonLines | serializers.Table | None = None
     count = 0
     for location, row, predicted in predictions:
         count += 1
         with _usage_errors(location):
-            if serializer is None:
-                serializer = serializers.create(file_format, [row], predicted)
-                if isinstance(serializer, serializers.Table):
-                    file.write(serializer.header + b"\n")
+            if serializer is None and file_format == readers.TSV:
+                serializer = serializers.Table({**row, **predicted})
+                file.write(serializer.header + b"\n")
+            serializer = serializer or serializers.JsonLines()
             file.write(serializer.serialize({**row, **predicted}) + b"\n")
     return count
 
