@@ -77,7 +77,7 @@ def compile_job(
     beam = vertex.beam_config(settings, paths) if is_vertex else settings.beam
     staged = dataclasses.replace(
         staging.plan(inputs, paths),
-        beam_file=_beam_file(settings.image, paths),
+        beam_file=_beam_file(paths, orchestrator, settings.image),
         beam_arguments=beam_arguments(beam, is_here=False),
     )
     platform = Platform(
@@ -95,13 +95,13 @@ def compile_job(
     return CompiledJob(content, platform_spec, staged)
 
 
-def _beam_file(image: str, paths: OrchestratorPaths) -> str:
+def _beam_file(paths: OrchestratorPaths, orchestrator: str, image: str) -> str:
     """Returns the path of the file with Beam's arguments, the same for any of them.
 
     Another image has another file: a job that runs meanwhile keeps the arguments of its
     own, which Dataflow's workers must have, too.
     """
-    key = fingerprint.of_text(paths.name, image)[: staging.KEY_LENGTH]
+    key = fingerprint.of_text(paths.name, orchestrator, image)[: staging.KEY_LENGTH]
     return paths.staged("beam", f"{key}.json")
 
 

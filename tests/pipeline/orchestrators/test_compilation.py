@@ -313,10 +313,12 @@ def test_change_of_beam_changes_no_cache_key(recipe, orchestrator, request):
     assert other.staged.beam_file == job.staged.beam_file
 
 
-def test_jobs_of_other_images_have_other_beam_arguments(recipe, kubeflow):
+def test_jobs_of_other_images_or_orchestrators_have_other_beam_arguments(
+    recipe, kubeflow, vertex
+):
     changed = load_config(recipe, {"kubeflow.image": "registry/bert:2"})
     other = compilation.compile_job(changed, "kubeflow")
-    assert other.staged.beam_file != kubeflow.staged.beam_file
+    assert len({job.staged.beam_file for job in (kubeflow, vertex, other)}) == 3
 
 
 def test_endpoint_is_deployed_to_after_both_checks(vertex, vertex_variant):
