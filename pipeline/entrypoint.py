@@ -7,7 +7,8 @@ types; they are copied from there. On Vertex AI nothing changes.
 
 Beam's arguments are in a file. Both orchestrators hash a container's arguments and
 environment for their cache, so with them a change of the runner would run every
-component again (`GenerateCacheKey`, `backend/src/v2/cacheutils/cache.go`).
+component again (Kubeflow's `GenerateCacheKey`, `backend/src/v2/cacheutils/cache.go`;
+https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching).
 
     python -m pipeline.entrypoint --executor_class_path ... {arguments of TFX's}
         --beam_arguments_file=PATH

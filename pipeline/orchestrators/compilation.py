@@ -143,8 +143,10 @@ def write_job(job: CompiledJob, path: Path) -> None:
         `.json` file for the `PipelineJob`, which Vertex AI reads.
 
     Raises:
-      UsageError: The file has another extension.
+      UsageError: The file has another extension, or cannot be written.
     """
+    import tensorflow as tf
+
     from modules import files
 
     check_package(path)
@@ -153,7 +155,12 @@ def write_job(job: CompiledJob, path: Path) -> None:
     else:
         documents = [job.spec, *([job.platform_spec] if job.platform_spec else [])]
         text = yaml.safe_dump_all(documents, sort_keys=True)
-    files.write(str(path.resolve()), text)
+    try:
+        files.write(str(path.resolve()), text)  # a symbolic link is kept
+    except tf.errors.OpError as error:
+        raise UsageError(
+            f"--output {path} cannot be written ({error.message}); name another file"
+        ) from error
 
 
 def check_package(path: Path) -> None:

@@ -344,6 +344,11 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     assert job["runtimeConfig"]["gcsOutputDirectory"] == ROOT
     with pytest.raises(UsageError, match=r"job\.txt: allowed are \.yaml"):
         compilation.write_job(copy.copy(vertex), tmp_path / "job.txt")
+    (tmp_path / "directory.yaml").mkdir()
+    with pytest.raises(UsageError, match=r"directory\.yaml cannot be written"):
+        compilation.write_job(kubeflow, tmp_path / "directory.yaml")
+    names = {"pipeline.yaml", "job.json", "directory.yaml"}
+    assert {path.name for path in tmp_path.iterdir()} == names  # nothing incomplete
 
 
 def test_missing_section_is_refused_with_what_it_needs(tmp_path):
