@@ -1,8 +1,9 @@
 """Compiles the pipeline for Vertex AI; `tfx ... --engine=vertex` loads this file.
 
 The settings are those of `configs/sample.yaml`, or of the recipe in the environment
-variable BERT_PIPELINE_CONFIG. Before the first `tfx run create`, copy the inputs to the
-pipeline root with `python -m pipeline compile --orchestrator vertex --stage`.
+variable BERT_PIPELINE_CONFIG. Before the first `tfx run create`, and after a change of
+the inputs or of `vertex.beam`, copy both to the pipeline root with
+`python -m pipeline compile --orchestrator vertex --stage`.
 `python -m pipeline submit --orchestrator vertex` compiles, copies and starts a run.
 """
 

@@ -264,13 +264,12 @@ def main(
     runners: tuple[str, ...],
     works: tuple[str, ...],
     config_file: Path,
-    settings: tuple[str, ...],
+    overrides: dict[str, Any],
 ) -> None:
     """Measures, and prints the table."""
     from rich.console import Console
 
     environment.set_up(quiet=True)
-    overrides = dict(recipe.parse_override(text) for text in settings)
     overrides["output"] = str(output.absolute() / "output")
     beams = [BeamConfig.model_validate(yaml.safe_load(text)) for text in runners]
     overrides["beam"] = beams[0].model_dump()

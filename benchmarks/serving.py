@@ -169,7 +169,7 @@ def speed_table(results: dict[str, list[Figures]]) -> str:
 @click.option("--short", is_flag=True, help=f"{_SHORT_ROWS} rows, 1 round.")
 def main(
     config_file: Path,
-    settings: tuple[str, ...],
+    overrides: dict[str, Any],
     source: str | None,
     model: Path,
     count: int,
@@ -177,7 +177,6 @@ def main(
 ) -> None:
     """Measures, and prints the tables."""
     environment.set_up(quiet=True)
-    overrides = dict(recipe.parse_override(text) for text in settings)
     if source is not None:
         overrides["data.source"] = source
     config = recipe.load_config(config_file, overrides)

@@ -41,7 +41,11 @@ def read_json(path: str) -> Any:
 
 
 @contextlib.contextmanager
-def _renamed_when_complete(path: str) -> Iterator[str]:
+def incomplete_beside(path: str) -> Iterator[str]:
+    """Creates the directory of a file, and yields a path there for its content.
+
+    An error deletes what was written to that path.
+    """
     directory = os.path.dirname(path)
     tf.io.gfile.makedirs(directory)
     # Unique, as two processes may write the same file. Patterns such as *.gz do not
@@ -49,11 +53,17 @@ def _renamed_when_complete(path: str) -> Iterator[str]:
     incomplete = os.path.join(directory, f".incomplete-{uuid.uuid4().hex}")
     try:
         yield incomplete
-        tf.io.gfile.rename(incomplete, path, overwrite=True)
     except BaseException:
         if tf.io.gfile.exists(incomplete):
             tf.io.gfile.remove(incomplete)
         raise
+
+
+@contextlib.contextmanager
+def _renamed_when_complete(path: str) -> Iterator[str]:
+    with incomplete_beside(path) as incomplete:
+        yield incomplete
+        tf.io.gfile.rename(incomplete, path, overwrite=True)
 
 
 def _finite(content: Any) -> Any:

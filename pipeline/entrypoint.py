@@ -1,11 +1,17 @@
-"""The entry point of containers: TFX's own, after adding the types of its inputs.
+"""The entry point of containers: TFX's own, with what the compiled job leaves out.
 
 Kubeflow Pipelines passes input artifacts without a type (an empty `instanceSchema`,
 `backend/src/v2/metadata/client.go`), on which TFX's entry point fails
 (tensorflow/tfx#7768). The component's inputs spec, also in the command line, has the
 types; they are copied from there. On Vertex AI nothing changes.
 
+Beam's arguments are in a file. Both orchestrators hash a container's arguments and
+environment for their cache, so with them a change of the runner would run every
+component again (Kubeflow's `GenerateCacheKey`, `backend/src/v2/cacheutils/cache.go`;
+https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching).
+
     python -m pipeline.entrypoint --executor_class_path ... {arguments of TFX's}
+        --beam_arguments_file=PATH
 """
 
 import json
@@ -14,6 +20,7 @@ import sys
 
 from modules import environment
 
+BEAM_FILE = "--beam_arguments_file="
 MODULE = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 
 _MESSAGE = "--json_serialized_invocation_args"
@@ -39,7 +46,34 @@ def with_types(arguments: list[str]) -> list[str]:
     return typed
 
 
+def with_beam_arguments(arguments: list[str]) -> list[str]:
+    """Returns the arguments with those in Beam's file instead of the file's name.
+
+    Args:
+      arguments: The command line, with at most one `--beam_arguments_file=PATH`.
+
+    Raises:
+      FileNotFoundError: There is no such file.
+    """
+    from modules import files
+
+    expanded = []
+    for argument in arguments:
+        if not argument.startswith(BEAM_FILE):
+            expanded.append(argument)
+            continue
+        path = argument.removeprefix(BEAM_FILE)
+        beam_arguments = files.read_json(path)
+        if beam_arguments is None:
+            raise FileNotFoundError(
+                f"Beam's arguments are not at {path}: copy them and the inputs with "
+                "`python -m pipeline compile --stage`, or start the run with `submit`"
+            )
+        expanded += beam_arguments
+    return expanded
+
+
 if __name__ == "__main__":
     environment.set_up()
-    sys.argv[1:] = with_types(sys.argv[1:])
+    sys.argv[1:] = with_beam_arguments(with_types(sys.argv[1:]))
     runpy.run_module(MODULE, run_name="__main__", alter_sys=True)

@@ -20,7 +20,6 @@ from modules.export import description, signatures
 from modules.training import model_run, warm_start
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
-from pipeline.inputs.examples import ExamplesDirectory
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.platforms import Platform
 
@@ -41,249 +40,229 @@ def create_pipeline(
       inputs: The resolved sources.
       platform: The arguments that differ by orchestrator.
     """
-    parameters = RunParameters.of(
-        config, inputs.examples.input_base, platform.parameter
-    )
-    data = _data_components(config, inputs, parameters)
-    transform = _transform(config, inputs, platform, data)
-    start = _start_components(config, inputs, platform, data)
-    checks = _champion_checks(config, platform)
-    for check in checks:
-        transform.add_upstream_node(check)
-    training = _training_components(
-        config, inputs, platform, parameters, transform, start
-    )
-    release = _release_components(config, platform, parameters, data, training)
     return tfx.dsl.Pipeline(
         pipeline_name=config.name,
         pipeline_root=platform.pipeline_root,
-        components=[
-            *data.values(),
-            *start,
-            *checks,
-            transform,
-            *training.values(),
-            *release,
-        ],
+        components=_Builder(config, inputs, platform).build(),
         enable_cache=platform.enable_cache,
         metadata_connection_config=platform.metadata,
         beam_pipeline_args=list(platform.beam_args),
     )
 
 
-def _transform(
-    config: Config,
-    inputs: ResolvedInputs,
-    platform: Platform,
-    data: dict[str, BaseComponent],
-) -> BaseComponent:
-    transform = tfx.components.Transform(
-        examples=data["example_gen"].outputs["examples"],
-        schema=data["schema"].outputs["schema"],
-        preprocessing_fn=PREPROCESSING_FN,
-        disable_statistics=True,  # StatisticsGen computes those of the data
-        custom_config={
-            "task": config.task.model_dump(),
-            "max_seq_length": config.preprocessing.max_seq_length,
-            "vocab_file": inputs.encoder.vocab_file,
-            "vocab_fingerprint": inputs.encoder.vocab_fingerprint,
-            "code_fingerprint": fingerprint.of_code(PREPROCESSING_FN),
-            "libraries": platform.library_versions(fingerprint.TRANSFORM_LIBRARIES),
-        },
-    )
-    transform.add_upstream_node(data["gate"])
-    return transform
-
-
-def _start_components(
-    config: Config,
-    inputs: ResolvedInputs,
-    platform: Platform,
-    data: dict[str, BaseComponent],
-) -> list[BaseComponent]:
-    if config.trainer.warm_start == "encoder":
-        return []
-    expected = warm_start.describe(config.task, inputs.encoder.architecture)
-    return [
-        WarmStart(
-            examples=data["example_gen"].outputs["examples"],
-            directory=platform.pushed,
-            find_incompatibility=FIND_INCOMPATIBILITY,
-            expected=json.dumps(expected),
-            record=warm_start.CHAMPION_FILE,
+class _Builder:
+    def __init__(
+        self, config: Config, inputs: ResolvedInputs, platform: Platform
+    ) -> None:
+        self._config = config
+        self._inputs = inputs
+        self._platform = platform
+        self._parameters = RunParameters.of(
+            config, inputs.examples.input_base, platform.parameter
         )
-    ]
+        self._example_gen = self._make_example_gen()
+        self._examples = self._example_gen.outputs["examples"]
 
+    def build(self) -> list[BaseComponent]:
+        data = self._data_components()
+        transform = self._transform(data["schema"], upstream=data["gate"])
+        start = self._start_components()
+        checks = self._champion_checks()
+        for check in checks:
+            transform.add_upstream_node(check)
+        hyperparameters = self._hyperparameters()
+        trainer = self._trainer(transform, hyperparameters, start)
+        release = self._release_components(trainer)
+        return [
+            self._example_gen,
+            *data.values(),
+            *start,
+            *checks,
+            transform,
+            hyperparameters,
+            trainer,
+            *release,
+        ]
 
-def _champion_checks(config: Config, platform: Platform) -> list[BaseComponent]:
-    if config.evaluator.incompatible_champion == "ignore":
-        return []
-    return [ChampionCheck(**_champion_arguments(config, platform))]
-
-
-def _champion_arguments(config: Config, platform: Platform) -> dict[str, str]:
-    return {
-        "directory": platform.pushed,
-        "find_difference": FIND_TASK_DIFFERENCE,
-        "expected": json.dumps(description.describe_task(config.task)),
-    }
-
-
-def _training_components(
-    config: Config,
-    inputs: ResolvedInputs,
-    platform: Platform,
-    parameters: RunParameters,
-    transform: BaseComponent,
-    start: list[BaseComponent],
-) -> dict[str, BaseComponent]:
-    hyperparameters = Hyperparameters(
-        settings=config.trainer.model_dump_json(exclude=TRAINER_SETTINGS),
-        validate=VALIDATE_TRAINER,
-        epochs=parameters.epochs,
-        steps_per_epoch=parameters.steps_per_epoch,
-        learning_rate=parameters.learning_rate,
-        fingerprint=fingerprint.of_code(Hyperparameters.__module__),
-    )
-    trainer = (platform.trainer or tfx.components.Trainer)(
-        run_fn=RUN_FN,
-        examples=transform.outputs["transformed_examples"],
-        transform_graph=transform.outputs["transform_graph"],
-        hyperparameters=hyperparameters.outputs["hyperparameters"],
-        base_model=start[0].outputs["base_model"] if start else None,
-        train_args=tfx.proto.TrainArgs(splits=["train"]),
-        # Every other split is predicted; the best model is selected on `eval` alone.
-        eval_args=tfx.proto.EvalArgs(
-            splits=[split for split in inputs.examples.patterns if split != "train"]
-        ),
-        custom_config={
-            "task": config.task.model_dump(),
-            "max_seq_length": config.preprocessing.max_seq_length,
-            "encoder": inputs.encoder.directory,
-            "encoder_fingerprint": inputs.encoder.fingerprint,
-            "code_fingerprint": fingerprint.of_code(RUN_FN),
-            "libraries": platform.library_versions(fingerprint.TRAINER_LIBRARIES),
-            "checkpoints": platform.training,
-            **platform.trainer_config,
-        },
-    )
-    return {"hyperparameters": hyperparameters, "trainer": trainer}
-
-
-def _data_components(
-    config: Config, inputs: ResolvedInputs, parameters: RunParameters
-) -> dict[str, BaseComponent]:
-    example_gen = _example_gen(inputs.examples, parameters)
-    statistics_gen = tfx.components.StatisticsGen(
-        examples=example_gen.outputs["examples"]
-    )
-    # For people only: the schema below is the one that is enforced.
-    schema_gen = tfx.components.SchemaGen(
-        statistics=statistics_gen.outputs["statistics"]
-    )
-    schema = tfx.components.ImportSchemaGen(schema_file=inputs.schema_file)
-    validator = tfx.components.ExampleValidator(
-        statistics=statistics_gen.outputs["statistics"],
-        schema=schema.outputs["schema"],
-    )
-    gate = DataGate(
-        examples=example_gen.outputs["examples"],
-        schema=schema.outputs["schema"],
-        anomalies=validator.outputs["anomalies"],
-        id_column=config.task.id_column,
-        fingerprint=fingerprint.of_code(DataGate.__module__),
-    )
-    return {
-        "example_gen": example_gen,
-        "statistics": statistics_gen,
-        "view": schema_gen,
-        "schema": schema,
-        "validator": validator,
-        "gate": gate,
-    }
-
-
-def _example_gen(
-    examples: ExamplesDirectory, parameters: RunParameters
-) -> BaseComponent:
-    splits = [
-        tfx.proto.Input.Split(name=split, pattern=pattern)
-        for split, pattern in examples.input_patterns.items()
-    ]
-    range_config = None
-    if examples.span is not None:
-        # The span is resolved already; ExampleGen also records it on the Examples.
-        number = examples.span.number
-        range_config = tfx.proto.RangeConfig(
-            static_range=tfx.proto.StaticRange(
-                start_span_number=number, end_span_number=number
+    def _make_example_gen(self) -> BaseComponent:
+        examples = self._inputs.examples
+        splits = [
+            tfx.proto.Input.Split(name=split, pattern=pattern)
+            for split, pattern in examples.input_patterns.items()
+        ]
+        range_config = None
+        if examples.span is not None:
+            # The span is resolved already; ExampleGen also records it on the Examples.
+            number = examples.span.number
+            range_config = tfx.proto.RangeConfig(
+                static_range=tfx.proto.StaticRange(
+                    start_span_number=number, end_span_number=number
+                )
             )
+        return tfx.components.ImportExampleGen(
+            input_base=self._parameters.data,
+            input_config=tfx.proto.Input(splits=splits),
+            range_config=range_config,
         )
-    return tfx.components.ImportExampleGen(
-        input_base=parameters.data,
-        input_config=tfx.proto.Input(splits=splits),
-        range_config=range_config,
-    )
 
+    def _data_components(self) -> dict[str, BaseComponent]:
+        statistics_gen = tfx.components.StatisticsGen(examples=self._examples)
+        statistics = statistics_gen.outputs["statistics"]
+        schema = tfx.components.ImportSchemaGen(schema_file=self._inputs.schema_file)
+        validator = tfx.components.ExampleValidator(
+            statistics=statistics, schema=schema.outputs["schema"]
+        )
+        gate = DataGate(
+            examples=self._examples,
+            schema=schema.outputs["schema"],
+            anomalies=validator.outputs["anomalies"],
+            id_column=self._config.task.id_column,
+            fingerprint=fingerprint.of_code(DataGate.__module__),
+        )
+        return {
+            "statistics": statistics_gen,
+            # For people only: the schema below is the one that is enforced.
+            "view": tfx.components.SchemaGen(statistics=statistics),
+            "schema": schema,
+            "validator": validator,
+            "gate": gate,
+        }
 
-def _release_components(
-    config: Config,
-    platform: Platform,
-    parameters: RunParameters,
-    data: dict[str, BaseComponent],
-    training: dict[str, BaseComponent],
-) -> list[BaseComponent]:
-    examples = data["example_gen"].outputs["examples"]
-    model = training["trainer"].outputs["model"]
-    champion = Champion(
-        candidate=model,
-        incompatible=config.evaluator.incompatible_champion,
-        **_champion_arguments(config, platform),
-    )
-    evaluator = Evaluator(
-        examples=examples,
-        example_splits=[config.evaluator.split],
-        model=model,
-        baseline_model=champion.outputs["model"],
-        eval_config=eval_config.build_eval_config(config.task),
-        thresholds=parameters.thresholds,
-        max_regression=parameters.max_regression,
-        fingerprint=fingerprint.of_code(Evaluator.__module__),
-    )
-    checked = _serving_check(config, examples, training["trainer"])
-    pusher_inputs = {
-        "model": model,
-        "model_blessing": evaluator.outputs["blessing"],
-        "infra_blessing": checked.outputs["blessing"],
-    }
-    pusher = AtomicPusher(
-        **pusher_inputs,
-        push_destination=tfx.proto.PushDestination(
-            filesystem=tfx.proto.PushDestination.Filesystem(
-                base_directory=platform.pushed
+    def _transform(
+        self, schema: BaseComponent, upstream: BaseComponent
+    ) -> BaseComponent:
+        libraries = fingerprint.TRANSFORM_LIBRARIES
+        transform = tfx.components.Transform(
+            examples=self._examples,
+            schema=schema.outputs["schema"],
+            preprocessing_fn=PREPROCESSING_FN,
+            disable_statistics=True,  # StatisticsGen computes those of the data
+            custom_config={
+                "task": self._config.task.model_dump(),
+                "max_seq_length": self._config.preprocessing.max_seq_length,
+                "vocab_file": self._inputs.encoder.vocab_file,
+                "vocab_fingerprint": self._inputs.encoder.vocab_fingerprint,
+                "code_fingerprint": fingerprint.of_code(PREPROCESSING_FN),
+                "libraries": self._platform.library_versions(libraries),
+            },
+        )
+        transform.add_upstream_node(upstream)
+        return transform
+
+    def _start_components(self) -> list[BaseComponent]:
+        if self._config.trainer.warm_start == "encoder":
+            return []
+        architecture = self._inputs.encoder.architecture
+        expected = warm_start.describe(self._config.task, architecture)
+        return [
+            WarmStart(
+                examples=self._examples,
+                directory=self._platform.pushed,
+                find_incompatibility=FIND_INCOMPATIBILITY,
+                expected=json.dumps(expected),
+                record=warm_start.CHAMPION_FILE,
             )
-        ),
-    )
-    deployed = [platform.deploy(**pusher_inputs)] if platform.deploy else []
-    return [champion, evaluator, checked, pusher, *deployed]
+        ]
 
+    def _champion_checks(self) -> list[BaseComponent]:
+        if self._config.evaluator.incompatible_champion == "ignore":
+            return []
+        return [ChampionCheck(**self._champion_arguments())]
 
-def _serving_check(
-    config: Config, examples: tfx.dsl.Channel, trainer: BaseComponent
-) -> BaseComponent:
-    split = config.evaluator.split
-    predictions = model_run.describe_predictions(config.task, split)
-    return serving_check.ServingCheck(
-        model=trainer.outputs["model"],
-        examples=examples,
-        model_run=trainer.outputs["model_run"],
-        split=split,
-        settings=json.dumps(
-            {
-                **signatures.describe_requests(config.task),
-                "predictions": predictions,
-                **config.serving.model_dump(),
-            }
-        ),
-        fingerprint=fingerprint.of_package(serving_check.__name__),
-    )
+    def _champion_arguments(self) -> dict[str, str]:
+        return {
+            "directory": self._platform.pushed,
+            "find_difference": FIND_TASK_DIFFERENCE,
+            "expected": json.dumps(description.describe_task(self._config.task)),
+        }
+
+    def _hyperparameters(self) -> BaseComponent:
+        return Hyperparameters(
+            settings=self._config.trainer.model_dump_json(exclude=TRAINER_SETTINGS),
+            validate=VALIDATE_TRAINER,
+            epochs=self._parameters.epochs,
+            steps_per_epoch=self._parameters.steps_per_epoch,
+            learning_rate=self._parameters.learning_rate,
+            fingerprint=fingerprint.of_code(Hyperparameters.__module__),
+        )
+
+    def _trainer(
+        self,
+        transform: BaseComponent,
+        hyperparameters: BaseComponent,
+        start: list[BaseComponent],
+    ) -> BaseComponent:
+        platform, encoder = self._platform, self._inputs.encoder
+        splits = [split for split in self._inputs.examples.patterns if split != "train"]
+        return (platform.trainer or tfx.components.Trainer)(
+            run_fn=RUN_FN,
+            examples=transform.outputs["transformed_examples"],
+            transform_graph=transform.outputs["transform_graph"],
+            hyperparameters=hyperparameters.outputs["hyperparameters"],
+            base_model=start[0].outputs["base_model"] if start else None,
+            train_args=tfx.proto.TrainArgs(splits=["train"]),
+            # Each is predicted; the best model is selected on `eval` alone.
+            eval_args=tfx.proto.EvalArgs(splits=splits),
+            custom_config={
+                "task": self._config.task.model_dump(),
+                "max_seq_length": self._config.preprocessing.max_seq_length,
+                "encoder": encoder.directory,
+                "encoder_fingerprint": encoder.fingerprint,
+                "code_fingerprint": fingerprint.of_code(RUN_FN),
+                "libraries": platform.library_versions(fingerprint.TRAINER_LIBRARIES),
+                "checkpoints": platform.training,
+                **platform.trainer_config,
+            },
+        )
+
+    def _release_components(self, trainer: BaseComponent) -> list[BaseComponent]:
+        evaluator_settings = self._config.evaluator
+        model = trainer.outputs["model"]
+        champion = Champion(
+            candidate=model,
+            incompatible=evaluator_settings.incompatible_champion,
+            **self._champion_arguments(),
+        )
+        evaluator = Evaluator(
+            examples=self._examples,
+            example_splits=[evaluator_settings.split],
+            model=model,
+            baseline_model=champion.outputs["model"],
+            eval_config=eval_config.build_eval_config(self._config.task),
+            thresholds=self._parameters.thresholds,
+            max_regression=self._parameters.max_regression,
+            fingerprint=fingerprint.of_code(Evaluator.__module__),
+        )
+        checked = self._serving_check(trainer)
+        pusher_inputs = {
+            "model": model,
+            "model_blessing": evaluator.outputs["blessing"],
+            "infra_blessing": checked.outputs["blessing"],
+        }
+        pusher = AtomicPusher(
+            **pusher_inputs,
+            push_destination=tfx.proto.PushDestination(
+                filesystem=tfx.proto.PushDestination.Filesystem(
+                    base_directory=self._platform.pushed
+                )
+            ),
+        )
+        deploy = self._platform.deploy
+        deployed = [deploy(**pusher_inputs)] if deploy else []
+        return [champion, evaluator, checked, pusher, *deployed]
+
+    def _serving_check(self, trainer: BaseComponent) -> BaseComponent:
+        task, split = self._config.task, self._config.evaluator.split
+        settings = {
+            **signatures.describe_requests(task),
+            "predictions": model_run.describe_predictions(task, split),
+            **self._config.serving.model_dump(),
+        }
+        return serving_check.ServingCheck(
+            model=trainer.outputs["model"],
+            examples=self._examples,
+            model_run=trainer.outputs["model_run"],
+            split=split,
+            settings=json.dumps(settings),
+            fingerprint=fingerprint.of_package(serving_check.__name__),
+        )

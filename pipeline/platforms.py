@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from modules import fingerprint
-from pipeline.beam import IN_PROCESS, beam_arguments
+from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import OutputPaths
 
@@ -23,12 +23,13 @@ class Platform:
       pipeline_root: Directory that components write to.
       training: Directory of checkpoints that a retried training resumes from.
       pushed: Directory of versions that a model server watches.
+      beam_args: Beam arguments of every component, the same wherever Beam runs, because
+        they are part of the cache key.
       enable_cache: Whether a component with unchanged inputs is skipped.
       parameter: Makes a run's parameter from its name and default; returns the default
         if runs have no parameters.
       library_versions: Returns the versions of libraries that count in the cache key;
         none for an orchestrator, whose cache key has the image's name.
-      beam_args: Beam arguments of every component that runs Beam.
       metadata: Connection to ML Metadata; None leaves it to the orchestrator.
       trainer: Class of the Trainer, with the arguments of TFX's own; None is that.
       trainer_config: What this class needs in `custom_config`.
@@ -38,10 +39,10 @@ class Platform:
     pipeline_root: str
     training: str
     pushed: str
+    beam_args: tuple[str, ...]
     enable_cache: bool = True
     parameter: Callable[[str, Any], Any] = lambda name, default: default
     library_versions: Callable[[Iterable[str]], dict[str, str]] = lambda names: {}
-    beam_args: tuple[str, ...] = IN_PROCESS
     metadata: Any = None
     trainer: Callable[..., BaseComponent] | None = None
     trainer_config: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from modules import file_lock, files
+from modules.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -96,8 +97,7 @@ class _RemoteLock:
         self._new_owner: str | None = None
         self._mutex = threading.Lock()  # between the thread and `check`
         self._renewed_at = time.monotonic()
-        self._is_released = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._heartbeat = Heartbeat(self._renew, seconds=BEAT_SECONDS, path=path)
 
     def __enter__(self) -> _RemoteLock:
         self._write()
@@ -105,12 +105,11 @@ class _RemoteLock:
         time.sleep(_SETTLE_SECONDS)
         self._find_new_owner()
         self.check()
-        self._thread.start()
+        self._heartbeat.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._is_released.set()
-        self._thread.join()
+        self._heartbeat.stop()
         try:
             self._find_new_owner()
             if self._new_owner is None and tf.io.gfile.exists(self._path):
@@ -125,13 +124,6 @@ class _RemoteLock:
             self._renew()
         if self._new_owner is not None:
             raise _in_use(self._path, self._new_owner)
-
-    def _beat(self) -> None:
-        while self._new_owner is None and not self._is_released.wait(BEAT_SECONDS):
-            try:
-                self._renew()
-            except tf.errors.OpError as error:
-                logger.warning("the lock %s was not renewed: %s", self._path, error)
 
     def _renew(self) -> None:
         with self._mutex:

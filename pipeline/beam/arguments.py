@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from pipeline.beam import job_servers
@@ -30,16 +29,21 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
     Raises:
       UsageError: The runner's job server is not installed, or a setting is missing.
     """
-    if config.runner in ("flink", "spark"):
-        arguments = _JVM_ARGUMENTS[config.runner](config, _find_jar(config, is_here))
-    else:
-        arguments = _ARGUMENTS[config.runner](config)
+    match config.runner:
+        case "in_process":
+            arguments = {"runner": _IN_PROCESS_RUNNER, **_INSTALLED}
+        case "multi_processing":
+            arguments = _multi_processing(config)
+        case "flink":
+            arguments = _flink(config, job_servers.find_jar(config, is_here=is_here))
+        case "spark":
+            arguments = _spark(config, job_servers.find_jar(config, is_here=is_here))
+        case "portable":
+            arguments = _portable(config)
+        case "dataflow":
+            arguments = _dataflow(config)
     options = (f"--{name}={value}" for name, value in arguments.items() if value)
     return (*options, *config.options)
-
-
-def _in_process(_: BeamConfig) -> dict[str, Any]:
-    return {"runner": _IN_PROCESS_RUNNER, **_INSTALLED}
 
 
 def _multi_processing(config: BeamConfig) -> dict[str, Any]:
@@ -115,28 +119,5 @@ def _environment(config: BeamConfig) -> dict[str, Any]:
         arguments["environment_config"] = config.environment_config
     return arguments
 
-
-def _find_jar(config: BeamConfig, is_here: bool) -> str:
-    if is_here:
-        return job_servers.find_jar(config)
-    if config.job_server_jar is None:
-        raise UsageError(
-            f"beam.job_server_jar: required by the runner {config.runner} in a "
-            "container, but not set; name the file in the image, or use the runner "
-            "portable with the address of a job server"
-        )
-    return config.job_server_jar
-
-
-_ARGUMENTS: dict[str, Callable[[BeamConfig], dict[str, Any]]] = {
-    "in_process": _in_process,
-    "multi_processing": _multi_processing,
-    "portable": _portable,
-    "dataflow": _dataflow,
-}
-_JVM_ARGUMENTS: dict[str, Callable[[BeamConfig, str], dict[str, Any]]] = {
-    "flink": _flink,
-    "spark": _spark,
-}
 
 IN_PROCESS = beam_arguments(BeamConfig())

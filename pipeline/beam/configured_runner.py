@@ -3,6 +3,10 @@
 The cache key of a component holds its Beam arguments, so a change of the runner, or of
 the number of workers, would run every component again. With this runner the arguments
 of a component never change; the real ones are in an environment variable.
+
+`beam.Pipeline` has read its options when it calls the runner, so those that it uses
+itself, such as `--runtime_type_check`, have no effect. They have in a container, where
+`pipeline/entrypoint.py` gives TFX the real arguments.
 """
 
 from __future__ import annotations

@@ -14,15 +14,25 @@ _MAVEN_REPOSITORY = Path(".m2/repository")
 _BEAM_CACHE = Path(".apache_beam/cache/jars")
 
 
-def find_jar(config: BeamConfig) -> str:
+def find_jar(config: BeamConfig, *, is_here: bool) -> str:
     """Returns the path of a job server, which Beam would try to download.
 
     Args:
       config: Settings whose runner is `flink` or `spark`.
+      is_here: Whether it runs on this machine instead of in a cluster's container,
+        for which `job_server_jar` is required.
 
     Raises:
-      UsageError: This machine has no job server, or no Java to run it.
+      UsageError: There is no job server, or no Java on this machine to run it.
     """
+    if not is_here:
+        if config.job_server_jar is None:
+            raise UsageError(
+                f"beam.job_server_jar: required by the runner {config.runner} in a "
+                "container, but not set; name the file in the image, or use the runner "
+                "portable with the address of a job server"
+            )
+        return config.job_server_jar
     if shutil.which("java") is None:
         raise UsageError(
             f"beam.runner is {config.runner}, but there is no `java` on the PATH: its "

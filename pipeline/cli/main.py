@@ -69,10 +69,9 @@ def run(
     data: str | None,
     encoder: str | None,
     output: str | None,
-    settings: tuple[str, ...],
+    overrides: dict[str, Any],
 ) -> None:
     """Run the whole pipeline on this machine."""
-    overrides = dict(recipe.parse_override(text) for text in settings)
     if data is not None:
         overrides["data.source"] = data
     if output is not None:
@@ -104,7 +103,7 @@ def run(
 @options.CONFIG
 @options.SET
 def prepare_data(
-    source: str, destination: str, config_file: Path, settings: tuple[str, ...]
+    source: str, destination: str, config_file: Path, overrides: dict[str, Any]
 ) -> None:
     """Write SOURCE as TFRecords to DESTINATION, a new directory.
 
@@ -112,7 +111,6 @@ def prepare_data(
     optionally test.tsv, such as an unpacked GLUE archive, or tfds:NAME. The recipe's
     task names the columns; --set task=stsb sets those of a GLUE task.
     """
-    overrides = dict(recipe.parse_override(text) for text in settings)
     task = recipe.load_task(config_file, overrides)
     environment.set_up(quiet=True)
     from pipeline.inputs import examples

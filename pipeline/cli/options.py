@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.config import recipe
 from pipeline.config.paths import DEFAULT_CONFIG
 
 CONFIG = click.option(
@@ -18,8 +19,9 @@ CONFIG = click.option(
 )
 SET = click.option(
     "--set",
-    "settings",
+    "overrides",
     multiple=True,
+    callback=lambda _, __, texts: dict(map(recipe.parse_override, texts)),
     metavar="KEY=VALUE",
     help="Override a setting, as trainer.epochs=2. May be repeated.",
 )

@@ -57,13 +57,13 @@ def compile_command(
     package: Path,
     stage: bool,
     config_file: Path,
-    settings: tuple[str, ...],
+    overrides: dict[str, Any],
 ) -> None:
     """Compile the pipeline for an orchestrator; needs no network.
 
     `submit`, or --stage, copies the inputs of the pipeline below its pipeline root.
     """
-    overrides = dict(recipe.parse_override(text) for text in settings)
+    compilation.check_package(package)
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)
     job = compilation.compile_job(config, orchestrator, click.echo)
@@ -115,7 +115,7 @@ def compile_command(
 def submit_command(
     orchestrator: str,
     config_file: Path,
-    settings: tuple[str, ...],
+    overrides: dict[str, Any],
     values: tuple[str, ...],
     project: str | None,
     region: str | None,
@@ -136,7 +136,6 @@ def submit_command(
         "vertex.region": region,
         f"{orchestrator}.cache": False if no_cache else None,
     }
-    overrides = dict(recipe.parse_override(text) for text in settings)
     overrides |= {
         key: value for key, value in from_options.items() if value is not None
     }

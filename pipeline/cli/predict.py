@@ -62,7 +62,7 @@ def predict_command(
     source: str | None,
     destination: str | None,
     config_file: Path,
-    settings: tuple[str, ...],
+    overrides: dict[str, Any],
     strict: bool,
     **batch: Any,
 ) -> None:
@@ -81,19 +81,21 @@ def predict_command(
     if bool(source) != bool(destination):
         raise UsageError("--input FILE and --output FILE go together: give both")
     if source and destination and not destination.endswith(_FILES):
-        overrides = dict(recipe.parse_override(text) for text in settings)
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
         batch |= {"beam_args": beam_args, "is_strict": strict}
         _predict_files(model, source, destination, batch)
         return
-    if settings or strict or any(batch.values()):
+    if overrides or strict or any(batch.values()):
         raise UsageError(
             "--format, --output-format, --batch-rows, --strict and --set apply to a "
             "directory: name one with --output"
         )
     environment.set_up(quiet=True)
     if source and destination:
-        _predict_file(model, source, destination)
+        from pipeline.prediction.predict_file import predict_file
+
+        count = predict_file(model, source, destination)
+        click.echo(f"{count} predictions written to {destination}")
     else:
         _predict_texts(model, [*pair, *((single,) for single in text)])
 
@@ -102,7 +104,8 @@ def _predict_texts(model: str, rows: list[tuple[str, ...]]) -> None:
     from pipeline.prediction.predictor import Predictor, find_model
 
     predictions = list(Predictor(find_model(model)).predict(rows))
-    values = ["score"] if predictions[0].is_score else ["class", "probability"]
+    is_score = predictions[0].probability is None
+    values = ["score"] if is_score else ["class", "probability"]
     table = Table(*("text" for _ in rows[0]), *values)
     for texts, prediction in zip(rows, predictions, strict=True):
         if prediction.probability is None:
@@ -111,13 +114,6 @@ def _predict_texts(model: str, rows: list[tuple[str, ...]]) -> None:
             cells = [str(prediction.value), f"{prediction.probability:.3f}"]
         table.add_row(*map(escape, (*texts, *cells)))
     Console().print(table)
-
-
-def _predict_file(model: str, source: str, destination: str) -> None:
-    from pipeline.prediction.predict_file import predict_file
-
-    count = predict_file(model, source, destination)
-    click.echo(f"{count} predictions written to {destination}")
 
 
 def _predict_files(

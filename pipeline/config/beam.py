@@ -92,10 +92,6 @@ class BeamConfig(Settings):
                 f"environment_config: required by the environment {self.environment}, "
                 f"but not set; write {what}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_options(self) -> BeamConfig:
         for option in self.options:
             if not option.startswith("--"):
                 raise ValueError(

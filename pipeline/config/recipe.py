@@ -222,7 +222,10 @@ def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
             message = f"unknown key; allowed here: {_allowed(model, detail['loc'])}"
             lines.append(f"  {key}: {message}")
         elif detail["type"] == "missing":
-            lines.append(f"  {key}: required, but not set")
+            lines.append(
+                f"  {key}: required, but not set; add it to the file or give --set "
+                f"{key}=VALUE"
+            )
         elif not key:
             lines.append(f"  {message}")
         else:

@@ -11,10 +11,14 @@ from typing import Any
 
 import yaml
 
+from modules import fingerprint
+from pipeline import entrypoint
+from pipeline.beam import beam_arguments
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.orchestrators import staging
+from pipeline.platforms import Platform
 
 ORCHESTRATORS = ("kubeflow", "vertex")
 # pipeline_builder.py of TFX.
@@ -63,16 +67,50 @@ def compile_job(
     """
     settings = orchestrator_settings(config, orchestrator)
     from pipeline.inputs.resolve import resolve_inputs
-    from pipeline.orchestrators.kubeflow.compiler import KubeflowCompiler
-    from pipeline.orchestrators.vertex.compiler import VertexCompiler
+    from pipeline.orchestrators.dag_runner import DagRunner
+    from pipeline.orchestrators.kubeflow import compiler as kubeflow
+    from pipeline.orchestrators.vertex import compiler as vertex
 
     inputs = resolve_inputs(config, OutputPaths.of(config), report)
     paths = OrchestratorPaths(settings.pipeline_root, config.name)
-    staged = staging.plan(inputs, paths)
-    compiler_class = KubeflowCompiler if orchestrator == "kubeflow" else VertexCompiler
-    compiler = compiler_class(settings, paths)
-    content = compiler.compile(config, staged.inputs, write_out=write_out)
-    return CompiledJob(content, compiler.platform_spec(), staged)
+    is_vertex = orchestrator == "vertex"
+    beam = vertex.beam_config(settings, paths) if is_vertex else settings.beam
+    staged = dataclasses.replace(
+        staging.plan(inputs, paths),
+        beam_file=_beam_file(paths, orchestrator, settings.image),
+        beam_arguments=beam_arguments(beam, is_here=False),
+    )
+    platform = Platform(
+        pipeline_root=paths.root,
+        training=paths.training,
+        pushed=settings.pushed or paths.pushed,
+        enable_cache=settings.cache,
+        parameter=_runtime_parameter,
+        beam_args=(f"{entrypoint.BEAM_FILE}{staged.beam_file}",),
+    )
+    create_dag = vertex.create_dag if is_vertex else kubeflow.create_dag
+    dag = create_dag(config, staged.inputs, platform)
+    content = DagRunner(settings, runs_drivers=is_vertex).run(dag, write_out=write_out)
+    platform_spec = None if is_vertex else kubeflow.platform_spec(settings)
+    return CompiledJob(content, platform_spec, staged)
+
+
+def _beam_file(paths: OrchestratorPaths, orchestrator: str, image: str) -> str:
+    """Returns the path of the file with Beam's arguments, the same for any of them.
+
+    Another image has another file: a job that runs meanwhile keeps the arguments of its
+    own, which Dataflow's workers must have, too.
+    """
+    key = fingerprint.of_text(paths.name, orchestrator, image)[: staging.KEY_LENGTH]
+    return paths.staged("beam", f"{key}.json")
+
+
+def _runtime_parameter(name: str, default: Any) -> Any:
+    from tfx import v1 as tfx
+
+    return tfx.dsl.experimental.RuntimeParameter(
+        name=name, ptype=type(default), default=default
+    )
 
 
 def orchestrator_settings(config: Config, orchestrator: str) -> Any:
@@ -105,13 +143,31 @@ def write_job(job: CompiledJob, path: Path) -> None:
         `.json` file for the `PipelineJob`, which Vertex AI reads.
 
     Raises:
-      UsageError: The file has another extension.
+      UsageError: The file has another extension, or cannot be written.
     """
-    if path.suffix in (".yaml", ".yml"):
-        documents = [job.spec, *([job.platform_spec] if job.platform_spec else [])]
-        text = yaml.safe_dump_all(documents, sort_keys=True)
-    elif path.suffix == ".json":
+    import tensorflow as tf
+
+    from modules import files
+
+    check_package(path)
+    if path.suffix == ".json":
         text = json.dumps(job.content, indent=1, sort_keys=True)
     else:
-        raise UsageError(f"{path}: allowed are .yaml, and .json for Vertex")
-    path.write_text(text, encoding="utf-8")
+        documents = [job.spec, *([job.platform_spec] if job.platform_spec else [])]
+        text = yaml.safe_dump_all(documents, sort_keys=True)
+    try:
+        files.write(str(path.resolve()), text)  # a symbolic link is kept
+    except tf.errors.OpError as error:
+        raise UsageError(
+            f"--output {path} cannot be written ({error.message}); name another file"
+        ) from error
+
+
+def check_package(path: Path) -> None:
+    """Checks the extension of a file for `write_job`.
+
+    Raises:
+      UsageError: It is not allowed.
+    """
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        raise UsageError(f"--output {path}: allowed are .yaml, and .json for Vertex")

@@ -40,37 +40,28 @@ class RunRequest:
     service_account: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class SubmittedRun:
-    """A run that was started.
-
-    Attributes:
-      run_id: The orchestrator's ID of it.
-      link: Its page in the orchestrator's user interface.
-      state: Last known state, as PENDING, RUNNING or SUCCEEDED.
-    """
-
-    run_id: str
-    link: str
-    state: str
-
-
 class RunClient(abc.ABC):
     """A client of an orchestrator, for one run.
 
     Attributes:
       poll_seconds: Time between two requests for the run's state.
+      run_id: The orchestrator's ID of the run, once it is started.
+      link: The run's page in the orchestrator's user interface.
+      state: Last known state, as PENDING, RUNNING or SUCCEEDED.
     """
 
     poll_seconds: ClassVar[float]
+    run_id: str
+    link: str
+    state: str
 
     @abc.abstractmethod
     def clear_errors(self) -> contextlib.AbstractContextManager[None]:
         """Turns the client library's errors into `UsageError`s."""
 
     @abc.abstractmethod
-    def start(self, package: Path, request: RunRequest) -> SubmittedRun:
-        """Starts a run.
+    def start(self, package: Path, request: RunRequest) -> None:
+        """Starts a run, and sets the attributes.
 
         Args:
           package: File with the compiled pipeline, a pipeline spec in YAML.
@@ -92,20 +83,21 @@ class RunClient(abc.ABC):
 class RunFailedError(Exception):
     """A run ended without success."""
 
-    def __init__(self, run: SubmittedRun, reasons: str = "") -> None:
+    def __init__(self, client: RunClient) -> None:
+        reasons = client.failure_reasons()
         super().__init__(
-            f"the run ended {run.state}{': ' if reasons else ''}{reasons}; "
-            f"its logs are at {run.link}"
+            f"the run ended {client.state}{': ' if reasons else ''}{reasons}; "
+            f"its logs are at {client.link}"
         )
 
 
 class RunTimeoutError(Exception):
     """A run has not ended within the time to wait, and goes on."""
 
-    def __init__(self, run: SubmittedRun, wait_seconds: float) -> None:
+    def __init__(self, client: RunClient, wait_seconds: float) -> None:
         super().__init__(
-            f"the run is {run.state} after {wait_seconds:g} s of waiting, and goes on; "
-            f"follow it at {run.link}"
+            f"the run is {client.state} after {wait_seconds:g} s of waiting, and goes "
+            f"on; follow it at {client.link}"
         )
 
 
@@ -115,7 +107,7 @@ def submit(
     request: RunRequest,
     report: Callable[[str], None],
     wait_seconds: float | None = None,
-) -> SubmittedRun:
+) -> None:
     """Starts a run, and waits for its end if that is requested.
 
     Args:
@@ -131,22 +123,18 @@ def submit(
       RunTimeoutError: The run has not ended in time.
     """
     with quiet_libraries(), client.clear_errors():
-        run = client.start(package, request)
-        report(f"run {request.run_name} started: {run.link}")
+        client.start(package, request)
+        report(f"run {request.run_name} started: {client.link}")
         if wait_seconds is None:
-            return run
-        run = _wait(client, run, wait_seconds, report)
-    if run.state != _SUCCEEDED:
-        raise RunFailedError(run, client.failure_reasons())
-    return run
+            return
+        _wait(client, wait_seconds, report)
+    if client.state != _SUCCEEDED:
+        raise RunFailedError(client)
 
 
 def _wait(
-    client: RunClient,
-    run: SubmittedRun,
-    wait_seconds: float,
-    report: Callable[[str], None],
-) -> SubmittedRun:
+    client: RunClient, wait_seconds: float, report: Callable[[str], None]
+) -> None:
     """Waits until a run has ended, with or without success.
 
     The clients' own functions do not fit: kfp's (2.13) does not end for a cancelled
@@ -155,14 +143,14 @@ def _wait(
     deadline = time.monotonic() + wait_seconds
     while True:
         state = client.read_state()
-        if state != run.state:
+        if state != client.state:
             report(state)
-            run = dataclasses.replace(run, state=state)
+            client.state = state
         if state in _ENDED:
-            return run
+            return
         left = deadline - time.monotonic()
         if left <= 0:
-            raise RunTimeoutError(run, wait_seconds)
+            raise RunTimeoutError(client, wait_seconds)
         time.sleep(min(client.poll_seconds, left))
 
 

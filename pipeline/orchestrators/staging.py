@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from modules import fingerprint
 from pipeline.config.errors import UsageError
@@ -14,7 +15,7 @@ from pipeline.inputs.encoder_source import ResolvedEncoder
 from pipeline.inputs.examples import ExamplesDirectory
 from pipeline.inputs.resolve import ResolvedInputs
 
-_KEY_LENGTH = 16
+KEY_LENGTH = 16
 # The layout that `prepare-data` writes, so that the run's parameter `data` can name
 # another such directory.
 _PATTERN = "*.tf*record*"
@@ -29,10 +30,14 @@ class StagedInputs:
     Attributes:
       inputs: The sources, at locations that the orchestrator can read.
       copies: Source and destination of each file to copy from this machine.
+      beam_file: Where Beam's arguments are written; a former job's are replaced.
+      beam_arguments: The arguments.
     """
 
     inputs: ResolvedInputs
     copies: _Copies
+    beam_file: str | None = None
+    beam_arguments: tuple[str, ...] = ()
 
 
 def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
@@ -48,7 +53,7 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
     examples, copies = plan_examples(inputs.examples, paths)
     encoder, encoder_copies = _plan_encoder(inputs.encoder, paths)
     schema = str(inputs.schema_file)
-    key = fingerprint.of_file(schema)[:_KEY_LENGTH]
+    key = fingerprint.of_file(schema)[:KEY_LENGTH]
     schema_file = f"{paths.staged('schema', key)}/{os.path.basename(schema)}"
     return StagedInputs(
         ResolvedInputs(examples, schema_file, encoder),
@@ -68,7 +73,7 @@ def plan_examples(
         for split in examples.patterns
     }
     contents = [f"{split} {fingerprint.of_files(files[split])}" for split in files]
-    key = fingerprint.of_text(*contents)[:_KEY_LENGTH]
+    key = fingerprint.of_text(*contents)[:KEY_LENGTH]
     kind = f"examples/span-{examples.span.number}" if examples.span else "examples"
     destination = paths.staged(kind, key)
     copies = [
@@ -81,7 +86,7 @@ def plan_examples(
 
 
 def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -> None:
-    """Copies the files that are missing at their destinations.
+    """Copies the files that are missing at their destinations; writes Beam's arguments.
 
     Args:
       staged: The plan.
@@ -95,16 +100,29 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     from modules import files
 
     for source, destination in staged.copies:
-        try:
-            if tf.io.gfile.exists(destination):
-                continue
-            report(f"copying {source} to {destination}")
-            files.copy(source, destination)
-        except tf.errors.OpError as error:
-            raise UsageError(
-                f"{destination} cannot be written: {str(error)[:200]}. Check the "
-                "pipeline root and your credentials for it"
-            ) from error
+        with _clear_errors(destination):
+            if not tf.io.gfile.exists(destination):
+                report(f"copying {source} to {destination}")
+                files.copy(source, destination)
+    if staged.beam_file is None:
+        return
+    with _clear_errors(staged.beam_file):
+        if files.read_json(staged.beam_file) != list(staged.beam_arguments):
+            report(f"writing Beam's arguments to {staged.beam_file}")
+            files.write_json(staged.beam_file, staged.beam_arguments)
+
+
+@contextlib.contextmanager
+def _clear_errors(destination: str) -> Iterator[None]:
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise UsageError(
+            f"{destination} cannot be written: {str(error)[:200]}. Check the "
+            "pipeline root and your credentials for it"
+        ) from error
 
 
 def _plan_encoder(
@@ -115,7 +133,7 @@ def _plan_encoder(
     from modules import encoder as encoder_lib
 
     local = encoder_lib.open_encoder(encoder.directory)
-    destination = paths.staged("encoder", encoder.fingerprint[:_KEY_LENGTH])
+    destination = paths.staged("encoder", encoder.fingerprint[:KEY_LENGTH])
     remote = dataclasses.replace(local, directory=destination)
     copies = [(local.path(name), remote.path(name)) for name in local.files]
     staged = dataclasses.replace(

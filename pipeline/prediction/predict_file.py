@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from modules import files
 from pipeline.config.errors import UsageError
 from pipeline.inputs.row_errors import Location, RowError
 from pipeline.prediction import readers, serializers
@@ -39,8 +39,17 @@ def predict_file(model: str, source: str, destination: str) -> int:
     rows = readers.read_rows(source, _find_format("--input", source))
     file_format = _find_format("--output", destination)
     predictions = _predict(Predictor(find_model(model)), rows)
-    with _replace(destination) as file:
-        return _write(file, file_format, predictions)
+    target = os.path.realpath(destination)  # a symbolic link is kept
+    with files.incomplete_beside(target) as incomplete, open(incomplete, "wb") as file:
+        count = _write(file, file_format, predictions)
+    try:
+        os.replace(incomplete, target)
+    except OSError as error:
+        raise UsageError(
+            f"all rows are predicted, but --output {destination} cannot be replaced "
+            f"({error}); the predictions are in {incomplete}"
+        ) from error
+    return count
 
 
 def _find_format(option: str, path: str) -> str:
@@ -71,15 +80,15 @@ def _write(
     file_format: str,
     predictions: Iterator[tuple[Location, dict[str, Any], dict[str, Any]]],
 ) -> int:
-    serializer = None
+    serializer: serializers.JsonLines | serializers.Table | None = None
     count = 0
     for location, row, predicted in predictions:
         count += 1
         with _usage_errors(location):
-            if serializer is None:
-                serializer = serializers.create(file_format, [row], predicted)
-                if isinstance(serializer, serializers.Table):
-                    file.write(serializer.header + b"\n")
+            if serializer is None and file_format == readers.TSV:
+                serializer = serializers.Table({**row, **predicted})
+                file.write(serializer.header + b"\n")
+            serializer = serializer or serializers.JsonLines()
             file.write(serializer.serialize({**row, **predicted}) + b"\n")
     return count
 
@@ -90,24 +99,3 @@ def _usage_errors(location: Location) -> Iterator[None]:
         yield
     except RowError as error:
         raise UsageError(f"{location}: {error}") from error
-
-
-@contextlib.contextmanager
-def _replace(destination: str) -> Iterator[IO[bytes]]:
-    """Opens a new file, and renames it to the destination when it is complete."""
-    # A symbolic link is kept. The name is unique: others may write the same file.
-    target = Path(os.path.realpath(destination))
-    incomplete = target.with_name(f"{target.name}.incomplete-{uuid.uuid4().hex[:12]}")
-    try:
-        with open(incomplete, "wb") as file:
-            yield file
-    except BaseException:
-        incomplete.unlink(missing_ok=True)
-        raise
-    try:
-        incomplete.replace(target)
-    except OSError as error:
-        raise UsageError(
-            f"all rows are predicted, but --output {destination} cannot be replaced "
-            f"({error}); the predictions are in {incomplete}"
-        ) from error

@@ -27,11 +27,6 @@ class Prediction:
     value: str | float
     probability: float | None = None
 
-    @property
-    def is_score(self) -> bool:
-        """Whether the model predicts a score instead of a class."""
-        return self.probability is None
-
     def as_columns(self) -> dict[str, Any]:
         """Returns the columns that a row of a file gets."""
         if self.probability is None:

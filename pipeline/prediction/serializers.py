@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,22 +16,15 @@ from pipeline.inputs.row_errors import RowError
 from pipeline.prediction.readers import JSONL, PARQUET, TFRECORD, TSV
 
 
-class RowSerializer(Protocol):
-    """Serializes the rows of one file format."""
-
-    def serialize(self, row: dict[str, Any]) -> Any:
-        """Returns a row as a writer of the format takes it.
-
-        Raises:
-          RowError: The format cannot hold the row.
-        """
-
-
-class JsonLines(RowSerializer):
+class JsonLines:
     """A JSON object a line, without the line's end."""
 
     def serialize(self, row: dict[str, Any]) -> bytes:
-        """Returns the line in UTF-8."""
+        """Returns the line in UTF-8.
+
+        Raises:
+          RowError: JSON cannot hold the row. So do the other formats.
+        """
         try:
             return json.dumps(row, ensure_ascii=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -40,7 +33,7 @@ class JsonLines(RowSerializer):
             ) from error
 
 
-class Table(RowSerializer):
+class Table:
     """A line of TSV, unquoted and without the line's end.
 
     Attributes:
@@ -57,7 +50,7 @@ class Table(RowSerializer):
         return _to_line(row.get(column) for column in self._columns)
 
 
-class Parquet(RowSerializer):
+class Parquet:
     """A row of a Parquet table.
 
     Attributes:
@@ -81,12 +74,15 @@ class Parquet(RowSerializer):
         return row
 
 
-class Examples(RowSerializer):
+class Examples:
     """A serialized `tf.Example`."""
 
     def serialize(self, row: dict[str, Any]) -> bytes:
         """Returns the Example."""
         return tf_examples.from_row(row)
+
+
+RowSerializer = JsonLines | Table | Parquet | Examples
 
 
 def create(

@@ -163,7 +163,12 @@ def test_another_tensorflow_makes_and_trains_anew_and_keeps_what_reads_data(
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)
     local = local_platform(paths, config.beam)
-    cluster = Platform(pipeline_root="gs://b/r", training="gs://b/t", pushed="gs://b/p")
+    cluster = Platform(
+        pipeline_root="gs://b/r",
+        training="gs://b/t",
+        pushed="gs://b/p",
+        beam_args=(),
+    )
 
     def properties(platform):
         dag = create_pipeline(config, inputs, platform)

@@ -1,6 +1,8 @@
 import json
 
-from pipeline.entrypoint import with_types
+import pytest
+
+from pipeline.entrypoint import with_beam_arguments, with_types
 
 DECLARED = {"instanceSchema": "title: tfx.Model\n"}
 
@@ -40,3 +42,19 @@ def test_component_without_inputs_has_nothing_to_fill():
     compiled = ["--json_serialized_invocation_args", message]
     compiled += ["--json_serialized_inputs_spec_args", json.dumps({"parameters": {}})]
     assert json.loads(with_types(compiled)[1]) == json.loads(message)
+
+
+def test_arguments_of_beam_are_read_from_their_file(tmp_path):
+    file = tmp_path / "beam.json"
+    file.write_text('["--runner=FlinkRunner", "--parallelism=2"]')
+    compiled = ["--executor_class_path", "E", f"--beam_arguments_file={file}"]
+    assert with_beam_arguments(compiled) == [
+        *("--executor_class_path", "E"),
+        *("--runner=FlinkRunner", "--parallelism=2"),
+    ]
+    assert with_beam_arguments(compiled[:2]) == compiled[:2]
+
+
+def test_missing_arguments_of_beam_are_an_error_that_says_what_to_do(tmp_path):
+    with pytest.raises(FileNotFoundError, match="compile --stage"):
+        with_beam_arguments([f"--beam_arguments_file={tmp_path}/beam.json"])

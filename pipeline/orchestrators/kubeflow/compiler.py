@@ -8,58 +8,53 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
-from pipeline.beam import beam_arguments
 from pipeline.config.orchestrators import KubeflowConfig
 from pipeline.config.recipe import Config
 from pipeline.inputs.examples import ExamplesDirectory
 from pipeline.inputs.resolve import ResolvedInputs
-from pipeline.orchestrators.compiler import Compiler
+from pipeline.pipeline import create_pipeline
+from pipeline.platforms import Platform
 
 _TRAINER = "Trainer"
 _EXAMPLE_GEN = "ImportExampleGen"
 _Container = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec
 
 
-class KubeflowCompiler(Compiler[KubeflowConfig]):
-    """Compiles the pipeline for open-source Kubeflow Pipelines."""
+def create_dag(
+    config: Config, inputs: ResolvedInputs, platform: Platform
+) -> tfx.dsl.Pipeline:
+    """Builds the pipeline for open-source Kubeflow Pipelines."""
+    assert config.kubeflow is not None
+    dag = create_pipeline(config, inputs, platform)
+    for component in dag.components:
+        if component.id == _TRAINER:
+            component.with_platform_config(_resources(config.kubeflow))
+        if component.id == _EXAMPLE_GEN and "://" in config.data_source:
+            component.exec_properties.update(_fingerprint(inputs.examples))
+    return dag
 
-    runs_drivers = False
 
-    def _platform_arguments(self) -> dict[str, Any]:
-        return {"beam_args": beam_arguments(self._settings.beam, is_here=False)}
+def platform_spec(settings: KubeflowConfig) -> dict[str, Any] | None:
+    """Returns the Trainer's node selector, if one is set.
 
-    def _adjust(
-        self, dag: tfx.dsl.Pipeline, config: Config, inputs: ResolvedInputs
-    ) -> None:
-        for component in dag.components:
-            if component.id == _TRAINER:
-                component.with_platform_config(self._resources())
-            if component.id == _EXAMPLE_GEN and "://" in config.data_source:
-                component.exec_properties.update(_fingerprint(inputs.examples))
+    Source: `kubernetes_platform/proto/kubernetes_executor_config.proto` of Kubeflow
+    Pipelines.
+    """
+    if not settings.node_selector:
+        return None
+    executor = {"nodeSelector": {"labels": settings.node_selector}}
+    executors = {f"{_TRAINER}_executor": executor}
+    return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
 
-    def platform_spec(self) -> dict[str, Any] | None:
-        """Returns the Trainer's node selector.
 
-        Source: `kubernetes_platform/proto/kubernetes_executor_config.proto` of Kubeflow
-        Pipelines.
-        """
-        if not self._settings.node_selector:
-            return None
-        executor = {"nodeSelector": {"labels": self._settings.node_selector}}
-        executors = {f"{_TRAINER}_executor": executor}
-        return {
-            "platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}
-        }
-
-    def _resources(self) -> Any:
-        resources = _Container.ResourceSpec(
-            cpu_limit=self._settings.cpu or 0.0,
-            memory_limit=self._settings.memory_gb or 0.0,
-        )
-        if self._settings.accelerator:
-            resources.accelerator.type = self._settings.accelerator
-            resources.accelerator.count = self._settings.accelerator_count
-        return resources
+def _resources(settings: KubeflowConfig) -> Any:
+    resources = _Container.ResourceSpec(
+        cpu_limit=settings.cpu or 0.0, memory_limit=settings.memory_gb or 0.0
+    )
+    if settings.accelerator:
+        resources.accelerator.type = settings.accelerator
+        resources.accelerator.count = settings.accelerator_count
+    return resources
 
 
 def _fingerprint(examples: ExamplesDirectory) -> dict[str, str]:

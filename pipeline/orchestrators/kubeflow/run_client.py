@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 
 from pipeline.orchestrators.kubeflow import kfp_client
 from pipeline.orchestrators.kubeflow.server import KubeflowServer
-from pipeline.orchestrators.run_client import RunClient, RunRequest, SubmittedRun
+from pipeline.orchestrators.run_client import RunClient, RunRequest
 
 # Consecutive polling failures tolerated: a network outage, a restart of the API server.
 _MAX_POLLING_FAILURES = 10
@@ -38,7 +38,7 @@ class KubeflowRunClient(RunClient):
         """Turns kfp's errors into `UsageError`s."""
         return kfp_client.clear_errors(self._server.host)
 
-    def start(self, package: Path, request: RunRequest) -> SubmittedRun:
+    def start(self, package: Path, request: RunRequest) -> None:
         """Uploads the pipeline, or a new version of it, and runs it.
 
         The experiment is named after the pipeline by default.
@@ -50,7 +50,7 @@ class KubeflowRunClient(RunClient):
             experiment = self._client.create_experiment(
                 request.experiment or request.pipeline_name, namespace=namespace
             )
-            self._run = self._client.run_pipeline(
+            run = self._client.run_pipeline(
                 experiment.experiment_id,
                 request.run_name,
                 params=dict(request.parameters),
@@ -59,8 +59,9 @@ class KubeflowRunClient(RunClient):
                 pipeline_root=request.pipeline_root,
                 service_account=request.service_account,
             )
-        run_id = self._run.run_id
-        return SubmittedRun(run_id, self._server.run_link(run_id), self._state)
+        self.run_id = run.run_id
+        self.link = self._server.run_link(run.run_id)
+        self.state = run.state or "PENDING"  # the server omits it at first
 
     def read_state(self) -> str:
         """Returns the run's state; it is the last known one after a failed request."""
@@ -72,7 +73,8 @@ class KubeflowRunClient(RunClient):
             is_refused = getattr(error, "status", 500) < 500
             if is_refused or self._polling_failures > _MAX_POLLING_FAILURES:
                 raise
-        return self._state
+            return self.state
+        return self._run.state or self.state
 
     def failure_reasons(self) -> str:
         """Returns the messages of the run and its failed tasks, as last read."""
@@ -85,20 +87,15 @@ class KubeflowRunClient(RunClient):
         ]
         return "; ".join(filter(None, [_message(self._run.error), *reasons]))
 
-    @property
-    def _state(self) -> str:
-        return self._run.state or "PENDING"  # the server omits it at first
-
     def _read_run(self) -> Any:
-        run_id = self._run.run_id
         try:
-            return self._client.runs.run_service_get_run(run_id)
+            return self._client.runs.run_service_get_run(self.run_id)
         except kfp_server_api.ApiException as error:
             if error.status != 401:
                 raise
         # A token of Identity-Aware Proxy lasts an hour, a run may last days.
         self._client = kfp_client.connect(self._server)
-        return self._client.runs.run_service_get_run(run_id)
+        return self._client.runs.run_service_get_run(self.run_id)
 
     def _upload(
         self, package: Path, request: RunRequest, namespace: str | None

@@ -15,7 +15,7 @@ from google.cloud import aiplatform, aiplatform_v1
 
 from pipeline.config.errors import UsageError
 from pipeline.config.orchestrators import VertexConfig
-from pipeline.orchestrators.run_client import RunClient, RunRequest, SubmittedRun
+from pipeline.orchestrators.run_client import RunClient, RunRequest
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _LOG_IN = (
@@ -46,7 +46,7 @@ class VertexRunClient(RunClient):
         self._settings = settings
         self._job: aiplatform.PipelineJob
 
-    def start(self, package: Path, request: RunRequest) -> SubmittedRun:
+    def start(self, package: Path, request: RunRequest) -> None:
         """Starts a pipeline job, with application-default credentials."""
         credentials, _ = google.auth.default(scopes=[_SCOPE])
         # Otherwise the first request retries for minutes if they are refused.
@@ -64,7 +64,9 @@ class VertexRunClient(RunClient):
         except ValueError as error:  # an impossible region or name
             raise UsageError(f"Vertex AI does not take this: {error}") from error
         self._submit(request)
-        return SubmittedRun(self._job.job_id, self._link(), self.read_state())
+        self.run_id = self._job.job_id
+        self.link = self._make_link()
+        self.state = self.read_state()
 
     def read_state(self) -> str:
         """Returns the job's current state."""
@@ -109,7 +111,7 @@ class VertexRunClient(RunClient):
                 f"experiment {request.experiment}: {error} ({error.__cause__})"
             ) from error
 
-    def _link(self) -> str:
+    def _make_link(self) -> str:
         """Returns the address of the job's page in the console, as the client logs."""
         name = aiplatform_v1.PipelineServiceClient.parse_pipeline_job_path(
             self._job.resource_name

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import re
-import threading
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
 from apache_beam.io.filesystems import FileSystems
 
+from modules.heartbeat import Heartbeat
 from pipeline.config.errors import UsageError
 from pipeline.inputs.working_directory import WorkingDirectory
 
@@ -124,8 +124,9 @@ class RemoteDestination:
         self.suffix = f"-{uuid.uuid4().hex[:12]}"
         self._prefix = FileSystems.join(self.directory, _INCOMPLETE)
         self._marker = self._prefix + self.suffix
-        self._ended = threading.Event()
-        self._beats = threading.Thread(target=self._beat, daemon=True)
+        self._heartbeat = Heartbeat(
+            self._rewrite_marker, seconds=_BEAT_SECONDS, path=self._marker
+        )
         self._refuse_unmarked(self._list())
 
     def begin(self) -> None:
@@ -143,11 +144,11 @@ class RemoteDestination:
         except BaseException:
             self._delete(self.suffix)
             raise
-        self._beats.start()
+        self._heartbeat.start()
 
     def abandon(self) -> None:
         """Deletes what was written."""
-        self._end_beats()
+        self._heartbeat.stop()
         self._delete(self.suffix)
 
     def finish(self, summary: bytes) -> None:
@@ -157,7 +158,7 @@ class RemoteDestination:
           UsageError: The marker was too old, so that another prediction deleted it.
             Or the directory cannot be written. Then the files are kept.
         """
-        self._end_beats()
+        self._heartbeat.stop()
         try:
             has_marker = FileSystems.exists(self._marker)
             if has_marker:
@@ -225,23 +226,9 @@ class RemoteDestination:
             _LOGGER.warning("%s was not written; retrying once", path, exc_info=True)
             _write(path, summary)
 
-    def _beat(self) -> None:
-        while not self._ended.wait(_BEAT_SECONDS):
-            try:
-                if FileSystems.exists(self._marker):
-                    self._write_marker()
-            except Exception:
-                # The clients of object stores raise errors of many types.
-                _LOGGER.warning(
-                    "the marker %s was not rewritten; the next attempt is in %g s",
-                    self._marker,
-                    _BEAT_SECONDS,
-                    exc_info=True,
-                )
-
-    def _end_beats(self) -> None:
-        self._ended.set()
-        self._beats.join()
+    def _rewrite_marker(self) -> None:
+        if FileSystems.exists(self._marker):  # no other prediction took over
+            self._write_marker()
 
     def _delete(self, suffix: str) -> None:
         FileSystems.delete([path for path in self._list() if suffix in path])

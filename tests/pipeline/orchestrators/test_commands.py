@@ -55,9 +55,34 @@ def test_compile_writes_the_package_and_stage_copies_the_inputs(invoke, root, tm
     package = tmp_path / "job.json"
     result = invoke("compile", "--orchestrator", "vertex", "-o", package, "--stage")
     assert result.exit_code == 0, result.output
-    assert staged(root) == ["encoder", "examples", "schema"]
+    assert staged(root) == ["beam", "encoder", "examples", "schema"]
     job = json.loads(package.read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == str(root)
+
+
+def test_file_that_compile_cannot_write_is_refused_before_it_compiles(invoke, tmp_path):
+    package = tmp_path / "job.txt"
+    result = invoke("compile", "--orchestrator", "vertex", "-o", package)
+    assert result.exit_code == 2
+    assert "job.txt: allowed are .yaml, and .json for Vertex" in result.output
+    assert not (tmp_path / "output").exists()  # no input was resolved
+
+
+@pytest.mark.parametrize(
+    ("orchestrator", "option"),
+    [("kubeflow", ["--no-cache"]), ("vertex", ["--project", "p", "--region", "r"])],
+)
+def test_options_without_a_section_name_the_settings_it_needs(
+    tmp_path, orchestrator, option
+):
+    recipe = tiny.write_config(tmp_path / "bare.yaml")
+    submit = ["submit", "--orchestrator", orchestrator, *option]
+    result = CliRunner().invoke(main, [*submit, "--config", str(recipe)])
+    assert result.exit_code == 2
+    for name in ("image", "pipeline_root"):
+        key = f"{orchestrator}.{name}"
+        assert f"{key}: required, but not set; add it to the file" in result.output
+        assert f"--set {key}=VALUE" in result.output
 
 
 def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
@@ -71,7 +96,7 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
         *("--parameter", "thresholds={accuracy: 0.9}", "--wait"),
     )
     assert result.exit_code == 0, result.output
-    assert staged(root) == ["encoder", "examples", "schema"]
+    assert staged(root) == ["beam", "encoder", "examples", "schema"]
     assert "copying" in result.output
     assert f"{kubeflow.host}/#/runs/details/" in result.output
     (run,) = kubeflow.runs

@@ -276,7 +276,7 @@ def test_tpu_is_chosen_by_the_machine_type(vertex_variant):
 
 
 def test_beam_runs_on_dataflow_or_in_the_components_process(kubeflow, vertex):
-    arguments = containers(vertex)["Transform"]["args"]
+    arguments = vertex.staged.beam_arguments
     for argument in (
         "--runner=DataflowRunner",
         "--project=project",
@@ -290,10 +290,35 @@ def test_beam_runs_on_dataflow_or_in_the_components_process(kubeflow, vertex):
         assert argument in arguments
     (runner,) = (
         argument
-        for argument in containers(kubeflow)["Transform"]["args"]
+        for argument in kubeflow.staged.beam_arguments
         if argument.startswith("--runner")
     )
     assert runner.endswith("FnApiRunner")
+
+
+@pytest.mark.parametrize("orchestrator", ["kubeflow", "vertex"])
+def test_change_of_beam_changes_no_cache_key(recipe, orchestrator, request):
+    job = request.getfixturevalue(orchestrator)
+    assert job.spec["deploymentSpec"]["executors"]
+    for container in containers(job).values():
+        assert f"--beam_arguments_file={job.staged.beam_file}" in container["args"]
+    beam = {"runner": "portable", "job_endpoint": "beam:8099", "options": ["--x=1"]}
+    changed = load_config(recipe, {f"{orchestrator}.beam": beam})
+    other = compilation.compile_job(changed, orchestrator)
+    assert "--job_endpoint=beam:8099" in other.staged.beam_arguments
+    # All that the orchestrators' cache keys cover: images, commands, arguments,
+    # environment, inputs and outputs.
+    assert other.spec == job.spec
+    assert other.platform_spec == job.platform_spec
+    assert other.staged.beam_file == job.staged.beam_file
+
+
+def test_jobs_of_other_images_or_orchestrators_have_other_beam_arguments(
+    recipe, kubeflow, vertex
+):
+    changed = load_config(recipe, {"kubeflow.image": "registry/bert:2"})
+    other = compilation.compile_job(changed, "kubeflow")
+    assert len({job.staged.beam_file for job in (kubeflow, vertex, other)}) == 3
 
 
 def test_endpoint_is_deployed_to_after_both_checks(vertex, vertex_variant):
@@ -319,6 +344,11 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     assert job["runtimeConfig"]["gcsOutputDirectory"] == ROOT
     with pytest.raises(UsageError, match=r"job\.txt: allowed are \.yaml"):
         compilation.write_job(copy.copy(vertex), tmp_path / "job.txt")
+    (tmp_path / "directory.yaml").mkdir()
+    with pytest.raises(UsageError, match=r"directory\.yaml cannot be written"):
+        compilation.write_job(kubeflow, tmp_path / "directory.yaml")
+    names = {"pipeline.yaml", "job.json", "directory.yaml"}
+    assert {path.name for path in tmp_path.iterdir()} == names  # nothing incomplete
 
 
 def test_missing_section_is_refused_with_what_it_needs(tmp_path):

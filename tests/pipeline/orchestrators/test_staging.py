@@ -1,6 +1,7 @@
 """Inputs are copied to where the orchestrator can read them."""
 
 import concurrent.futures
+import json
 import os
 import threading
 from pathlib import Path
@@ -87,6 +88,16 @@ def test_second_copy_copies_only_what_is_missing(inputs, paths):
     staging.copy(staged, messages.append)
     (line,) = messages
     assert staged.copies[0][1] in line
+
+
+def test_arguments_of_beam_are_replaced_if_they_changed(paths):
+    file = f"{paths.root}/beam.json"
+    messages = []
+    for runner in ("a", "a", "b"):
+        staged = staging.StagedInputs(None, [], file, (f"--runner={runner}",))
+        staging.copy(staged, messages.append)
+    assert json.loads(Path(file).read_text()) == ["--runner=b"]
+    assert messages == [f"writing Beam's arguments to {file}"] * 2
 
 
 def test_copies_at_the_same_time_leave_complete_files(inputs, paths, monkeypatch):

@@ -85,7 +85,7 @@ def test_two_predictions_into_one_file_do_not_mix(served, tmp_path, monkeypatch)
     incomplete = []
 
     def start_another(predictor, *arguments):
-        incomplete.extend(tmp_path.glob("out.tsv.incomplete-*"))
+        incomplete.extend(tmp_path.glob(".incomplete-*"))
         monkeypatch.setattr(Predictor, "predict_batch", predict_batch)
         predict_file(str(served), str(source), str(target))
         assert len(target.read_text().splitlines()) == 401

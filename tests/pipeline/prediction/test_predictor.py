@@ -23,7 +23,7 @@ def test_texts_are_passed_in_the_order_of_the_task(served):
 def test_single_texts_get_a_score_without_a_probability(scorer):
     predictions = list(Predictor(scorer).predict([("12345",), ("",)]))
     assert [row.value for row in predictions] == pytest.approx([0.5, 0.0])
-    assert predictions[0].is_score
+    assert predictions[0].probability is None
 
 
 def test_wrong_number_of_texts_is_refused(served, scorer):

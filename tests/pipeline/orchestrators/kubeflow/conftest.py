@@ -26,12 +26,11 @@ def submit(kubeflow, spec_file, monkeypatch):
 
     def submit(server=None, *, wait_seconds=None, report=None, **changes):
         submit.lines = []
-        return submit_run(
-            KubeflowRunClient(server or KubeflowServer(kubeflow.host)),
-            spec_file,
-            dataclasses.replace(REQUEST, **changes),
-            report or submit.lines.append,
-            wait_seconds,
+        client = KubeflowRunClient(server or KubeflowServer(kubeflow.host))
+        request = dataclasses.replace(REQUEST, **changes)
+        submit_run(
+            client, spec_file, request, report or submit.lines.append, wait_seconds
         )
+        return client
 
     return submit

@@ -44,13 +44,10 @@ def submit(vertex, spec_file, log_in, monkeypatch):
 
     def submit(*, settings=None, wait_seconds=None, **changes):
         submit.lines = []
-        return submit_run(
-            VertexRunClient(SETTINGS.model_copy(update=settings or {})),
-            spec_file,
-            dataclasses.replace(REQUEST, **changes),
-            submit.lines.append,
-            wait_seconds,
-        )
+        client = VertexRunClient(SETTINGS.model_copy(update=settings or {}))
+        request = dataclasses.replace(REQUEST, **changes)
+        submit_run(client, spec_file, request, submit.lines.append, wait_seconds)
+        return client
 
     return submit
 
