@@ -43,7 +43,8 @@ STANDARD_ERROR = 0.019
 
 def promised_accuracy():
     """Returns the accuracy in the README's table of a run."""
-    (value,) = re.findall(r"accuracy +│ (0\.\d+)", (REPOSITORY / "README.md").read_text())
+    readme = (REPOSITORY / "README.md").read_text()
+    (value,) = re.findall(r"accuracy +│ (0\.\d+)", readme)
     return float(value)
 
 
