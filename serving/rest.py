@@ -38,7 +38,7 @@ _TARGET = (
 )
 _PREDICTION = re.compile(rf"{_TARGET}:(?P<api>classify|regress|predict)")
 _STATUS = re.compile(rf"{_TARGET}(?P<metadata>/metadata)?")
-# The rest of such a request is not received.
+# The rest of such a request is not received, if it was not received already.
 _CLOSING = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
 
 
@@ -109,6 +109,7 @@ class RestApi:
                 if match is None:
                     raise invalid(f"There is no API {request.method} {path}")
                 body = await self._receive(request, reserve)
+                request.state.is_received = True
             except (RequestError, ClientDisconnect) as error:
                 with self._metrics.call(REST, api):
                     raise error
@@ -186,7 +187,8 @@ async def _not_found(request: fastapi.Request, error: Exception) -> fastapi.Resp
 
 async def _refuse(request: fastapi.Request, error: RequestError) -> fastapi.Response:
     response = _json(error.http_status, {"error": error.message})
-    if error.code in _CLOSING:
+    is_received = getattr(request.state, "is_received", False)
+    if error.code in _CLOSING and not is_received:
         response.headers["connection"] = "close"
     return response
 

@@ -159,7 +159,26 @@ def test_unfinished_body_is_refused_at_its_deadline(limited):
         client.sendall(UNFINISHED)
         response = read_all(client)
     assert b"504 Gateway Timeout" in response
+    assert b"connection: close" in response
     assert b"took more than 1 s (--request-seconds)" in response
+
+
+def test_prediction_that_takes_too_long_keeps_the_connection(limited):
+    base = limited.http.base_url
+    with contextlib.closing(HTTPConnection(base.host, base.port)) as client:
+        client.connect()
+        connection = client.sock
+        for power in range(10, 30, 2):
+            body = json.dumps({"instances": [2**power]})
+            client.request("POST", "/v1/models/counter:predict", body)
+            response = client.getresponse()
+            response.read()
+            if response.status == 504:
+                break
+        assert response.status == 504
+        client.request("GET", "/healthz")
+        assert client.getresponse().status == 200
+        assert client.sock is connection
 
 
 def test_client_that_leaves_while_it_sends_logs_no_error(limited, caplog):

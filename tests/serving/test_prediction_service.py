@@ -81,20 +81,24 @@ def test_exported_model_predicts_text_and_examples(pairs, exported):
 
 
 @pytest.mark.parametrize(
-    ("method", "request_type"),
+    ("method", "request_type", "api"),
     [
-        ("Classify", classification_pb2.ClassificationRequest),
-        ("Regress", regression_pb2.RegressionRequest),
-        ("MultiInference", inference_pb2.MultiInferenceRequest),
+        ("Classify", classification_pb2.ClassificationRequest, "classify"),
+        ("Regress", regression_pb2.RegressionRequest, "regress"),
+        ("MultiInference", inference_pb2.MultiInferenceRequest, "multi_inference"),
     ],
 )
 def test_classify_and_regress_are_refused_in_favor_of_predict(
-    half_plus_three, method, request_type
+    half_plus_three, method, request_type, api
 ):
+    labels = {"transport": "gRPC", "api": api, "signature": ""}
+    code = "INVALID_ARGUMENT"
     with pytest.raises(grpc.RpcError) as refused:
         getattr(stub(half_plus_three), method)(request_type())
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "Use the predict method" in refused.value.details()
+    count = half_plus_three.sample("serving_requests_total", **labels, code=code)
+    assert count == 1
 
 
 def test_metadata_has_the_signatures(half_plus_three):
