@@ -17,6 +17,7 @@ from modules.training import run_fn, strategies, warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import exported, tiny
 from tests.modules.training import test_strategies
+from tests.modules.training.small_model import SmallTask
 from tests.modules.training.train_process import TrainProcess
 
 pytestmark = pytest.mark.slow
@@ -35,11 +36,20 @@ def encoder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def champion(tmp_path_factory):
     """A model of the pairs with random weights, head and all, saved as export does."""
-    directory = tmp_path_factory.mktemp("champion")
+    return save_champion(tmp_path_factory.mktemp("champion"), FineTuningTask)
+
+
+@pytest.fixture(scope="module")
+def small_champion(tmp_path_factory):
+    """A bag of words with random weights, saved as export does."""
+    return save_champion(tmp_path_factory.mktemp("small_champion"), SmallTask)
+
+
+def save_champion(directory, task_class):
     task, _, params = tiny.build_experiment(directory / "tiny", PAIRS)
     tf_keras.utils.set_random_seed(4)
     module = tf.Module()
-    module._model = FineTuningTask(params.task, task).build_model()
+    module._model = task_class(params.task, task).build_model()
     random = np.random.default_rng(0)
     module._model.set_weights(
         [random.normal(scale=0.3, size=w.shape) for w in module._model.get_weights()]
@@ -105,14 +115,19 @@ def test_logits_before_the_first_step_are_the_champions(
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"frozen_layers": 2}, {"optimization": {"ema": {"average_decay": 0.5}}}],
-    ids=["all layers", "frozen", "averaged"],
+    ("task_class", "settings"),
+    [
+        (FineTuningTask, {"frozen_layers": 2}),
+        (SmallTask, {}),
+        (SmallTask, {"optimization": {"ema": {"average_decay": 0.5}}}),
+    ],
+    ids=["frozen", "all layers", "averaged"],
 )
 def test_training_that_stands_still_keeps_the_champions_metrics(
-    champion, tmp_path, settings
+    champion, small_champion, tmp_path, monkeypatch, task_class, settings
 ):
-    path, model = champion
+    monkeypatch.setattr(run_fn, "FineTuningTask", task_class)
+    path, model = small_champion if task_class is SmallTask else champion
     task, config, _ = tiny.build_experiment(
         tmp_path, PAIRS, **{**STAND_STILL, **settings, "epochs": 4, "batch_size": 4}
     )
@@ -132,15 +147,14 @@ def test_training_that_stands_still_keeps_the_champions_metrics(
         assert result.metrics[name] == pytest.approx(value, abs=1e-5), name
 
 
-def test_every_replica_starts_from_the_champion(champion, tmp_path):
-    path, model = champion
+def test_every_replica_starts_from_the_champion(small_champion, tmp_path):
+    path, model = small_champion
     tiny.build_experiment(tmp_path, PAIRS)
     process = TrainProcess(
         {
             "directory": str(tmp_path),
             "runs": {"mirrored": "mirrored"},
             "trainer": {**STAND_STILL, "batch_size": 8},
-            "model": "bert",
             "devices": 2,
             "base_model": str(path),
         },
@@ -165,9 +179,10 @@ def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
 
 
 def test_killed_training_goes_on_from_its_checkpoint_and_not_from_the_champion(
-    champion, tmp_path, monkeypatch
+    small_champion, tmp_path, monkeypatch
 ):
-    path, _ = champion
+    monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
+    path, _ = small_champion
     _, _, params = tiny.build_experiment(tmp_path, PAIRS, epochs=1)
     params.task.base_model = str(path)
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
