@@ -201,7 +201,9 @@ def _trainer_params(
         loss_upper_bound=config.loss_upper_bound,
         recovery_max_trials=config.recovery_max_trials,
         # A single process handles SIGTERM itself; several must all save at once.
-        preemption_on_demand_checkpoint=strategies.is_multi_process(strategy),
+        preemption_on_demand_checkpoint=isinstance(
+            strategy, tf.distribute.MultiWorkerMirroredStrategy
+        ),
         seed=config.seed,
         patience=config.patience,
     )

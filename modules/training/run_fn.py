@@ -188,7 +188,9 @@ def train(
         model_run.write_params(params, directory)
     with strategies.precision(params.runtime.mixed_precision_dtype), strategy.scope():
         trainer = build_trainer(FineTuningTask(params.task, task), params)
-    with strategies.loop_scope(strategy):
+    # The coordinator of parameter servers evaluates by itself, outside their scope.
+    is_asynchronous = strategies.is_asynchronous(strategy)
+    with contextlib.nullcontext() if is_asynchronous else strategy.scope():
         stopped = run_loop(trainer, record, directory, check_lock=check_lock)
     steps = int(trainer.global_step.numpy())
     result = record.finish(seed=seed, steps=steps, stopped=stopped)

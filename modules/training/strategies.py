@@ -8,7 +8,6 @@ import os
 import socket
 import urllib.parse
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -94,23 +93,6 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
 def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether workers train independently, with parameters on servers."""
     return isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)
-
-
-def loop_scope(
-    strategy: tf.distribute.Strategy,
-) -> contextlib.AbstractContextManager[Any]:
-    """Returns the scope of the training loop.
-
-    The coordinator of parameter servers evaluates by itself, outside their scope.
-    """
-    if is_asynchronous(strategy):
-        return contextlib.nullcontext()
-    return strategy.scope()
-
-
-def is_multi_process(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether several processes train in lockstep."""
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def choose_precision(name: str, strategy: tf.distribute.Strategy) -> str:

@@ -1,6 +1,7 @@
 """Hyperparameters: the run's parameters in the Trainer's settings."""
 
 import json
+import math
 
 import pytest
 from tfx import v1 as tfx
@@ -48,7 +49,13 @@ def test_zero_steps_per_epoch_use_every_row_once(write):
 
 @pytest.mark.parametrize(
     ("settings", "parameters"),
-    [({}, {"learning_rate": 2.0}), ({}, {"epochs": 0}), ({"epoch": 1}, {})],
+    [
+        ({}, {"learning_rate": 2.0}),
+        ({}, {"learning_rate": math.nan}),
+        ({}, {"epochs": 0}),
+        ({}, {"steps_per_epoch": -1}),
+        ({"epoch": 1}, {}),
+    ],
 )
 def test_invalid_setting_or_parameter_is_refused(write, settings, parameters):
     with pytest.raises(ValueError, match=r"learning_rate|epoch"):

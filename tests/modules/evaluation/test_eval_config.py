@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import apache_beam as beam
 import numpy as np
 import pytest
 import scipy.stats
@@ -110,7 +111,12 @@ class Evaluation:
         }
         for name, output in outputs.items():
             output.uri = str(root / name)
-        Executor(Executor.Context(beam_pipeline_args=[], tmp_dir=str(root))).Do(
+        context = Executor.Context(
+            beam_pipeline_args=[],
+            tmp_dir=str(root),
+            make_beam_pipeline_fn=lambda: beam.Pipeline(runner=exported_lib.RUNNER),
+        )
+        Executor(context).Do(
             {
                 "model": [model],
                 "baseline_model": [champion],

@@ -24,4 +24,6 @@ class SmallTask(FineTuningTask):
         return tf_keras.Model(features, head(pooled))
 
     def initialize(self, model):
-        """Training starts from the random weights of `build_model`."""
+        """Restores the model to start from, or keeps the random weights."""
+        if self.task_config.base_model:
+            super().initialize(model)

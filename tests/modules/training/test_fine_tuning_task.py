@@ -20,6 +20,7 @@ from modules.training.fine_tuning_task import (
     collect,
 )
 from tests import tiny
+from tests.modules.training.small_model import SmallTask
 
 pytestmark = pytest.mark.slow
 
@@ -39,11 +40,11 @@ def build_task(encoder, definition=PAIRS, **settings):
     return FineTuningTask(params, definition)
 
 
-def build_trainer(directory, task=PAIRS, **settings):
-    """Builds a trainer of the tiny encoder."""
+def build_trainer(directory, task=PAIRS, task_class=FineTuningTask, **settings):
+    """Builds a trainer of the tiny encoder, or of a bag of words."""
     tf_keras.utils.set_random_seed(0)
     task, _, params = tiny.build_experiment(directory, task, rows=44, **settings)
-    trainer = trainer_lib.build_trainer(FineTuningTask(params.task, task), params)
+    trainer = trainer_lib.build_trainer(task_class(params.task, task), params)
     trainer.initialize()
     return trainer
 
@@ -66,11 +67,15 @@ def test_pre_trained_encoder_is_restored_by_initialize(untrained):
 
 
 @pytest.mark.parametrize(
-    ("task", "metric"),
-    [(PAIRS, "f1"), (CLASSES, "accuracy"), (SCORES, "pearson_spearman")],
+    ("task", "metric", "task_class"),
+    [
+        (PAIRS, "f1", FineTuningTask),
+        (CLASSES, "accuracy", SmallTask),
+        (SCORES, "pearson_spearman", SmallTask),
+    ],
 )
-def test_each_kind_of_task_trains_and_is_evaluated(build, task, metric):
-    trainer = build(task, learning_rate=1e-3)
+def test_each_kind_of_task_trains_and_is_evaluated(build, task, metric, task_class):
+    trainer = build(task, task_class=task_class, learning_rate=1e-3)
     before = trainer.evaluate(tf.constant(-1))
     for _ in range(3):
         output = trainer.train(tf.constant(6))
@@ -187,7 +192,7 @@ def test_more_frozen_layers_than_the_encoder_has_are_refused(encoder):
 
 
 def test_public_methods_of_the_trainer_work_one_by_one(build):
-    trainer = build(learning_rate=1e-3)
+    trainer = build(task_class=SmallTask, learning_rate=1e-3)
     trainer.train_loop_begin()
     iterator = iter(trainer.train_dataset)
     features, targets = trainer.next_train_inputs(iterator)
@@ -226,12 +231,12 @@ def test_asynchronous_methods_where_training_is_synchronous(untrained):
 
 
 def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
-    trainer = build(learning_rate=1e-3, epochs=1)
+    trainer = build(task_class=SmallTask, learning_rate=1e-3, epochs=1)
     steps = trainer.config.trainer.train_steps
     ours = [float(trainer.train(tf.constant(1))["training_loss"]) for _ in range(steps)]
     ours_after = trainer.evaluate(tf.constant(-1))["validation_loss"]
 
-    theirs = build(learning_rate=1e-3, epochs=1)
+    theirs = build(task_class=SmallTask, learning_rate=1e-3, epochs=1)
     model, task = theirs.model, theirs.task
     batches = task.build_inputs(theirs.config.task.train_data).take(steps)
     data = batches.map(lambda x, y: (x, y[inputs.LABELS], y[inputs.WEIGHTS]))
@@ -279,6 +284,7 @@ def test_train_step_compiles_with_xla_at_fixed_lengths(build, precision):
                 batch, trainer.model, trainer.optimizer, trainer.train_metrics
             ),
             jit_compile=True,
+            autograph=False,
         )
         losses = [
             float(compiled(batch)["loss"])

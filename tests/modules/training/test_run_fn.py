@@ -16,6 +16,7 @@ from modules import encoder as encoder_lib
 from modules import files
 from modules.training import directory_lock, model_run, optimization, run_fn, warm_start
 from tests import exported, tiny
+from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 
 pytestmark = pytest.mark.slow
@@ -194,8 +195,11 @@ def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_p
 
 
 def test_changed_setting_does_not_resume_from_anothers_checkpoints(
-    transformed, tmp_path
+    transformed, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
+    monkeypatch.setattr(run_fn.serving_model, "export_model", lambda *_, **__: None)
+    monkeypatch.setattr(model_run, "draw_model", lambda *_: None)
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1))
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1, learning_rate=1e-3))
     assert len(list((tmp_path / "training").iterdir())) == 2

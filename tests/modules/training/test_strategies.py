@@ -13,6 +13,8 @@ from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import checkpoints, experiment, strategies
 from tests import tiny
+from tests.modules.training import champions
+from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 from tests.modules.training.train_process import SECONDS, TrainProcess
 
@@ -114,6 +116,25 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
     assert result["strategy"] == "MirroredStrategy 2"
     assert_trained_as_on_one_device(directory, "mirrored", one_process, result)
     assert_evaluated_as_on_one_device(result)
+
+
+def test_every_replica_starts_from_the_champion(tmp_path):
+    path, model = champions.save(tmp_path, SmallTask)
+    tiny.build_experiment(tmp_path)
+    process = TrainProcess(
+        {
+            "directory": str(tmp_path),
+            "runs": {"mirrored": "mirrored"},
+            "trainer": {**champions.STAND_STILL, "batch_size": 8},
+            "devices": 2,
+            "base_model": str(path),
+        },
+        tmp_path / "output.txt",
+    )
+    result = results_of(process.wait())["mirrored"]
+    assert result["strategy"] == "MirroredStrategy 2"
+    expected = champions.evaluate(model, tmp_path)["validation_loss"]
+    assert result["best"]["validation_loss"] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.nightly

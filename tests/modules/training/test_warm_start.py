@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from modules import encoder as encoder_lib
 from modules import files
@@ -16,14 +15,12 @@ from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training import run_fn, strategies, warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import exported, tiny
-from tests.modules.training import test_strategies
-from tests.modules.training.train_process import TrainProcess
+from tests.modules.training import champions
+from tests.modules.training.small_model import SmallTask
 
 pytestmark = pytest.mark.slow
 
 PAIRS = TaskConfig()
-# So small a rate that what is trained is what training started from.
-STAND_STILL = {"learning_rate": 1e-12, "epochs": 1, "dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -35,26 +32,13 @@ def encoder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def champion(tmp_path_factory):
     """A model of the pairs with random weights, head and all, saved as export does."""
-    directory = tmp_path_factory.mktemp("champion")
-    task, _, params = tiny.build_experiment(directory / "tiny", PAIRS)
-    tf_keras.utils.set_random_seed(4)
-    module = tf.Module()
-    module._model = FineTuningTask(params.task, task).build_model()
-    random = np.random.default_rng(0)
-    module._model.set_weights(
-        [random.normal(scale=0.3, size=w.shape) for w in module._model.get_weights()]
-    )
-    path = directory / "pushed" / "Format-Serving"
-    tf.saved_model.save(module, str(path))
-    return path, module._model
+    return champions.save(tmp_path_factory.mktemp("champion"), FineTuningTask)
 
 
-def evaluate(model, directory):
-    """Returns the metrics of a model on the evaluation split of tiny pairs."""
-    task, _, params = tiny.build_experiment(directory, PAIRS)
-    fine_tuning = FineTuningTask(params.task, task)
-    rows = trainer_lib.predict(fine_tuning, model, params.task.validation_data)
-    return fine_tuning.reduce_aggregated_logs(rows)
+@pytest.fixture(scope="module")
+def small_champion(tmp_path_factory):
+    """A bag of words with random weights, saved as export does."""
+    return champions.save(tmp_path_factory.mktemp("small_champion"), SmallTask)
 
 
 def packed(task, vocab_file):
@@ -105,16 +89,23 @@ def test_logits_before_the_first_step_are_the_champions(
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"frozen_layers": 2}, {"optimization": {"ema": {"average_decay": 0.5}}}],
-    ids=["all layers", "frozen", "averaged"],
+    ("task_class", "settings"),
+    [
+        (FineTuningTask, {"frozen_layers": 2}),
+        (SmallTask, {}),
+        (SmallTask, {"optimization": {"ema": {"average_decay": 0.5}}}),
+    ],
+    ids=["frozen", "all layers", "averaged"],
 )
 def test_training_that_stands_still_keeps_the_champions_metrics(
-    champion, tmp_path, settings
+    champion, small_champion, tmp_path, monkeypatch, task_class, settings
 ):
-    path, model = champion
+    monkeypatch.setattr(run_fn, "FineTuningTask", task_class)
+    path, model = small_champion if task_class is SmallTask else champion
     task, config, _ = tiny.build_experiment(
-        tmp_path, PAIRS, **{**STAND_STILL, **settings, "epochs": 4, "batch_size": 4}
+        tmp_path,
+        PAIRS,
+        **{**champions.STAND_STILL, **settings, "epochs": 4, "batch_size": 4},
     )
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     params = run_fn.experiment.build_experiment(
@@ -127,29 +118,9 @@ def test_training_that_stands_still_keeps_the_champions_metrics(
         base_model=str(path),
     )
     result = run_fn.train(task, params, strategy, str(tmp_path / "run"))
-    expected = evaluate(model, tmp_path)
+    expected = champions.evaluate(model, tmp_path)
     for name, value in expected.items():
         assert result.metrics[name] == pytest.approx(value, abs=1e-5), name
-
-
-def test_every_replica_starts_from_the_champion(champion, tmp_path):
-    path, model = champion
-    tiny.build_experiment(tmp_path, PAIRS)
-    process = TrainProcess(
-        {
-            "directory": str(tmp_path),
-            "runs": {"mirrored": "mirrored"},
-            "trainer": {**STAND_STILL, "batch_size": 8},
-            "model": "bert",
-            "devices": 2,
-            "base_model": str(path),
-        },
-        tmp_path / "output.txt",
-    )
-    result = test_strategies.results_of(process.wait())["mirrored"]
-    assert result["strategy"] == "MirroredStrategy 2"
-    expected = evaluate(model, tmp_path)["validation_loss"]
-    assert result["best"]["validation_loss"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
@@ -165,9 +136,10 @@ def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
 
 
 def test_killed_training_goes_on_from_its_checkpoint_and_not_from_the_champion(
-    champion, tmp_path, monkeypatch
+    small_champion, tmp_path, monkeypatch
 ):
-    path, _ = champion
+    monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
+    path, _ = small_champion
     _, _, params = tiny.build_experiment(tmp_path, PAIRS, epochs=1)
     params.task.base_model = str(path)
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")

@@ -223,6 +223,13 @@ def test_without_cache_and_retries_no_task_has_either(span_job):
         assert "retryPolicy" not in task
 
 
+def test_trainers_parameters_are_validated_at_the_start_of_a_run(kubeflow):
+    """The task that validates them waits for no other, and the Trainer for it."""
+    validation, trainer = (tasks(kubeflow)[t] for t in ("Hyperparameters", "Trainer"))
+    assert not validation.get("dependentTasks")
+    assert "Hyperparameters" in trainer["dependentTasks"]
+
+
 def test_parameters_of_the_run_have_types_and_defaults(kubeflow):
     declared = dict(kubeflow.spec["root"]["inputDefinitions"]["parameters"])
     data = declared.pop("data")
