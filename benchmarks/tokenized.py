@@ -43,13 +43,16 @@ def write_train_split(config: Config, encoder: str, directory: Path) -> int:
     )
     with tf.io.TFRecordWriter(str(directory / RECORDS), options="GZIP") as writer:
         for index, (word_ids, type_ids, label) in enumerate(rows):
-            features: dict[str, list[int] | np.ndarray] = {
+            features = {
                 preprocessing.INPUT_WORD_IDS: word_ids,
                 preprocessing.INPUT_TYPE_IDS: type_ids,
                 config.task.label_column: [label],
                 config.task.id_column: [index],
             }
-            writer.write(_example(features).SerializeToString())
+            example = tf.train.Example()
+            for name, values in features.items():
+                example.features.feature[name].int64_list.value.extend(values)
+            writer.write(example.SerializeToString())
     return len(rows)
 
 
@@ -76,14 +79,3 @@ def _tokenize(
 
     rows = records.batch(512).map(tokenize).unbatch()
     return [(ids.numpy(), types.numpy(), int(label)) for ids, types, label in rows]
-
-
-def _example(features: dict[str, list[int] | np.ndarray]) -> tf.train.Example:
-    return tf.train.Example(
-        features=tf.train.Features(
-            feature={
-                name: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-                for name, values in features.items()
-            }
-        )
-    )
