@@ -27,6 +27,18 @@ def position(item):
     return len(LONGEST_FIRST)
 
 
+def pytest_xdist_make_scheduler(config, log):
+    """Has one worker run all tests of `e2e/finished_run`, which share a run."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            shared = "tests/e2e/finished_run/"
+            return shared if nodeid.startswith(shared) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
 @pytest.fixture
 def console():
     """A console that writes to a string."""

@@ -9,7 +9,7 @@ import yaml
 from modules.training import fine_tuning_trainer
 from pipeline.config.errors import UsageError
 from tests import tiny
-from tests.e2e.components import DATA, RELEASE
+from tests.e2e.finished_run.components import DATA, RELEASE
 
 pytestmark = pytest.mark.e2e
 

@@ -1,8 +1,9 @@
 """One run of the tiny recipe, which the tests of this folder start from.
 
 A run takes half a minute, and most tests need a few of its components again. So the
-recipe runs once in every pytest worker, and each test gets what that run wrote, at the
-same path: the keys of TFX's cache contain absolute paths.
+recipe runs once, and each test gets what that run wrote, at the same path: the keys of
+TFX's cache contain absolute paths. So one pytest worker runs all of these tests
+(`pytest_xdist_make_scheduler`).
 """
 
 import dataclasses

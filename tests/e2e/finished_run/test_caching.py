@@ -6,7 +6,7 @@ import pytest
 
 from modules.training import experiment
 from tests import tiny
-from tests.e2e.components import DATA, EVERYTHING
+from tests.e2e.finished_run.components import DATA, EVERYTHING
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
-from tests.e2e import beam_work
+from tests.e2e.finished_run import beam_work
 
 pytestmark = pytest.mark.e2e
 _SECONDS = 120

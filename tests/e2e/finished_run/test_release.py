@@ -11,7 +11,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from components import versions
 from modules.export import description
 from pipeline.config.errors import UsageError
-from tests.e2e.components import MODEL
+from tests.e2e.finished_run.components import MODEL
 
 pytestmark = pytest.mark.e2e
 

@@ -14,7 +14,7 @@ from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
 from pipeline.prediction import predictor
 from tests.e2e.commands import run as command_line
-from tests.e2e.components import EVERYTHING, MODEL
+from tests.e2e.finished_run.components import EVERYTHING, MODEL
 
 pytestmark = pytest.mark.e2e
 

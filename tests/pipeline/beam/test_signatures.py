@@ -1,0 +1,67 @@
+"""Beam inspects a method once, and sees of it what it always did."""
+
+import inspect
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms import core, userstate
+
+from pipeline.beam.signatures import remember_signatures
+
+
+class Counting(beam.DoFn):
+    """A DoFn with state, which Beam finds in the defaults of `process`."""
+
+    STATE = userstate.ReadModifyWriteStateSpec("count", VarIntCoder())
+    COUNT = beam.DoFn.StateParam(STATE)
+
+    def process(self, element, count=COUNT):
+        yield element
+
+    @staticmethod
+    def other(element, default=1):
+        return element
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    monkeypatch.setattr(
+        core,
+        "get_function_args_defaults",
+        inspect.unwrap(core.get_function_args_defaults),
+    )
+    expected = signatures()
+    remember_signatures()
+    remember_signatures()
+    return expected
+
+
+def signatures():
+    do_fn = Counting()
+    functions = (do_fn.process, Counting.process, do_fn.other, do_fn.setup, len)
+    return [core.get_function_args_defaults(function) for function in functions]
+
+
+def test_remembered_signatures_are_the_inspected_ones(remembered):
+    assert signatures() == remembered
+    assert signatures() == remembered
+    assert userstate.get_dofn_specs(Counting()) == ({Counting.STATE}, set())
+
+
+def test_method_is_inspected_once(monkeypatch):
+    inspected = []
+    get_signature = core.get_signature
+    monkeypatch.setattr(
+        core, "get_signature", lambda f: inspected.append(f) or get_signature(f)
+    )
+    for _ in range(3):
+        userstate.get_dofn_specs(Counting())
+    assert len(inspected) == len(set(inspected))
+
+
+def test_changed_result_changes_no_later_one(remembered):
+    names, defaults = core.get_function_args_defaults(Counting().process)
+    names.append("another")
+    defaults.clear()
+    assert signatures() == remembered
