@@ -1,4 +1,7 @@
-"""Pipelines of TFX components, compiled and run."""
+"""Pipelines of TFX components, compiled and run.
+
+The nightly tests test `JobRunner` itself; `e2e/` runs the jobs of this project by it.
+"""
 
 import contextlib
 import os
@@ -128,7 +131,7 @@ def standard_pipeline(directory):
     return spec
 
 
-@pytest.mark.e2e
+@pytest.mark.nightly
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_standard_components_run_and_are_cached(backend, standard_runs):
     first, second = standard_runs[backend]
@@ -149,7 +152,7 @@ def test_standard_components_run_and_are_cached(backend, standard_runs):
     assert has_log == (backend == "vertex")
 
 
-@pytest.mark.e2e
+@pytest.mark.nightly
 def test_untyped_inputs_stop_the_entry_point_of_tfx_on_kubeflow(runners, data):
     from tfx import v1 as tfx
 
@@ -199,7 +202,7 @@ def vertex_trainer(directory, **pool):
     return compile_pipeline([examples, trainer])
 
 
-@pytest.mark.e2e
+@pytest.mark.nightly
 @pytest.mark.usefixtures("standard_runs")
 def test_trainer_runs_as_a_custom_job(runners, data):
     run = runners["vertex"].run(vertex_trainer(data))
@@ -219,7 +222,7 @@ def test_trainer_runs_as_a_custom_job(runners, data):
     assert "writes the model" not in run.tasks["Trainer"].log.read_text()
 
 
-@pytest.mark.e2e
+@pytest.mark.nightly
 @pytest.mark.usefixtures("standard_runs")
 def test_failed_custom_job_fails_its_task(runners, data):
     spec = vertex_trainer(data, container_spec={"image_uri": "image:1"})
@@ -230,7 +233,7 @@ def test_failed_custom_job_fails_its_task(runners, data):
     assert "KeyError: 'FROM_THE_JOB'" in job.log.read_text()
 
 
-@pytest.mark.e2e
+@pytest.mark.nightly
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_resolver_is_refused(backend, runners):
     from tfx import v1 as tfx
@@ -243,7 +246,6 @@ def test_resolver_is_refused(backend, runners):
         runners[backend].run(compile_pipeline([resolver]))
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_champion_is_checked_by_an_orchestrator(backend, runners, tmp_path):
     """A component without inputs, outputs and a driver."""

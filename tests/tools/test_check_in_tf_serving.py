@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import tensorflow as tf
@@ -13,26 +14,29 @@ from components.serving_check.request import Settings
 from pipeline.config.paths import REPOSITORY
 from tests import exported as exported_lib
 from tests import records, served
+from tools import check_in_tf_serving
 
 pytestmark = pytest.mark.slow
 
 
-def replay(model, request):
-    """Runs the tool as a user does."""
-    tool = REPOSITORY / "tools" / "check_in_tf_serving.py"
-    done = subprocess.run(
-        [sys.executable, str(tool), str(model), str(request)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "No interpreter found for Python" in done.stderr:
-        pytest.skip(
-            "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither "
-            "Python 3.10 nor 3.11 is on this machine"
-        )
-    return done
+@pytest.fixture
+def replay(monkeypatch, capsys):
+    """Runs the tool on a model and a request: its exit status, and its report."""
+
+    def replay(model, request):
+        monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")  # undone after the test
+        monkeypatch.setattr(sys, "argv", ["tool", str(model), str(request)])
+        with warnings.catch_warnings():
+            status = check_in_tf_serving.main()
+        output, errors = capsys.readouterr()
+        if "No interpreter found for Python" in errors:
+            pytest.skip(
+                "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither "
+                "Python 3.10 nor 3.11 is on this machine"
+            )
+        return status, json.loads(output)
+
+    return replay
 
 
 def write_request(directory, examples, settings):
@@ -48,7 +52,7 @@ def write_request(directory, examples, settings):
 
 
 @pytest.mark.e2e
-def test_exported_model_gives_the_same_predictions_there(export, tmp_path):
+def test_exported_model_gives_the_same_predictions_there(replay, export, tmp_path):
     exported = export("pairs")
     served.write_predictions(exported, tmp_path)
     examples = [
@@ -58,24 +62,23 @@ def test_exported_model_gives_the_same_predictions_there(export, tmp_path):
         )
     ]
     request = write_request(tmp_path, examples, served.settings_of(exported.task))
-    done = replay(exported.directory, request)
-    assert done.returncode == 0, done.stdout
-    report = json.loads(done.stdout)
+    status, report = replay(exported.directory, request)
+    assert status == 0, report
     assert report["rows"] == len(exported_lib.PAIRS)
     assert max(report["max_skew"].values()) <= 1e-5
 
 
 @pytest.mark.e2e
-def test_op_that_it_lacks_prevents_loading(tmp_path):
+def test_op_that_it_lacks_prevents_loading(replay, tmp_path):
     model = served.save_toy(tmp_path / "trained", served.trim_round_robin)
     example = records.example(sentence1=[b"a b"], sentence2=[b"c"], idx=[0])
     predictions = tmp_path / "predictions" / "eval.tsv"
     predictions.parent.mkdir()
     predictions.write_text("idx\tprobability_a\tprobability_b\n0\t0.25\t0.125\n")
     request = write_request(tmp_path, [example], served.SETTINGS)
-    done = replay(model / "Format-Serving", request)
-    assert done.returncode == 1, done.stdout
-    prediction, failure = json.loads(done.stdout)["reasons"]
+    status, report = replay(model / "Format-Serving", request)
+    assert status == 1, report
+    prediction, failure = report["reasons"]
     assert "op 'TFText>RoundRobinTrim' is unknown to TensorFlow Serving" in prediction
     assert "loading the model failed" in failure
     assert "TFText>RoundRobinTrim" in failure

@@ -8,7 +8,6 @@ TFX's cache contain absolute paths. So one pytest worker runs all of these tests
 
 import dataclasses
 import io
-import os
 import shutil
 from pathlib import Path
 
@@ -21,9 +20,6 @@ from pipeline.config.recipe import Config, load_config
 from pipeline.local.report import MetadataReader, RunReport
 from pipeline.local.run import run_locally
 from tests import tiny
-
-# Beam makes hundreds of argument parsers, and each searches the disk for translations.
-os.environ.setdefault("LANGUAGE", "C")
 
 
 @dataclasses.dataclass(frozen=True)
