@@ -3,16 +3,13 @@
 In production the probe is a fresh interpreter, which imports TensorFlow for seconds.
 """
 
-import multiprocessing
 import os
 import runpy
 import sys
 
 import psutil
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-# Not tensorflow_text: the probe looks for ops that are unknown without it.
-_CONTEXT.set_forkserver_preload(["tensorflow"])
+from tests import fork_server
 
 
 class WarmProcess:
@@ -21,7 +18,8 @@ class WarmProcess:
     def __init__(self, command, directory, log):
         _python, _isolated, script, *arguments = command
         open(log, "wb").close()
-        self._process = _CONTEXT.Process(
+        # Not tensorflow_text: the probe looks for ops that are unknown without it.
+        self._process = fork_server.preload("tensorflow").Process(
             target=_become, args=(script, arguments, directory, log)
         )
         self._process.start()

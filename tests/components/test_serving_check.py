@@ -180,12 +180,9 @@ def test_missing_asset_is_refused(check, tmp_path):
     assert_refused(check(model), "loading the model failed", "words.txt")
 
 
-def test_op_that_tensorflow_serving_does_not_have_is_refused(
-    check_in_new_process, tmp_path
-):
-    # A fork server of another test may have imported tensorflow-text.
+def test_op_that_tensorflow_serving_does_not_have_is_refused(check, tmp_path):
     model = served.save_toy(tmp_path / "trained", served.trim_round_robin)
-    result = check_in_new_process(model)
+    result = check(model)
     assert_refused(
         result, "TFText>RoundRobinTrim", "Serving 2.16", "is 2.12.1", "without it, or"
     )

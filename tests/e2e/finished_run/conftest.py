@@ -19,7 +19,7 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config, load_config
 from pipeline.local.report import MetadataReader, RunReport
 from pipeline.local.run import run_locally
-from tests import tiny
+from tests import tiny, warm_probe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +58,12 @@ class FinishedRun:
         return reader.outputs(self.latest_run()[component])[key]
 
 
+@pytest.fixture(autouse=True)
+def fork_probes(monkeypatch):
+    """Forks the probes of runs in this process; a command's probe is its own."""
+    warm_probe.install(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def restore(tmp_path_factory):
     """Returns a function that undoes everything since the first run ended."""
@@ -65,7 +71,9 @@ def restore(tmp_path_factory):
     recipe = tiny.write_config(
         directory / "recipe.yaml", splits=("train", "eval"), serving={"rows": 4}
     )
-    report = run_locally(load_config(recipe), Console(file=io.StringIO()))
+    with pytest.MonkeyPatch.context() as patched:
+        warm_probe.install(patched)
+        report = run_locally(load_config(recipe), Console(file=io.StringIO()))
     copy = tmp_path_factory.mktemp("copy") / "tiny"
     shutil.copytree(directory, copy)
 

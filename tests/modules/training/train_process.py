@@ -6,7 +6,6 @@ so tests of strategies need processes of their own.
 
 import contextlib
 import json
-import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -19,13 +18,11 @@ from modules.config.trainer import TrainerConfig
 from modules.training import experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import FineTuningTask
+from tests import fork_server
 from tests.modules.training.small_model import SmallTask
 
 TASKS = {"small": SmallTask, "bert": FineTuningTask}
 SECONDS = 240
-
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([__name__])
 
 
 class TrainProcess:
@@ -40,7 +37,8 @@ class TrainProcess:
     def __init__(self, settings, output, tf_config=None):
         self._output = output
         arguments = (settings, output, tf_config)
-        self._process = _context.Process(target=_run, args=arguments)
+        context = fork_server.preload(__name__)
+        self._process = context.Process(target=_run, args=arguments)
         self._process.start()
         self.terminate, self.kill = self._process.terminate, self._process.kill
 
