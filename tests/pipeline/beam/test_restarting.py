@@ -46,8 +46,8 @@ def run(directory, work, workers=1, **settings):
             | work
             | beam.io.WriteToText(str(directory / "rows"))
         )
-    lines = [line for path in directory.glob("rows*") for line in path.open()]
-    return sorted(int(line) for line in lines)
+    text = "".join(path.read_text() for path in directory.glob("rows*"))
+    return sorted(map(int, text.split()))
 
 
 def test_worker_killed_at_work_loses_no_row(tmp_path):
