@@ -10,8 +10,6 @@ from modules import environment
 from pipeline.config.paths import REPOSITORY
 
 environment.set_up()
-# Two workers share two cores: a second thread of each would only wait for a core.
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 # Beam makes hundreds of argument parsers, and each searches the disk for translations.
 os.environ.setdefault("LANGUAGE", "C")
 
