@@ -195,14 +195,8 @@ def train(
     steps = int(trainer.global_step.numpy())
     result = record.finish(seed=seed, steps=steps, stopped=stopped)
     best = metrics.score(result.metrics[task.metric])
-    logger.info(
-        "seed %d: best %s %.4f at step %d of %d",
-        seed,
-        task.metric,
-        best,
-        result.best_step,
-        steps,
-    )
+    message = "seed %d: best %s %.4f at step %d of %d"
+    logger.info(message, seed, task.metric, best, result.best_step, steps)
     if is_chief:
         checkpoints.delete_resumable(directory)
     return result
