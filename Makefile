@@ -15,8 +15,9 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 ARGS ?=
 
-# Two workers, not one per core: a whole pipeline takes 3 GB. The tests of a file run in
-# one worker, so that they share fixtures; tests/conftest.py orders the files.
+# Two workers, not one per core: a whole pipeline takes 3 GB. The tests of a file, and all
+# of tests/e2e/finished_run, run in one worker, so that they share fixtures;
+# tests/conftest.py orders the files.
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-newest \

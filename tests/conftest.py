@@ -29,8 +29,11 @@ def position(item):
     return len(LONGEST_FIRST)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Has one worker run all tests of `e2e/finished_run`, which share a run."""
+    if config.getvalue("dist") != "loadfile":
+        return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):

@@ -10,7 +10,8 @@ _preloaded = None
 def preload(module):
     """Returns a context whose processes are forked from one that imported a module.
 
-    multiprocessing has one server, which imports nothing more once it runs.
+    multiprocessing has one server, which imports nothing more once it runs. It ends
+    after its processes: none of another module may be alive.
     """
     global _preloaded
     if module != _preloaded:

@@ -26,13 +26,15 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 
-from pipeline.beam.signatures import remember_signatures
+from pipeline.beam.signatures import cache_signatures
 
 _VARIABLE = "BERT_PIPELINE_BEAM_ARGUMENTS"
 
 
 def configure(arguments: Sequence[str]) -> tuple[str, ...]:
     """Sets Beam's arguments for this process and its child processes.
+
+    Also caches the signatures that Beam inspects (signatures.py).
 
     Args:
       arguments: Beam's arguments.
@@ -41,7 +43,7 @@ def configure(arguments: Sequence[str]) -> tuple[str, ...]:
       The arguments to give to TFX, the same for any `arguments`.
     """
     os.environ[_VARIABLE] = json.dumps(arguments)
-    remember_signatures()
+    cache_signatures()
     runner = f"{ConfiguredRunner.__module__}.{ConfiguredRunner.__qualname__}"
     # Without an image TFX would build a package of itself for each component.
     return (f"--runner={runner}", "--sdk_container_image=installed")

@@ -19,20 +19,22 @@ from apache_beam.transforms import core
 _Signature = tuple[list[str], list[Any]]
 
 
-def remember_signatures() -> None:
-    """Makes Beam remember signatures. Calling it again does no harm."""
+def cache_signatures() -> None:
+    """Caches the signatures that Beam inspects in this process. Idempotent."""
     if not hasattr(core.get_function_args_defaults, "__wrapped__"):
-        core.get_function_args_defaults = _remember(core.get_function_args_defaults)
+        core.get_function_args_defaults = _cached(core.get_function_args_defaults)
 
 
-def _remember(inspect: Callable[[Any], _Signature]) -> Callable[[Any], _Signature]:
-    # Weak: most functions of a pipeline are forgotten with it.
+def _cached(inspect: Callable[[Any], _Signature]) -> Callable[[Any], _Signature]:
+    # Weak keys: the entry of a local function is freed with it.
     signatures: weakref.WeakKeyDictionary[types.FunctionType, _Signature]
     signatures = weakref.WeakKeyDictionary()
 
     @functools.wraps(inspect)
-    def remembered(function: Any) -> _Signature:
-        method = getattr(function, "__func__", None)
+    def inspect_once(function: Any) -> _Signature:
+        if not isinstance(function, types.MethodType):
+            return inspect(function)
+        method = function.__func__
         if not isinstance(method, types.FunctionType):
             return inspect(function)
         if method not in signatures:
@@ -40,4 +42,4 @@ def _remember(inspect: Callable[[Any], _Signature]) -> Callable[[Any], _Signatur
         names, defaults = signatures[method]
         return [*names], [*defaults]  # callers may change them
 
-    return remembered
+    return inspect_once

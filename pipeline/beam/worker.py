@@ -13,7 +13,7 @@ import time
 from apache_beam.runners.worker import sdk_worker_main
 
 from modules import environment
-from pipeline.beam.signatures import remember_signatures
+from pipeline.beam.signatures import cache_signatures
 
 _POLL_SECONDS = 1.0
 
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> None:
       arguments: The program, and the id of the parent process.
     """
     environment.set_up()
-    remember_signatures()
+    cache_signatures()
     parent = int(arguments[1])
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     sdk_worker_main.main(arguments)

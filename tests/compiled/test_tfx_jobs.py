@@ -1,6 +1,6 @@
 """Pipelines of TFX components, compiled and run.
 
-The nightly tests test `JobRunner` itself; `e2e/` runs the jobs of this project by it.
+The nightly tests test `JobRunner` itself; `e2e/` runs the jobs of this project with it.
 """
 
 import contextlib

@@ -63,7 +63,7 @@ def _run(container: Container) -> None:
         from tests.compiled import vertex_jobs
 
         vertex_jobs.stand_in(
-            Path(container.custom_jobs), container.image, fork_server()
+            Path(container.custom_jobs), container.image, fork_worker()
         )
     sys.path[0] = container.directory
     sys.argv = rest[1:]
@@ -74,7 +74,7 @@ def _run(container: Container) -> None:
         atexit._run_exitfuncs()
 
 
-def fork_server() -> WorkerConnection:
+def fork_worker() -> WorkerConnection:
     """Returns a connection to a worker that is forked from this process."""
     their_requests, our_requests = os.pipe()
     our_codes, their_codes = os.pipe()

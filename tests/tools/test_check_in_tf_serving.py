@@ -34,6 +34,7 @@ def replay(monkeypatch, capsys):
                 "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither "
                 "Python 3.10 nor 3.11 is on this machine"
             )
+        assert output, errors
         return status, json.loads(output)
 
     return replay

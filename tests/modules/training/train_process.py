@@ -46,6 +46,10 @@ class TrainProcess:
         """Waits for the end; returns what was printed."""
         self._process.join(SECONDS)
         text = self._output.read_text()
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
+            raise AssertionError(f"no end within {SECONDS} s: {text[-4000:]}")
         assert (self._process.exitcode == 0) == is_successful, text[-4000:]
         return text
 
