@@ -2,7 +2,7 @@
 
 Beam looks for state and timers in all methods of a DoFn when it is created, translated,
 validated and started. In a run of a few rows those are 100,000 inspections of 450
-methods, about a tenth of its time. Source: `get_dofn_specs` in
+functions and 1.4 of 22 seconds. Source: `get_dofn_specs` in
 `apache_beam/transforms/userstate.py`.
 """
 
