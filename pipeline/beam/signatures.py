@@ -32,9 +32,7 @@ def _cached(inspect: Callable[[Any], _Signature]) -> Callable[[Any], _Signature]
 
     @functools.wraps(inspect)
     def inspect_once(function: Any) -> _Signature:
-        if not isinstance(function, types.MethodType):
-            return inspect(function)
-        method = function.__func__
+        method = function.__func__ if isinstance(function, types.MethodType) else None
         if not isinstance(method, types.FunctionType):
             return inspect(function)
         if method not in signatures:

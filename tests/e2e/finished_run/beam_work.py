@@ -2,8 +2,7 @@
 
 from benchmarks import beam_runners
 
-PREDICTION = beam_runners.PREDICTION
-WORK = (*beam_runners.COMPONENTS, PREDICTION)
+WORK = (*beam_runners.COMPONENTS, beam_runners.PREDICTION)
 
 
 def check(finished, beam, work=WORK):
@@ -12,7 +11,7 @@ def check(finished, beam, work=WORK):
     Args:
       finished: A run by the default runner.
       beam: The settings of the other one.
-      work: Components, and `PREDICTION`.
+      work: Components, and `beam_runners.PREDICTION`.
     """
     config = finished.config
     run_id = beam_runners.latest_run_id(config)
