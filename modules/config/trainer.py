@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from modules.config.settings import Settings
+
+_SEVERAL_MACHINES = ("multi_worker_mirrored", "parameter_server")
 
 
 class TrainerConfig(Settings):
@@ -16,17 +18,23 @@ class TrainerConfig(Settings):
       epochs: Passes over the training split.
       steps_per_epoch: Steps of one pass; None takes every row once.
       batch_size: Examples per step over all replicas (the global batch size).
-      learning_rate: Peak rate, after warmup; decays linearly to 0.
+      evaluation_batch_size: Examples per step of an evaluation; None is `batch_size`.
+      learning_rate: Peak rate; decays linearly to 0.
       warmup_fraction: Share of the steps over which the rate rises from 0.
+      decay_start: Step that the decay is counted from. `after_warmup` starts it at the
+        peak. `first_step` counts the warmup as well, as the Model Garden's tutorials
+        do: with a warmup of 10 % the rate after it is 0.9 of the other curve's.
       weight_decay: Of AdamW and LAMB, for all weights but LayerNorm and biases.
-      gradient_clip_norm: Largest global norm of the gradients.
+      gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       optimization: Sections of the Model Garden's `OptimizationConfig` that override
-        the settings above: `optimizer`, `learning_rate`, `warmup`, `ema`.
+        the settings above: `optimizer`, `learning_rate`, `warmup`, `ema`. A whole
+        `OptimizationConfig` and the `optimizer.json` of a training are accepted.
       layer_decay: Factor of the rate from each layer to the one below it; with AdamW
         only. 1 gives all layers the same rate.
       frozen_layers: Lowest layers that are not trained, nor are the embeddings; 0
         trains everything.
-      dropout: Dropout rate of the encoder and of the classification head.
+      dropout: Dropout rate of the encoder and of the classification head. None takes
+        the rates of the encoder's configuration, 0.1 where it has none.
       shuffle_buffer_size: Rows in the shuffle buffer. A split that fits is read once,
         kept in memory and shuffled as a whole; a larger one is read again each epoch,
         its files in random order.
@@ -34,11 +42,23 @@ class TrainerConfig(Settings):
       seeds: Trainings from consecutive seeds, of which the best is kept: BERT on small
         data is unstable (Devlin et al. 2018, section 4.1).
       evaluation_interval: Steps between evaluations; None evaluates every epoch.
+      evaluation_steps: Steps of an evaluation, each of `evaluation_batch_size` rows,
+        the first of the split; None evaluates all rows.
+      evaluate_first: Whether to evaluate before the first step too. This evaluation
+        is recorded, but counts neither as the best nor for `patience`.
       checkpoint_interval: Steps between checkpoints, the most that a killed training
         loses; None saves every epoch.
+      max_checkpoints: Checkpoints that are kept, the newest ones. With 1 there is no
+        other one if the newest is damaged.
+      delete_checkpoints: Whether a finished training deletes its checkpoints. Its best
+        weights and its records stay.
+      async_checkpoints: Whether training goes on while a checkpoint is written, which
+        takes memory for a copy of the weights. On one machine only.
       patience: Evaluations without a better one after which training stops; None
         trains to the end.
       steps_per_loop: Steps between two log lines. SIGTERM is handled after a loop.
+      summary_interval: Steps between two points of TensorBoard's training curves, a
+        multiple of `steps_per_loop`; None writes one for each loop.
       loss_upper_bound: A larger mean loss of a loop, or NaN, restores the last intact
         checkpoint.
       recovery_max_trials: How many times it is restored before training fails.
@@ -54,21 +74,29 @@ class TrainerConfig(Settings):
     epochs: PositiveInt = 4
     steps_per_epoch: PositiveInt | None = None
     batch_size: PositiveInt = 32
+    evaluation_batch_size: PositiveInt | None = None
     learning_rate: float = Field(default=5e-5, gt=0, lt=1)
     warmup_fraction: float = Field(default=0.1, ge=0, lt=1)
+    decay_start: Literal["after_warmup", "first_step"] = "after_warmup"
     weight_decay: float = Field(default=0.01, ge=0, lt=1)
-    gradient_clip_norm: float = Field(default=1.0, gt=0)
+    gradient_clip_norm: float | None = Field(default=1.0, gt=0)
     optimization: dict[str, Any] = Field(default_factory=dict)
     layer_decay: float = Field(default=1.0, gt=0, le=1)
     frozen_layers: int = Field(default=0, ge=0)
-    dropout: float = Field(default=0.1, ge=0, lt=1)
+    dropout: float | None = Field(default=None, ge=0, lt=1)
     shuffle_buffer_size: PositiveInt = 1_000_000
     seed: int = Field(default=0, ge=0)
     seeds: PositiveInt = 1
     evaluation_interval: PositiveInt | None = None
+    evaluation_steps: PositiveInt | None = None
+    evaluate_first: bool = False
     checkpoint_interval: PositiveInt | None = None
+    max_checkpoints: PositiveInt = 2
+    delete_checkpoints: bool = True
+    async_checkpoints: bool = False
     patience: PositiveInt | None = None
     steps_per_loop: PositiveInt = 10
+    summary_interval: PositiveInt | None = None
     loss_upper_bound: float = Field(default=1e6, gt=0)
     recovery_max_trials: int = Field(default=3, ge=0)
     strategy: Literal[
@@ -82,6 +110,21 @@ class TrainerConfig(Settings):
     tpu: str = "local"
     warm_start: Literal["encoder", "champion"] = "encoder"
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> TrainerConfig:
+        interval = self.summary_interval
+        if interval is not None and interval % self.steps_per_loop:
+            raise ValueError(
+                f"summary_interval is {interval}; allowed are multiples of "
+                f"steps_per_loop, {self.steps_per_loop}, and None"
+            )
+        if self.async_checkpoints and self.strategy in _SEVERAL_MACHINES:
+            raise ValueError(
+                f"async_checkpoints does not work with the strategy {self.strategy}, "
+                f"only on one machine; leave it out"
+            )
+        return self
 
 
 def validate_trainer(settings: dict[str, Any]) -> dict[str, Any]:

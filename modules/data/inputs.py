@@ -41,6 +41,7 @@ class ExamplesConfig(config_definitions.DataConfig):
         read once, stays in memory and is shuffled as a whole; a larger one is read
         again each epoch, its files in random order.
       examples: Number of examples in the split; None counts them.
+      first_rows: Rows that an evaluation reads, the first of the split; None reads all.
       start_step: Number of training steps already done, whose batches are skipped.
       workers: Asynchronous workers, each of which trains on its share of the batches.
         1 gives all batches to every input pipeline.
@@ -53,6 +54,7 @@ class ExamplesConfig(config_definitions.DataConfig):
     window_batches: int = 16
     shuffle_buffer_size: int = 1_000_000
     examples: int | None = None
+    first_rows: int | None = None
     start_step: int = 0
     workers: int = 1
 
@@ -198,7 +200,9 @@ def share_among_workers(
 def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
     """Batches rows of like length, in one pass, with their positions in the split."""
     size = config.global_batch_size
-    windows = read_records(config).enumerate().batch(size * config.window_batches)
+    # Before rows are sorted: the first batches of a window are its shortest rows.
+    records = read_records(config).take(config.first_rows or -1)
+    windows = records.enumerate().batch(size * config.window_batches)
     return windows.flat_map(
         lambda positions, records: _batch_by_length(
             (*parse_examples(records, config), positions), size

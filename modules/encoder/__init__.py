@@ -10,15 +10,17 @@ from modules.encoder.directory import (
     describe_architecture,
     open_encoder,
 )
-from modules.encoder.model import build_encoder
+from modules.encoder.model import DropoutRates, build_encoder, dropout_rates
 from modules.encoder.restoring import check_tensor_names, restore_encoder
 
 __all__ = [
+    "DropoutRates",
     "EncoderDirectory",
     "EncoderError",
     "build_encoder",
     "check_tensor_names",
     "describe_architecture",
+    "dropout_rates",
     "open_encoder",
     "restore_encoder",
 ]

@@ -15,8 +15,8 @@ from modules.encoder import directory as files
 from modules.encoder import restoring, saved_model
 from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.model import (
-    INITIALIZER_RANGE,
-    LAYER_NORM_EPSILON,
+    DEFAULTS,
+    HEAD_DROPOUT_KEY,
     BertEncoder,
     build_encoder,
 )
@@ -185,16 +185,9 @@ def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
     if portable["hidden_act"].startswith("gelu"):
         portable["hidden_act"] = "gelu"
         portable[files.APPROXIMATE_GELU_KEY] = encoder.is_gelu_approximate
-    for key, default in (
-        ("hidden_dropout_prob", 0.1),
-        ("attention_probs_dropout_prob", 0.1),
-        ("initializer_range", INITIALIZER_RANGE),
-        ("layer_norm_eps", LAYER_NORM_EPSILON),
-    ):
-        portable[key] = config.get(key, default)
-    if config.get(files.LOWER_CASE_KEY) is not None:
-        portable[files.LOWER_CASE_KEY] = config[files.LOWER_CASE_KEY]
-    return portable
+    portable |= {key: config.get(key, DEFAULTS[key]) for key in DEFAULTS}
+    optional = (files.LOWER_CASE_KEY, HEAD_DROPOUT_KEY)
+    return portable | {k: config[k] for k in optional if config.get(k) is not None}
 
 
 def _is_saved_model(source: str) -> bool:

@@ -153,17 +153,25 @@ class EncoderBlock(tf_keras.layers.Layer):
     Args:
       config: The encoder's configuration, as in `bert_config.json`.
       activation: Activation of the feed-forward layer.
-      dropout: Dropout rate after both layers, and of the attention.
+      dropout: Dropout rate after both layers.
+      attention_dropout: Dropout rate of the attention.
       name: Name of the layer.
     """
 
     def __init__(
-        self, config: Config, activation: Activation, dropout: float, name: str
+        self,
+        config: Config,
+        activation: Activation,
+        dropout: float,
+        attention_dropout: float,
+        name: str,
     ) -> None:
         super().__init__(name=name)
         hidden, inner = (config["hidden_size"],), (config["intermediate_size"],)
         norm = {"epsilon": config["layer_norm_eps"], "dtype": tf.float32}
-        self._attention_layer = SelfAttention(config, dropout, "self_attention")
+        self._attention_layer = SelfAttention(
+            config, attention_dropout, "self_attention"
+        )
         self._attention_dropout = Dropout(dropout)
         self._attention_layer_norm = LayerNormalization(
             name="self_attention_layer_norm", **norm

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers as upstream
 
-from modules.encoder.directory import EncoderDirectory
+from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.layers import (
     Activation,
     Config,
@@ -18,8 +20,29 @@ from modules.encoder.layers import (
     initializer,
 )
 
-LAYER_NORM_EPSILON = 1e-12  # the Model Garden's, Google's and most of Hugging Face's
-INITIALIZER_RANGE = 0.02
+# What a configuration means that leaves a key out: the Model Garden's values, Google's
+# and most of Hugging Face's.
+DEFAULTS = {
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12,
+}
+HEAD_DROPOUT_KEY = "classifier_dropout"  # Hugging Face's
+
+
+class DropoutRates(NamedTuple):
+    """Dropout rates of a model.
+
+    Attributes:
+      hidden: After embeddings, attention and feed-forward layers.
+      attention: Of the attention's probabilities.
+      head: Before and in the classification head.
+    """
+
+    hidden: float
+    attention: float
+    head: float
 
 
 class BertEncoder(tf_keras.Model):
@@ -33,6 +56,7 @@ class BertEncoder(tf_keras.Model):
       config: The encoder's configuration, as in `bert_config.json`.
       activation: Activation of the feed-forward layers.
       dropout: Rate after embeddings, attention and feed-forward layers.
+      attention_dropout: Rate of the attention's probabilities.
       output_range: Positions that the last block computes, from the first; None is all.
     """
 
@@ -41,6 +65,7 @@ class BertEncoder(tf_keras.Model):
         config: Config,
         activation: Activation,
         dropout: float,
+        attention_dropout: float,
         output_range: int | None = None,
     ) -> None:
         word_ids, mask, type_ids = (
@@ -59,7 +84,13 @@ class BertEncoder(tf_keras.Model):
         hidden = Dropout(dropout)(hidden)
         attention_mask = upstream.SelfAttentionMask()(hidden, mask)
         blocks = [
-            EncoderBlock(config, activation, dropout, f"transformer/layer_{index}")
+            EncoderBlock(
+                config,
+                activation,
+                dropout,
+                attention_dropout,
+                name=f"transformer/layer_{index}",
+            )
             for index in range(config["num_hidden_layers"])
         ]
         for block in blocks[:-1]:
@@ -95,14 +126,39 @@ class BertEncoder(tf_keras.Model):
         return self._embedding_layer.embeddings
 
 
+def dropout_rates(encoder: EncoderDirectory) -> DropoutRates:
+    """Returns the dropout rates of an encoder's configuration.
+
+    Raises:
+      EncoderError: A rate is not a number from 0 to below 1.
+    """
+    config = {**DEFAULTS, **encoder.config}
+    keys = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+    has_head = config.get(HEAD_DROPOUT_KEY) is not None
+    keys.append(HEAD_DROPOUT_KEY if has_head else keys[0])
+    for key in keys:
+        rate = config[key]
+        if not isinstance(rate, int | float) or not 0 <= rate < 1:
+            raise EncoderError(
+                f"{encoder.path(encoder.config_file)}: {key} is {rate!r}; allowed are "
+                "0 to below 1; correct the file, or set trainer.dropout"
+            )
+    return DropoutRates(*(float(config[key]) for key in keys))
+
+
 def build_encoder(
-    encoder: EncoderDirectory, *, dropout: float, output_range: int | None = None
+    encoder: EncoderDirectory,
+    *,
+    dropout: float,
+    attention_dropout: float | None = None,
+    output_range: int | None = None,
 ) -> BertEncoder:
     """Builds the encoder that a directory describes, weights untrained.
 
     Args:
       encoder: The directory.
       dropout: Rate after embeddings, attention and feed-forward layers.
+      attention_dropout: Rate of the attention's probabilities; None is `dropout`.
       output_range: Positions that the last layer computes, from the first; a
         classifier reads but one. None is all.
 
@@ -111,12 +167,15 @@ def build_encoder(
       int32[batch, seq_len], to `sequence_output` float32[batch, output_range or
       seq_len, hidden] and `pooled_output` float32[batch, hidden].
     """
-    config = {
-        "layer_norm_eps": LAYER_NORM_EPSILON,
-        "initializer_range": INITIALIZER_RANGE,
-        **encoder.config,
-    }
-    return BertEncoder(config, _activation(encoder), dropout, output_range)
+    if attention_dropout is None:
+        attention_dropout = dropout
+    return BertEncoder(
+        {**DEFAULTS, **encoder.config},
+        _activation(encoder),
+        dropout,
+        attention_dropout,
+        output_range,
+    )
 
 
 def _embedding_layers(config: Config) -> tuple[tf_keras.layers.Layer, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orbit
 import tensorflow as tf
-from official.core import base_trainer
+from official.core import base_trainer, config_definitions
 
 from modules.training import fine_tuning_task
 from modules.training.checkpoints import ResumableCheckpoints
@@ -57,6 +57,40 @@ class Progress:
             output["examples_per_second"],
             now - self._start,
         )
+
+
+class TrainSummaries(orbit.utils.SummaryManager):
+    """Writes TensorBoard's training curves, a point for each summary interval.
+
+    Orbit writes one for each loop, and applies its interval only to summaries within
+    a training step. Loops end at checkpoints and evaluations too, so a point is due
+    after the loop that reaches or passes a multiple of the interval.
+
+    Args:
+      directory: Directory of the summaries; None writes none.
+      global_step: The trainer's.
+      params: Has `summary_interval` and `steps_per_loop`.
+    """
+
+    def __init__(
+        self,
+        directory: str | None,
+        global_step: tf.Variable,
+        params: config_definitions.TrainerConfig,
+    ) -> None:
+        super().__init__(directory, tf.summary.scalar, global_step=global_step)
+        self._step = global_step
+        self._interval = params.summary_interval
+        self._writes_all = params.summary_interval == params.steps_per_loop
+        self._last = 0  # interval of the last point
+
+    def write_summaries(self, summary_dict: dict[str, Any]) -> None:
+        """Writes the outputs of a loop, if a point is due."""
+        interval = int(self._step.numpy()) // self._interval
+        # It is smaller after a recovery, whose steps are repeated.
+        if self._writes_all or interval != self._last:
+            self._last = interval
+            super().write_summaries(summary_dict)
 
 
 class RecordEvaluation:

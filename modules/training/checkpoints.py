@@ -14,7 +14,6 @@ logger = logging.getLogger(__name__)
 
 _PREFIX = "ckpt"  # the default of CheckpointManager
 _STATE = "checkpoint"
-_MAX_TO_KEEP = 2  # the newest, and the one before in case it is damaged
 
 
 class ResumableCheckpoints(tf.train.CheckpointManager):
@@ -28,6 +27,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
       directory: Directory of this training.
       step_counter: The trainer's global step.
       interval: Steps between checkpoints.
+      max_to_keep: Checkpoints that are kept, the newest ones.
       init_fn: Called if there is no checkpoint to restore.
       is_chief: Whether this process writes to the directory.
     """
@@ -39,6 +39,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         *,
         step_counter: tf.Variable,
         interval: int,
+        max_to_keep: int,
         init_fn: Callable[[], None],
         is_chief: bool = True,
     ) -> None:
@@ -46,7 +47,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         super().__init__(
             checkpoint,
             directory if is_chief else tempfile.mkdtemp(),
-            max_to_keep=_MAX_TO_KEEP,
+            max_to_keep=max_to_keep,
             step_counter=step_counter,
             checkpoint_interval=interval,
             init_fn=init_fn,
@@ -60,6 +61,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         Returns:
           The path of the checkpoint, or None.
         """
+        self.sync()  # one may still be being written
         state = tf.train.get_checkpoint_state(self._shared)
         paths = state.all_model_checkpoint_paths if state else []
         step = int(self._step_counter.numpy())
@@ -87,6 +89,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
     def discard_current(self) -> None:
         """Deletes the checkpoint of the current step, if there is one."""
+        self.sync()
         path = f"{self._prefix}-{int(self._step_counter.numpy())}"
         if self._maybe_delete.pop(path, None) is None:
             return

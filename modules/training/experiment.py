@@ -23,15 +23,21 @@ EVAL_SPLIT = "eval"
 
 @dataclasses.dataclass
 class TrainerParams(config_definitions.TrainerConfig):
-    """The Model Garden's trainer settings, and two more.
+    """The Model Garden's trainer settings, and five more.
 
     Attributes:
       seed: Seed of initialization, dropout and shuffling.
       patience: Evaluations without a better one after which training stops.
+      evaluate_first: Whether to evaluate before the first step too.
+      async_checkpoints: Whether training goes on while a checkpoint is written.
+      delete_checkpoints: Whether a finished training deletes its checkpoints.
     """
 
     seed: int = 0
     patience: int | None = None
+    evaluate_first: bool = False
+    async_checkpoints: bool = False
+    delete_checkpoints: bool = True
 
 
 @dataclasses.dataclass
@@ -74,12 +80,18 @@ def build_experiment(
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
     examples = _complete_train_data(train_data, strategy)
+    eval_data.global_batch_size = evaluation_batch_size(config)
+    if config.evaluation_steps:
+        eval_data.first_rows = config.evaluation_steps * eval_data.global_batch_size
+    rates = dropout_rates(config, encoder)
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
             init_checkpoint=encoder,
             base_model=base_model,
-            dropout=config.dropout,
+            dropout=rates.hidden,
+            attention_dropout=rates.attention,
+            head_dropout=rates.head,
             frozen_layers=config.frozen_layers,
             gradient_clip_norm=config.gradient_clip_norm,
             train_data=train_data,
@@ -117,10 +129,27 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
             f"trainer.frozen_layers is {config.frozen_layers}; allowed are 0 to "
             f"{layers}, the encoder's layers"
         )
+    dropout_rates(config, encoder)
     optimization.build_optimizer(
         optimization.build_config(config, train_steps=100, layers=layers),
         mixed_precision=config.mixed_precision,
     )
+
+
+def dropout_rates(config: TrainerConfig, encoder: str) -> encoder_lib.DropoutRates:
+    """Returns the rates of `trainer.dropout`, or of the encoder if it is left out.
+
+    Raises:
+      EncoderError: A rate of the encoder's configuration is not one.
+    """
+    if config.dropout is not None:
+        return encoder_lib.DropoutRates(*[config.dropout] * 3)
+    return encoder_lib.dropout_rates(encoder_lib.open_encoder(encoder))
+
+
+def evaluation_batch_size(config: TrainerConfig) -> int:
+    """Returns the examples per step of an evaluation, over all replicas."""
+    return config.evaluation_batch_size or config.batch_size
 
 
 def count_layers(encoder: str) -> int:
@@ -194,9 +223,11 @@ def _trainer_params(
         ),
         train_steps=train_steps,
         steps_per_loop=config.steps_per_loop,
-        summary_interval=config.steps_per_loop,
+        summary_interval=config.summary_interval or config.steps_per_loop,
         checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
+        max_to_keep=config.max_checkpoints,
         validation_interval=config.evaluation_interval or steps_per_epoch,
+        validation_steps=config.evaluation_steps or -1,
         best_checkpoint_eval_metric=task.metric,
         loss_upper_bound=config.loss_upper_bound,
         recovery_max_trials=config.recovery_max_trials,
@@ -206,6 +237,9 @@ def _trainer_params(
         ),
         seed=config.seed,
         patience=config.patience,
+        evaluate_first=config.evaluate_first,
+        async_checkpoints=config.async_checkpoints,
+        delete_checkpoints=config.delete_checkpoints,
     )
 
 

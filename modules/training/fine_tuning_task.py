@@ -37,17 +37,21 @@ class FineTuningConfig(config_definitions.TaskConfig):
       init_checkpoint: Directory of the pre-trained encoder.
       base_model: Directory of the exported model to start from; empty starts from the
         encoder.
-      dropout: Dropout rate in the encoder and in the head.
+      dropout: Dropout rate after embeddings, attention and feed-forward layers.
+      attention_dropout: Dropout rate of the attention's probabilities.
+      head_dropout: Dropout rate before and in the classification head.
       frozen_layers: Lowest layers that are not trained.
-      gradient_clip_norm: Largest global norm of the gradients.
+      gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       train_data: The training split.
       validation_data: The evaluation split.
     """
 
     base_model: str = ""
     dropout: float = 0.1
+    attention_dropout: float = 0.1
+    head_dropout: float = 0.1
     frozen_layers: int = 0
-    gradient_clip_norm: float = 1.0
+    gradient_clip_norm: float | None = 1.0
     train_data: inputs.ExamplesConfig = dataclasses.field(
         default_factory=inputs.ExamplesConfig
     )
@@ -83,11 +87,14 @@ class FineTuningTask(base_task.Task):
           A model from the encoder's inputs int32[batch, seq_len] to logits
           float32[batch, classes], or a score float32[batch, 1].
         """
-        dropout = self.task_config.dropout
+        params = self.task_config
         network = encoder_lib.build_encoder(
-            self._encoder, dropout=dropout, output_range=_CLASSIFIED_POSITIONS
+            self._encoder,
+            dropout=params.dropout,
+            attention_dropout=params.attention_dropout,
+            output_range=_CLASSIFIED_POSITIONS,
         )
-        _freeze(network, self.task_config.frozen_layers)
+        _freeze(network, params.frozen_layers)
         head = layers.ClassificationHead(
             inner_dim=0,
             num_classes=self.definition.outputs,
@@ -96,7 +103,7 @@ class FineTuningTask(base_task.Task):
         )
         # Upstream applies dropout before the head and in it. One mask of both rates is
         # equivalent, and its seed follows from the step.
-        head.dropout = Dropout(1 - (1 - dropout) ** 2)
+        head.dropout = Dropout(1 - (1 - params.head_dropout) ** 2)
         return models.BertClassifier(
             network, self.definition.outputs, dropout_rate=0.0, cls_head=head
         )
@@ -141,17 +148,17 @@ class FineTuningTask(base_task.Task):
     def build_metrics(self, training: bool = True) -> list[tf_keras.metrics.Metric]:
         """Returns the metrics that are updated step by step.
 
-        Training reports accuracy (or squared error), the global norm of the gradients
-        before clipping and the number of examples. An evaluation computes its metrics
-        from all predictions at its end.
+        These are accuracy (or squared error) and, in training, the global norm of the
+        gradients before clipping and the number of examples. An evaluation computes
+        the other metrics from all predictions at its end.
         """
-        if not training:
-            return []
-        self._gradient_norm = tf_keras.metrics.Mean(GRADIENT_NORM)
         if self.definition.is_regression:
             quality = tf_keras.metrics.MeanSquaredError(name="mse")
         else:
             quality = tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        if not training:
+            return [quality]
+        self._gradient_norm = tf_keras.metrics.Mean(GRADIENT_NORM)
         return [quality, self._gradient_norm, tf_keras.metrics.Sum(EXAMPLES)]
 
     def process_metrics(
@@ -193,10 +200,10 @@ class FineTuningTask(base_task.Task):
         norm = tf.linalg.global_norm(tensors)
         if self._gradient_norm is not None:
             self._gradient_norm.update_state(norm)
-        clipped, _ = tf.clip_by_global_norm(
-            tensors, self.task_config.gradient_clip_norm, use_norm=norm
-        )
-        dense = [tf.convert_to_tensor(gradient) for gradient in clipped]
+        limit = self.task_config.gradient_clip_norm
+        if limit is not None:
+            tensors, _ = tf.clip_by_global_norm(tensors, limit, use_norm=norm)
+        dense = [tf.convert_to_tensor(gradient) for gradient in tensors]
         return list(zip(dense, variables, strict=True))
 
     def validation_step(
@@ -205,7 +212,7 @@ class FineTuningTask(base_task.Task):
         model: tf_keras.Model,
         metrics: list[tf_keras.metrics.Metric] | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Predicts a batch.
+        """Predicts a batch, and updates the metrics with this replica's rows.
 
         Returns:
           `ids`, `labels`, `weights`, `positions`, `outputs` and `losses` of the global
@@ -213,6 +220,7 @@ class FineTuningTask(base_task.Task):
         """
         features, targets = inputs
         logits = self.inference_step(features, model)
+        self.process_metrics(metrics or [], targets, logits)
         rows = {
             **targets,
             "outputs": self._outputs(logits),

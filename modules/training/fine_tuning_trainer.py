@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,10 @@ from modules.training.fine_tuning_task import FineTuningTask
 
 
 class FineTuningTrainer(base_trainer.Trainer):
-    """The Model Garden's trainer with two changes.
+    """The Model Garden's trainer with three changes.
 
-    It feeds a single device directly, and keeps every worker of parameter servers busy.
+    It feeds a single device directly, keeps every worker of parameter servers busy, and
+    its validation loss is the mean over rows, not over batches.
     """
 
     def distribute_dataset(
@@ -32,14 +34,41 @@ class FineTuningTrainer(base_trainer.Trainer):
         deletion can take a minute (see `modules/data/inputs.py`).
 
         Args:
-          dataset_or_fn: A dataset, or a function that returns one.
+          dataset_or_fn: A dataset, or a function that returns one. An argument
+            `input_context` of the function receives a `tf.distribute.InputContext`.
           *args: Arguments of the function.
-          **kwargs: Keyword arguments of the function.
+          **kwargs: Keyword arguments of the function, and `input_options`, a
+            `tf.distribute.InputOptions`; with it, TensorFlow distributes the dataset
+            on a single device too.
         """
-        is_single = isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
-        if is_single and callable(dataset_or_fn):
-            return dataset_or_fn(*args, **kwargs)
-        return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
+        is_direct = (
+            isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
+            and not isinstance(dataset_or_fn, tf.data.Dataset)
+            and kwargs.get("input_options") is None
+        )
+        if not is_direct or not callable(dataset_or_fn):
+            return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
+        kwargs.pop("input_options", None)
+        if "input_context" in inspect.signature(dataset_or_fn).parameters:
+            kwargs["input_context"] = tf.distribute.InputContext()
+        return dataset_or_fn(*args, **kwargs)
+
+    def eval_step(self, iterator: Any) -> dict[str, Any]:
+        """Predicts a batch, and updates the validation loss and metrics.
+
+        Upstream's loss is a mean over batches, in which a row of a small last batch
+        counts more than others.
+        """
+
+        def predict_batch(batch: Any) -> dict[str, tf.Tensor]:
+            rows = self.task.validation_step(batch, self.model, self.validation_metrics)
+            self.validation_loss.update_state(rows["losses"], rows["weights"])
+            return rows
+
+        batch, logs = self.next_eval_inputs(iterator)
+        rows = self.strategy.run(predict_batch, args=(batch,))
+        local = self.strategy.experimental_local_results
+        return {**logs, **tf.nest.map_structure(local, rows)}
 
     def create_train_loop_fn(self) -> Callable[[Any, tf.Tensor], None]:
         """Returns the loop over training steps.
@@ -75,11 +104,12 @@ class CoordinatorEvaluator(orbit.AbstractEvaluator):
         self._model = trainer.task.build_model()
 
     def evaluate(self, num_steps: tf.Tensor) -> dict[str, float]:
-        """Evaluates the current weights on the whole evaluation split."""
+        """Evaluates the current weights on so many batches; -1 evaluates all rows."""
         weights = [weight.numpy() for weight in self._trainer.model.variables]
         self._model.set_weights(weights)
         task = self._trainer.task
-        batches = predict(task, self._model, self._trainer.config.task.validation_data)
+        data = self._trainer.config.task.validation_data
+        batches = predict(task, self._model, data, steps=int(num_steps))
         return task.reduce_aggregated_logs(batches)
 
 
@@ -87,6 +117,8 @@ def predict(
     task: FineTuningTask,
     model: tf_keras.Model | TracedModel,
     data: inputs.ExamplesConfig,
+    *,
+    steps: int = -1,
 ) -> list[dict[str, np.ndarray]]:
     """Predicts a split on one device.
 
@@ -94,6 +126,7 @@ def predict(
       task: The task of the model.
       model: The model.
       data: The split.
+      steps: Batches to predict; -1 predicts all.
 
     Returns:
       Its batches, as `FineTuningTask.aggregate_logs` returns them.
@@ -104,7 +137,7 @@ def predict(
         autograph=False,
     )
     batches: list[dict[str, np.ndarray]] = []
-    for batch in task.build_inputs(data):
+    for batch in task.build_inputs(data).take(steps):
         outputs = {name: (value,) for name, value in step(batch).items()}
         batches = task.aggregate_logs(batches, outputs)
     return batches

@@ -51,6 +51,7 @@ def run_loop(
         directory,
         step_counter=trainer.global_step,
         interval=params.checkpoint_interval,
+        max_to_keep=params.max_to_keep,
         init_fn=trainer.initialize,
         is_chief=strategies.is_chief(trainer.strategy),
     )
@@ -73,6 +74,8 @@ def run_loop(
                 f"{params.recovery_max_trials} times (trainer.recovery_max_trials); "
                 "lower trainer.learning_rate, or look for faulty rows"
             ) from error
+        finally:
+            manager.sync()  # a checkpoint may still be being written
 
 
 def _build_controller(
@@ -106,7 +109,12 @@ def _build_controller(
         global_step=trainer.global_step,
         steps_per_loop=lambda step: steps_to_next(params, step),
         checkpoint_manager=manager,
-        summary_dir=os.path.join(directory, "train") if is_chief else None,
+        enable_async_checkpointing=params.async_checkpoints,
+        summary_manager=actions.TrainSummaries(
+            os.path.join(directory, "train") if is_chief else None,
+            trainer.global_step,
+            params,
+        ),
         eval_summary_dir=os.path.join(directory, "validation") if is_chief else None,
         # The lock is checked first: nothing is written to another job's directory.
         train_actions=[lambda _: check_lock(), progress, *recovery, save_on_sigterm],
@@ -145,7 +153,9 @@ def _train_and_evaluate(
         # Training and evaluation may both restore an earlier step.
         step = int(trainer.global_step.numpy())
         record.drop_after(step)
-        is_due = step >= last or (step > 0 and step % interval == 0)
+        is_due = step >= last or (
+            step % interval == 0 if step else params.evaluate_first
+        )
         if is_due and not record.has_evaluation(step):
             controller.evaluate(params.validation_steps)
             controller.save_checkpoint()

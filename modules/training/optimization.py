@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,37 +10,30 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 from official.modeling import optimization, performance
-from official.modeling.optimization import legacy_adamw, optimizer_factory
+from official.modeling.hyperparams import base_config
+from official.modeling.optimization import optimizer_factory
 from official.modeling.optimization.configs import (
     optimization_config,
     optimizer_config,
 )
+from official.nlp import optimization as nlp_optimization
 
 from modules.config.trainer import TrainerConfig
+from modules.training.layerwise_adamw import LAYERWISE_ADAMW, LayerwiseAdamWConfig
 
-# Gradients are clipped by `trainer.gradient_clip_norm`.
-_CLIPPING = {"gradient_clip_norm", "clipnorm", "clipvalue", "global_clipnorm"}
+# The task clips by `trainer.gradient_clip_norm`, after the replicas' gradients were
+# summed, so an optimizer must not. The first two clip to a global norm as well.
+_GLOBAL_CLIPPING = ("gradient_clip_norm", "global_clipnorm")
+_CLIPPING = (*_GLOBAL_CLIPPING, "clipnorm", "clipvalue")
 
 # The optimizers that the Model Garden's trainer supports. Its others are new-style
 # Keras optimizers, without gradient transformers, or stubs without code.
 OPTIMIZERS = ("adamw", "adam", "lamb", "sgd", "rmsprop", "lars", "adagrad")
-LAYERWISE_ADAMW = "layerwise_adamw"
 _WITHOUT_WEIGHT_DECAY = ["LayerNorm", "layer_norm", "bias"]
-_LAYER = re.compile(r"\blayer_(\d+)/")
-_EMBEDDINGS = re.compile(r"(word|position|type)_embeddings?/|^embeddings/")
 
 GradientTransformer = Callable[
     [Sequence[tuple[tf.Tensor, tf.Variable]]], Sequence[tuple[tf.Tensor, tf.Variable]]
 ]
-
-
-@dataclasses.dataclass
-class LayerwiseAdamWConfig(optimizer_config.AdamWeightDecayConfig):
-    """AdamW with a lower rate for each lower layer; see `LayerwiseAdamW`."""
-
-    name: str = "LayerwiseAdamW"
-    layer_decay: float = 1.0
-    layers: int = 0
 
 
 @dataclasses.dataclass
@@ -54,93 +46,67 @@ class OptimizerConfig(optimization_config.OptimizerConfig):
 
 
 @dataclasses.dataclass
+class WarmupToPeakConfig(base_config.Config):
+    """Warmup of `official.nlp.optimization.create_optimizer`; see `warm_up_to_peak`."""
+
+    name: str = "WarmUp"
+    warmup_steps: int = 0
+    peak_learning_rate: float = 0.0
+    power: float = 1.0
+
+
+@dataclasses.dataclass
+class WarmupConfig(optimization_config.WarmupConfig):
+    """The Model Garden's kinds of warmup and `to_peak`."""
+
+    to_peak: WarmupToPeakConfig = dataclasses.field(default_factory=WarmupToPeakConfig)
+
+
+@dataclasses.dataclass
 class OptimizationConfig(optimization_config.OptimizationConfig):
-    """The Model Garden's configuration with `layerwise_adamw` among the optimizers."""
+    """The Model Garden's configuration with `layerwise_adamw` and `to_peak`."""
 
     optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
+    warmup: WarmupConfig = dataclasses.field(default_factory=WarmupConfig)
 
 
-# The Model Garden's kinds of each section, and the default.
+# The kinds of each section, and the default.
 _SECTIONS: dict[str, tuple[Any, str]] = {
     "optimizer": (OptimizerConfig, "adamw"),
     "learning_rate": (optimization_config.LrConfig, "polynomial"),
-    "warmup": (optimization_config.WarmupConfig, "linear"),
+    "warmup": (WarmupConfig, "linear"),
 }
 
 
-def layer_rate(name: str, *, layer_decay: float, layers: int) -> float:
-    """Returns the factor of a variable's learning rate (Clark et al. 2020, ELECTRA).
+def warm_up_to_peak(
+    schedule: tf_keras.optimizers.schedules.LearningRateSchedule | float,
+    *,
+    warmup_steps: int,
+    peak_learning_rate: float,
+    power: float,
+    name: str,
+) -> tf_keras.optimizers.schedules.LearningRateSchedule:
+    """Warms up to the peak rate, whatever the schedule has decayed to by then.
+
+    The other kinds warm up to the schedule's rate after the warmup.
 
     Args:
-      name: The variable's.
-      layer_decay: Factor from a layer to the one below.
-      layers: Layers of the encoder.
+      schedule: Schedule after the warmup, or a constant rate.
+      warmup_steps: Steps of the warmup.
+      peak_learning_rate: Rate at its end.
+      power: Exponent of the rise; 1 is linear.
+      name: Name of the schedule.
     """
-    layer = _LAYER.search(name)
-    if layer:
-        return layer_decay ** (layers - int(layer.group(1)))
-    return layer_decay ** (layers + 1) if _EMBEDDINGS.search(name) else 1.0
+    return nlp_optimization.WarmUp(
+        initial_learning_rate=peak_learning_rate,
+        decay_schedule_fn=schedule if callable(schedule) else lambda _: schedule,
+        warmup_steps=warmup_steps,
+        power=power,
+        name=name,
+    )
 
 
-class LayerwiseAdamW(legacy_adamw.AdamWeightDecay):
-    """The Model Garden's AdamW with a learning rate per layer.
-
-    Args:
-      learning_rate: Rate or schedule of the head.
-      layer_decay: Factor from a layer to the one below.
-      layers: Layers of the encoder.
-      name: The optimizer's name.
-      **settings: Arguments of AdamW.
-    """
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        *,
-        layer_decay: float = 1.0,
-        layers: int = 0,
-        name: str = "LayerwiseAdamW",
-        **settings: Any,
-    ) -> None:
-        super().__init__(learning_rate, name=name, **settings)
-        self._layer_decay = layer_decay
-        self._layers = layers
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that rebuild the optimizer."""
-        added = {"layer_decay": self._layer_decay, "layers": self._layers}
-        return {**super().get_config(), **added}
-
-    def _resource_apply_dense(
-        self, grad: tf.Tensor, var: tf.Variable, apply_state: Any = None
-    ) -> Any:
-        state = self._scaled_state(var, apply_state)
-        return super()._resource_apply_dense(grad, var, state)
-
-    def _resource_apply_sparse(
-        self,
-        grad: tf.Tensor,
-        var: tf.Variable,
-        indices: tf.Tensor,
-        apply_state: Any = None,
-    ) -> Any:
-        state = self._scaled_state(var, apply_state)
-        return super()._resource_apply_sparse(grad, var, indices, state)
-
-    def _scaled_state(self, var: tf.Variable, apply_state: Any) -> Any:
-        key = (var.device, var.dtype.base_dtype)
-        state = apply_state or {}
-        coefficients = dict(state.get(key) or self._fallback_apply_state(*key))
-        factor = layer_rate(
-            var.name, layer_decay=self._layer_decay, layers=self._layers
-        )
-        for name in ("lr", "lr_t"):  # the keys of Keras's legacy Adam
-            coefficients[name] = coefficients[name] * factor
-        return {**state, key: coefficients}
-
-
-if LAYERWISE_ADAMW not in optimizer_factory.LEGACY_OPTIMIZERS_CLS:
-    optimization.register_optimizer_cls(LAYERWISE_ADAMW, LayerwiseAdamW)
+optimizer_factory.WARMUP_CLS["to_peak"] = warm_up_to_peak
 
 
 def build_config(
@@ -163,26 +129,37 @@ def build_config(
     """
     overrides = config.optimization
     _check_keys(overrides, "", {*_SECTIONS, "ema"})
-    default_steps = round(config.warmup_fraction * train_steps)
-    warmup = _choose(overrides, "warmup", {"warmup_steps": default_steps})
+    warmup = _choose(overrides, "warmup", _warmup_options(config, train_steps))
     warmup_steps = _count_warmup_steps(warmup)
     schedule_options = _schedule_options(config, train_steps, warmup_steps)
     optimizer = _choose(overrides, "optimizer", _optimizer_options(config))
     settings: dict[str, Any] = {
-        "optimizer": _with_layer_decay(optimizer, config, layers),
+        "optimizer": _without_clipping(
+            _with_layer_decay(optimizer, config, layers), config
+        ),
         "learning_rate": _choose(overrides, "learning_rate", schedule_options),
     }
     if warmup_steps:
         settings["warmup"] = warmup
     if overrides.get("ema") is not None:
-        allowed = _fields(optimizer_config.EMAConfig) - _CLIPPING
-        _check_keys(overrides["ema"], "ema", allowed)
-        settings["ema"] = overrides["ema"]
+        _check_keys(overrides["ema"], "ema", _fields(optimizer_config.EMAConfig))
+        ema = _without_clipping({"type": "ema", "ema": overrides["ema"]}, config)
+        settings["ema"] = ema["ema"]
     return OptimizationConfig(settings)
+
+
+def _warmup_options(config: TrainerConfig, train_steps: int) -> dict[str, Any]:
+    """Returns the options of all kinds of warmup."""
+    return {
+        "warmup_steps": round(config.warmup_fraction * train_steps),
+        "peak_learning_rate": config.learning_rate,
+    }
 
 
 def _count_warmup_steps(warmup: dict[str, Any]) -> int:
     kind = warmup["type"]
+    if kind is None:  # as the Model Garden prints a configuration without warmup
+        return 0
     steps = warmup[kind]["warmup_steps"]
     if not isinstance(steps, int) or steps < 0:
         raise ValueError(
@@ -198,7 +175,6 @@ def _optimizer_options(config: TrainerConfig) -> dict[str, Any]:
         "epsilon": 1e-6,
         "weight_decay_rate": config.weight_decay,
         "exclude_from_weight_decay": _WITHOUT_WEIGHT_DECAY,
-        # The task clips, after the replicas' gradients are summed.
         "gradient_clip_norm": 0.0,
     }
 
@@ -207,8 +183,10 @@ def _schedule_options(
     config: TrainerConfig, train_steps: int, warmup_steps: int
 ) -> dict[str, Any]:
     """Returns the options of all schedules, by the Model Garden's names."""
+    # Without an offset the decay is counted from the first step, during warmup too.
+    offset = warmup_steps if config.decay_start == "after_warmup" else 0
     # A schedule of 0 steps divides by 0: every rate would be NaN.
-    decay_steps = max(train_steps - warmup_steps, 1)
+    decay_steps = max(train_steps - offset, 1)
     return {
         "learning_rate": config.learning_rate,
         "initial_learning_rate": config.learning_rate,
@@ -216,8 +194,7 @@ def _schedule_options(
         "end_learning_rate": 0.0,
         "decay_steps": decay_steps,
         "total_decay_steps": decay_steps,
-        # Without it decay would begin during warmup and miss the peak.
-        "offset": warmup_steps,
+        "offset": offset,
     }
 
 
@@ -249,33 +226,66 @@ def _choose(
     settings = overrides.get(section)
     settings = {"type": settings} if isinstance(settings, str) else settings or {}
     kind = settings.get("type", default)
+    if kind is None and section == "warmup":
+        return {"type": None}
     factories = {field.name: field for field in dataclasses.fields(kinds)}
-    allowed = OPTIMIZERS if section == "optimizer" else set(factories) - {"type"}
+    known = (*OPTIMIZERS, LAYERWISE_ADAMW) if section == "optimizer" else factories
+    allowed = sorted(set(known) - {"type"})
     if kind not in allowed:
         raise ValueError(
             f"trainer.optimization.{section}.type is {kind!r}; allowed are "
-            f"{', '.join(sorted(allowed))}"
+            f"{', '.join(allowed)}"
         )
     _check_keys(settings, section, {"type", kind})
     names = _fields(factories[kind].default_factory)
     chosen = settings.get(kind) or {}
-    _check_keys(chosen, f"{section}.{kind}", names - _CLIPPING)
+    _check_keys(chosen, f"{section}.{kind}", names)
     defaults = {key: value for key, value in options.items() if key in names}
+    # The Model Garden prints None for an option that is not set.
+    chosen = {key: value for key, value in chosen.items() if value is not None}
     return {"type": kind, kind: {**defaults, **chosen}}
+
+
+def _without_clipping(section: dict[str, Any], config: TrainerConfig) -> dict[str, Any]:
+    """Returns a section whose optimizer does not clip, since the task does.
+
+    Raises:
+      ValueError: The section clips in another way than `trainer.gradient_clip_norm`.
+    """
+    kind = section["type"]
+    settings = dict(section[kind])
+    for name in _CLIPPING:
+        limit = settings.get(name)
+        is_equal = name in _GLOBAL_CLIPPING and limit == config.gradient_clip_norm
+        if limit and not is_equal:
+            raise ValueError(
+                f"trainer.optimization: {name} of {kind} is {limit}; allowed are null "
+                "and 0. trainer.gradient_clip_norm, which is "
+                f"{config.gradient_clip_norm}, clips the sum of the replicas' gradients"
+            )
+        if limit:
+            settings[name] = 0.0 if name == "gradient_clip_norm" else None
+    return {**section, kind: settings}
 
 
 def _with_layer_decay(
     optimizer: dict[str, Any], config: TrainerConfig, layers: int
 ) -> dict[str, Any]:
-    if config.layer_decay == 1:
+    kind = optimizer["type"]
+    settings = {"layer_decay": config.layer_decay, "layers": layers, **optimizer[kind]}
+    if kind == LAYERWISE_ADAMW and settings["layers"] != layers:
+        raise ValueError(
+            f"trainer.optimization.optimizer.{kind}.layers is {settings['layers']}, "
+            f"but the encoder has {layers}; leave it out"
+        )
+    if config.layer_decay == 1 and kind != LAYERWISE_ADAMW:
         return optimizer
-    if optimizer["type"] != "adamw":
+    if kind not in ("adamw", LAYERWISE_ADAMW):
         raise ValueError(
             f"trainer.layer_decay is {config.layer_decay}, which works with the "
-            f"optimizer adamw alone; it is {optimizer['type']}"
+            f"optimizer adamw alone; it is {kind}"
         )
-    decay = {"layer_decay": config.layer_decay, "layers": layers}
-    return {"type": LAYERWISE_ADAMW, LAYERWISE_ADAMW: {**optimizer["adamw"], **decay}}
+    return {"type": LAYERWISE_ADAMW, LAYERWISE_ADAMW: settings}
 
 
 def build_optimizer(

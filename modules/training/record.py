@@ -79,6 +79,8 @@ class TrainingRecord:
     def add(self, step: int, values: Metrics, trainer: base_trainer.Trainer) -> None:
         """Records an evaluation, and saves the weights if it is the best so far.
 
+        An evaluation before the first step is never the best: its head is untrained.
+
         Args:
           step: The evaluated step.
           values: The metrics.
@@ -87,7 +89,9 @@ class TrainingRecord:
         evaluation = Evaluation(step, values)
         self._evaluations.append(evaluation)
         previous = self._best
-        if previous is None or self._score(evaluation) > self._score(previous):
+        if step and (
+            previous is None or self._score(evaluation) > self._score(previous)
+        ):
             self._best = evaluation
             self._save_weights(trainer, step)
         if not self._is_chief:
@@ -111,7 +115,7 @@ class TrainingRecord:
         Args:
           patience: Evaluations without a better one after which training stops.
         """
-        scores = [self._score(evaluation) for evaluation in self._evaluations]
+        scores = [self._score(entry) for entry in self._evaluations if entry.step]
         if patience is None or not scores:
             return None
         since = len(scores) - 1 - scores.index(max(scores))

@@ -197,7 +197,7 @@ def train(
     best = metrics.score(result.metrics[task.metric])
     message = "seed %d: best %s %.4f at step %d of %d"
     logger.info(message, seed, task.metric, best, result.best_step, steps)
-    if is_chief:
+    if is_chief and params.trainer.delete_checkpoints:
         checkpoints.delete_resumable(directory)
     return result
 

@@ -27,7 +27,7 @@ def choose_strategy(config: TrainerConfig) -> tf.distribute.Strategy:
     a TPU, else all GPUs if there are several, else one device.
 
     Args:
-      config: Settings `strategy`, `tpu` and `batch_size`.
+      config: Settings `strategy`, `tpu`, `batch_size` and `evaluation_batch_size`.
 
     Raises:
       ValueError: The strategy needs a cluster that `TF_CONFIG` does not name, the TPU
@@ -40,22 +40,25 @@ def choose_strategy(config: TrainerConfig) -> tf.distribute.Strategy:
             "no cluster; set it in every process, or choose another strategy"
         )
     strategy = _connect_tpu(config.tpu) if name == "tpu" else _build(name)
-    check_batch(config.batch_size, strategy)
+    check_batches(config, strategy)
     return strategy
 
 
-def check_batch(batch_size: int, strategy: tf.distribute.Strategy) -> None:
-    """Checks that the replicas can share the global batch.
+def check_batches(config: TrainerConfig, strategy: tf.distribute.Strategy) -> None:
+    """Checks that the replicas can share the global batches.
 
     Raises:
-      ValueError: Its size is not a multiple of their number.
+      ValueError: The size of a batch is not a multiple of their number.
     """
     replicas = strategy.num_replicas_in_sync
-    if batch_size % replicas:
-        raise ValueError(
-            f"trainer.batch_size is {batch_size}, over all replicas; "
-            f"{type(strategy).__name__} has {replicas}, so use a multiple of {replicas}"
-        )
+    for setting in ("batch_size", "evaluation_batch_size"):
+        size = getattr(config, setting)
+        if size is not None and size % replicas:
+            raise ValueError(
+                f"trainer.{setting} is {size}, over all replicas; "
+                f"{type(strategy).__name__} has {replicas}, so use a multiple of "
+                f"{replicas}"
+            )
 
 
 def serve_coordinator() -> None:

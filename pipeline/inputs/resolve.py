@@ -58,9 +58,10 @@ def resolve_inputs(
 
 def _check_trainer(config: Config, encoder: str) -> None:
     """Refuses settings that the optimizer would refuse after hours."""
+    from modules import encoder as encoder_lib
     from modules.training import experiment
 
     try:
         experiment.check_settings(config.trainer, encoder)
-    except ValueError as error:
+    except (ValueError, encoder_lib.EncoderError) as error:
         raise UsageError(str(error)) from error

@@ -5,10 +5,13 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
+from official.modeling import optimization as upstream
+from official.nlp import optimization as nlp_optimization
 
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
-from modules.training import optimization
+from modules.training import layerwise_adamw, optimization
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
 
@@ -42,6 +45,147 @@ def test_schedule_that_is_only_named_fits_the_training(schedule):
     assert curve[10] == pytest.approx(PEAK)
     assert curve.max() == pytest.approx(PEAK)
     assert curve[100] == pytest.approx(0, abs=1e-9)
+
+
+# The tutorials' 3 epochs of 114 steps, a tenth of them warmup.
+TUTORIAL_STEPS, TUTORIAL_WARMUP = 342, 34
+
+
+def tutorial_rates(**settings):
+    settings = {"learning_rate": PEAK, "decay_start": "first_step", **settings}
+    config = build(TUTORIAL_STEPS, **settings)
+    return optimization.learning_rates(config, TUTORIAL_STEPS)
+
+
+def test_rates_of_the_orbit_tutorials_optimizer_step_by_step():
+    theirs = nlp_optimization.create_optimizer(
+        PEAK, TUTORIAL_STEPS, TUTORIAL_WARMUP
+    ).learning_rate
+    expected = [float(theirs(step)) for step in range(TUTORIAL_STEPS + 1)]
+    actual = tutorial_rates(optimization={"warmup": "to_peak"})
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=PEAK * 1e-6)
+    assert actual[TUTORIAL_WARMUP] == pytest.approx(PEAK * 308 / 342)
+
+
+@pytest.mark.parametrize("decay", ["polynomial", "cosine"])
+def test_rates_of_an_optimization_config_without_an_offset_step_by_step(decay):
+    rate = "initial_learning_rate"
+    config = upstream.OptimizationConfig(
+        {
+            "optimizer": {"type": "adam"},
+            "learning_rate": {
+                "type": decay,
+                decay: {rate: PEAK, "decay_steps": TUTORIAL_STEPS},
+            },
+            "warmup": {"type": "linear", "linear": {"warmup_steps": TUTORIAL_WARMUP}},
+        }
+    )
+    config.learning_rate.polynomial.end_learning_rate = 0.0
+    theirs = upstream.OptimizerFactory(config).build_learning_rate()
+    expected = [float(theirs(step)) for step in range(TUTORIAL_STEPS + 1)]
+    actual = tutorial_rates(optimization={"learning_rate": decay})
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=PEAK * 1e-6)
+
+
+def test_after_the_warmup_the_default_rate_is_a_ninth_above_the_tutorials():
+    after = slice(TUTORIAL_WARMUP, TUTORIAL_STEPS)
+    ratio = tutorial_rates(decay_start="after_warmup")[after] / tutorial_rates()[after]
+    np.testing.assert_allclose(ratio, 342 / 308, rtol=1e-4)  # 1.11
+
+
+def test_warmup_to_the_peak_before_a_constant_rate():
+    settings = {"learning_rate": "constant", "warmup": "to_peak"}
+    curve = rates(optimization=settings)[[0, 5, 10, 100]]
+    np.testing.assert_allclose(curve, [0, PEAK / 2, PEAK, PEAK], rtol=1e-5)
+
+
+def test_configuration_as_the_fine_tuning_tutorial_prints_it_is_accepted():
+    printed = {
+        "optimizer": {
+            "adam": {
+                "amsgrad": False,
+                "beta_1": 0.9,
+                "beta_2": 0.999,
+                "clipnorm": None,
+                "clipvalue": None,
+                "epsilon": 1e-07,
+                "global_clipnorm": None,
+                "name": "Adam",
+            },
+            "type": "adam",
+        },
+        "ema": None,
+        "learning_rate": {
+            "polynomial": {
+                "cycle": False,
+                "decay_steps": 570,
+                "end_learning_rate": 0.0,
+                "initial_learning_rate": 2e-05,
+                "name": "PolynomialDecay",
+                "offset": 0,
+                "power": 1.0,
+            },
+            "type": "polynomial",
+        },
+        "warmup": {
+            "linear": {
+                "name": "linear",
+                "warmup_learning_rate": 0,
+                "warmup_steps": 57,
+            },
+            "type": "linear",
+        },
+    }
+    assert upstream.OptimizationConfig(printed).as_dict() == printed
+    config = build(570, optimization=printed)
+    assert config.as_dict() == printed
+    # The recipe says the same by our own settings.
+    settings = {"learning_rate": 2e-5, "decay_start": "first_step"}
+    adam = {"optimizer": {"type": "adam", "adam": {"epsilon": 1e-7}}}
+    assert build(570, **settings, optimization=adam).as_dict() == printed
+    optimizer = optimization.build_optimizer(config)
+    assert isinstance(optimizer, tf_keras.optimizers.legacy.Adam)
+    assert (optimizer.clipnorm, optimizer.global_clipnorm) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "lamb", "sgd"])
+@pytest.mark.parametrize("has_warmup", [True, False])
+def test_any_optimization_config_of_the_model_garden_is_accepted(kind, has_warmup):
+    """Among them AdamW's own clipping to a global norm of 1, which is our default."""
+    content = {
+        "optimizer": {"type": kind},
+        "learning_rate": {"type": "cosine", "cosine": {"decay_steps": 100}},
+        **({"warmup": {"type": "linear"}} if has_warmup else {}),
+        "ema": {"average_decay": 0.9},
+    }
+    printed = upstream.OptimizationConfig(content).as_dict()
+    config = build(optimization=json.loads(json.dumps(printed)))
+    assert config.optimizer.type == kind
+    assert config.ema.average_decay == 0.9
+    assert optimization.build_optimizer(config) is not None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"layer_decay": 0.8},
+        {"warmup_fraction": 0.0},
+        {"decay_start": "first_step", "optimization": {"warmup": "to_peak"}},
+        {"optimization": {"optimizer": "lamb", "ema": {"average_decay": 0.99}}},
+    ],
+)
+def test_optimizer_json_of_a_training_is_accepted(settings):
+    config = build(**settings)
+    content = json.loads(json.dumps(config.as_dict()))
+    assert build(optimization=content) == config
+
+
+def test_layers_of_another_encoder_are_refused():
+    content = build(layer_decay=0.8).as_dict()
+    content["optimizer"]["layerwise_adamw"]["layers"] = 12
+    with pytest.raises(ValueError, match=r"layers is 12, but the encoder has 2"):
+        build(optimization=content)
 
 
 def test_schedules_own_settings_hold_and_the_rest_is_filled_in():
@@ -86,7 +230,7 @@ def test_warmup_over_the_whole_training_ends_at_the_peak(schedule):
     np.testing.assert_allclose(curve, np.linspace(0, PEAK, 11), rtol=1e-5)
 
 
-@pytest.mark.parametrize("steps", [-1, 2.5, None])
+@pytest.mark.parametrize("steps", [-1, 2.5])
 def test_warmup_steps_that_are_no_count_are_refused(steps):
     with pytest.raises(ValueError, match=rf"linear\.warmup_steps is {steps}; allowed"):
         build(optimization={"warmup": {"linear": {"warmup_steps": steps}}})
@@ -182,7 +326,7 @@ def test_weight_decay_spares_layer_norm_and_biases_alone(task):
     ],
 )
 def test_rate_falls_from_each_layer_to_the_one_below(name, factor):
-    assert optimization.layer_rate(name, layer_decay=0.5, layers=2) == factor
+    assert layerwise_adamw.layer_rate(name, layer_decay=0.5, layers=2) == factor
 
 
 def test_layers_decayed_rate_scales_the_step_and_the_weight_decay():
@@ -211,7 +355,15 @@ def test_layers_decayed_rate_scales_the_step_and_the_weight_decay():
         ({"ema": {"decay": 0.9}}, "ema: unknown decay; allowed are average_decay"),
         (
             {"optimizer": {"type": "adamw", "adamw": {"gradient_clip_norm": 2.0}}},
-            "unknown gradient_clip_norm",
+            r"gradient_clip_norm of adamw is 2\.0; allowed are null and 0\.",
+        ),
+        (
+            {"optimizer": {"type": "adam", "adam": {"clipnorm": 1.0}}},
+            r"clipnorm of adam is 1\.0; allowed are null and 0",
+        ),
+        (
+            {"optimizer": {"type": "adam", "adam": {"global_clipnorm": 0.5}}},
+            r"trainer\.gradient_clip_norm, which is 1\.0, clips",
         ),
     ],
 )
