@@ -87,6 +87,12 @@ class ServingModel(tf.Module):
             pack_text=tf.function(self._pack_text, autograph=False),
             pack_examples=tf.function(self._pack_examples, autograph=False),
         )
+        # A loaded model is callable, as in the Model Garden's tutorials.
+        self.__call__ = tf.function(
+            self._serve_columns,
+            input_signature=[{spec.name: spec for spec in self._text_specs()}],
+            autograph=False,
+        )
 
     @tf.function(input_signature=[])
     def text_columns(self) -> tf.Tensor:
@@ -106,10 +112,6 @@ class ServingModel(tf.Module):
           and `class` string[batch]; a regression only `score` float32[batch].
           `transform_features` and `slice_features`, of Examples.
         """
-        columns = [
-            tf.TensorSpec([None], tf.string, name=column)
-            for column in self._task.text_columns
-        ]
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
         traced = {
             name: _traced(function, examples)
@@ -119,7 +121,17 @@ class ServingModel(tf.Module):
                 (SLICE_FEATURES, self._slice_features),
             )
         }
-        return {SERVING_DEFAULT: _traced(self._serve_text, *columns), **traced}
+        text = _traced(self._serve_text, *self._text_specs())
+        return {SERVING_DEFAULT: text, **traced}
+
+    def _text_specs(self) -> list[tf.TensorSpec]:
+        return [
+            tf.TensorSpec([None], tf.string, name=column)
+            for column in self._task.text_columns
+        ]
+
+    def _serve_columns(self, columns: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return self._serve_text(*(columns[name] for name in self._task.text_columns))
 
     def _serve_text(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._shared.predict(*self._shared.pack_text(*texts))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -19,6 +20,22 @@ from tools import check_in_tf_serving
 pytestmark = pytest.mark.slow
 
 
+NO_PYTHON = (
+    "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither Python 3.10 "
+    "nor 3.11 is on this machine"
+)
+
+
+@pytest.fixture
+def installed():
+    """The Python of the older libraries."""
+    problem = check_in_tf_serving.install(check_in_tf_serving.ENVIRONMENT)
+    if problem and "No interpreter found for Python" in problem:
+        pytest.skip(NO_PYTHON)
+    assert problem is None
+    return str(check_in_tf_serving.interpreter(check_in_tf_serving.ENVIRONMENT))
+
+
 @pytest.fixture
 def replay(monkeypatch, capsys):
     """Runs the tool on a model and a request: its exit status, and its report."""
@@ -30,10 +47,7 @@ def replay(monkeypatch, capsys):
             status = check_in_tf_serving.main()
         output, errors = capsys.readouterr()
         if "No interpreter found for Python" in errors:
-            pytest.skip(
-                "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither "
-                "Python 3.10 nor 3.11 is on this machine"
-            )
+            pytest.skip(NO_PYTHON)
         assert output, errors
         return status, json.loads(output)
 
@@ -67,6 +81,30 @@ def test_exported_model_gives_the_same_predictions_there(replay, export, tmp_pat
     assert status == 0, report
     assert report["rows"] == len(exported_lib.PAIRS)
     assert max(report["max_skew"].values()) <= 1e-5
+
+
+CALL = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+columns = json.loads(sys.argv[2])
+outputs = tf.saved_model.load(sys.argv[1])(columns)
+print(json.dumps([tf.__version__, outputs["logits"].numpy().tolist()]))
+"""
+
+
+@pytest.mark.e2e
+def test_exported_model_is_callable_there(installed, export):
+    exported = export("pairs")
+    texts = map(list, zip(*exported_lib.PAIRS, strict=True))
+    columns = dict(zip(exported.task.text_columns, texts, strict=True))
+    arguments = [str(exported.directory), json.dumps(columns)]
+    output = subprocess.run(
+        [installed, "-c", CALL, *arguments], capture_output=True, text=True, check=True
+    ).stdout
+    version, logits = json.loads(output)
+    assert version.startswith("2.12.")
+    np.testing.assert_allclose(logits, exported.logits, atol=1e-5)
 
 
 @pytest.mark.e2e

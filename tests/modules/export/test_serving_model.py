@@ -104,6 +104,18 @@ def test_regression_has_one_score_a_row_and_no_other_output(load, kind):
     assert outputs["score"].shape == (4,)
 
 
+def test_moved_model_is_callable_with_lists_of_texts_by_column(loaded):
+    """As the Model Garden's tutorials call it: reloaded(examples)["logits"]."""
+    texts = zip(*loaded.cut(PAIRS), strict=True)
+    columns = dict(zip(loaded.task.text_columns, map(list, texts), strict=True))
+    expected = loaded.serve(PAIRS)
+    tensors = {name: tf.constant(column) for name, column in columns.items()}
+    for actual in (loaded.model(columns), loaded.model(tensors)):
+        assert set(actual) == set(expected)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(actual[name], values)
+
+
 def test_moved_model_equals_the_training_time_forward_pass(loaded):
     actual = loaded.values(loaded.serve(PAIRS))
     expected = loaded.exported.logits

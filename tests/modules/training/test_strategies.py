@@ -320,12 +320,14 @@ def test_cluster_that_nobody_named_is_asked_for(name, monkeypatch):
         strategies.choose_strategy(TrainerConfig(strategy=name))
 
 
-def test_batch_that_replicas_cannot_share_is_refused():
+@pytest.mark.parametrize("setting", ["batch_size", "evaluation_batch_size"])
+def test_batch_that_replicas_cannot_share_is_refused(setting):
     class ThreeReplicas:
         num_replicas_in_sync = 3
 
-    with pytest.raises(ValueError, match=r"batch_size is 32, over all.*has 3"):
-        strategies.check_batch(32, ThreeReplicas())
+    config = TrainerConfig(**{"batch_size": 33, setting: 32})
+    with pytest.raises(ValueError, match=rf"trainer\.{setting} is 32, over all.*has 3"):
+        strategies.check_batches(config, ThreeReplicas())
 
 
 @pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:9", "my-tpu"])
