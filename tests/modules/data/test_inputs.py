@@ -190,6 +190,13 @@ def test_evaluation_reads_each_row_once_the_last_small_batch_included(config):
     assert inputs.count_examples(config) == ROWS
 
 
+def test_evaluation_of_the_first_rows_has_long_and_short_ones(config):
+    first = dataclasses.replace(config, is_training=False, first_rows=3 * BATCH)
+    steps = list(inputs.build_batches(first))
+    assert len(steps) == 3
+    assert sorted(rows_of(steps)) == list(range(3 * BATCH))
+
+
 def test_evaluation_pads_a_few_percent_and_has_the_positions_of_its_rows(config):
     steps = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
     mask = np.concatenate([batch["input_mask"].numpy().ravel() for batch, _ in steps])

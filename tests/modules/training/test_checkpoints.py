@@ -22,6 +22,7 @@ def reopen(tmp_path):
             str(tmp_path),
             step_counter=step,
             interval=2,
+            max_to_keep=2,
             init_fn=lambda: None,
             is_chief=is_chief,
         )

@@ -1,5 +1,6 @@
 """The fine-tuning task, alone and in every method of the Model Garden's trainer."""
 
+import json
 import types
 
 import numpy as np
@@ -11,7 +12,9 @@ from official.modeling.optimization import legacy_adamw
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
+from modules.encoder import EncoderError
 from modules.encoder.dropout_seeds import seeds_at_step
+from modules.encoder.layers import Dropout
 from modules.training import experiment, fine_tuning_task, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import (
@@ -114,6 +117,13 @@ def test_gradients_are_clipped_to_the_global_norm(encoder):
     np.testing.assert_allclose(clipped.numpy(), [0.3, 0.4], rtol=1e-5)
 
 
+def test_gradients_stay_as_they_are_without_a_limit(encoder):
+    task = build_task(encoder, gradient_clip_norm=None)
+    weights = tf.Variable([1.0, 1.0])
+    ((gradient, _),) = task.transform_gradients([(tf.constant([30.0, 40.0]), weights)])
+    np.testing.assert_array_equal(gradient.numpy(), [30.0, 40.0])
+
+
 def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(encoder):
     task = build_task(encoder, gradient_clip_norm=100.0)
     rows = tf.IndexedSlices(
@@ -184,6 +194,47 @@ def test_frozen_layers_stay_as_pre_trained(build, frozen):
         or any(f"layer_{index}/" in name for index in range(frozen))
     }
     assert same == expected
+
+
+RATES = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("configured", "setting", "expected"),
+    [
+        ({}, None, (0.1, 0.1, 0.1)),
+        (RATES, None, (0.2, 0.3, 0.2)),
+        ({**RATES, "classifier_dropout": 0.4}, None, (0.2, 0.3, 0.4)),
+        ({**RATES, "classifier_dropout": None}, None, (0.2, 0.3, 0.2)),
+        (RATES, 0.0, (0.0, 0.0, 0.0)),
+    ],
+)
+def test_encoders_dropout_rates_rule_where_the_setting_is_left_out(
+    tmp_path, configured, setting, expected
+):
+    path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
+    path.write_text(json.dumps({**tiny.CONFIG, **configured}))
+    definition, _, params = tiny.build_experiment(tmp_path, dropout=setting)
+    model = FineTuningTask(params.task, definition).build_model()
+    hidden, attention, head = expected
+    network = model.checkpoint_items["encoder"]
+    for block in network.transformer_layers:
+        assert block._attention_layer._dropout_layer.rate == attention
+        assert block._attention_dropout.rate == block._output_dropout.rate == hidden
+    assert [layer.rate for layer in network.layers if isinstance(layer, Dropout)] == [
+        hidden
+    ]
+    # One mask of both rates: before the head and in it.
+    kept = 1 - model.classifier.dropout.rate
+    assert kept == pytest.approx((1 - head) ** 2)
+
+
+def test_dropout_rate_of_an_encoder_that_is_none_is_refused(tmp_path):
+    path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
+    path.write_text(json.dumps({**tiny.CONFIG, "hidden_dropout_prob": 10}))
+    with pytest.raises(EncoderError, match=r"config\.json: hidden_dropout_prob is 10;"):
+        experiment.check_settings(TrainerConfig(), str(path.parent))
+    experiment.check_settings(TrainerConfig(dropout=0.1), str(path.parent))
 
 
 def test_more_frozen_layers_than_the_encoder_has_are_refused(encoder):

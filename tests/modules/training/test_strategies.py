@@ -1,7 +1,6 @@
 """Distribution, each strategy in processes of its own."""
 
-import json
-import socket
+import re
 import time
 
 import numpy as np
@@ -16,7 +15,13 @@ from tests import tiny
 from tests.modules.training import champions
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
-from tests.modules.training.train_process import SECONDS, TrainProcess
+from tests.modules.training.train_process import (
+    SECONDS,
+    TrainProcess,
+    free_ports,
+    parameter_server_tasks,
+    results_of,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -64,12 +69,6 @@ def start(directory, tmp_path):
         process.kill()
 
 
-def results_of(output):
-    """Returns what a process printed of each of its runs."""
-    lines = [line.split(" ", 2) for line in output.splitlines()]
-    return {line[1]: json.loads(line[2]) for line in lines if line[0] == "result"}
-
-
 @pytest.fixture(scope="module")
 def one_process(directory, tmp_path_factory):
     """The strategies of one process, with two logical devices."""
@@ -96,16 +95,6 @@ def assert_evaluated_as_on_one_device(result):
     assert result["best"] == pytest.approx(result["on_one_device"], rel=1e-5)
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for bound in sockets:
-        bound.bind(("127.0.0.1", 0))
-    ports = [bound.getsockname()[1] for bound in sockets]
-    for bound in sockets:
-        bound.close()
-    return ports
-
-
 def test_one_device_is_evaluated_as_it_is_served(one_process):
     assert one_process["one_device"]["strategy"] == "OneDeviceStrategy 1"
     assert_evaluated_as_on_one_device(one_process["one_device"])
@@ -116,6 +105,21 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
     assert result["strategy"] == "MirroredStrategy 2"
     assert_trained_as_on_one_device(directory, "mirrored", one_process, result)
     assert_evaluated_as_on_one_device(result)
+
+
+def test_killed_training_with_asynchronous_checkpoints_goes_on(
+    directory, start, one_process
+):
+    runs = {"asynchronous": "one_device", "mirrored_asynchronous": "mirrored"}
+    trainer = {"checkpoint_interval": 1, "async_checkpoints": True}
+    killed = start(runs, exit_at=9, trainer=trainer, devices=2)
+    killed.wait(is_successful=False)
+    output = start(runs, trainer=trainer, devices=2).wait()
+    restored = re.search(r"asynchronous/ckpt-(\d+)", output)
+    assert int(restored[1]) >= 7  # of 8 steps, each with a checkpoint
+    for name, result in results_of(output).items():
+        assert_trained_as_on_one_device(directory, name, one_process, result)
+        assert not list((directory / name).glob("ckpt-*"))
 
 
 def test_every_replica_starts_from_the_champion(tmp_path):
@@ -198,18 +202,15 @@ def wait_for(condition):
 def test_two_workers_share_the_rows_with_a_parameter_server_and_the_chief_evaluates(
     directory, start
 ):
-    chief, server, *workers = (f"127.0.0.1:{port}" for port in free_ports(4))
-    cluster = {"chief": [chief], "worker": workers, "ps": [server]}
-    tasks = [("worker", 0), ("worker", 1), ("ps", 0), ("chief", 0)]
     # `auto` follows from the cluster. In each loop both workers take a step.
     processes = [
         start(
             {"parameter_server": "auto"},
-            {"cluster": cluster, "task": {"type": job, "index": index}},
+            task,
             trainer={"steps_per_loop": 2},
             print_rows=True,
         )
-        for job, index in tasks
+        for task in parameter_server_tasks(workers=2)
     ]
     result = results_of(processes[-1].wait())["parameter_server"]
     assert result["strategy"].startswith("ParameterServerStrategyV2")

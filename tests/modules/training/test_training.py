@@ -1,11 +1,13 @@
 """Training from one seed: logs, summaries, the best model, early stopping."""
 
+import orbit
 import pytest
 import tensorflow as tf
+import yaml
 
 from modules import files
 from modules.config.trainer import TrainerConfig
-from modules.training import fine_tuning_trainer, run_fn
+from modules.training import fine_tuning_task, fine_tuning_trainer, loop, run_fn
 from tests import tiny
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
@@ -39,6 +41,98 @@ def test_summaries_show_loss_rate_gradient_norm_and_speed(train, tmp_path):
         assert sorted(scalars(tmp_path / "run" / "train", tag)) == [3, 6, 9, 12]
     for tag in ("validation_loss", "accuracy", "f1"):
         assert sorted(scalars(tmp_path / "run" / "validation", tag)) == [6, 12]
+
+
+def test_point_of_the_training_curves_is_written_once_an_interval(train, tmp_path):
+    # Loops end at steps 2, 4, 6, 7, 9, 11 and 12.
+    settings = {"checkpoint_interval": 7, "evaluation_interval": 12}
+    train(steps_per_loop=2, summary_interval=4, **settings)
+    losses = scalars(tmp_path / "run" / "train", "training_loss")
+    assert sorted(losses) == [4, 9, 12]
+
+
+def test_evaluation_before_the_first_step_is_recorded_and_never_the_best(
+    train, tmp_path
+):
+    # So small a rate that all evaluations are equal, and the first one is the best.
+    result = train(evaluate_first=True, learning_rate=1e-12, patience=1)
+    record = files.read_json(str(tmp_path / "run" / "record.json"))
+    assert [entry["step"] for entry in record["evaluations"]] == [0, 6, 12]
+    values = {entry["metrics"]["accuracy"] for entry in record["evaluations"]}
+    assert len(values) == 1
+    assert (result.best_step, result.steps) == (6, STEPS)
+    assert sorted(scalars(tmp_path / "run" / "validation", "accuracy")) == [0, 6, 12]
+
+
+def test_evaluation_of_some_steps_reads_the_first_rows(train, tmp_path):
+    settings = {"evaluation_batch_size": 10, "evaluation_steps": 2}
+    result = train(**settings)
+    metrics = evaluate_best(tmp_path, **settings)
+    assert metrics == pytest.approx(result.metrics, rel=1e-5)
+    definition, _, params = tiny.build_experiment(tmp_path)
+    task = SmallTask(params.task, definition)
+    model = run_fn.restore_best(task, str(tmp_path / "run"))
+    rows = fine_tuning_task.collect(
+        fine_tuning_trainer.predict(task, model, params.task.validation_data)
+    )
+    first = rows.losses[:20]
+    assert result.metrics["validation_loss"] == pytest.approx(first.mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("kept", "steps"), [(1, [12]), (3, [8, 10, 12])])
+def test_checkpoints_of_a_finished_training_stay_if_the_settings_say_so(
+    train, tmp_path, kept, steps
+):
+    settings = {"max_checkpoints": kept, "delete_checkpoints": False}
+    train(checkpoint_interval=2, **settings)
+    written = {int(path.stem[5:]) for path in (tmp_path / "run").glob("ckpt-*.index")}
+    assert sorted(written) == steps
+
+
+def test_params_yaml_records_what_ran(train, tmp_path, monkeypatch):
+    settings = {
+        "batch_size": 16,
+        "evaluation_batch_size": 12,
+        "evaluation_steps": 3,
+        "evaluation_interval": 2,
+        "evaluate_first": True,
+        "checkpoint_interval": 3,
+        "max_checkpoints": 4,
+        "delete_checkpoints": False,
+        "async_checkpoints": True,
+        "steps_per_loop": 2,
+        "summary_interval": 4,
+        "dropout": 0.3,
+    }
+    controllers = []
+    build = orbit.Controller
+
+    def record(**arguments):
+        controllers.append(build(**arguments))
+        return controllers[-1]
+
+    monkeypatch.setattr(loop.orbit, "Controller", record)
+    train(**settings)
+    (controller,) = controllers
+    content = yaml.safe_load((tmp_path / "run" / "params.yaml").read_text())
+    trainer, task = content["trainer"], content["task"]
+    assert trainer["train_steps"] == int(controller.global_step.numpy()) == 6
+    assert trainer["max_to_keep"] == controller.checkpoint_manager._max_to_keep == 4
+    assert trainer["checkpoint_interval"] == 3
+    assert controller.checkpoint_manager.checkpoint_interval == 3
+    assert trainer["async_checkpoints"] is True
+    assert controller._checkpoint_options.enable_async is True
+    assert trainer["steps_per_loop"] == controller.steps_per_loop == 2
+    assert trainer["summary_interval"] == 4
+    assert sorted(scalars(tmp_path / "run" / "train", "training_loss")) == [4]
+    assert (trainer["validation_interval"], trainer["validation_steps"]) == (2, 3)
+    losses = scalars(tmp_path / "run" / "validation", "validation_loss")
+    assert sorted(losses) == [0, 2, 4, 6]
+    assert task["train_data"]["global_batch_size"] == 16
+    assert task["validation_data"]["global_batch_size"] == 12
+    assert task["validation_data"]["first_rows"] == 36
+    assert {task[f"{name}dropout"] for name in ("", "attention_", "head_")} == {0.3}
+    assert sorted(scalars(tmp_path / "run" / "validation", "steps_per_second"))
 
 
 def evaluate_best(directory, **settings):

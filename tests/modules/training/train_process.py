@@ -7,6 +7,7 @@ so tests of strategies need processes of their own.
 import contextlib
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -29,14 +30,15 @@ class TrainProcess:
     """A process that trains, and prints to a file.
 
     Args:
-      settings: Arguments of `train`.
+      settings: Arguments of the function.
       output: Path of the file.
       tf_config: The environment variable TF_CONFIG.
+      function: What it runs; None is `train`.
     """
 
-    def __init__(self, settings, output, tf_config=None):
+    def __init__(self, settings, output, tf_config=None, function=None):
         self._output = output
-        arguments = (settings, output, tf_config)
+        arguments = (settings, output, tf_config, function or train)
         context = fork_server.preload(__name__)
         self._process = context.Process(target=_run, args=arguments)
         self._process.start()
@@ -54,7 +56,37 @@ class TrainProcess:
         return text
 
 
-def _run(settings, output, tf_config):
+def results_of(output):
+    """Returns what a process printed of each of its runs."""
+    lines = [line.split(" ", 2) for line in output.splitlines()]
+    return {line[1]: json.loads(line[2]) for line in lines if line[0] == "result"}
+
+
+def free_ports(count):
+    """Returns ports of this machine that no process uses."""
+    sockets = [socket.socket() for _ in range(count)]
+    for bound in sockets:
+        bound.bind(("127.0.0.1", 0))
+    ports = [bound.getsockname()[1] for bound in sockets]
+    for bound in sockets:
+        bound.close()
+    return ports
+
+
+def parameter_server_tasks(workers):
+    """Returns the TF_CONFIG of workers, a parameter server and the chief, the last."""
+    chief, server, *addresses = (
+        f"127.0.0.1:{port}" for port in free_ports(2 + workers)
+    )
+    cluster = {"chief": [chief], "worker": addresses, "ps": [server]}
+    tasks = [*(("worker", index) for index in range(workers)), ("ps", 0), ("chief", 0)]
+    return [
+        {"cluster": cluster, "task": {"type": job, "index": index}}
+        for job, index in tasks
+    ]
+
+
+def _run(settings, output, tf_config, function):
     with open(output, "wb") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
@@ -63,7 +95,7 @@ def _run(settings, output, tf_config):
     if tf_config:
         os.environ["TF_CONFIG"] = json.dumps(tf_config)
     environment.set_up()
-    train(**settings)
+    function(**settings)
 
 
 def train(

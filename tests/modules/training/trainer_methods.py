@@ -1,0 +1,270 @@
+"""Calls the public methods of the Model Garden's trainer under one strategy.
+
+The documentation of `official.core.base_trainer.Trainer` describes them. A process
+calls them all and prints what came of it: strategies need processes of their own.
+"""
+
+import copy
+import dataclasses
+import json
+from pathlib import Path
+
+import tensorflow as tf
+import tf_keras
+from official.core import train_utils
+
+from modules.config.task import TaskConfig
+from modules.config.trainer import TrainerConfig
+from modules.training import experiment, optimization, strategies
+from modules.training.fine_tuning_trainer import (
+    CoordinatorEvaluator,
+    FineTuningTrainer,
+)
+from tests.modules.training.small_model import SmallTask
+
+STEPS = 4
+SETTINGS = {"batch_size": 8, "learning_rate": 3e-3, "dropout": 0.0, "epochs": 1}
+
+
+def call_all(directory, strategy, devices=1):
+    """Calls the methods, and prints a line `result NAME JSON` for each group.
+
+    Args:
+      directory: Has `encoder/`, `train.gz` and `eval.gz`.
+      strategy: As `trainer.strategy`.
+      devices: Logical CPU devices.
+    """
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    logical = [tf.config.LogicalDeviceConfiguration()] * devices
+    tf.config.set_logical_device_configuration(cpu, logical)
+    strategies.serve_coordinator()
+    config = TrainerConfig(strategy=strategy, **SETTINGS)
+    calls = Calls(Path(directory), config, strategies.choose_strategy(config))
+    for name in (
+        *("train", "while_loop", "state", "only_train", "only_evaluate"),
+        *("own_datasets", "exporter", "input_context", "input_options"),
+    ):
+        print("result", name, json.dumps(getattr(calls, name)()), flush=True)
+
+
+class Calls:
+    """The groups of calls.
+
+    Args:
+      directory: As for `call_all`.
+      config: The settings.
+      strategy: The strategy.
+    """
+
+    def __init__(self, directory, config, strategy):
+        self.directory = directory
+        self.strategy = strategy
+        self.definition = TaskConfig()
+        self.params = experiment.build_experiment(
+            self.definition,
+            config,
+            encoder=str(directory / "encoder"),
+            max_seq_length=32,
+            splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
+            strategy=strategy,
+        )
+        # Upstream's evaluation on parameter servers works in this loop alone.
+        self.is_asynchronous = strategies.is_asynchronous(strategy)
+        self.params.trainer.eval_tf_while_loop = self.is_asynchronous
+
+    def build(self, trainer_class=FineTuningTrainer, params=None, **arguments):
+        """Builds a trainer in the scope; it has the arguments of the constructor."""
+        params = params or self.params
+        with self.strategy.scope():
+            tf_keras.utils.set_random_seed(0)
+            task = SmallTask(params.task, self.definition)
+            model = task.build_model()
+            optimizer = optimization.build_optimizer(
+                params.trainer.optimizer_config,
+                transform_gradients=task.transform_gradients,
+            )
+            optimizer._create_all_weights(model.trainable_variables)
+            return trainer_class(params, task, model, optimizer, **arguments)
+
+    def count(self, trainer):
+        """Returns all rows if the strategy can count them, else so many steps."""
+        return tf.constant(STEPS if self.is_asynchronous else -1)
+
+    def expected(self, trainer, steps=-1):
+        """Returns the metrics by another way: a second model on one device."""
+        metrics = CoordinatorEvaluator(trainer).evaluate(tf.constant(steps))
+        return {name: metrics[name] for name in ("validation_loss", "accuracy")}
+
+    def train(self):
+        """Trains two loops, and records what `train_loop_begin` finds."""
+        begins = []
+
+        class Trainer(FineTuningTrainer):
+            def train_loop_begin(self):
+                super().train_loop_begin()
+                has_iterator = self._train_iter is not None
+                begins.append([int(self.global_step.numpy()), has_iterator])
+
+        trainer = self.build(Trainer)
+        first, second = (trainer.train(tf.constant(STEPS)) for _ in range(2))
+        evaluated = trainer.evaluate(self.count(trainer))
+        (metric,) = trainer.validation_metrics
+        steps = STEPS if self.is_asynchronous else -1
+        return {
+            "begins": begins,
+            "examples": [float(logs["examples"]) for logs in (first, second)],
+            "losses": [float(logs["training_loss"]) for logs in (first, second)],
+            "train_loss": float(trainer.train_loss.result()),
+            "evaluated": _floats(evaluated),
+            "validation_loss": float(trainer.validation_loss.result()),
+            "validation_metrics": {metric.name: float(metric.result())},
+            "expected": self.expected(trainer, steps),
+        }
+
+    def while_loop(self):
+        """Evaluates some batches in a while loop, and asks it for all of them."""
+        params = copy.deepcopy(self.params)
+        params.trainer.eval_tf_while_loop = True
+        trainer = self.build(params=params)
+        logs = trainer.evaluate(tf.constant(2))
+        error = _error(lambda: trainer.evaluate(tf.constant(-1)))
+        expected = self.expected(trainer, 2)
+        return {"evaluated": _floats(logs), "expected": expected, "error": error}
+
+    def state(self):
+        """Runs the loop that keeps a state: batches, and their rows in a graph."""
+        trainer = self.build()
+        error = _error(lambda: trainer.create_eval_loop_fn(has_state=True))
+        if error:
+            return {"error": error}
+        loop = trainer.create_eval_loop_fn(has_state=True)
+        iterator = iter(trainer.eval_dataset)
+        state = loop(iterator, tf.constant(3), state=[], reduce_fn=trainer.eval_reduce)
+        params = copy.deepcopy(self.params)
+        params.trainer.eval_tf_while_loop = True
+        trainer = self.build(params=params)
+        loop = trainer.create_eval_loop_fn(has_state=True)
+        rows = loop(
+            iter(trainer.eval_dataset),
+            tf.constant(3),
+            state=tf.constant(0.0),
+            reduce_fn=lambda state, step: state + tf.reduce_sum(step["weights"][0]),
+        )
+        return {"rows": [len(batch["ids"]) for batch in state], "sum": float(rows)}
+
+    def only_train(self):
+        """Trains without evaluation data."""
+        params = copy.deepcopy(self.params)
+        params.task.validation_data.input_path = ["/nonexistent/*"]
+        trainer = self.build(params=params, evaluate=False)
+        logs = trainer.train(tf.constant(STEPS))
+        error = _error(lambda: trainer.evaluate(self.count(trainer)))
+        return {"examples": float(logs["examples"]), "error": error}
+
+    def only_evaluate(self):
+        """Evaluates without training data."""
+        params = copy.deepcopy(self.params)
+        params.task.train_data.input_path = ["/nonexistent/*"]
+        trainer = self.build(params=params, train=False)
+        logs = trainer.evaluate(tf.constant(2))
+        error = _error(lambda: trainer.train(tf.constant(STEPS)))
+        expected = self.expected(trainer, 2)
+        return {"evaluated": _floats(logs), "expected": expected, "error": error}
+
+    def own_datasets(self):
+        """Swaps the two splits, by datasets for the constructor."""
+        task = self.build().task
+        data = self.params.task
+        train = dataclasses.replace(
+            data.train_data, input_path=data.validation_data.input_path
+        )
+        evaluation = dataclasses.replace(
+            data.validation_data, input_path=data.train_data.input_path
+        )
+        distribute = self.build().distribute_dataset
+        trainer = self.build(
+            train_dataset=distribute(task.build_inputs, train),
+            validation_dataset=distribute(task.build_inputs, evaluation),
+        )
+        logs = trainer.evaluate(tf.constant(2))
+        trainer.config.task.validation_data = evaluation
+        expected = self.expected(trainer, 2)
+        trainer.config.task.validation_data = data.validation_data
+        trainer.train(tf.constant(1))
+        return {"evaluated": _floats(logs), "expected": expected}
+
+    def exporter(self):
+        """Exports the checkpoint of the better of two evaluations."""
+        directory = self.directory / f"exported-{type(self.strategy).__name__}"
+        exporter = train_utils.BestCheckpointExporter(
+            str(directory), "validation_loss", "lower"
+        )
+        params = copy.deepcopy(self.params)
+        params.trainer.best_checkpoint_eval_metric = "validation_loss"
+        trainer = self.build(params=params, checkpoint_exporter=exporter)
+        before = _floats(trainer.evaluate(tf.constant(2)))
+        trainer.train(tf.constant(STEPS))
+        after = _floats(trainer.evaluate(tf.constant(2)))
+        return {
+            "is_kept": trainer.checkpoint_exporter is exporter,
+            "losses": [logs["validation_loss"] for logs in (before, after)],
+            "best": [logs["best_validation_loss"] for logs in (before, after)],
+            "files": sorted(path.name for path in directory.iterdir()),
+        }
+
+    def input_context(self):
+        """Distributes a function that wants its context, and one that does not."""
+        trainer = self.build()
+        contexts = []
+
+        def with_context(first, input_context=None):
+            contexts.append(
+                [
+                    input_context.num_input_pipelines,
+                    input_context.num_replicas_in_sync,
+                ]
+            )
+            return _numbers(first)
+
+        rows = [
+            self.read(trainer.distribute_dataset(with_context, 5)),
+            self.read(trainer.distribute_dataset(with_context, first=6)),
+            self.read(trainer.distribute_dataset(_numbers, 7)),
+        ]
+        return {"contexts": contexts, "rows": rows}
+
+    def input_options(self):
+        """Distributes with options, a function and a dataset."""
+        trainer = self.build()
+        options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
+        rows = [
+            self.read(trainer.distribute_dataset(_numbers, 5, input_options=options))
+        ]
+        if not self.is_asynchronous:  # a dataset cannot be sent to the workers
+            dataset = trainer.distribute_dataset(_numbers(5), input_options=options)
+            rows.append(self.read(dataset))
+        return {"rows": rows}
+
+    def read(self, dataset):
+        """Returns the numbers of the first batch, of all replicas."""
+        if self.is_asynchronous:
+            return None
+        (batch, *_) = dataset
+        local = self.strategy.experimental_local_results(batch)
+        return [int(number) for numbers in local for number in numbers]
+
+
+def _numbers(first):
+    return tf.data.Dataset.range(first, first + 4).batch(2, drop_remainder=True)
+
+
+def _floats(logs):
+    return {name: float(value) for name, value in logs.items()}
+
+
+def _error(call):
+    try:
+        call()
+    except (ValueError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
