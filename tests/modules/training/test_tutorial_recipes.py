@@ -1,0 +1,117 @@
+"""The recipes of the tutorials have the pages' hyperparameters, and no others."""
+
+import numpy as np
+import pytest
+from official.nlp import optimization as nlp_optimization
+
+from modules.config.trainer import TrainerConfig
+from modules.training import experiment, optimization
+from pipeline.config.paths import REPOSITORY
+from pipeline.config.recipe import load_config
+from pipeline.inputs import encoder_source
+from tests import tiny
+
+pytestmark = pytest.mark.slow
+
+_DEFAULTS = TrainerConfig().model_dump()
+
+
+def load(name):
+    return load_config(REPOSITORY / "configs" / f"{name}.yaml")
+
+
+def changed(config):
+    """Returns the settings of the trainer that are not the default."""
+    settings = config.trainer.model_dump()
+    return {key: value for key, value in settings.items() if value != _DEFAULTS[key]}
+
+
+def build(config, tmp_path):
+    """Builds the recipe's experiment on the tiny encoder, on two rows of data."""
+    settings = config.trainer.model_dump()
+    _, _, params = tiny.build_experiment(tmp_path, rows=2, **settings)
+    return params
+
+
+def test_orbit_tutorial(tmp_path):
+    config = load("mrpc_orbit_tutorial")
+    assert (config.task.name, config.preprocessing.max_seq_length) == ("mrpc", 128)
+    assert changed(config) == {
+        "epochs": 3,
+        "steps_per_epoch": 114,
+        "evaluation_batch_size": 64,
+        "learning_rate": 3e-5,
+        "decay_start": "first_step",
+        "optimization": {"optimizer": "adamw", "warmup": "to_peak"},
+        "steps_per_loop": 20,
+        "evaluation_interval": 114,
+        "checkpoint_interval": 114,
+        "max_checkpoints": 5,
+        "delete_checkpoints": False,
+    }
+    params = build(config, tmp_path)
+    steps = params.trainer.train_steps
+    assert (steps, params.task.train_data.global_batch_size) == (342, 32)
+    theirs = nlp_optimization.create_optimizer(3e-5, 342, 34)
+    rates = [float(theirs.learning_rate(step)) for step in range(343)]
+    ours = params.trainer.optimizer_config
+    np.testing.assert_allclose(
+        optimization.learning_rates(ours, steps), rates, rtol=1e-5, atol=1e-11
+    )
+    expected, actual = (
+        optimizer.get_config()
+        for optimizer in (theirs, optimization.build_optimizer(ours))
+    )
+    for key in ("beta_1", "beta_2", "epsilon", "amsgrad", "weight_decay_rate"):
+        assert actual[key] == pytest.approx(expected[key])
+    names = ["layer_norm/gamma", "output/bias", "query/kernel"]
+    decayed = [theirs._do_use_weight_decay(name) for name in names]
+    optimizer = optimization.build_optimizer(ours)
+    assert [optimizer._do_use_weight_decay(name) for name in names] == decayed
+    # Theirs clips within the optimizer, ours within the task.
+    assert theirs.gradient_clip_norm == params.task.gradient_clip_norm == 1.0
+
+
+def test_bert_tutorial(tmp_path):
+    config = load("mrpc_bert_tutorial")
+    assert (config.task.name, config.preprocessing.max_seq_length) == ("mrpc", 128)
+    assert changed(config) == {
+        "epochs": 5,
+        "steps_per_epoch": 114,
+        "evaluation_batch_size": 32,
+        "learning_rate": 2e-5,
+        "decay_start": "first_step",
+        "optimization": {"optimizer": {"type": "adam", "adam": {"epsilon": 1e-7}}},
+        "gradient_clip_norm": None,
+        "evaluate_first": True,
+        "evaluation_interval": 114,
+    }
+    params = build(config, tmp_path)
+    assert params.trainer.train_steps == 570
+    assert params.task.gradient_clip_norm is None
+    content = params.trainer.optimizer_config.as_dict()
+    assert content["learning_rate"]["polynomial"]["decay_steps"] == 570
+    assert content["learning_rate"]["polynomial"]["offset"] == 0
+    assert content["warmup"]["linear"]["warmup_steps"] == 57
+    assert content["optimizer"]["adam"] == {
+        "name": "Adam",
+        "beta_1": 0.9,
+        "beta_2": 0.999,
+        "epsilon": 1e-7,
+        "amsgrad": False,
+        "clipnorm": None,
+        "clipvalue": None,
+        "global_clipnorm": None,
+    }
+
+
+@pytest.mark.parametrize("name", ["mrpc_orbit_tutorial", "mrpc_bert_tutorial"])
+def test_encoder_is_at_hand_and_its_rates_are_the_pages(name):
+    text = (REPOSITORY / "configs" / f"{name}.yaml").read_text()
+    assert (
+        "# source: gs://cloud-tpu-checkpoints/bert/v3/uncased_L-12_H-768_A-12" in text
+    )
+    config = load(name)
+    directory = encoder_source.locate(config.encoder.source, "encoder.source")
+    rates = experiment.dropout_rates(config.trainer, directory)
+    assert set(rates) == {0.1}
