@@ -8,8 +8,6 @@ from pydantic import Field, PositiveInt, model_validator
 
 from modules.config.settings import Settings
 
-_SEVERAL_MACHINES = ("multi_worker_mirrored", "parameter_server")
-
 
 class TrainerConfig(Settings):
     """How the model is fine-tuned (Devlin et al. 2018, appendix A.3).
@@ -112,17 +110,12 @@ class TrainerConfig(Settings):
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
 
     @model_validator(mode="after")
-    def _check_combination(self) -> TrainerConfig:
+    def _check_interval(self) -> TrainerConfig:
         interval = self.summary_interval
         if interval is not None and interval % self.steps_per_loop:
             raise ValueError(
                 f"summary_interval is {interval}; allowed are multiples of "
                 f"steps_per_loop, {self.steps_per_loop}, and None"
-            )
-        if self.async_checkpoints and self.strategy in _SEVERAL_MACHINES:
-            raise ValueError(
-                f"async_checkpoints does not work with the strategy {self.strategy}, "
-                f"only on one machine; leave it out"
             )
         return self
 

@@ -130,6 +130,9 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
             f"{layers}, the encoder's layers"
         )
     dropout_rates(config, encoder)
+    is_asynchronous = config.strategy == "parameter_server"
+    is_multi_worker = config.strategy == "multi_worker_mirrored"
+    _check_cluster(config, is_asynchronous, is_asynchronous or is_multi_worker)
     optimization.build_optimizer(
         optimization.build_config(config, train_steps=100, layers=layers),
         mixed_precision=config.mixed_precision,
@@ -202,6 +205,22 @@ def _complete_train_data(
     return train_data.examples
 
 
+def _check_cluster(
+    config: TrainerConfig, is_asynchronous: bool, has_several_machines: bool
+) -> None:
+    """Refuses settings that do not work on a cluster."""
+    if config.optimization.get("ema") and is_asynchronous:
+        raise ValueError(
+            "trainer.optimization.ema does not work with the strategy "
+            "parameter_server, whose workers have no common step; choose another one"
+        )
+    if config.async_checkpoints and has_several_machines:
+        raise ValueError(
+            "trainer.async_checkpoints works on one machine alone, not with the "
+            "strategies multi_worker_mirrored and parameter_server; leave it out"
+        )
+
+
 def _trainer_params(
     task: TaskConfig,
     config: TrainerConfig,
@@ -209,11 +228,9 @@ def _trainer_params(
     layers: int,
     strategy: tf.distribute.Strategy,
 ) -> TrainerParams:
-    if "ema" in config.optimization and strategies.is_asynchronous(strategy):
-        raise ValueError(
-            "trainer.optimization.ema does not work with the strategy "
-            "parameter_server, whose workers have no common step; choose another one"
-        )
+    is_asynchronous = strategies.is_asynchronous(strategy)
+    is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    _check_cluster(config, is_asynchronous, is_asynchronous or is_multi_worker)
     all_steps = math.ceil(examples / config.batch_size)
     steps_per_epoch = config.steps_per_epoch or all_steps
     train_steps = config.epochs * steps_per_epoch
@@ -232,9 +249,7 @@ def _trainer_params(
         loss_upper_bound=config.loss_upper_bound,
         recovery_max_trials=config.recovery_max_trials,
         # A single process handles SIGTERM itself; several must all save at once.
-        preemption_on_demand_checkpoint=isinstance(
-            strategy, tf.distribute.MultiWorkerMirroredStrategy
-        ),
+        preemption_on_demand_checkpoint=is_multi_worker,
         seed=config.seed,
         patience=config.patience,
         evaluate_first=config.evaluate_first,

@@ -242,6 +242,20 @@ def test_more_frozen_layers_than_the_encoder_has_are_refused(encoder):
         experiment.check_settings(TrainerConfig(frozen_layers=9), str(encoder))
 
 
+@pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "parameter_server"])
+def test_asynchronous_checkpoints_on_several_machines_are_refused(encoder, strategy):
+    config = TrainerConfig(strategy=strategy, async_checkpoints=True)
+    with pytest.raises(ValueError, match="async_checkpoints works on one machine"):
+        experiment.check_settings(config, str(encoder))
+
+
+def test_moving_average_on_parameter_servers_is_refused(encoder):
+    ema = {"ema": {"average_decay": 0.9}}
+    config = TrainerConfig(strategy="parameter_server", optimization=ema)
+    with pytest.raises(ValueError, match=r"ema does not work with .*parameter_server"):
+        experiment.check_settings(config, str(encoder))
+
+
 def test_public_methods_of_the_trainer_work_one_by_one(build):
     trainer = build(task_class=SmallTask, learning_rate=1e-3)
     trainer.train_loop_begin()
