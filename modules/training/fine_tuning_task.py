@@ -18,13 +18,14 @@ from modules.data import inputs
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
 from modules.evaluation import metrics
-from modules.training import warm_start
+from modules.training import strategies, warm_start
 
 GRADIENT_NORM = "gradient_norm"
 EXAMPLES = "examples"
 _EMBEDDING_LAYERS = ("word_embeddings", "position_embedding", "type_embeddings")
 _EMBEDDING_NORM = "embeddings/layer_norm"
 _CLASSIFIED_POSITIONS = 1  # the first, which is [CLS]
+_HALF = 1 << 32  # of an int64
 
 Gradients = Sequence[tuple[tf.Tensor, tf.Variable]]
 
@@ -275,14 +276,22 @@ def _gather(rows: tf.Tensor) -> tf.Tensor:
     """Concatenates the rows of all replicas, which have the same number.
 
     It sums tensors that are 0 but for the replica's own rows: `all_gather` fails in
-    TensorFlow 2.16 if replicas are processes ("destinations can not be empty").
+    TensorFlow 2.16 if replicas are processes ("destinations can not be empty"). A TPU
+    does not sum int64, so its halves are gathered as int32.
     """
     replica = tf.distribute.get_replica_context()
     replicas = replica.num_replicas_in_sync
     if replicas == 1:
         return rows
-    index = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=rows.dtype)
-    rows_by_replica = tf.tensordot(index, rows, axes=0)
+    if rows.dtype == tf.int64 and strategies.is_tpu(replica.strategy):
+        lower = (rows + _HALF // 2) % _HALF - _HALF // 2  # in the range of int32
+        halves = ((rows - lower) // _HALF, lower)
+        upper, lower = (_gather(tf.cast(half, tf.int32)) for half in halves)
+        return tf.cast(upper, tf.int64) * _HALF + tf.cast(lower, tf.int64)
+    is_own = tf.one_hot(replica.replica_id_in_sync_group, replicas, True, False)
+    is_own = tf.reshape(is_own, [replicas] + [1] * rows.shape.rank)
+    # Not a product: a TPU multiplies matrices in bfloat16.
+    rows_by_replica = tf.where(is_own, rows, tf.zeros_like(rows))
     gathered = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows_by_replica)
     return tf.reshape(gathered, tf.concat([[-1], tf.shape(rows)[1:]], axis=0))
 

@@ -17,15 +17,28 @@ pytestmark = pytest.mark.slow
 ROWS = 1100
 BATCH = 16
 STEPS = -(-ROWS // BATCH)
+FEW_ROWS = 70
+FEW_STEPS = -(-FEW_ROWS // BATCH)
+LENGTHS = inputs.fixed_lengths(64)
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """Examples of 4 to 60 tokens; the id is the row's number."""
-    random = np.random.default_rng(0)
+    return write_examples(tmp_path_factory.mktemp("examples") / "examples.gz", ROWS)
+
+
+@pytest.fixture(scope="module")
+def few_rows(tmp_path_factory):
+    """Examples of a few batches, of which the last is smaller."""
     path = tmp_path_factory.mktemp("examples") / "examples.gz"
+    return dataclasses.replace(write_examples(path, FEW_ROWS), examples=FEW_ROWS)
+
+
+def write_examples(path, rows):
+    random = np.random.default_rng(0)
     with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
-        for index in range(ROWS):
+        for index in range(rows):
             ids = random.integers(1, 99, size=random.integers(4, 61))
             columns = {
                 "input_word_ids": ids,
@@ -174,11 +187,10 @@ def test_batches_do_not_come_sorted_by_length(config):
 
 
 def test_a_few_fixed_lengths_where_every_shape_is_compiled(config):
-    lengths = inputs.fixed_lengths(64)
-    steps = batches(config, STEPS, lengths=lengths)
+    steps = batches(config, STEPS, lengths=LENGTHS)
     widths = {batch["input_word_ids"].shape[1] for batch, _ in steps}
-    assert lengths == [16, 32, 48, 64]
-    assert widths <= set(lengths)
+    assert LENGTHS == [16, 32, 48, 64]
+    assert widths <= set(LENGTHS)
     assert len(widths) > 1
     assert sorted(rows_of(steps)) == list(range(ROWS))
 
@@ -205,24 +217,63 @@ def test_evaluation_pads_a_few_percent_and_has_the_positions_of_its_rows(config)
     assert positions == rows_of(steps) != sorted(positions)
 
 
-@pytest.mark.parametrize(("pipelines", "replicas"), [(1, 2), (2, 2), (2, 4)])
+EVALUATION = {"is_training": False}
+AT_FIXED_LENGTHS = {"lengths": LENGTHS}
+RESUMED = {"start_step": FEW_STEPS - 2}
+
+
+@pytest.mark.parametrize(
+    ("pipelines", "replicas", "settings"),
+    [
+        (1, 2, {}),
+        (2, 2, {}),
+        (2, 2, EVALUATION | AT_FIXED_LENGTHS),
+        (8, 8, RESUMED | AT_FIXED_LENGTHS),
+        (8, 8, EVALUATION),
+        (8, 16, RESUMED),
+        (8, 16, EVALUATION | AT_FIXED_LENGTHS),
+    ],
+)
 def test_replicas_share_each_global_batch_without_losing_a_row(
-    config, pipelines, replicas
+    few_rows, pipelines, replicas, settings
 ):
-    whole = batches(config, STEPS)
-    shares = []
-    for pipeline in range(pipelines):
-        context = tf.distribute.InputContext(pipelines, pipeline, replicas)
-        share = batches(config, STEPS * replicas // pipelines, context)
-        assert {len(targets["ids"]) for _, targets in share} == {BATCH // replicas}
-        shares.append(share)
-    for step in range(STEPS):
-        rows = []
-        for share in shares:
-            per_pipeline = replicas // pipelines
-            for _, targets in share[step * per_pipeline : (step + 1) * per_pipeline]:
-                rows += list(targets["ids"][targets["weights"] > 0].numpy())
-        assert rows == list(whole[step][1]["ids"].numpy())
+    config = dataclasses.replace(few_rows, **settings)
+    local = replicas // pipelines
+    shares = [
+        batches(
+            config,
+            FEW_STEPS * local,
+            tf.distribute.InputContext(pipelines, pipeline, replicas),
+        )
+        for pipeline in range(pipelines)
+    ]
+    for step, whole in enumerate(batches(config, FEW_STEPS)):
+        per_replica = [
+            batch
+            for share in shares
+            for batch in share[step * local : (step + 1) * local]
+        ]
+        assert len(per_replica) == replicas
+        length = whole[0]["input_word_ids"].shape[1]
+        shapes = {tuple(batch["input_word_ids"].shape) for batch, _ in per_replica}
+        assert shapes == {(BATCH // replicas, length)}
+        assert length in (config.lengths or [length])
+        joined = tf.nest.map_structure(
+            lambda *columns: np.concatenate(columns), *per_replica
+        )
+        rows = joined[1]["weights"] > 0
+        for name, expected in (whole[0] | whole[1]).items():
+            values = (joined[0] | joined[1])[name]
+            np.testing.assert_array_equal(values[rows], expected)
+
+
+def test_replicas_know_the_rank_of_every_input(few_rows):
+    """A TPU refuses inputs of unknown rank."""
+    context = tf.distribute.InputContext(2, 1, 16)
+    config = dataclasses.replace(few_rows, **EVALUATION)
+    features, targets = inputs.build_batches(config, context).element_spec
+    assert {spec.shape.rank for spec in features.values()} == {2}
+    assert {spec.shape.rank for spec in targets.values()} == {1}
 
 
 def test_scores_are_read_as_floats(tmp_path):

@@ -1,7 +1,6 @@
 """The fine-tuning task, alone and in every method of the Model Garden's trainer."""
 
 import json
-import types
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from modules.data import inputs
 from modules.encoder import EncoderError
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
-from modules.training import experiment, fine_tuning_task, strategies
+from modules.training import experiment, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import (
     FineTuningConfig,
@@ -335,53 +334,3 @@ def test_mixed_precision_trains_with_float32_weights(build, precision):
     assert {variable.dtype for variable in trainer.model.variables} == {tf.float32}
     assert trainer.model.layers[-1].compute_dtype == precision
     assert after < before
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_train_step_compiles_with_xla_at_fixed_lengths(build, precision):
-    """XLA on a CPU: it compiles the whole step, dropout included."""
-    with strategies.precision(precision):
-        trainer = build(learning_rate=3e-3, dropout=0.1, epochs=4)
-        data = trainer.config.task.train_data
-        data.lengths = inputs.fixed_lengths(32)
-        compiled = tf.function(
-            lambda batch: trainer.task.train_step(
-                batch, trainer.model, trainer.optimizer, trainer.train_metrics
-            ),
-            jit_compile=True,
-            autograph=False,
-        )
-        losses = [
-            float(compiled(batch)["loss"])
-            for batch in trainer.task.build_inputs(data).take(24)
-        ]
-    assert np.mean(losses[-6:]) < np.mean(losses[:6])
-    assert compiled.experimental_get_tracing_count() <= len(data.lengths) + 1
-
-
-def test_gathering_over_replicas_compiles_with_xla(untrained, monkeypatch):
-    """Each of two replicas adds its rows; XLA on a CPU has no all-reduce."""
-    task, data = untrained.task, untrained.config.task.validation_data
-    batch = next(iter(task.build_inputs(data)))
-    shares = []
-    for index in range(2):
-        replica = types.SimpleNamespace(
-            num_replicas_in_sync=2,
-            replica_id_in_sync_group=tf.constant(index),
-            all_reduce=lambda operation, rows: rows,
-        )
-        monkeypatch.setattr(
-            fine_tuning_task.tf.distribute, "get_replica_context", lambda r=replica: r
-        )
-        compiled = tf.function(
-            lambda batch: task.validation_step(batch, untrained.model),
-            jit_compile=True,
-            autograph=False,
-        )
-        shares.append(compiled(batch))
-        monkeypatch.undo()
-    alone = task.validation_step(batch, untrained.model)
-    for name, rows in alone.items():
-        gathered = (shares[0][name] + shares[1][name]).numpy()
-        expected = np.concatenate([rows.numpy()] * 2)
-        np.testing.assert_allclose(gathered, expected, rtol=1e-4, atol=1e-5)

@@ -20,6 +20,7 @@ from modules.training import experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import fork_server
+from tests.modules.training.devices import listing
 from tests.modules.training.small_model import SmallTask
 
 TASKS = {"small": SmallTask, "bert": FineTuningTask}
@@ -104,6 +105,7 @@ def train(
     trainer,
     model="small",
     devices=1,
+    gpus=0,
     exit_at=None,
     print_rows=False,
     base_model="",
@@ -116,6 +118,7 @@ def train(
       trainer: Settings of `TrainerConfig`.
       model: A key of `TASKS`.
       devices: Logical CPU devices.
+      gpus: GPUs that TensorFlow lists; there are none.
       exit_at: Step before which the process ends, as if the machine was taken away.
       print_rows: Whether to print the ids of each batch that is trained on.
       base_model: Exported model to start from.
@@ -123,6 +126,8 @@ def train(
     (cpu,) = tf.config.list_physical_devices("CPU")
     logical = [tf.config.LogicalDeviceConfiguration()] * devices
     tf.config.set_logical_device_configuration(cpu, logical)
+    if gpus:
+        tf.config.list_physical_devices = listing("GPU", gpus)
     strategies.serve_coordinator()
     run_fn.FineTuningTask = TASKS[model]
     if print_rows:
