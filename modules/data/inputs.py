@@ -41,7 +41,7 @@ class ExamplesConfig(config_definitions.DataConfig):
         read once, stays in memory and is shuffled as a whole; a larger one is read
         again each epoch, its files in random order.
       examples: Number of examples in the split; None counts them.
-      first_rows: Rows that an evaluation reads, the first of the split; None reads all.
+      first_rows: Rows that are read, the first of the split; None reads all.
       start_step: Number of training steps already done, whose batches are skipped.
       workers: Asynchronous workers, each of which trains on its share of the batches.
         1 gives all batches to every input pipeline.
@@ -75,7 +75,7 @@ def read_records(config: ExamplesConfig) -> tf.data.Dataset:
     Args:
       config: `input_path` holds file patterns of gzipped TFRecords.
     """
-    return _read(_files(config))
+    return _read(_files(config)).take(config.first_rows or -1)
 
 
 def count_examples(config: ExamplesConfig) -> int:
@@ -200,9 +200,7 @@ def share_among_workers(
 def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
     """Batches rows of like length, in one pass, with their positions in the split."""
     size = config.global_batch_size
-    # Before rows are sorted: the first batches of a window are its shortest rows.
-    records = read_records(config).take(config.first_rows or -1)
-    windows = records.enumerate().batch(size * config.window_batches)
+    windows = read_records(config).enumerate().batch(size * config.window_batches)
     return windows.flat_map(
         lambda positions, records: _batch_by_length(
             (*parse_examples(records, config), positions), size

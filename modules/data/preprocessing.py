@@ -108,7 +108,7 @@ def unpad(
     checks = [
         *_check_masks(ids, mask, segment_ids),
         *_check_lengths(mask, max_seq_length),
-        _check_range("input_ids", ids, "vocab_size", len(_read_vocab(vocab_file))),
+        _check_range("input_ids", ids, "vocab_size", len(read_vocab(vocab_file))),
         _check_range("segment_ids", segment_ids, _TYPES, _type_vocab_size(vocab_file)),
     ]
     # Transform's graph keeps only what its outputs depend on. Eager checks are None.
@@ -205,7 +205,7 @@ def is_cased(vocab_file: str) -> bool:
     lower_case = find_lower_case(vocab_file)
     if lower_case is not None:
         return not lower_case
-    words = (word for word in _read_vocab(vocab_file) if not _MARKER.fullmatch(word))
+    words = (word for word in read_vocab(vocab_file) if not _MARKER.fullmatch(word))
     return any(word != word.lower() for word in words)
 
 
@@ -226,7 +226,7 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
       ValueError: The vocabulary lacks one of BERT's special tokens, or has its
         padding token elsewhere than at 0.
     """
-    vocab = _read_vocab(vocab_file)
+    vocab = read_vocab(vocab_file)
     absent = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if t not in vocab]
     if absent:
         raise ValueError(
@@ -348,7 +348,8 @@ def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
 
 
 @functools.lru_cache(maxsize=4)
-def _read_vocab(vocab_file: str) -> list[str]:
+def read_vocab(vocab_file: str) -> list[str]:
+    """Returns the tokens of a vocabulary in the order of their ids."""
     with tf.io.gfile.GFile(vocab_file) as lines:
         return [line.rstrip("\n") for line in lines]
 
@@ -382,5 +383,5 @@ def _wordpiece_model(vocab_file: str) -> np.ndarray:
     # Building the trie of 30,522 words takes 1.5 s, and Transform traces
     # preprocessing_fn about ten times. No public API returns the built model.
     with tf.init_scope():
-        tokenizer = tf_text.FastWordpieceTokenizer(vocab=_read_vocab(vocab_file))
+        tokenizer = tf_text.FastWordpieceTokenizer(vocab=read_vocab(vocab_file))
         return tokenizer._model.numpy()

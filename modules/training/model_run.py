@@ -16,6 +16,7 @@ from official.core import config_definitions, train_utils
 
 from modules import files
 from modules.config.task import TaskConfig
+from modules.data import batch_view, inputs
 from modules.evaluation import metrics
 from modules.export import signatures
 from modules.training import checkpoints, optimization
@@ -26,6 +27,8 @@ METRICS_FILE = "metrics.json"
 MODEL_GRAPH = "model.dot"
 MODEL_PICTURE = "model.svg"
 SCHEDULE_PICTURE = "schedule.png"
+BATCH_PICTURE = "batch.png"
+BATCH_TABLE = "batch.tsv"
 PREDICTIONS = "predictions"
 _PREDICTION = "prediction"  # column of the class or the score
 
@@ -61,6 +64,29 @@ def plot_schedule(
         title=f"{optimizer.optimizer.type}, {optimizer.learning_rate.type}",
     )
     return picture
+
+
+def write_batch(
+    data: inputs.ExamplesConfig, task: TaskConfig, vocab_file: str, directory: str
+) -> None:
+    """Writes the first batch of a training: heat maps, and a table of its tokens.
+
+    Args:
+      data: The training split.
+      task: Names the columns and classes.
+      vocab_file: The encoder's vocabulary, one token a line.
+      directory: Directory of `batch.png` and `batch.tsv`.
+    """
+    batch = batch_view.first_batch(data)
+    picture = io.BytesIO()
+    batch_view.draw_batch(batch[0]).savefig(picture, format="png")
+    files.write(os.path.join(directory, BATCH_PICTURE), picture.getvalue())
+    table = [[task.id_column, task.label_column, "length", "tokens"]]
+    table += [
+        [str(row.id), row.label, str(len(row.tokens)), " ".join(row.tokens)]
+        for row in batch_view.describe_rows(batch, task, vocab_file)
+    ]
+    _write_table(os.path.join(directory, BATCH_TABLE), table)
 
 
 def copy_records(source: str, destination: str) -> None:
@@ -99,13 +125,12 @@ def write_predictions(
     path: str, task: TaskConfig, predictions: metrics.Predictions
 ) -> None:
     """Writes the predictions of a split as TSV; see `describe_predictions`."""
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
-    writer.writerow([task.id_column, task.label_column, _PREDICTION, *_columns(task)])
+    table = [[task.id_column, task.label_column, _PREDICTION, *_columns(task)]]
     rows = zip(predictions.ids, predictions.labels, predictions.outputs, strict=True)
-    for row_id, label, output in rows:
-        writer.writerow([row_id, *_describe(task, label, output)])
-    files.write(path, text.getvalue())
+    table += [
+        [str(row_id), *_describe(task, label, output)] for row_id, label, output in rows
+    ]
+    _write_table(path, table)
 
 
 def draw_model(model: tf_keras.Model, directory: str) -> None:
@@ -129,6 +154,12 @@ def draw_model(model: tf_keras.Model, directory: str) -> None:
     renderer = wasmtime_backend.WasmtimeBackend()
     picture = renderer.render(dot, format="svg", engine="dot")
     files.write(os.path.join(directory, MODEL_PICTURE), picture)
+
+
+def _write_table(path: str, table: list[list[str]]) -> None:
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t", lineterminator="\n").writerows(table)
+    files.write(path, text.getvalue())
 
 
 def _columns(task: TaskConfig) -> list[str]:

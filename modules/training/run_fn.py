@@ -255,6 +255,12 @@ def _write_outputs(
     path = os.path.join(fn_args.model_run_dir, model_run.METRICS_FILE)
     files.write_json(path, content)
     model_run.draw_model(model.model, fn_args.model_run_dir)
+    model_run.write_batch(
+        experiment.with_seed(params, best.seed).task.train_data,
+        task,
+        encoder_lib.open_encoder(params.task.init_checkpoint).vocab_file,
+        fn_args.model_run_dir,
+    )
 
 
 def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from modules import environment
-from pipeline.cli import options, orchestrators, predict, serve
+from pipeline.cli import options, orchestrators, predict, serve, show_batch
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 
@@ -52,16 +52,13 @@ main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
 main.add_command(predict.predict_command)
 main.add_command(serve.serve_command)
+main.add_command(show_batch.show_batch_command)
 
 
 @main.command()
 @options.CONFIG
-@click.option("--data", metavar="DIR", help="TSV or TFRecord splits, or tfds:NAME.")
-@click.option(
-    "--encoder",
-    metavar="DIR",
-    help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
-)
+@options.DATA
+@options.ENCODER
 @click.option("--output", metavar="DIR", help="Directory of everything it writes.")
 @options.SET
 def run(
@@ -72,13 +69,9 @@ def run(
     overrides: dict[str, Any],
 ) -> None:
     """Run the whole pipeline on this machine."""
-    if data is not None:
-        overrides["data.source"] = data
+    options.override_sources(overrides, data, encoder)
     if output is not None:
         overrides["output"] = output
-    if encoder is not None:
-        # The recipe's checksum is that of the recipe's own encoder.
-        overrides |= {"encoder.source": encoder, "encoder.sha256": None}
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:

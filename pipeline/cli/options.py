@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,3 +26,22 @@ SET = click.option(
     metavar="KEY=VALUE",
     help="Override a setting, as trainer.epochs=2. May be repeated.",
 )
+DATA = click.option(
+    "--data", metavar="DIR", help="TSV or TFRecord splits, or tfds:NAME."
+)
+ENCODER = click.option(
+    "--encoder",
+    metavar="DIR",
+    help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
+)
+
+
+def override_sources(
+    overrides: dict[str, Any], data: str | None, encoder: str | None
+) -> None:
+    """Adds `--data` and `--encoder` to the overrides."""
+    if data is not None:
+        overrides["data.source"] = data
+    if encoder is not None:
+        # The recipe's checksum is that of the recipe's own encoder.
+        overrides |= {"encoder.source": encoder, "encoder.sha256": None}

@@ -1,0 +1,90 @@
+"""A batch for a reader: heat maps of its tensors, and its tokens in a table."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+from matplotlib import figure
+
+from modules.config.task import TaskConfig
+from modules.data import inputs, preprocessing
+
+# A larger split is not read to its end for one batch.
+MOST_ROWS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchRow:
+    """A row of a batch.
+
+    Attributes:
+      id: Its id.
+      label: Name of the class, or the score.
+      tokens: Its tokens without padding, from `[CLS]` on.
+    """
+
+    id: int
+    label: str
+    tokens: list[str]
+
+
+def first_batch(data: inputs.ExamplesConfig) -> inputs.Batch:
+    """Returns the first batch of a training.
+
+    Args:
+      data: The training split. Of one with more than `MOST_ROWS` rows, the first rows
+        are used, in the order of the files.
+    """
+    examples = data.examples or inputs.count_examples(data)
+    rows = min(examples, MOST_ROWS)
+    first = dataclasses.replace(data, examples=rows, first_rows=rows, workers=1)
+    return next(iter(inputs.build_batches(first)))
+
+
+def draw_batch(features: dict[str, tf.Tensor]) -> figure.Figure:
+    """Draws the encoder's inputs as heat maps, a row of tokens in each line.
+
+    Args:
+      features: `input_word_ids`, `input_mask` and `input_type_ids`, each
+        int32[batch, seq_len].
+    """
+    picture = figure.Figure(figsize=(12, 4), layout="constrained")
+    for axes, name in zip(
+        picture.subplots(1, 3, sharey=True), preprocessing.ENCODER_INPUTS, strict=True
+    ):
+        mesh = axes.pcolormesh(features[name].numpy())
+        axes.invert_yaxis()  # the first row on top, as in the table
+        axes.set(title=name, xlabel="token", ylabel="row")
+        picture.colorbar(mesh, ax=axes)
+    return picture
+
+
+def describe_rows(
+    batch: inputs.Batch, task: TaskConfig, vocab_file: str
+) -> list[BatchRow]:
+    """Returns the rows of a batch as a reader sees them.
+
+    Args:
+      batch: As `inputs.build_batches` returns it.
+      task: Names the classes.
+      vocab_file: The encoder's vocabulary, one token a line.
+    """
+    features, targets = batch
+    vocabulary = preprocessing.read_vocab(vocab_file)
+    lengths = tf.reduce_sum(features[preprocessing.INPUT_MASK], axis=1).numpy()
+    rows = zip(
+        targets[inputs.IDS].numpy(),
+        targets[inputs.LABELS].numpy(),
+        features[preprocessing.INPUT_WORD_IDS].numpy(),
+        lengths,
+        strict=True,
+    )
+    return [
+        BatchRow(
+            id=int(row_id),
+            label=task.classes[label] if task.classes else f"{label:.9g}",
+            tokens=[vocabulary[index] for index in ids[:length]],
+        )
+        for row_id, label, ids, length in rows
+    ]

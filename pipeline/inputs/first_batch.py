@@ -1,0 +1,98 @@
+"""The first batch that a recipe trains on, without a run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config
+from pipeline.inputs import encoder_source
+from pipeline.inputs import examples as examples_lib
+from pipeline.inputs.examples import tf_examples
+from pipeline.inputs.examples.splits import Report
+
+if TYPE_CHECKING:
+    from modules.data.inputs import Batch
+
+_SPLIT = "train"
+
+
+def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
+    """Tokenizes and batches the first rows of the training split, as a run does.
+
+    Args:
+      config: Names the sources.
+      report: Called with a line for the user.
+
+    Returns:
+      The batch, and the path of the encoder's vocabulary.
+
+    Raises:
+      UsageError: A source is missing or malformed, or does not fit the settings.
+    """
+    from modules.data import batch_view
+    from modules.training import experiment
+
+    paths = OutputPaths.of(config)
+    encoder = encoder_source.resolve_encoder(config, paths, report)
+    task = config.task
+    examples = examples_lib.resolve_examples(
+        config.data_source, task, paths, report, span=config.data.span
+    )
+    files = examples_lib.list_examples(examples, _SPLIT)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "transformed.gz")
+        count = _transform(config, files, encoder.vocab_file, path)
+        data = experiment.examples_config(task, [path], config.trainer)
+        data.is_training, data.examples = True, count
+        return batch_view.first_batch(data), encoder.vocab_file
+
+
+def _transform(config: Config, files: list[str], vocab_file: str, path: str) -> int:
+    """Writes what Transform makes of the first rows; returns their number."""
+    import tensorflow as tf
+    from tensorflow_transform.tf_metadata import schema_utils
+
+    from modules.data import batch_view, preprocessing
+    from pipeline.inputs import schema
+
+    task = config.task
+    spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
+    compression = "GZIP" if files[0].endswith(".gz") else ""
+    records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
+    settings = {
+        "task": task.model_dump(),
+        "max_seq_length": config.preprocessing.max_seq_length,
+        "vocab_file": vocab_file,
+    }
+    try:
+        (serialized,) = records.take(1)
+        raw = tf.io.parse_example(serialized, spec)
+        features = preprocessing.preprocessing_fn(raw, settings)
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, ValueError) as e:
+        raise UsageError(
+            f"data {os.path.dirname(files[0])}: the rows of {_SPLIT} cannot be read "
+            f"({str(e)[:300]}); a run lists the faulty ones"
+        ) from e
+    with tf.io.TFRecordWriter(path, options="GZIP") as writer:
+        for row in _rows(features):
+            writer.write(tf_examples.from_row(row))
+    return len(serialized)
+
+
+def _rows(features: dict[str, Any]) -> list[dict[str, Any]]:
+    import tensorflow as tf
+
+    columns = {
+        name: tf.RaggedTensor.from_sparse(values).to_list()
+        if isinstance(values, tf.SparseTensor)
+        else values.numpy()[:, 0].tolist()
+        for name, values in features.items()
+    }
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
