@@ -19,6 +19,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 from modules.encoder.directory import APPROXIMATE_GELU_KEY, EncoderError
 
 GRAPH_FILE = "saved_model.pb"
+# Version 1 of small_bert was published with version 3 of bert_*, 2 with 4.
+READABLE_HANDLES = (
+    "tensorflow/bert_* (version 3 or 4) or tensorflow/small_bert/* (version 1 or 2)"
+)
 # Keras names an op by its layer. A layer normalization adds its epsilon here.
 _EPSILON = re.compile(r"(.*/)?\w*layer_norm/(batchnorm/add/y|FusedBatchNormV3)")
 _QUERY = re.compile(r"(.*/)?self_attention/query/einsum/Einsum")
@@ -49,8 +53,9 @@ class SavedGraph:
             ) from error
         if len(graphs) != 1 or not graphs[0].HasField("object_graph_def"):
             raise EncoderError(
-                f"SavedModel {directory} was written by TensorFlow 1; export it with "
-                "TensorFlow 2 (on TF Hub, version 3 or later)"
+                f"SavedModel {directory} was written by TensorFlow 1, as TF Hub's "
+                "google/bert_* and google/small_bert/* were. Take the same encoder "
+                f"from {READABLE_HANDLES}, or export it with TensorFlow 2"
             )
         functions = graphs[0].graph_def.library.function
         self._nodes = [node for function in functions for node in function.node_def]

@@ -24,7 +24,7 @@ from modules.encoder.object_checkpoint import (
     CheckpointWeights,
     ObjectCheckpoint,
 )
-from modules.encoder.saved_graph import GRAPH_FILE, SavedGraph
+from modules.encoder.saved_graph import GRAPH_FILE, READABLE_HANDLES, SavedGraph
 from modules.encoder.tensors import Shape, check_tensors, variable_shapes
 
 _VARIABLES = "variables"
@@ -33,6 +33,8 @@ _PREPROCESSORS = ("", "preprocess", "preprocessor")
 _WORD_EMBEDDINGS = "word_embeddings/embeddings"
 _LANGUAGE_MODEL = "mlm"
 _LAYER = re.compile(r"transformer/layer_\d+/")
+# The attention's last layer, until mid-2020. Now it is part of the attention.
+_OLD_ATTENTION_OUTPUT = "/self_attention_output/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +165,13 @@ def _keys(checkpoint: ObjectCheckpoint, nodes: set[int]) -> dict[str, str]:
 
 def _without_prefix(directory: str, keys: dict[str, str]) -> dict[str, str]:
     """Returns the keys by the variables' names in the Model Garden's."""
+    old = [name for name in keys if _OLD_ATTENTION_OUTPUT in name]
+    if old:
+        raise EncoderError(
+            f"SavedModel {directory} has the variable {old[0]}: an old layout, as in "
+            "versions 1 and 2 of TF Hub's tensorflow/bert_*. Take version 4 of the "
+            "same handle, or the encoder's Model Garden checkpoint"
+        )
     for name in keys:
         if name.endswith(_WORD_EMBEDDINGS):
             prefix = name.removesuffix(_WORD_EMBEDDINGS)
@@ -186,7 +195,7 @@ def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
     if missing:
         raise EncoderError(
             f"SavedModel {directory} has no variable {', '.join(missing)}: not a BERT "
-            "encoder of the Model Garden's (on TF Hub, version 3 or later)"
+            f"encoder of the Model Garden's, as TF Hub's {READABLE_HANDLES}"
         )
     words, positions, types, query, inner = (shapes[name] for name in names)
     layers = {match[0] for name in shapes if (match := _LAYER.match(name))}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from modules.encoder.conversion import ImportedEncoder
 
 PACKAGE_PREFIX = "package:"
+_HANDLE_PREFIX = "https://"
 _SETTING = "encoder.source"
 _CACHE_VARIABLE = "TFHUB_CACHE_DIR"
 _NAMES_SHOWN = 12
@@ -127,21 +128,27 @@ def import_encoder(
     Raises:
       UsageError: The source cannot be read or is not a BERT, or the destination exists.
     """
-    from modules.encoder import conversion
-
     target = Path(destination)
     if "://" in str(destination):
         raise UsageError(f"{destination} is remote; name a local directory")
     _refuse_existing(target)
+    with _usage_errors("SOURCE", source):
+        directory = locate(source, "SOURCE")
+        if preprocessor is not None:
+            preprocessor = locate(preprocessor, "--preprocessor")
+        return _convert(directory, target, preprocessor, report)
+
+
+def _convert(
+    directory: str, target: Path, preprocessor: str | None, report: Report
+) -> ImportedEncoder:
+    from modules.encoder import conversion
+
     working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
     try:
-        with _usage_errors("SOURCE", source):
-            directory = locate(source, "SOURCE")
-            if preprocessor is not None:
-                preprocessor = locate(preprocessor, "--preprocessor")
-            working.open(wait=report)
-            _refuse_existing(target)
-            imported = conversion.convert(directory, str(working.path), preprocessor)
+        working.open(wait=report)
+        _refuse_existing(target)
+        imported = conversion.convert(directory, str(working.path), preprocessor)
         working.publish(target)
     finally:
         working.delete()
@@ -198,7 +205,7 @@ def locate(source: str, setting: str) -> str:
             f"{setting} {source} would be downloaded without encryption, so that "
             "others could replace it; write https://, or give a local copy"
         )
-    if source.startswith("https://"):
+    if source.startswith(_HANDLE_PREFIX):
         return _download(source, setting)
     if "://" not in source and not Path(source).is_dir():
         raise UsageError(f"{setting} {source} is not a directory")
@@ -217,7 +224,7 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
         try:
-            import_encoder(source, destination, report=report)
+            _convert(source, destination, None, report)
         except UsageError:
             # Another process may have imported it meanwhile.
             if not destination.exists():
@@ -262,7 +269,9 @@ def _usage_errors(setting: str, source: str) -> Iterator[None]:
         with remote.usage_errors(f"{setting} {source}", "--encoder DIR"):
             yield
     except encoder_lib.EncoderError as error:
-        raise UsageError(str(error)) from error
+        # The error names the directory, which for a handle is a hash in the cache.
+        handle = f"{setting} {source}: " if source.startswith(_HANDLE_PREFIX) else ""
+        raise UsageError(f"{handle}{error}") from error
 
 
 def _check_vocabulary(path: str) -> None:

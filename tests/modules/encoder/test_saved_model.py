@@ -84,6 +84,34 @@ def test_every_variable_is_restored_and_outputs_are_equal(hub, tmp_path):
     sources.assert_same_outputs(model, call(hub))
 
 
+def test_encoder_with_lists_as_inputs_and_outputs_is_read(tmp_path):
+    hub = sources.write_list_saved_model(tmp_path / "hub")
+    imported = convert(hub, tmp_path / "imported")
+    assert imported.left_out == []
+    assert imported.encoder.config["do_lower_case"] is True
+    _, model, _ = sources.stored(tmp_path / "imported")
+    _, original, _ = sources.stored(tiny.write_encoder(tmp_path / "original"))
+    sources.assert_same_weights(model, original)
+    loaded = tf.saved_model.load(str(hub))
+
+    def call_with_lists(inputs, training):
+        pooled, sequence = loaded(list(inputs.values()), training=training)
+        return {"pooled_output": pooled, "sequence_output": sequence}
+
+    sources.assert_same_outputs(model, call_with_lists)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_old_layout_is_refused_with_the_version_to_take(tmp_path, version):
+    hub = sources.write_list_saved_model(tmp_path / "hub", version)
+    message = (
+        r"has the variable \S+/self_attention_output/\w+: an old layout.* "
+        r"tensorflow/bert_\*\. Take version 4 of the same handle"
+    )
+    with pytest.raises(EncoderError, match=message):
+        convert(hub, tmp_path / "imported")
+
+
 def test_activation_of_an_encoder_without_a_language_model_is_read(tmp_path):
     hub = sources.write_saved_model(tmp_path / "hub", hidden_act="relu")
     imported = convert(hub, tmp_path / "imported")
@@ -175,6 +203,26 @@ def test_variable_that_bert_does_not_have_is_named(tmp_path):
     model = bert(embedding_width=8)
     source = save(tmp_path / "factorized", model)
     with pytest.raises(EncoderError, match=r"embedding_projection/kernel"):
+        convert(source, tmp_path / "imported")
+
+
+def test_albert_is_refused_with_the_handles_that_are_read(tmp_path):
+    model = networks.AlbertEncoder(
+        vocab_size=len(tiny.VOCAB),
+        embedding_width=8,
+        hidden_size=16,
+        num_layers=2,
+        num_attention_heads=2,
+        max_sequence_length=64,
+        intermediate_size=32,
+        dict_outputs=True,
+    )
+    source = save(tmp_path / "albert", model)
+    message = (
+        r"no variable transformer/layer_0/.*: not a BERT encoder of the Model Garden's,"
+        r" as TF Hub's tensorflow/bert_\* \(version 3 or 4\)"
+    )
+    with pytest.raises(EncoderError, match=message):
         convert(source, tmp_path / "imported")
 
 
@@ -287,7 +335,11 @@ def test_saved_model_of_tensorflow_1_is_refused(tmp_path):
     graph.meta_graphs.add()
     source = write_vocabulary(tmp_path / "hub")
     (source / "saved_model.pb").write_bytes(graph.SerializeToString())
-    with pytest.raises(EncoderError, match=r"TensorFlow 1; .* version 3 or later"):
+    message = (
+        r"TensorFlow 1, as TF Hub's google/bert_\* and google/small_bert/\* were\. "
+        r"Take .* tensorflow/small_bert/\* \(version 1 or 2\)"
+    )
+    with pytest.raises(EncoderError, match=message):
         convert(source, tmp_path / "imported")
 
 

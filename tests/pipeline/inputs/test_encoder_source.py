@@ -279,6 +279,65 @@ def test_handle_that_was_downloaded_is_read_from_the_cache(tmp_path, monkeypatch
     assert encoder == expected
 
 
+# Of the tutorial "Fine-tuning a BERT model".
+TUTORIAL_ENCODER = (
+    "https://tfhub.dev/tensorflow/small_bert/bert_en_uncased_L-2_H-128_A-2/2"
+)
+TUTORIAL_PREPROCESSOR = "https://tfhub.dev/tensorflow/bert_en_uncased_preprocess/3"
+
+
+def cached(tmp_path, handle):
+    """Returns the directory of a handle in the cache of downloads."""
+    return tmp_path / "cache" / hashlib.sha1(handle.encode()).hexdigest()
+
+
+def test_tutorials_handle_is_read_from_the_cache_without_a_network(
+    tmp_path, no_network
+):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    sources.write_saved_model(cached(tmp_path, TUTORIAL_ENCODER), with_mlm=True)
+    config = load_config(path, {"encoder.source": TUTORIAL_ENCODER})
+    directory = resolve_encoder(config).directory
+    encoder, model, _ = sources.stored(Path(directory))
+    assert Path(encoder.vocab_file).read_text().split("\n")[:-1] == tiny.VOCAB
+    assert encoder.config["do_lower_case"] is True
+    _, original, _ = sources.stored(tmp_path / "encoder")
+    sources.assert_same_weights(model, original)
+
+
+@pytest.mark.parametrize("location", ["--preprocessor", "preprocess"])
+def test_tutorials_handle_without_a_vocabulary_takes_its_preprocessors(
+    tmp_path, no_network, location
+):
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    encoder = sources.write_saved_model(cached(tmp_path, TUTORIAL_ENCODER))
+    shutil.rmtree(encoder / "assets")
+    config = load_config(path, {"encoder.source": TUTORIAL_ENCODER})
+    message = rf"encoder\.source {TUTORIAL_ENCODER}: .* no vocabulary.*--preprocessor"
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(config)
+    if location == "preprocess":
+        sources.write_preprocessor(encoder / location)
+    else:
+        sources.write_preprocessor(cached(tmp_path, TUTORIAL_PREPROCESSOR))
+        imported = tmp_path / "imported"
+        encoder_source.import_encoder(TUTORIAL_ENCODER, imported, TUTORIAL_PREPROCESSOR)
+        config = load_config(path, {"encoder.source": str(imported)})
+    vocab_file = resolve_encoder(config).vocab_file
+    assert Path(vocab_file).read_text().split("\n")[:-1] == tiny.VOCAB
+
+
+def test_handle_of_an_old_layout_is_named_with_the_version_to_take(
+    tmp_path, no_network
+):
+    handle = "https://tfhub.dev/tensorflow/bert_en_uncased_L-12_H-768_A-12/2"
+    sources.write_list_saved_model(cached(tmp_path, handle), version=2)
+    path = tiny.write_config(tmp_path / "recipe.yaml")
+    message = rf"encoder\.source {handle}: .* Take version 4 of the same handle"
+    with pytest.raises(UsageError, match=message):
+        resolve_encoder(load_config(path, {"encoder.source": handle}))
+
+
 def test_failed_import_leaves_nothing(tmp_path):
     source = tiny.write_encoder(tmp_path / "source", **{"pooler.dense.bias": None})
     with pytest.raises(UsageError, match=r"missing pooler\.dense\.bias"):
