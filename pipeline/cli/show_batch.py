@@ -46,10 +46,10 @@ def show_batch_command(
     output: Path,
     overrides: dict[str, Any],
 ) -> None:
-    """Show the first batch of a training: its tokens, and heat maps of its tensors.
+    """Show a batch as a training sees it: its tokens, and heat maps of its tensors.
 
-    The batch is that of the recipe's first seed. Of a training split with more than
-    10,000 rows, the first ones are used.
+    The rows of the training split are tokenized, shuffled and grouped by length as in a
+    run; of more than 10,000 rows, the first ones. A run may draw other rows.
     """
     if not output.parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.parent}")

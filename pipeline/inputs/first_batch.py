@@ -1,4 +1,4 @@
-"""The first batch that a recipe trains on, without a run."""
+"""A first batch of a recipe's training, without a run."""
 
 from __future__ import annotations
 

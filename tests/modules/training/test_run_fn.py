@@ -136,6 +136,23 @@ def test_schedule_is_plotted(finished):
     assert columns.sum() > 0.7 * len(columns)  # from one side to the other
 
 
+def test_first_batch_is_drawn_and_its_tokens_are_listed(finished):
+    run = finished / "model_run"
+    pixels = matplotlib.image.imread(run / model_run.BATCH_PICTURE)
+    assert len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0)) > 20
+    with open(run / model_run.BATCH_TABLE, newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL))
+    assert len(rows) == 8
+    texts = tiny.pairs(ROWS)
+    for row in rows:
+        same, first, second = texts[int(row["idx"])]
+        assert row["label"] == TASK.classes[2 * same]
+        tokens = row["tokens"].split(" ")
+        assert len(tokens) == int(row["length"])
+        words = [tiny._split(text) for text in (first, second)]
+        assert tokens == ["[CLS]", *words[0], "[SEP]", *words[1], "[SEP]"]
+
+
 def test_model_is_drawn(finished):
     graph = (finished / "model_run" / model_run.MODEL_GRAPH).read_text()
     assert "transformer/layer_1" in graph

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from tests import tiny, toy_models
+from tests import records, tiny, toy_models
 from tests.modules.encoder import sources
 
 pytestmark = pytest.mark.slow
@@ -48,6 +48,8 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
             ["predict", "--model", "absent", "--input", "no.tsv", "--output", "no"],
             "no.tsv matches no file",
         ),
+        (["show-batch", "--output", "absent/b.png"], "there is no directory absent"),
+        (["show-batch", "--data", "absent"], "absent is not a directory"),
         (["prepare-data", "absent", "records"], "absent is not a directory"),
         (["import-encoder", "absent", "new"], "SOURCE absent is not a directory"),
         (["import-encoder", "package:no_such", "new"], "no_such is not installed"),
@@ -67,6 +69,41 @@ def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):
     assert result.output.splitlines() == [
         f"{split}: 5 examples" for split in ("train", "eval", "test")
     ]
+
+
+def test_show_batch_prints_tokens_and_draws_heat_maps(invoke, tmp_path):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
+    picture = tmp_path / "batch.png"
+    arguments = ("show-batch", "--config", recipe, "--output", picture)
+    result = invoke(*arguments, "--rows", 2)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("[CLS]") == 2
+    assert "16 rows, padded to the longest, 15 tokens: 0% is padding" in result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_show_batch_of_tokenized_examples(invoke, tmp_path):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
+    examples = [
+        records.example(
+            input_ids=[2, 6, 3, 7, 3, 0],
+            input_mask=[1, 1, 1, 1, 1, 0],
+            segment_ids=[0, 0, 0, 1, 1, 0],
+            label_ids=[1],
+            example_id=[index],
+        )
+        for index in range(3)
+    ]
+    for split in ("train", "eval"):
+        records.write(tmp_path / "records" / f"{split}.tfrecord.gz", examples)
+    result = invoke(
+        *("show-batch", "--config", recipe, "--data", tmp_path / "records"),
+        *("--set", "task.input=tokenized", "--output", tmp_path / "batch.png"),
+    )
+    assert result.exit_code == 0, result.output
+    words = [tiny.VOCAB[index] for index in (2, 6, 3, 7, 3)]
+    assert result.output.count(" ".join(words)) == 3
+    assert "3 rows, padded to the longest, 5 tokens: 0% is padding" in result.output
 
 
 def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_path):

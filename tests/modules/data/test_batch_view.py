@@ -1,0 +1,70 @@
+"""A batch as heat maps and as a table of tokens."""
+
+import numpy as np
+import pytest
+
+from modules.config.task import TaskConfig
+from modules.data import batch_view, inputs, preprocessing
+from tests import tiny
+
+pytestmark = pytest.mark.slow
+
+ROWS = 20
+
+
+@pytest.fixture(params=["class", "score"])
+def batch(request, tmp_path):
+    """A batch of each kind of task, the task, and the vocabulary."""
+    task = TaskConfig.model_validate(
+        {"label_range": [0.0, 5.0]} if request.param == "score" else {}
+    )
+    path = tiny.write_transformed(tmp_path / "train.gz", ROWS, label=request.param)
+    data = inputs.ExamplesConfig(
+        input_path=[str(path)],
+        global_batch_size=8,
+        is_training=True,
+        is_regression=task.is_regression,
+        seed=3,
+    )
+    vocab_file = tiny.write_encoder(tmp_path / "encoder") / "vocab.txt"
+    return batch_view.first_batch(data), data, task, str(vocab_file)
+
+
+def test_batch_is_the_first_one_of_the_training(batch):
+    (_, targets), data, _, _ = batch
+    _, expected = next(iter(inputs.build_batches(data)))
+    assert targets["ids"].numpy().tolist() == expected["ids"].numpy().tolist()
+
+
+def test_split_beyond_the_most_rows_is_not_read_to_its_end(batch, monkeypatch):
+    monkeypatch.setattr(batch_view, "MOST_ROWS", 9)
+    _, data, _, _ = batch
+    _, targets = batch_view.first_batch(data)
+    assert set(targets["ids"].numpy()) < set(range(9))
+
+
+def test_heat_maps_hold_the_tensors_of_the_batch(batch):
+    (features, _), *_ = batch
+    picture = batch_view.draw_batch(features)
+    maps = [axes for axes in picture.axes if axes.get_title()]
+    assert [axes.get_title() for axes in maps] == list(preprocessing.ENCODER_INPUTS)
+    for axes in maps:
+        (mesh,) = axes.collections
+        expected = features[axes.get_title()].numpy()
+        np.testing.assert_array_equal(
+            mesh.get_array().reshape(expected.shape), expected
+        )
+        assert axes.yaxis_inverted()
+
+
+def test_table_has_the_tokens_of_each_row_without_padding(batch):
+    loaded, _, task, vocab_file = batch
+    texts = tiny.pairs(ROWS)
+    rows = batch_view.describe_rows(loaded, task, vocab_file)
+    assert len(rows) == 8
+    for row in rows:
+        same, *sentences = texts[row.id]
+        first, second = map(tiny._split, sentences)
+        assert row.tokens == ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
+        label = str(5 * same) if task.is_regression else task.classes[same]
+        assert row.label == label
