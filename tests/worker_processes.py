@@ -10,11 +10,15 @@ _SECONDS = 120
 
 def find(parent=None):
     """Returns the worker processes of a process, by default of this one."""
-    return [
-        child
-        for child in (parent or psutil.Process()).children(recursive=True)
-        if "pipeline.beam.worker" in child.cmdline()
-    ]
+    children = (parent or psutil.Process()).children(recursive=True)
+    return [child for child in children if "pipeline.beam.worker" in _command(child)]
+
+
+def _command(process):
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # it ended meanwhile
+        return []
 
 
 def kill_when(condition, after=0.0):

@@ -17,11 +17,11 @@ class TrainerConfig(Settings):
       steps_per_epoch: Steps of one pass; None takes every row once.
       batch_size: Examples per step over all replicas (the global batch size).
       evaluation_batch_size: Examples per step of an evaluation; None is `batch_size`.
-      learning_rate: Peak rate; decays linearly to 0.
+      learning_rate: Rate that the decay starts from; decays linearly to 0.
       warmup_fraction: Share of the steps over which the rate rises from 0.
       decay_start: Step that the decay is counted from. `after_warmup` starts it at the
-        peak. `first_step` counts the warmup as well, as the Model Garden's tutorials
-        do: with a warmup of 10 % the rate after it is 0.9 of the other curve's.
+        `learning_rate`. `first_step` counts the warmup as well, as the Model Garden's
+        tutorials do: after a warmup of 10 % the rate is 0.9 of the other curve's.
       weight_decay: Of AdamW and LAMB, for all weights but LayerNorm and biases.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       optimization: Sections of the Model Garden's `OptimizationConfig` that override
@@ -46,12 +46,13 @@ class TrainerConfig(Settings):
         is recorded, but counts neither as the best nor for `patience`.
       checkpoint_interval: Steps between checkpoints, the most that a killed training
         loses; None saves every epoch.
-      max_checkpoints: Checkpoints that are kept, the newest ones. With 1 there is no
-        other one if the newest is damaged.
+      max_checkpoints: Checkpoints that are kept, the newest ones; at least 2, since
+        training goes back to the one before if the newest is damaged.
       delete_checkpoints: Whether a finished training deletes its checkpoints. Its best
         weights and its records stay.
       async_checkpoints: Whether training goes on while a checkpoint is written, which
-        takes memory for a copy of the weights. On one machine only.
+        takes memory for a copy of the weights and the optimizer's state. On one machine
+        and with one seed only.
       patience: Evaluations without a better one after which training stops; None
         trains to the end.
       steps_per_loop: Steps between two log lines. SIGTERM is handled after a loop.
@@ -89,7 +90,7 @@ class TrainerConfig(Settings):
     evaluation_steps: PositiveInt | None = None
     evaluate_first: bool = False
     checkpoint_interval: PositiveInt | None = None
-    max_checkpoints: PositiveInt = 2
+    max_checkpoints: int = Field(default=2, ge=2)
     delete_checkpoints: bool = True
     async_checkpoints: bool = False
     patience: PositiveInt | None = None
@@ -110,12 +111,17 @@ class TrainerConfig(Settings):
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
 
     @model_validator(mode="after")
-    def _check_interval(self) -> TrainerConfig:
+    def _check_combination(self) -> TrainerConfig:
         interval = self.summary_interval
         if interval is not None and interval % self.steps_per_loop:
             raise ValueError(
                 f"summary_interval is {interval}; allowed are multiples of "
                 f"steps_per_loop, {self.steps_per_loop}, and None"
+            )
+        if self.async_checkpoints and self.seeds > 1:
+            raise ValueError(
+                f"async_checkpoints works with one seed, and seeds is {self.seeds}: "
+                "TensorFlow keeps the copy of each training; set one of them back"
             )
         return self
 

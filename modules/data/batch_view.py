@@ -38,7 +38,13 @@ def first_batch(data: inputs.ExamplesConfig) -> inputs.Batch:
     """
     examples = data.examples or inputs.count_examples(data)
     rows = min(examples, MOST_ROWS)
-    first = dataclasses.replace(data, examples=rows, first_rows=rows, workers=1)
+    first = dataclasses.replace(
+        data,
+        examples=rows,
+        first_rows=rows,
+        shuffle_buffer_size=max(rows, data.shuffle_buffer_size),
+        workers=1,
+    )
     return next(iter(inputs.build_batches(first)))
 
 

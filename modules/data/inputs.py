@@ -41,7 +41,8 @@ class ExamplesConfig(config_definitions.DataConfig):
         read once, stays in memory and is shuffled as a whole; a larger one is read
         again each epoch, its files in random order.
       examples: Number of examples in the split; None counts them.
-      first_rows: Rows that are read, the first of the split; None reads all.
+      first_rows: Rows that are read, the first of the split; None reads all. Training
+        ignores it if the split is larger than the shuffle buffer.
       start_step: Number of training steps already done, whose batches are skipped.
       workers: Asynchronous workers, each of which trains on its share of the batches.
         1 gives all batches to every input pipeline.

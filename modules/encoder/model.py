@@ -37,12 +37,25 @@ class DropoutRates(NamedTuple):
     Attributes:
       hidden: After embeddings, attention and feed-forward layers.
       attention: Of the attention's probabilities.
-      head: Before and in the classification head.
+      head: Before the classification head.
     """
 
     hidden: float
     attention: float
     head: float
+
+    @classmethod
+    def of_hidden(cls, rate: float, attention: float | None = None) -> DropoutRates:
+        """Returns the rates of a Model Garden classifier.
+
+        It applies the hidden rate twice to what is classified, before the head and in
+        it, which is one mask of both.
+
+        Args:
+          rate: Of the encoder and the head.
+          attention: Of the attention's probabilities; None is `rate`.
+        """
+        return cls(rate, rate if attention is None else attention, 1 - (1 - rate) ** 2)
 
 
 class BertEncoder(tf_keras.Model):
@@ -133,17 +146,18 @@ def dropout_rates(encoder: EncoderDirectory) -> DropoutRates:
       EncoderError: A rate is not a number from 0 to below 1.
     """
     config = {**DEFAULTS, **encoder.config}
-    keys = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+    hidden, attention = "hidden_dropout_prob", "attention_probs_dropout_prob"
     has_head = config.get(HEAD_DROPOUT_KEY) is not None
-    keys.append(HEAD_DROPOUT_KEY if has_head else keys[0])
-    for key in keys:
+    for key in (hidden, attention, *([HEAD_DROPOUT_KEY] if has_head else [])):
         rate = config[key]
         if not isinstance(rate, int | float) or not 0 <= rate < 1:
             raise EncoderError(
                 f"{encoder.path(encoder.config_file)}: {key} is {rate!r}; allowed are "
                 "0 to below 1; correct the file, or set trainer.dropout"
             )
-    return DropoutRates(*(float(config[key]) for key in keys))
+    rates = DropoutRates.of_hidden(float(config[hidden]), float(config[attention]))
+    # Hugging Face applies it once.
+    return rates._replace(head=float(config[HEAD_DROPOUT_KEY])) if has_head else rates
 
 
 def build_encoder(

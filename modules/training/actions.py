@@ -84,6 +84,10 @@ class TrainSummaries(orbit.utils.SummaryManager):
         self._writes_all = params.summary_interval == params.steps_per_loop
         self._last = 0  # interval of the last point
 
+    def start(self) -> None:
+        """Counts intervals from the current step."""
+        self._last = int(self._step.numpy()) // self._interval
+
     def write_summaries(self, summary_dict: dict[str, Any]) -> None:
         """Writes the outputs of a loop, if a point is due."""
         interval = int(self._step.numpy()) // self._interval
@@ -154,7 +158,7 @@ class SaveOnSigterm:
     """
 
     def __init__(
-        self, checkpoints: tf.train.CheckpointManager, global_step: tf.Variable
+        self, checkpoints: ResumableCheckpoints, global_step: tf.Variable
     ) -> None:
         self._checkpoints = checkpoints
         self._global_step = global_step
@@ -185,6 +189,7 @@ class SaveOnSigterm:
           SystemExit: It was.
         """
         if self._is_received:
+            self._checkpoints.wait()
             self._checkpoints.save(
                 checkpoint_number=self._global_step.numpy(), check_interval=False
             )

@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -44,6 +45,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         is_chief: bool = True,
     ) -> None:
         self._shared = directory
+        self._unconfirmed: str | None = None  # saved, perhaps not written yet
         super().__init__(
             checkpoint,
             directory if is_chief else tempfile.mkdtemp(),
@@ -53,6 +55,33 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             init_fn=init_fn,
         )
 
+    def save(self, *args: Any, **kwargs: Any) -> str | None:
+        """Saves a checkpoint, if one is due; see `tf.train.CheckpointManager.save`."""
+        path: str | None = super().save(*args, **kwargs)
+        self._unconfirmed = path or self._unconfirmed
+        return path
+
+    def sync(self) -> None:
+        """Does not wait; see `wait`.
+
+        Orbit calls it at the end of `train`, right after the checkpoint of an epoch was
+        started. So an evaluation runs while that is written.
+        """
+
+    def wait(self) -> None:
+        """Waits for the checkpoint that is being written.
+
+        Raises:
+          OSError: It could not be written.
+        """
+        super().sync()
+        path, self._unconfirmed = self._unconfirmed, None
+        if path is not None and path not in self._maybe_delete:
+            raise OSError(
+                f"the checkpoint {path} was not written; look at the error of "
+                "TensorFlow's thread, and at the free space of the disk"
+            )
+
     def restore_or_initialize(self) -> str | None:
         """Restores the newest intact checkpoint, or initializes if there is none.
 
@@ -60,8 +89,11 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
         Returns:
           The path of the checkpoint, or None.
+
+        Raises:
+          OSError: There is none after the first step, or one could not be written.
         """
-        self.sync()  # one may still be being written
+        self.wait()
         state = tf.train.get_checkpoint_state(self._shared)
         paths = state.all_model_checkpoint_paths if state else []
         step = int(self._step_counter.numpy())
@@ -80,6 +112,11 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             self._last_checkpoint_step = int(self._step_counter.numpy())
             logger.info("resumed from step %d, %s", self._last_checkpoint_step, path)
             return path
+        if step:
+            raise OSError(
+                f"no intact checkpoint of a step before {step} in {self._shared}, so "
+                "training cannot go back; delete the directory to start anew"
+            )
         if paths:
             logger.warning(
                 "no intact checkpoint in %s: training starts anew", self._shared
@@ -89,7 +126,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
     def discard_current(self) -> None:
         """Deletes the checkpoint of the current step, if there is one."""
-        self.sync()
+        self.wait()
         path = f"{self._prefix}-{int(self._step_counter.numpy())}"
         if self._maybe_delete.pop(path, None) is None:
             return

@@ -72,6 +72,7 @@ def build_experiment(
 
     Raises:
       ValueError: The training split is empty, or a setting contradicts another.
+      EncoderError: A dropout rate of the encoder's configuration is not one.
     """
     is_tpu = strategies.is_tpu(strategy)
     lengths = inputs.fixed_lengths(max_seq_length) if is_tpu else []
@@ -122,6 +123,7 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
 
     Raises:
       ValueError: It names the setting, its value and the values allowed.
+      EncoderError: A dropout rate of the encoder's configuration is not one.
     """
     layers = count_layers(encoder)
     if config.frozen_layers > layers:
@@ -130,11 +132,14 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
             f"{layers}, the encoder's layers"
         )
     dropout_rates(config, encoder)
-    is_asynchronous = config.strategy == "parameter_server"
-    is_multi_worker = config.strategy == "multi_worker_mirrored"
-    _check_cluster(config, is_asynchronous, is_asynchronous or is_multi_worker)
+    _check_cluster(
+        config,
+        is_asynchronous=config.strategy == "parameter_server",
+        is_multi_worker=config.strategy == "multi_worker_mirrored",
+    )
     optimization.build_optimizer(
         optimization.build_config(config, train_steps=100, layers=layers),
+        transform_gradients=list,  # Keras refuses an optimizer that clips beside it
         mixed_precision=config.mixed_precision,
     )
 
@@ -146,7 +151,7 @@ def dropout_rates(config: TrainerConfig, encoder: str) -> encoder_lib.DropoutRat
       EncoderError: A rate of the encoder's configuration is not one.
     """
     if config.dropout is not None:
-        return encoder_lib.DropoutRates(*[config.dropout] * 3)
+        return encoder_lib.DropoutRates.of_hidden(config.dropout)
     return encoder_lib.dropout_rates(encoder_lib.open_encoder(encoder))
 
 
@@ -206,7 +211,7 @@ def _complete_train_data(
 
 
 def _check_cluster(
-    config: TrainerConfig, is_asynchronous: bool, has_several_machines: bool
+    config: TrainerConfig, *, is_asynchronous: bool, is_multi_worker: bool
 ) -> None:
     """Refuses settings that do not work on a cluster."""
     if config.optimization.get("ema") and is_asynchronous:
@@ -214,7 +219,7 @@ def _check_cluster(
             "trainer.optimization.ema does not work with the strategy "
             "parameter_server, whose workers have no common step; choose another one"
         )
-    if config.async_checkpoints and has_several_machines:
+    if config.async_checkpoints and (is_asynchronous or is_multi_worker):
         raise ValueError(
             "trainer.async_checkpoints works on one machine alone, not with the "
             "strategies multi_worker_mirrored and parameter_server; leave it out"
@@ -228,9 +233,12 @@ def _trainer_params(
     layers: int,
     strategy: tf.distribute.Strategy,
 ) -> TrainerParams:
-    is_asynchronous = strategies.is_asynchronous(strategy)
     is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    _check_cluster(config, is_asynchronous, is_asynchronous or is_multi_worker)
+    _check_cluster(
+        config,
+        is_asynchronous=strategies.is_asynchronous(strategy),
+        is_multi_worker=is_multi_worker,
+    )
     all_steps = math.ceil(examples / config.batch_size)
     steps_per_epoch = config.steps_per_epoch or all_steps
     train_steps = config.epochs * steps_per_epoch

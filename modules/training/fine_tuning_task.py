@@ -40,7 +40,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
         encoder.
       dropout: Dropout rate after embeddings, attention and feed-forward layers.
       attention_dropout: Dropout rate of the attention's probabilities.
-      head_dropout: Dropout rate before and in the classification head.
+      head_dropout: Dropout rate before the classification head.
       frozen_layers: Lowest layers that are not trained.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       train_data: The training split.
@@ -50,7 +50,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
     base_model: str = ""
     dropout: float = 0.1
     attention_dropout: float = 0.1
-    head_dropout: float = 0.1
+    head_dropout: float = 0.19
     frozen_layers: int = 0
     gradient_clip_norm: float | None = 1.0
     train_data: inputs.ExamplesConfig = dataclasses.field(
@@ -102,9 +102,8 @@ class FineTuningTask(base_task.Task):
             initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
             name="sentence_prediction",
         )
-        # Upstream applies dropout before the head and in it. One mask of both rates is
-        # equivalent, and its seed follows from the step.
-        head.dropout = Dropout(1 - (1 - params.head_dropout) ** 2)
+        # One mask instead of upstream's two, whose seed follows from the step.
+        head.dropout = Dropout(params.head_dropout)
         return models.BertClassifier(
             network, self.definition.outputs, dropout_rate=0.0, cls_head=head
         )

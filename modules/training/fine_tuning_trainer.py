@@ -41,12 +41,9 @@ class FineTuningTrainer(base_trainer.Trainer):
             `tf.distribute.InputOptions`; with it, TensorFlow distributes the dataset
             on a single device too.
         """
-        is_direct = (
-            isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
-            and not isinstance(dataset_or_fn, tf.data.Dataset)
-            and kwargs.get("input_options") is None
-        )
-        if not is_direct or not callable(dataset_or_fn):
+        is_single = isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
+        has_options = kwargs.get("input_options") is not None
+        if not is_single or has_options or not callable(dataset_or_fn):
             return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
         kwargs.pop("input_options", None)
         if "input_context" in inspect.signature(dataset_or_fn).parameters:
@@ -104,7 +101,7 @@ class CoordinatorEvaluator(orbit.AbstractEvaluator):
         self._model = trainer.task.build_model()
 
     def evaluate(self, num_steps: tf.Tensor) -> dict[str, float]:
-        """Evaluates the current weights on so many batches; -1 evaluates all rows."""
+        """Evaluates the current weights on `num_steps` batches, or all if it is -1."""
         weights = [weight.numpy() for weight in self._trainer.model.variables]
         self._model.set_weights(weights)
         task = self._trainer.task

@@ -75,7 +75,7 @@ def run_loop(
                 "lower trainer.learning_rate, or look for faulty rows"
             ) from error
         finally:
-            manager.sync()  # a checkpoint may still be being written
+            manager.wait()
 
 
 def _build_controller(
@@ -102,7 +102,9 @@ def _build_controller(
     )
     is_chief = strategies.is_chief(trainer.strategy)
     is_asynchronous = strategies.is_asynchronous(trainer.strategy)
-    return orbit.Controller(
+    train_directory = os.path.join(directory, "train") if is_chief else None
+    summaries = actions.TrainSummaries(train_directory, trainer.global_step, params)
+    controller = orbit.Controller(
         strategy=trainer.strategy,
         trainer=trainer,
         evaluator=CoordinatorEvaluator(trainer) if is_asynchronous else trainer,
@@ -110,11 +112,7 @@ def _build_controller(
         steps_per_loop=lambda step: steps_to_next(params, step),
         checkpoint_manager=manager,
         enable_async_checkpointing=params.async_checkpoints,
-        summary_manager=actions.TrainSummaries(
-            os.path.join(directory, "train") if is_chief else None,
-            trainer.global_step,
-            params,
-        ),
+        summary_manager=summaries,
         eval_summary_dir=os.path.join(directory, "validation") if is_chief else None,
         # The lock is checked first: nothing is written to another job's directory.
         train_actions=[lambda _: check_lock(), progress, *recovery, save_on_sigterm],
@@ -125,6 +123,8 @@ def _build_controller(
             progress.restart,
         ],
     )
+    summaries.start()  # at the step that the controller restored
+    return controller
 
 
 def steps_to_next(params: config_definitions.TrainerConfig, step: int) -> int:

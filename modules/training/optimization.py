@@ -29,6 +29,7 @@ _CLIPPING = (*_GLOBAL_CLIPPING, "clipnorm", "clipvalue")
 # The optimizers that the Model Garden's trainer supports. Its others are new-style
 # Keras optimizers, without gradient transformers, or stubs without code.
 OPTIMIZERS = ("adamw", "adam", "lamb", "sgd", "rmsprop", "lars", "adagrad")
+_EXCLUSIONS = "exclude_from_weight_decay"  # None excludes nothing
 _WITHOUT_WEIGHT_DECAY = ["LayerNorm", "layer_norm", "bias"]
 
 GradientTransformer = Callable[
@@ -129,15 +130,19 @@ def build_config(
     """
     overrides = config.optimization
     _check_keys(overrides, "", {*_SECTIONS, "ema"})
-    warmup = _choose(overrides, "warmup", _warmup_options(config, train_steps))
+    default_steps = round(config.warmup_fraction * train_steps)
+    warmup = _choose(overrides, "warmup", {"warmup_steps": default_steps})
     warmup_steps = _count_warmup_steps(warmup)
     schedule_options = _schedule_options(config, train_steps, warmup_steps)
+    schedule = _choose(overrides, "learning_rate", schedule_options)
+    if warmup["type"] == "to_peak":
+        warmup["to_peak"].setdefault("peak_learning_rate", _initial_rate(schedule))
     optimizer = _choose(overrides, "optimizer", _optimizer_options(config))
     settings: dict[str, Any] = {
         "optimizer": _without_clipping(
             _with_layer_decay(optimizer, config, layers), config
         ),
-        "learning_rate": _choose(overrides, "learning_rate", schedule_options),
+        "learning_rate": schedule,
     }
     if warmup_steps:
         settings["warmup"] = warmup
@@ -148,12 +153,16 @@ def build_config(
     return OptimizationConfig(settings)
 
 
-def _warmup_options(config: TrainerConfig, train_steps: int) -> dict[str, Any]:
-    """Returns the options of all kinds of warmup."""
-    return {
-        "warmup_steps": round(config.warmup_fraction * train_steps),
-        "peak_learning_rate": config.learning_rate,
-    }
+def _initial_rate(schedule: dict[str, Any]) -> float:
+    settings = schedule[schedule["type"]]
+    names = ("initial_learning_rate", "learning_rate")
+    rates = [settings[name] for name in names if name in settings]
+    if not rates:
+        raise ValueError(
+            f"trainer.optimization.warmup is to_peak, but {schedule['type']} has no "
+            "initial rate; set warmup.to_peak.peak_learning_rate"
+        )
+    return float(rates[0])
 
 
 def _count_warmup_steps(warmup: dict[str, Any]) -> int:
@@ -174,7 +183,7 @@ def _optimizer_options(config: TrainerConfig) -> dict[str, Any]:
     return {
         "epsilon": 1e-6,
         "weight_decay_rate": config.weight_decay,
-        "exclude_from_weight_decay": _WITHOUT_WEIGHT_DECAY,
+        _EXCLUSIONS: _WITHOUT_WEIGHT_DECAY,
         "gradient_clip_norm": 0.0,
     }
 
@@ -242,7 +251,11 @@ def _choose(
     _check_keys(chosen, f"{section}.{kind}", names)
     defaults = {key: value for key, value in options.items() if key in names}
     # The Model Garden prints None for an option that is not set.
-    chosen = {key: value for key, value in chosen.items() if value is not None}
+    chosen = {
+        key: value
+        for key, value in chosen.items()
+        if value is not None or key == _EXCLUSIONS
+    }
     return {"type": kind, kind: {**defaults, **chosen}}
 
 
@@ -263,7 +276,7 @@ def _without_clipping(section: dict[str, Any], config: TrainerConfig) -> dict[st
                 "and 0. trainer.gradient_clip_norm, which is "
                 f"{config.gradient_clip_norm}, clips the sum of the replicas' gradients"
             )
-        if limit:
+        if name in settings:
             settings[name] = 0.0 if name == "gradient_clip_norm" else None
     return {**section, kind: settings}
 

@@ -37,6 +37,13 @@ logger = logging.getLogger(__name__)
 
 # The part of the Trainer's `custom_config` that the weights depend on.
 _KEY_SETTINGS = ("task", "max_seq_length", "encoder_fingerprint", "code_fingerprint")
+# Settings of the Trainer that change what is written, and not what is trained.
+_NO_KEY_SETTINGS = {
+    "max_checkpoints",
+    "delete_checkpoints",
+    "async_checkpoints",
+    "summary_interval",
+}
 
 
 def run_fn(fn_args: Any) -> None:
@@ -123,7 +130,7 @@ def checkpoint_key(
             "files": split_hashes,
             "settings": key_settings,
             "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
-            "trainer": config.model_dump(),
+            "trainer": config.model_dump(exclude=_NO_KEY_SETTINGS),
         }
     )[:16]
 

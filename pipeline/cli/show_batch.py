@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("batch.png"),
     show_default=True,
-    help="Picture of the batch, which is replaced if it exists.",
+    help="Picture of the batch (PNG), which is replaced if it exists.",
 )
 @options.SET
 def show_batch_command(
@@ -64,7 +64,7 @@ def show_batch_command(
     console = Console()
     console.print(_table(described[:rows]))
     console.print(_padding(described, config.preprocessing.max_seq_length))
-    batch_view.draw_batch(batch[0]).savefig(output)
+    batch_view.draw_batch(batch[0]).savefig(output, format="png")
     console.print(f"heat maps: {output}", soft_wrap=True, markup=False)
 
 

@@ -150,19 +150,53 @@ def test_configuration_as_the_fine_tuning_tutorial_prints_it_is_accepted():
 
 @pytest.mark.parametrize("kind", ["adamw", "lamb", "sgd"])
 @pytest.mark.parametrize("has_warmup", [True, False])
-def test_any_optimization_config_of_the_model_garden_is_accepted(kind, has_warmup):
-    """Among them AdamW's own clipping to a global norm of 1, which is our default."""
+def test_any_optimization_config_of_the_model_garden_keeps_its_meaning(
+    kind, has_warmup
+):
+    """Rates and steps that it leaves open follow from our settings."""
     content = {
         "optimizer": {"type": kind},
-        "learning_rate": {"type": "cosine", "cosine": {"decay_steps": 100}},
+        "learning_rate": {"type": "cosine", "cosine": {"alpha": 0.1}},
         **({"warmup": {"type": "linear"}} if has_warmup else {}),
         "ema": {"average_decay": 0.9},
     }
     printed = upstream.OptimizationConfig(content).as_dict()
-    config = build(optimization=json.loads(json.dumps(printed)))
-    assert config.optimizer.type == kind
-    assert config.ema.average_decay == 0.9
-    assert optimization.build_optimizer(config) is not None
+    config = build(optimization=json.loads(json.dumps(printed))).as_dict()
+    steps = 10 if has_warmup else 0
+    printed["learning_rate"]["cosine"] |= {
+        "initial_learning_rate": PEAK,
+        "decay_steps": 100 - steps,
+        "offset": steps,
+    }
+    if has_warmup:
+        printed["warmup"]["linear"]["warmup_steps"] = steps
+    # The Model Garden prints AdamW's clipping to a norm of 1, which our task does. Its
+    # None excludes nothing from weight decay.
+    if kind == "adamw":
+        assert printed["optimizer"][kind]["exclude_from_weight_decay"] is None
+        assert printed["optimizer"][kind].pop("gradient_clip_norm") == 1.0
+        assert config["optimizer"][kind].pop("gradient_clip_norm") == 0.0
+    assert config["learning_rate"]["cosine"] == printed["learning_rate"]["cosine"] | {
+        "offset": config["learning_rate"]["cosine"]["offset"]
+    }
+    del config["learning_rate"], printed["learning_rate"]
+    assert config == printed
+
+
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
+def test_clipping_of_0_is_no_clipping(task, name):
+    settings = {"optimizer": {"type": "adam", "adam": {name: 0}}}
+    config = build(optimization=settings)
+    optimizer = optimization.build_optimizer(
+        config, transform_gradients=task.transform_gradients
+    )
+    assert getattr(optimizer, name) is None
+
+
+def test_warmup_to_the_rate_that_the_schedule_starts_from():
+    rate = {"type": "polynomial", "polynomial": {"initial_learning_rate": 2 * PEAK}}
+    settings = {"warmup": "to_peak", "learning_rate": rate}
+    assert rates(optimization=settings)[[5, 10]] == pytest.approx([PEAK, 2 * PEAK])
 
 
 @pytest.mark.parametrize(

@@ -127,13 +127,26 @@ def test_schedule_is_plotted(finished):
     (axes,) = model_run.plot_schedule(optimizer, 12).axes
     steps, rates = axes.lines[0].get_data()
     assert steps.tolist() == list(range(13))
-    np.testing.assert_allclose(rates[[0, 1, 12]], [0, 3e-3, 0], atol=1e-9)
+    # A step of warmup, then down to 0.
+    expected = [0, *(3e-3 * (12 - step) / 11 for step in range(1, 13))]
+    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-9)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "learning rate")
+
+
+def test_picture_of_the_schedule_shows_its_curve(finished):
+    run = finished / "model_run" / "seed-3"
     pixels = matplotlib.image.imread(run / model_run.SCHEDULE_PICTURE)
     # The first colour of matplotlib's cycle, in which the line is drawn.
-    line = np.asarray(matplotlib.colors.to_rgb("C0"))
-    columns = np.any(np.abs(pixels[..., :3] - line).max(axis=-1) < 0.01, axis=0)
-    assert columns.sum() > 0.7 * len(columns)  # from one side to the other
+    colour = np.asarray(matplotlib.colors.to_rgb("C0"))
+    is_line = np.abs(pixels[..., :3] - colour).max(axis=-1) < 0.01
+    columns = np.flatnonzero(is_line.any(axis=0))
+    heights = [-np.flatnonzero(is_line[:, column]).mean() for column in columns]
+    assert len(columns) > 0.7 * pixels.shape[1]  # from one side to the other
+    peak = int(np.argmax(heights))
+    assert peak == pytest.approx(len(columns) / 12, abs=0.03 * len(columns))
+    assert all(np.diff(heights[peak + 5 :]) <= 0.5)  # antialiasing rounds
+    assert heights[0] < heights[peak] - 100
+    assert heights[-1] < heights[peak] - 100
 
 
 def test_first_batch_is_drawn_and_its_tokens_are_listed(finished):

@@ -51,6 +51,25 @@ def test_point_of_the_training_curves_is_written_once_an_interval(train, tmp_pat
     assert sorted(losses) == [4, 9, 12]
 
 
+def test_resumed_training_writes_no_point_between_two_intervals(
+    train, tmp_path, after_steps
+):
+    settings = {"steps_per_loop": 1, "checkpoint_interval": 1, "summary_interval": 4}
+    interruptions = [6]
+
+    def interrupt(trainer):
+        if int(trainer.global_step.numpy()) in interruptions:
+            interruptions.clear()
+            raise KeyboardInterrupt
+
+    after_steps(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train(**settings)
+    train(**settings)
+    losses = scalars(tmp_path / "run" / "train", "training_loss")
+    assert sorted(losses) == [4, 8, 12]
+
+
 def test_evaluation_before_the_first_step_is_recorded_and_never_the_best(
     train, tmp_path
 ):
@@ -79,7 +98,7 @@ def test_evaluation_of_some_steps_reads_the_first_rows(train, tmp_path):
     assert result.metrics["validation_loss"] == pytest.approx(first.mean(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("kept", "steps"), [(1, [12]), (3, [8, 10, 12])])
+@pytest.mark.parametrize(("kept", "steps"), [(2, [10, 12]), (3, [8, 10, 12])])
 def test_checkpoints_of_a_finished_training_stay_if_the_settings_say_so(
     train, tmp_path, kept, steps
 ):
@@ -131,7 +150,8 @@ def test_params_yaml_records_what_ran(train, tmp_path, monkeypatch):
     assert task["train_data"]["global_batch_size"] == 16
     assert task["validation_data"]["global_batch_size"] == 12
     assert task["validation_data"]["first_rows"] == 36
-    assert {task[f"{name}dropout"] for name in ("", "attention_", "head_")} == {0.3}
+    rates = [task[f"{name}dropout"] for name in ("", "attention_", "head_")]
+    assert rates == pytest.approx([0.3, 0.3, 0.51])
     assert sorted(scalars(tmp_path / "run" / "validation", "steps_per_second"))
 
 
@@ -224,6 +244,14 @@ def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path, install_v
     ):
         assert run_fn.checkpoint_key(settings | change, config, splits) != key
     assert run_fn.checkpoint_key(settings, TrainerConfig(epochs=2), splits) != key
+    for change in (
+        {"max_checkpoints": 5},
+        {"delete_checkpoints": False},
+        {"async_checkpoints": True},
+        {"summary_interval": 100},
+    ):
+        same = TrainerConfig(epochs=1, **change)
+        assert run_fn.checkpoint_key(settings, same, splits) == key
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
     assert run_fn.checkpoint_key(settings, config, {"train": [str(other)]}) != key
     install_version("tf-keras", "9.9.9")

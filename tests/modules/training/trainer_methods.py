@@ -1,7 +1,7 @@
 """Calls the public methods of the Model Garden's trainer under one strategy.
 
 The documentation of `official.core.base_trainer.Trainer` describes them. A process
-calls them all and prints what came of it: strategies need processes of their own.
+calls them all and prints the results: strategies need processes of their own.
 """
 
 import copy
@@ -41,10 +41,21 @@ def call_all(directory, strategy, devices=1):
     config = TrainerConfig(strategy=strategy, **SETTINGS)
     calls = Calls(Path(directory), config, strategies.choose_strategy(config))
     for name in (
-        *("train", "while_loop", "state", "only_train", "only_evaluate"),
-        *("own_datasets", "exporter", "input_context", "input_options"),
+        *("train", "only_evaluate", "only_train", "own_datasets"),
+        *("state", "input_context", "input_options"),
     ):
         print("result", name, json.dumps(getattr(calls, name)()), flush=True)
+
+
+class CountingTrainer(FineTuningTrainer):
+    """Records the step and whether there is an iterator, as each loop begins."""
+
+    def train_loop_begin(self):
+        super().train_loop_begin()
+        if not hasattr(self, "begins"):
+            self.begins = []
+        has_iterator = self._train_iter is not None
+        self.begins.append([int(self.global_step.numpy()), has_iterator])
 
 
 class Calls:
@@ -71,6 +82,8 @@ class Calls:
         # Upstream's evaluation on parameter servers works in this loop alone.
         self.is_asynchronous = strategies.is_asynchronous(strategy)
         self.params.trainer.eval_tf_while_loop = self.is_asynchronous
+        self.trainer = self.build(CountingTrainer)
+        self.evaluator = self.build_evaluator()
 
     def build(self, trainer_class=FineTuningTrainer, params=None, **arguments):
         """Builds a trainer in the scope; it has the arguments of the constructor."""
@@ -86,9 +99,12 @@ class Calls:
             optimizer._create_all_weights(model.trainable_variables)
             return trainer_class(params, task, model, optimizer, **arguments)
 
-    def count(self, trainer):
-        """Returns all rows if the strategy can count them, else so many steps."""
-        return tf.constant(STEPS if self.is_asynchronous else -1)
+    def build_evaluator(self):
+        """Builds a trainer without training data, which evaluates in a while loop."""
+        params = copy.deepcopy(self.params)
+        params.task.train_data.input_path = ["/nonexistent/*"]
+        params.trainer.eval_tf_while_loop = True
+        return self.build(params=params, train=False)
 
     def expected(self, trainer, steps=-1):
         """Returns the metrics by another way: a second model on one device."""
@@ -96,22 +112,14 @@ class Calls:
         return {name: metrics[name] for name in ("validation_loss", "accuracy")}
 
     def train(self):
-        """Trains two loops, and records what `train_loop_begin` finds."""
-        begins = []
-
-        class Trainer(FineTuningTrainer):
-            def train_loop_begin(self):
-                super().train_loop_begin()
-                has_iterator = self._train_iter is not None
-                begins.append([int(self.global_step.numpy()), has_iterator])
-
-        trainer = self.build(Trainer)
+        """Trains two loops, and evaluates after them."""
+        trainer = self.trainer
         first, second = (trainer.train(tf.constant(STEPS)) for _ in range(2))
-        evaluated = trainer.evaluate(self.count(trainer))
-        (metric,) = trainer.validation_metrics
         steps = STEPS if self.is_asynchronous else -1
+        evaluated = trainer.evaluate(tf.constant(steps))
+        (metric,) = trainer.validation_metrics
         return {
-            "begins": begins,
+            "begins": trainer.begins,
             "examples": [float(logs["examples"]) for logs in (first, second)],
             "losses": [float(logs["training_loss"]) for logs in (first, second)],
             "train_loss": float(trainer.train_loss.result()),
@@ -121,31 +129,29 @@ class Calls:
             "expected": self.expected(trainer, steps),
         }
 
-    def while_loop(self):
-        """Evaluates some batches in a while loop, and asks it for all of them."""
-        params = copy.deepcopy(self.params)
-        params.trainer.eval_tf_while_loop = True
-        trainer = self.build(params=params)
+    def only_evaluate(self):
+        """Evaluates some batches in a while loop, and tries what must fail."""
+        trainer = self.evaluator
         logs = trainer.evaluate(tf.constant(2))
-        error = _error(lambda: trainer.evaluate(tf.constant(-1)))
-        expected = self.expected(trainer, 2)
-        return {"evaluated": _floats(logs), "expected": expected, "error": error}
+        return {
+            "evaluated": _floats(logs),
+            "expected": self.expected(trainer, 2),
+            "evaluate_all": _error(lambda: trainer.evaluate(tf.constant(-1))),
+            "train": _error(lambda: trainer.train(tf.constant(STEPS))),
+        }
 
     def state(self):
         """Runs the loop that keeps a state: batches, and their rows in a graph."""
-        trainer = self.build()
-        error = _error(lambda: trainer.create_eval_loop_fn(has_state=True))
+        error = _error(lambda: self.trainer.create_eval_loop_fn(has_state=True))
         if error:
             return {"error": error}
-        loop = trainer.create_eval_loop_fn(has_state=True)
-        iterator = iter(trainer.eval_dataset)
-        state = loop(iterator, tf.constant(3), state=[], reduce_fn=trainer.eval_reduce)
-        params = copy.deepcopy(self.params)
-        params.trainer.eval_tf_while_loop = True
-        trainer = self.build(params=params)
-        loop = trainer.create_eval_loop_fn(has_state=True)
+        reduce = self.trainer.eval_reduce
+        loop = self.trainer.create_eval_loop_fn(has_state=True)
+        iterator = iter(self.trainer.eval_dataset)
+        state = loop(iterator, tf.constant(3), state=[], reduce_fn=reduce)
+        loop = self.evaluator.create_eval_loop_fn(has_state=True)
         rows = loop(
-            iter(trainer.eval_dataset),
+            iter(self.evaluator.eval_dataset),
             tf.constant(3),
             state=tf.constant(0.0),
             reduce_fn=lambda state, step: state + tf.reduce_sum(step["weights"][0]),
@@ -158,54 +164,39 @@ class Calls:
         params.task.validation_data.input_path = ["/nonexistent/*"]
         trainer = self.build(params=params, evaluate=False)
         logs = trainer.train(tf.constant(STEPS))
-        error = _error(lambda: trainer.evaluate(self.count(trainer)))
+        error = _error(lambda: trainer.evaluate(tf.constant(2)))
         return {"examples": float(logs["examples"]), "error": error}
 
-    def only_evaluate(self):
-        """Evaluates without training data."""
-        params = copy.deepcopy(self.params)
-        params.task.train_data.input_path = ["/nonexistent/*"]
-        trainer = self.build(params=params, train=False)
-        logs = trainer.evaluate(tf.constant(2))
-        error = _error(lambda: trainer.train(tf.constant(STEPS)))
-        expected = self.expected(trainer, 2)
-        return {"evaluated": _floats(logs), "expected": expected, "error": error}
-
     def own_datasets(self):
-        """Swaps the two splits, by datasets for the constructor."""
-        task = self.build().task
-        data = self.params.task
-        train = dataclasses.replace(
-            data.train_data, input_path=data.validation_data.input_path
-        )
-        evaluation = dataclasses.replace(
-            data.validation_data, input_path=data.train_data.input_path
-        )
-        distribute = self.build().distribute_dataset
-        trainer = self.build(
-            train_dataset=distribute(task.build_inputs, train),
-            validation_dataset=distribute(task.build_inputs, evaluation),
-        )
-        logs = trainer.evaluate(tf.constant(2))
-        trainer.config.task.validation_data = evaluation
-        expected = self.expected(trainer, 2)
-        trainer.config.task.validation_data = data.validation_data
-        trainer.train(tf.constant(1))
-        return {"evaluated": _floats(logs), "expected": expected}
+        """Trains on smaller batches and evaluates on the training split.
 
-    def exporter(self):
-        """Exports the checkpoint of the better of two evaluations."""
-        directory = self.directory / f"exported-{type(self.strategy).__name__}"
+        The datasets and the exporter are arguments of the constructor.
+        """
+        directory = self.directory / "exported"
+        data = self.params.task
+        smaller = dataclasses.replace(data.train_data, global_batch_size=4)
+        params = copy.deepcopy(self.params)
+        params.task.validation_data.input_path = data.train_data.input_path
+        params.trainer.best_checkpoint_eval_metric = "validation_loss"
         exporter = train_utils.BestCheckpointExporter(
             str(directory), "validation_loss", "lower"
         )
-        params = copy.deepcopy(self.params)
-        params.trainer.best_checkpoint_eval_metric = "validation_loss"
-        trainer = self.build(params=params, checkpoint_exporter=exporter)
+        distribute = self.trainer.distribute_dataset
+        build = self.trainer.task.build_inputs
+        trainer = self.build(
+            train_dataset=distribute(build, smaller),
+            validation_dataset=distribute(build, params.task.validation_data),
+            params=params,
+            checkpoint_exporter=exporter,
+        )
         before = _floats(trainer.evaluate(tf.constant(2)))
-        trainer.train(tf.constant(STEPS))
+        expected = self.expected(trainer, 2)
+        examples = float(trainer.train(tf.constant(STEPS))["examples"])
         after = _floats(trainer.evaluate(tf.constant(2)))
         return {
+            "evaluated": before,
+            "expected": expected,
+            "examples": examples,
             "is_kept": trainer.checkpoint_exporter is exporter,
             "losses": [logs["validation_loss"] for logs in (before, after)],
             "best": [logs["best_validation_loss"] for logs in (before, after)],
@@ -214,41 +205,37 @@ class Calls:
 
     def input_context(self):
         """Distributes a function that wants its context, and one that does not."""
-        trainer = self.build()
+        distribute = self.trainer.distribute_dataset
         contexts = []
 
         def with_context(first, input_context=None):
-            contexts.append(
-                [
-                    input_context.num_input_pipelines,
-                    input_context.num_replicas_in_sync,
-                ]
-            )
+            pipelines = input_context.num_input_pipelines
+            contexts.append([pipelines, input_context.num_replicas_in_sync])
             return _numbers(first)
 
         rows = [
-            self.read(trainer.distribute_dataset(with_context, 5)),
-            self.read(trainer.distribute_dataset(with_context, first=6)),
-            self.read(trainer.distribute_dataset(_numbers, 7)),
+            self.read(distribute(with_context, 5)),
+            self.read(distribute(with_context, first=6)),
+            self.read(distribute(_numbers, 7)),
         ]
         return {"contexts": contexts, "rows": rows}
 
     def input_options(self):
         """Distributes with options, a function and a dataset."""
-        trainer = self.build()
+        distribute = self.trainer.distribute_dataset
         options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
-        rows = [
-            self.read(trainer.distribute_dataset(_numbers, 5, input_options=options))
-        ]
-        if not self.is_asynchronous:  # a dataset cannot be sent to the workers
-            dataset = trainer.distribute_dataset(_numbers(5), input_options=options)
-            rows.append(self.read(dataset))
+        rows = [self.read(distribute(_numbers, 5, input_options=options))]
+        # TensorFlow cannot send a dataset of the coordinator's to a worker.
+        if not self.is_asynchronous:
+            rows.append(self.read(distribute(_numbers(5), input_options=options)))
         return {"rows": rows}
 
     def read(self, dataset):
-        """Returns the numbers of the first batch, of all replicas."""
+        """Returns the numbers of the first batch, of all replicas or of a worker."""
         if self.is_asynchronous:
-            return None
+            first = tf.function(lambda iterator: next(iterator))
+            coordinator = self.trainer.coordinator_for_async()
+            return coordinator.schedule(first, (iter(dataset),)).fetch().tolist()
         (batch, *_) = dataset
         local = self.strategy.experimental_local_results(batch)
         return [int(number) for numbers in local for number in numbers]

@@ -28,7 +28,7 @@ class Record(beam.DoFn):
     def process(self, row):
         with open(self._trace, "a") as file:
             file.write(f"{row}\n")
-        time.sleep(0.03)
+        time.sleep(0.1)  # a machine under load takes long to find the worker
         yield str(row)
 
 
