@@ -115,17 +115,19 @@ def test_weights_that_are_nan_at_an_evaluation_go_back_to_the_last_good_checkpoi
     assert np.isfinite(list(losses.values())).all()
 
 
+@pytest.mark.parametrize("is_asynchronous", [False, True])
 def test_outputs_that_overflow_go_back_to_the_checkpoint_before_the_evaluation(
-    train, spoil_weights, tmp_path, lines
+    train, spoil_weights, tmp_path, lines, is_asynchronous
 ):
+    settings = {"recovery_max_trials": 1, "async_checkpoints": is_asynchronous}
     # The weights are finite, and each evaluation follows a checkpoint of its step.
     spoil_weights(6, times=2, value=3e38)
     with pytest.raises(loop.TrainingError, match=r"NaN.*trainer\.learning_rate"):
-        train(recovery_max_trials=1)
+        train(**settings)
     assert any(line.startswith("resumed from step 0") for line in lines())
     newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
     assert newest.endswith("ckpt-0")  # a restarted job resumes from it
-    assert train(recovery_max_trials=1).steps == STEPS
+    assert train(**settings).steps == STEPS
     assert evaluated_steps(tmp_path / "run") == [6, STEPS]
 
 
@@ -133,3 +135,18 @@ def test_weights_that_stay_nan_fail_with_what_to_do(train, spoil_weights):
     spoil_weights(6, times=99)
     with pytest.raises(loop.TrainingError, match=r"NaN.*trainer\.learning_rate"):
         train(epochs=1, checkpoint_interval=4, recovery_max_trials=1)
+
+
+def test_training_without_an_intact_checkpoint_to_go_back_to_fails(
+    train, after_steps, tmp_path
+):
+    def damage(trainer):
+        if trainer.global_step.numpy() == 8:
+            for path in (tmp_path / "run").glob("ckpt-*.data-*"):
+                path.write_bytes(b"")
+            for variable in trainer.model.trainable_variables:
+                variable.assign(tf.fill(variable.shape, math.nan))
+
+    after_steps(damage)
+    with pytest.raises(OSError, match="no intact checkpoint of a step before 10 in"):
+        train(steps_per_loop=2, checkpoint_interval=2, evaluation_interval=12)

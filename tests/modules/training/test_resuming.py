@@ -3,12 +3,14 @@
 import os
 import shutil
 import signal
+import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from modules import files
-from modules.training import actions, fine_tuning_trainer, run_fn
+from modules.training import actions, checkpoints, fine_tuning_trainer, run_fn
 from tests.modules.training.conftest import train_in
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
@@ -151,7 +153,10 @@ def test_finished_training_leaves_the_best_weights_alone(whole):
     assert not any(name.startswith("ckpt") or name == "checkpoint" for name in names)
 
 
-def test_sigterm_saves_before_it_exits(train, tmp_path, after_steps, lines):
+@pytest.mark.parametrize(
+    "settings", [{}, {"async_checkpoints": True, "checkpoint_interval": 1}]
+)
+def test_sigterm_saves_before_it_exits(train, tmp_path, after_steps, lines, settings):
     def terminate(trainer):
         if trainer.global_step.numpy() == 5:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -159,11 +164,12 @@ def test_sigterm_saves_before_it_exits(train, tmp_path, after_steps, lines):
     after_steps(terminate)
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stopped:
-        train(steps_per_loop=1)
+        train(steps_per_loop=1, **settings)
     assert stopped.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is handler
-    assert (tmp_path / "run" / "ckpt-5.index").is_file()
-    assert train(steps_per_loop=1).steps == STEPS
+    newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
+    assert newest.endswith("ckpt-5")
+    assert train(steps_per_loop=1, **settings).steps == STEPS
     assert step_resumed_from(lines) == 5
 
 
@@ -188,3 +194,42 @@ def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
     monkeypatch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", None)
     assert train().steps == STEPS
     assert [line for line in lines() if "evaluation loss" in line] == evaluations
+
+
+ASYNCHRONOUS = {"async_checkpoints": True, "checkpoint_interval": 3}
+
+
+def test_evaluation_runs_while_a_checkpoint_is_written(train, monkeypatch):
+    """An evaluation and a checkpoint are due at step 6."""
+    is_evaluated, waits = threading.Event(), []
+    record_state = checkpoints.ResumableCheckpoints._record_state
+
+    def record_slowly(self):
+        if self.latest_checkpoint.endswith("-6") and not waits:
+            waits.append(is_evaluated.wait(60))
+        record_state(self)
+
+    evaluate = actions.RecordEvaluation.__call__
+
+    def evaluate_and_signal(self, output):
+        evaluate(self, output)
+        is_evaluated.set()
+
+    monkeypatch.setattr(
+        checkpoints.ResumableCheckpoints, "_record_state", record_slowly
+    )
+    monkeypatch.setattr(actions.RecordEvaluation, "__call__", evaluate_and_signal)
+    assert train(**ASYNCHRONOUS).steps == STEPS
+    assert waits == [True]
+
+
+@pytest.mark.parametrize("step", [3, STEPS])
+def test_checkpoint_that_cannot_be_written_fails_the_training(train, tmp_path, step):
+    # TensorFlow cannot replace a directory by the file.
+    (tmp_path / "run" / f"ckpt-{step}.index" / "full").mkdir(parents=True)
+    with pytest.raises((OSError, tf.errors.OpError)) as failed:
+        train(**ASYNCHRONOUS)
+    if step == STEPS:
+        assert f"ckpt-{step} was not written; look at the error" in str(failed.value)
+    record = files.read_json(str(tmp_path / "run" / "record.json"))
+    assert record is None or record["result"] is None

@@ -16,7 +16,7 @@ import tensorflow as tf
 from modules import environment
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
-from modules.training import experiment, run_fn, strategies
+from modules.training import checkpoints, experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import fork_server
@@ -107,6 +107,7 @@ def train(
     devices=1,
     gpus=0,
     exit_at=None,
+    exit_in_write=None,
     print_rows=False,
     base_model="",
 ):
@@ -120,6 +121,7 @@ def train(
       devices: Logical CPU devices.
       gpus: GPUs that TensorFlow lists; there are none.
       exit_at: Step before which the process ends, as if the machine was taken away.
+      exit_in_write: Step whose checkpoint is being written when the process ends.
       print_rows: Whether to print the ids of each batch that is trained on.
       base_model: Exported model to start from.
     """
@@ -134,6 +136,8 @@ def train(
         _print_rows(TASKS[model])
     if exit_at:
         _exit_at(exit_at)
+    if exit_in_write:
+        _exit_in_write(exit_in_write)
     for name, strategy in runs.items():
         config = TrainerConfig(strategy=strategy, **trainer)
         _train(Path(directory), name, config, TASKS[model], base_model)
@@ -172,6 +176,17 @@ def _exit_at(step):
         return original(self, num_steps)
 
     trainer_lib.FineTuningTrainer.train = train
+
+
+def _exit_in_write(step):
+    original = checkpoints.ResumableCheckpoints._record_state
+
+    def record_state(self):  # the tensors are written, and nothing names them yet
+        if self.latest_checkpoint.endswith(f"-{step}"):
+            os._exit(9)
+        original(self)
+
+    checkpoints.ResumableCheckpoints._record_state = record_state
 
 
 def _print_rows(task_class):
