@@ -106,6 +106,29 @@ def test_show_batch_of_tokenized_examples(invoke, tmp_path):
     assert "3 rows, padded to the longest, 5 tokens: 0% is padding" in result.output
 
 
+def test_show_batch_counts_the_padding_of_shorter_rows(invoke, tmp_path):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
+    examples = [
+        records.example(
+            input_ids=[2] * length,
+            input_mask=[1] * length,
+            segment_ids=[0] * length,
+            label_ids=[1],
+        )
+        for length in (6, 8, 4)
+    ]
+    for split in ("train", "eval"):
+        records.write(tmp_path / "records" / f"{split}.tfrecord.gz", examples)
+    result = invoke(
+        *("show-batch", "--config", recipe, "--data", tmp_path / "records"),
+        *("--set", "task.input=tokenized", "--output", tmp_path / "batch.png"),
+    )
+    assert result.exit_code == 0, result.output
+    # 18 tokens in 3 rows of 8, or in 3 rows of 32.
+    expected = "padded to the longest, 8 tokens: 25% is padding; padded to 32: 81%"
+    assert expected in " ".join(result.output.split())
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
