@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from modules.data.inputs import Batch
 
 _SPLIT = "train"
+# What TensorFlow writes before the message: its node, the failed assertion.
+_PREFIX = re.compile(r"^\{\{.*?\}\} |^.*Summarized data: ")
 
 
 def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
@@ -56,31 +60,70 @@ def _transform(config: Config, files: list[str], vocab_file: str, path: str) -> 
     import tensorflow as tf
     from tensorflow_transform.tf_metadata import schema_utils
 
-    from modules.data import batch_view, preprocessing
+    from modules.data import preprocessing
     from pipeline.inputs import schema
 
     task = config.task
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
-    compression = "GZIP" if files[0].endswith(".gz") else ""
-    records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
+    serialized = _read_rows(files, config.data_source)
     settings = {
         "task": task.model_dump(),
         "max_seq_length": config.preprocessing.max_seq_length,
         "vocab_file": vocab_file,
     }
     try:
-        (serialized,) = records.take(1)
         raw = tf.io.parse_example(serialized, spec)
         features = preprocessing.preprocessing_fn(raw, settings)
-    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, ValueError) as e:
+        _check_labels(features, task)
+    except (tf.errors.InvalidArgumentError, ValueError) as e:
         raise UsageError(
-            f"data {os.path.dirname(files[0])}: the rows of {_SPLIT} cannot be read "
-            f"({str(e)[:300]}); a run lists the faulty ones"
+            f"data {config.data_source}: a row of {_SPLIT} is not valid "
+            f"({_one_line(e)}); correct it, or the settings of the task"
         ) from e
     with tf.io.TFRecordWriter(path, options="GZIP") as writer:
         for row in _rows(features):
             writer.write(tf_examples.from_row(row))
     return len(serialized)
+
+
+def _read_rows(files: list[str], source: str) -> Any:
+    """Reads the first serialized Examples, string[rows], in the order of the files."""
+    import tensorflow as tf
+
+    from modules.data import batch_view
+
+    compression = "GZIP" if files[0].endswith(".gz") else ""
+    records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
+    try:
+        serialized = next(iter(records), None)
+    except tf.errors.DataLossError as e:
+        raise UsageError(
+            f"data {source}: {_SPLIT} cannot be read ({_one_line(e)}); write its files "
+            "again"
+        ) from e
+    if serialized is None:
+        raise UsageError(f"data {source}: {_SPLIT} has no rows; add some")
+    return serialized
+
+
+def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
+    """Refuses labels that name no class: -1 would show as the last one."""
+    if task.classes is None:
+        return
+    labels = features[task.label_column].numpy()[:, 0]
+    ids = features[task.id_column].numpy()[:, 0]
+    highest = len(task.classes) - 1
+    for label, row_id in zip(labels, ids, strict=True):
+        if not 0 <= label <= highest:
+            raise ValueError(
+                f"{task.label_column} of row {row_id} is {label}, allowed are 0 to "
+                f"{highest}"
+            )
+
+
+def _one_line(error: Exception) -> str:
+    """Returns the message of an error without what TensorFlow puts before it."""
+    return _PREFIX.sub("", " ".join(str(error).split()))[:300]
 
 
 def _rows(features: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs, preprocessing
@@ -68,3 +69,19 @@ def test_table_has_the_tokens_of_each_row_without_padding(batch):
         assert row.tokens == ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
         label = str(5 * same) if task.is_regression else task.classes[same]
         assert row.label == label
+
+
+def test_shorter_row_is_padded_in_the_picture_and_not_in_the_table(tmp_path):
+    words = tf.ragged.constant([[2, 6, 3], [2, 6, 7, 3]], dtype=tf.int64)
+    labels = ids = tf.constant([0, 1], tf.int64)
+    loaded = inputs.pad_batch((words, tf.zeros_like(words), labels, ids), [])
+    vocab_file = tiny.write_encoder(tmp_path / "encoder") / "vocab.txt"
+    rows = batch_view.describe_rows(loaded, TaskConfig(), str(vocab_file))
+    assert [row.tokens for row in rows] == [
+        ["[CLS]", tiny.VOCAB[6], "[SEP]"],
+        ["[CLS]", tiny.VOCAB[6], tiny.VOCAB[7], "[SEP]"],
+    ]
+    axes = batch_view.draw_batch(loaded[0]).axes[1]
+    assert axes.get_title() == preprocessing.INPUT_MASK
+    mask = axes.collections[0].get_array().reshape(2, 4)
+    assert mask.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
