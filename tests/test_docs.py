@@ -1,9 +1,12 @@
 """What the documents claim, and what they must describe."""
 
 import re
+import shlex
 
+import click
 import pytest
 
+from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from tools import list_settings
 
@@ -37,6 +40,23 @@ def test_files_and_make_targets_that_a_document_names_exist(document):
     tops = "benchmarks|components|configs|docs|modules|pipeline|serving|stacks|tools"
     for path in re.findall(rf"`((?:{tops})/[\w./-]+\.\w+)`", text):
         assert (REPOSITORY / path.replace("NAME", "1.21")).exists()
+
+
+COMMANDS = [
+    (document.stem, command)
+    for document in DOCUMENTS
+    for block in re.findall(r"^```\w*\n(.*?)^```$", document.read_text(), re.M | re.S)
+    for command in re.findall(
+        r"^\.venv/bin/python -m pipeline (.+)$", block.replace("\\\n", " "), re.M
+    )
+]
+
+
+@pytest.mark.parametrize(("document", "command"), COMMANDS)
+def test_command_of_a_document_has_the_options_that_it_names(document, command):
+    name, *arguments = shlex.split(command, comments=True)
+    cli = main.commands[name]
+    cli.make_parser(click.Context(cli)).parse_args(arguments)
 
 
 def test_every_setting_is_described():
