@@ -76,11 +76,13 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         """
         super().sync()
         path, self._unconfirmed = self._unconfirmed, None
-        if path is not None and path not in self._maybe_delete:
-            raise OSError(
-                f"the checkpoint {path} was not written; look at the error of "
-                "TensorFlow's thread, and at the free space of the disk"
-            )
+        if path is None or path in self._maybe_delete:
+            return
+        try:
+            # TensorFlow would raise it at the next save, or never.
+            self._checkpoint._async_checkpointer_impl._check_async_thread_error()
+        except Exception as error:
+            raise OSError(f"the checkpoint {path} was not written: {error}") from error
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest intact checkpoint, or initializes if there is none.
