@@ -1,6 +1,7 @@
 """TPU and GPUs as far as a CPU goes: what is chosen for them, and XLA.
 
-Stand-ins replace the list of devices, the connection to a TPU, and `TPUStrategy`.
+Stand-ins replace the list of devices, the connection to a TPU, and `TPUStrategy`. They
+are TensorFlow's, since the Model Garden calls them in another way in each release.
 """
 
 import socket
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from official.common import distribute_utils
 
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
@@ -75,15 +75,24 @@ def tpu(monkeypatch):
     """Makes TensorFlow list 8 cores; returns the addresses it is connected to."""
 
     class TPUStrategy(tf.distribute.MirroredStrategy):
-        def __init__(self, resolver):
-            addresses.append(resolver)
+        def __init__(self, resolver, experimental_device_assignment=None):
             super().__init__([f"TPU:{core}" for core in range(CORES)])
+
+    class TPUClusterResolver:
+        def __init__(self, tpu):
+            addresses.append(tpu)
 
     addresses = []
     monkeypatch.delenv("TF_CONFIG", raising=False)
     listing = devices.listing("TPU", CORES)
     monkeypatch.setattr(tf.config, "list_physical_devices", listing)
-    monkeypatch.setattr(distribute_utils, "tpu_initialize", lambda address: address)
+    for module, name in (
+        (tf.config, "experimental_connect_to_cluster"),
+        (tf.tpu.experimental, "initialize_tpu_system"),
+    ):
+        monkeypatch.setattr(module, name, lambda resolver: None)
+    resolvers = tf.distribute.cluster_resolver
+    monkeypatch.setattr(resolvers, "TPUClusterResolver", TPUClusterResolver)
     monkeypatch.setattr(tf.distribute, "TPUStrategy", TPUStrategy)
     return addresses
 
