@@ -6,7 +6,6 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +44,6 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         is_chief: bool = True,
     ) -> None:
         self._shared = directory
-        self._unconfirmed: str | None = None  # saved, perhaps not written yet
         super().__init__(
             checkpoint,
             directory if is_chief else tempfile.mkdtemp(),
@@ -54,12 +52,6 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             checkpoint_interval=interval,
             init_fn=init_fn,
         )
-
-    def save(self, *args: Any, **kwargs: Any) -> str | None:
-        """Saves a checkpoint, if one is due; see `tf.train.CheckpointManager.save`."""
-        path: str | None = super().save(*args, **kwargs)
-        self._unconfirmed = path or self._unconfirmed
-        return path
 
     def sync(self) -> None:
         """Does not wait; see `wait`.
@@ -75,13 +67,14 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
           OSError: It could not be written.
         """
         super().sync()
-        path, self._unconfirmed = self._unconfirmed, None
-        if path is None or path in self._maybe_delete:
+        checkpointer = self._checkpoint._async_checkpointer_impl
+        if checkpointer is None:  # no checkpoint was written asynchronously
             return
         try:
             # TensorFlow would raise it at the next save, or never.
-            self._checkpoint._async_checkpointer_impl._check_async_thread_error()
+            checkpointer._check_async_thread_error()
         except Exception as error:
+            path = f"{self._prefix}-{self._last_checkpoint_step}"
             raise OSError(f"the checkpoint {path} was not written: {error}") from error
 
     def restore_or_initialize(self) -> str | None:
