@@ -109,6 +109,10 @@ class TaskConfig(Settings):
             return REGRESSION_METRICS
         return BINARY_METRICS if self.is_binary else MULTICLASS_METRICS
 
+    def describe_label(self, label: Any) -> str:
+        """Returns the name of a class by its index, or a score with its digits."""
+        return self.classes[label] if self.classes else f"{label:.9g}"
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in_defaults(cls, values: Any) -> Any:

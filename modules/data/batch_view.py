@@ -89,7 +89,7 @@ def describe_rows(
     return [
         BatchRow(
             id=int(row_id),
-            label=task.classes[label] if task.classes else f"{label:.9g}",
+            label=task.describe_label(label),
             tokens=[vocabulary[index] for index in ids[:length]],
         )
         for row_id, label, ids, length in rows

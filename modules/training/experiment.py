@@ -81,7 +81,7 @@ def build_experiment(
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
     examples = _complete_train_data(train_data, strategy)
-    eval_data.global_batch_size = evaluation_batch_size(config)
+    eval_data.global_batch_size = config.evaluation_batch_size or config.batch_size
     if config.evaluation_steps:
         eval_data.first_rows = config.evaluation_steps * eval_data.global_batch_size
     rates = dropout_rates(config, encoder)
@@ -153,11 +153,6 @@ def dropout_rates(config: TrainerConfig, encoder: str) -> encoder_lib.DropoutRat
     if config.dropout is not None:
         return encoder_lib.DropoutRates.of_hidden(config.dropout)
     return encoder_lib.dropout_rates(encoder_lib.open_encoder(encoder))
-
-
-def evaluation_batch_size(config: TrainerConfig) -> int:
-    """Returns the examples per step of an evaluation, over all replicas."""
-    return config.evaluation_batch_size or config.batch_size
 
 
 def count_layers(encoder: str) -> int:

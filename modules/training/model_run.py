@@ -167,10 +167,10 @@ def _columns(task: TaskConfig) -> list[str]:
 
 
 def _describe(task: TaskConfig, label: Any, output: Any) -> list[str]:
-    if task.classes is None:
-        return [f"{label:.9g}", f"{output:.9g}"]
+    if task.is_regression:
+        return [task.describe_label(label), task.describe_label(output)]
     return [
-        task.classes[label],
-        task.classes[output.argmax()],
+        task.describe_label(label),
+        task.describe_label(output.argmax()),
         *(f"{probability:.6f}" for probability in output),
     ]
