@@ -20,24 +20,21 @@ from tools import check_in_tf_serving
 pytestmark = pytest.mark.slow
 
 
-NO_PYTHON = (
-    "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither Python 3.10 "
-    "nor 3.11 is on this machine"
-)
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def installed():
     """The Python of the older libraries."""
     problem = check_in_tf_serving.install(check_in_tf_serving.ENVIRONMENT)
     if problem and "No interpreter found for Python" in problem:
-        pytest.skip(NO_PYTHON)
+        pytest.skip(
+            "TensorFlow 2.12 has no wheels for Python 3.12 and later, and neither "
+            "Python 3.10 nor 3.11 is on this machine"
+        )
     assert problem is None
     return str(check_in_tf_serving.interpreter(check_in_tf_serving.ENVIRONMENT))
 
 
 @pytest.fixture
-def replay(monkeypatch, capsys):
+def replay(installed, monkeypatch, capsys):
     """Runs the tool on a model and a request: its exit status, and its report."""
 
     def replay(model, request):
@@ -46,8 +43,6 @@ def replay(monkeypatch, capsys):
         with warnings.catch_warnings():
             status = check_in_tf_serving.main()
         output, errors = capsys.readouterr()
-        if "No interpreter found for Python" in errors:
-            pytest.skip(NO_PYTHON)
         assert output, errors
         return status, json.loads(output)
 

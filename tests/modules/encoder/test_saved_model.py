@@ -185,18 +185,18 @@ def write_vocabulary(directory):
     return directory
 
 
+SIZE = {
+    "vocab_size": len(tiny.VOCAB),
+    "hidden_size": 16,
+    "num_layers": 2,
+    "num_attention_heads": 2,
+    "max_sequence_length": 64,
+    "dict_outputs": True,
+}
+
+
 def bert(**changes):
-    return networks.BertEncoder(
-        vocab_size=len(tiny.VOCAB),
-        hidden_size=16,
-        num_layers=2,
-        num_attention_heads=2,
-        max_sequence_length=64,
-        type_vocab_size=2,
-        inner_dim=32,
-        dict_outputs=True,
-        **changes,
-    )
+    return networks.BertEncoder(**SIZE, type_vocab_size=2, inner_dim=32, **changes)
 
 
 def test_variable_that_bert_does_not_have_is_named(tmp_path):
@@ -207,16 +207,7 @@ def test_variable_that_bert_does_not_have_is_named(tmp_path):
 
 
 def test_albert_is_refused_with_the_handles_that_are_read(tmp_path):
-    model = networks.AlbertEncoder(
-        vocab_size=len(tiny.VOCAB),
-        embedding_width=8,
-        hidden_size=16,
-        num_layers=2,
-        num_attention_heads=2,
-        max_sequence_length=64,
-        intermediate_size=32,
-        dict_outputs=True,
-    )
+    model = networks.AlbertEncoder(**SIZE, embedding_width=8, intermediate_size=32)
     source = save(tmp_path / "albert", model)
     message = (
         r"no variable transformer/layer_0/.*: not a BERT encoder of the Model Garden's,"

@@ -14,3 +14,10 @@ def listing(kind, count):
         return devices if device_type == kind else _list_devices(device_type)
 
     return list_devices
+
+
+def split_cpu(count):
+    """Splits the CPU into logical devices; TensorFlow must not have used it yet."""
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    logical = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(cpu, logical)

@@ -13,43 +13,66 @@ from tests import tiny
 
 pytestmark = pytest.mark.slow
 
-_DEFAULTS = TrainerConfig().model_dump()
-
 
 def load(name):
     return load_config(REPOSITORY / "configs" / f"{name}.yaml")
 
 
-def changed(config):
-    """Returns the settings of the trainer that are not the default."""
-    settings = config.trainer.model_dump()
-    return {key: value for key, value in settings.items() if value != _DEFAULTS[key]}
-
-
-def build(config, tmp_path):
-    """Builds the recipe's experiment on the tiny encoder, on two rows of data."""
-    settings = config.trainer.model_dump()
+def build(name, tmp_path):
+    """Builds a recipe's experiment on the tiny encoder, on two rows of data."""
+    settings = load(name).trainer.model_dump()
     _, _, params = tiny.build_experiment(tmp_path, rows=2, **settings)
     return params
 
 
-def test_orbit_tutorial(tmp_path):
-    config = load("mrpc_orbit_tutorial")
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        (
+            "mrpc_orbit_tutorial",
+            {
+                "epochs": 3,
+                "steps_per_epoch": 114,
+                "evaluation_batch_size": 64,
+                "learning_rate": 3e-5,
+                "decay_start": "first_step",
+                "optimization": {"optimizer": "adamw", "warmup": "to_peak"},
+                "steps_per_loop": 20,
+                "evaluation_interval": 114,
+                "checkpoint_interval": 114,
+                "max_checkpoints": 5,
+                "delete_checkpoints": False,
+            },
+        ),
+        (
+            "mrpc_bert_tutorial",
+            {
+                "epochs": 5,
+                "steps_per_epoch": 114,
+                "evaluation_batch_size": 32,
+                "learning_rate": 2e-5,
+                "decay_start": "first_step",
+                "optimization": {
+                    "optimizer": {"type": "adam", "adam": {"epsilon": 1e-7}}
+                },
+                "gradient_clip_norm": None,
+                "evaluate_first": True,
+                "evaluation_interval": 114,
+            },
+        ),
+    ],
+)
+def test_recipe_sets_what_the_page_sets_and_no_more(name, changes):
+    config = load(name)
     assert (config.task.name, config.preprocessing.max_seq_length) == ("mrpc", 128)
-    assert changed(config) == {
-        "epochs": 3,
-        "steps_per_epoch": 114,
-        "evaluation_batch_size": 64,
-        "learning_rate": 3e-5,
-        "decay_start": "first_step",
-        "optimization": {"optimizer": "adamw", "warmup": "to_peak"},
-        "steps_per_loop": 20,
-        "evaluation_interval": 114,
-        "checkpoint_interval": 114,
-        "max_checkpoints": 5,
-        "delete_checkpoints": False,
-    }
-    params = build(config, tmp_path)
+    settings = config.trainer.model_dump()
+    defaults = TrainerConfig().model_dump()
+    assert settings == defaults | changes
+    assert all(defaults[key] != value for key, value in changes.items())
+
+
+def test_orbit_tutorial(tmp_path):
+    params = build("mrpc_orbit_tutorial", tmp_path)
     steps = params.trainer.train_steps
     assert (steps, params.task.train_data.global_batch_size) == (342, 32)
     theirs = nlp_optimization.create_optimizer(3e-5, 342, 34)
@@ -73,20 +96,7 @@ def test_orbit_tutorial(tmp_path):
 
 
 def test_bert_tutorial(tmp_path):
-    config = load("mrpc_bert_tutorial")
-    assert (config.task.name, config.preprocessing.max_seq_length) == ("mrpc", 128)
-    assert changed(config) == {
-        "epochs": 5,
-        "steps_per_epoch": 114,
-        "evaluation_batch_size": 32,
-        "learning_rate": 2e-5,
-        "decay_start": "first_step",
-        "optimization": {"optimizer": {"type": "adam", "adam": {"epsilon": 1e-7}}},
-        "gradient_clip_norm": None,
-        "evaluate_first": True,
-        "evaluation_interval": 114,
-    }
-    params = build(config, tmp_path)
+    params = build("mrpc_bert_tutorial", tmp_path)
     assert params.trainer.train_steps == 570
     assert params.task.gradient_clip_norm is None
     content = params.trainer.optimizer_config.as_dict()

@@ -20,7 +20,7 @@ from modules.training import checkpoints, experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import fork_server
-from tests.modules.training.devices import listing
+from tests.modules.training.devices import listing, split_cpu
 from tests.modules.training.small_model import SmallTask
 
 TASKS = {"small": SmallTask, "bert": FineTuningTask}
@@ -125,9 +125,7 @@ def train(
       print_rows: Whether to print the ids of each batch that is trained on.
       base_model: Exported model to start from.
     """
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    logical = [tf.config.LogicalDeviceConfiguration()] * devices
-    tf.config.set_logical_device_configuration(cpu, logical)
+    split_cpu(devices)
     if gpus:
         tf.config.list_physical_devices = listing("GPU", gpus)
     strategies.serve_coordinator()

@@ -20,6 +20,7 @@ from modules.training.fine_tuning_trainer import (
     CoordinatorEvaluator,
     FineTuningTrainer,
 )
+from tests.modules.training.devices import split_cpu
 from tests.modules.training.small_model import SmallTask
 
 STEPS = 4
@@ -34,9 +35,7 @@ def call_all(directory, strategy, devices=1):
       strategy: As `trainer.strategy`.
       devices: Logical CPU devices.
     """
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    logical = [tf.config.LogicalDeviceConfiguration()] * devices
-    tf.config.set_logical_device_configuration(cpu, logical)
+    split_cpu(devices)
     strategies.serve_coordinator()
     config = TrainerConfig(strategy=strategy, **SETTINGS)
     calls = Calls(Path(directory), config, strategies.choose_strategy(config))

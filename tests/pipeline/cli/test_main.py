@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from tests import records, tiny, toy_models
+from tests import tiny, toy_models
 from tests.modules.encoder import sources
 
 pytestmark = pytest.mark.slow
@@ -69,129 +69,6 @@ def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):
     assert result.output.splitlines() == [
         f"{split}: 5 examples" for split in ("train", "eval", "test")
     ]
-
-
-def test_show_batch_prints_tokens_and_draws_heat_maps(invoke, tmp_path):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
-    picture = tmp_path / "batch.png"
-    arguments = ("show-batch", "--config", recipe, "--output", picture)
-    result = invoke(*arguments, "--rows", 2)
-    assert result.exit_code == 0, result.output
-    assert result.output.count("[CLS]") == 2
-    assert "16 rows, padded to the longest, 15 tokens: 0% is padding" in result.output
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-def test_show_batch_of_tokenized_examples(invoke, tmp_path):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
-    examples = [
-        records.example(
-            input_ids=[2, 6, 3, 7, 3, 0],
-            input_mask=[1, 1, 1, 1, 1, 0],
-            segment_ids=[0, 0, 0, 1, 1, 0],
-            label_ids=[1],
-            example_id=[index],
-        )
-        for index in range(3)
-    ]
-    for split in ("train", "eval"):
-        records.write(tmp_path / "records" / f"{split}.tfrecord.gz", examples)
-    result = invoke(
-        *("show-batch", "--config", recipe, "--data", tmp_path / "records"),
-        *("--set", "task.input=tokenized", "--output", tmp_path / "batch.png"),
-    )
-    assert result.exit_code == 0, result.output
-    words = [tiny.VOCAB[index] for index in (2, 6, 3, 7, 3)]
-    assert result.output.count(" ".join(words)) == 3
-    assert "3 rows, padded to the longest, 5 tokens: 0% is padding" in result.output
-
-
-def test_show_batch_counts_the_padding_of_shorter_rows(invoke, tmp_path):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
-    examples = [
-        records.example(
-            input_ids=[2] * length,
-            input_mask=[1] * length,
-            segment_ids=[0] * length,
-            label_ids=[1],
-        )
-        for length in (6, 8, 4)
-    ]
-    for split in ("train", "eval"):
-        records.write(tmp_path / "records" / f"{split}.tfrecord.gz", examples)
-    result = invoke(
-        *("show-batch", "--config", recipe, "--data", tmp_path / "records"),
-        *("--set", "task.input=tokenized", "--output", tmp_path / "batch.png"),
-    )
-    assert result.exit_code == 0, result.output
-    # 18 tokens in 3 rows of 8, or in 3 rows of 32.
-    expected = "padded to the longest, 8 tokens: 25% is padding; padded to 32: 81%"
-    assert expected in " ".join(result.output.split())
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"label_ids": [-1]}, "label_ids of row 7 is -1, allowed are 0 to 1"),
-        ({"label_ids": [2]}, "label_ids of row 7 is 2, allowed are 0 to 1"),
-        ({"label_ids": []}, "label_ids (data type: int64) is required"),
-        ({"input_ids": [2, 99, 3]}, "input_ids must be 0 to 30"),
-        (None, "train has no rows"),
-    ],
-)
-def test_show_batch_refuses_bad_rows_in_one_line(invoke, tmp_path, columns, message):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
-    valid = {
-        "input_ids": [2, 6, 3],
-        "input_mask": [1, 1, 1],
-        "segment_ids": [0, 0, 0],
-        "label_ids": [1],
-        "example_id": [7],
-    }
-    examples = [] if columns is None else [records.example(**{**valid, **columns})]
-    for split in ("train", "eval"):
-        records.write(tmp_path / "records" / f"{split}.tfrecord.gz", examples)
-    picture = tmp_path / "batch.png"
-    result = invoke(
-        *("show-batch", "--config", recipe, "--data", tmp_path / "records"),
-        *("--set", "task.input=tokenized", "--output", picture),
-    )
-    assert result.exit_code == 2, result.output
-    (line,) = result.output.splitlines()
-    assert line.startswith(f"error: data {tmp_path / 'records'}: ")
-    assert message in line
-    assert not picture.exists()
-
-
-def test_show_batch_of_text_with_a_bad_label_names_its_source(invoke, tmp_path):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
-    table = tmp_path / "data" / "train.tsv"
-    table.write_text(table.read_text() + "99\t5\tThe cat.\tA dog!\n")
-    picture = tmp_path / "batch.png"
-    result = invoke("show-batch", "--config", recipe, "--output", picture)
-    assert result.exit_code == 2, result.output
-    message = f"error: data {tmp_path / 'data'}: a row of train is not valid"
-    assert message in result.output
-    assert "label of row 99 is 5, allowed are 0 to 1" in result.output
-
-
-def test_show_batch_of_a_damaged_file_names_its_directory(invoke, tmp_path):
-    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
-    row = records.example(
-        input_ids=[2, 3], input_mask=[1, 1], segment_ids=[0, 0], label_ids=[1]
-    )
-    for split in ("train", "eval"):
-        path = tmp_path / "records" / f"{split}.tfrecord.gz"
-        records.write(path, [row] * 9)
-        path.write_bytes(path.read_bytes()[:-20])
-    result = invoke(
-        *("show-batch", "--config", recipe, "--data", tmp_path / "records"),
-        *("--set", "task.input=tokenized", "--output", tmp_path / "batch.png"),
-    )
-    assert result.exit_code == 2, result.output
-    (line,) = result.output.splitlines()
-    assert f"data {tmp_path / 'records'}: train cannot be read (" in line
-    assert "{{" not in line
 
 
 def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_path):

@@ -1,0 +1,134 @@
+"""The command that shows a batch."""
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli.main import main
+from tests import records, tiny
+
+pytestmark = pytest.mark.slow
+
+VALID = {
+    "input_ids": [2, 6, 3],
+    "input_mask": [1, 1, 1],
+    "segment_ids": [0, 0, 0],
+    "label_ids": [1],
+}
+
+
+@pytest.fixture
+def picture(tmp_path):
+    return tmp_path / "batch.png"
+
+
+@pytest.fixture
+def show_batch(tmp_path, picture):
+    """Runs the command on the tiny recipe, whose data is text."""
+    recipe = tiny.write_config(tmp_path / "recipe.yaml", output=str(tmp_path / "out"))
+
+    def show_batch(*arguments):
+        command = ("show-batch", "--config", recipe, "--output", picture, *arguments)
+        return CliRunner().invoke(main, [str(argument) for argument in command])
+
+    return show_batch
+
+
+@pytest.fixture
+def show_tokenized(show_batch, tmp_path):
+    """Runs the command on tokenized Examples; `cut` bytes are missing at the end."""
+
+    def show_tokenized(examples, cut=0):
+        for split in ("train", "eval"):
+            path = tmp_path / "records" / f"{split}.tfrecord.gz"
+            records.write(path, [records.example(**row) for row in examples])
+            written = path.read_bytes()
+            path.write_bytes(written[: len(written) - cut])
+        arguments = ("--data", tmp_path / "records", "--set", "task.input=tokenized")
+        return show_batch(*arguments)
+
+    return show_tokenized
+
+
+def test_tokens_are_printed_and_heat_maps_drawn(show_batch, picture):
+    result = show_batch("--rows", 2)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("[CLS]") == 2
+    assert "16 rows, padded to the longest, 15 tokens: 0% is padding" in result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_padding_of_tokenized_examples_is_not_shown(show_tokenized):
+    row = {
+        "input_ids": [2, 6, 3, 7, 3, 0],
+        "input_mask": [1, 1, 1, 1, 1, 0],
+        "segment_ids": [0, 0, 0, 1, 1, 0],
+        "label_ids": [1],
+    }
+    result = show_tokenized([{**row, "example_id": [index]} for index in range(3)])
+    assert result.exit_code == 0, result.output
+    words = [tiny.VOCAB[index] for index in (2, 6, 3, 7, 3)]
+    assert result.output.count(" ".join(words)) == 3
+    assert "3 rows, padded to the longest, 5 tokens: 0% is padding" in result.output
+
+
+def test_padding_of_shorter_rows_is_counted(show_tokenized):
+    rows = [
+        {
+            "input_ids": [2] * length,
+            "input_mask": [1] * length,
+            "segment_ids": [0] * length,
+            "label_ids": [1],
+        }
+        for length in (6, 8, 4)
+    ]
+    result = show_tokenized(rows)
+    assert result.exit_code == 0, result.output
+    # 18 tokens in 3 rows of 8, or in 3 rows of 32.
+    expected = "padded to the longest, 8 tokens: 25% is padding; padded to 32: 81%"
+    assert expected in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"label_ids": [-1]}, "label_ids of row 7 is -1, allowed are 0 to 1"),
+        ({"label_ids": [2]}, "label_ids of row 7 is 2, allowed are 0 to 1"),
+        ({"label_ids": []}, "label_ids (data type: int64) is required"),
+        ({"input_ids": [2, 99, 3]}, "input_ids must be 0 to 30"),
+        (None, "train has no rows"),
+    ],
+)
+def test_bad_rows_are_refused_in_one_line(
+    show_tokenized, tmp_path, picture, columns, message
+):
+    rows = [] if columns is None else [{**VALID, "example_id": [7], **columns}]
+    result = show_tokenized(rows)
+    assert result.exit_code == 2, result.output
+    (line,) = result.output.splitlines()
+    assert line.startswith(f"error: data {tmp_path / 'records'}: ")
+    assert message in line
+    assert not picture.exists()
+
+
+def test_text_with_a_bad_label_names_its_source(show_batch, tmp_path):
+    table = tmp_path / "data" / "train.tsv"
+    table.write_text(table.read_text() + "99\t5\tThe cat.\tA dog!\n")
+    result = show_batch()
+    assert result.exit_code == 2, result.output
+    message = f"error: data {tmp_path / 'data'}: a row of train is not valid"
+    assert message in result.output
+    assert "label of row 99 is 5, allowed are 0 to 1" in result.output
+
+
+def test_damaged_file_names_its_directory(show_tokenized, tmp_path):
+    row = {
+        "input_ids": [2, 3],
+        "input_mask": [1, 1],
+        "segment_ids": [0, 0],
+        "label_ids": [1],
+    }
+    result = show_tokenized([row] * 9, cut=20)
+    assert result.exit_code == 2, result.output
+    (line,) = result.output.splitlines()
+    assert f"data {tmp_path / 'records'}: train cannot be read (" in line
+    assert "{{" not in line
