@@ -1,5 +1,6 @@
 """Sets a process up for TensorFlow and TFX; every entry point calls `set_up` first."""
 
+import ast
 import contextlib
 import gc
 import importlib.abc
@@ -12,6 +13,8 @@ import tempfile
 import types
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 
 def set_up(*, quiet: bool = False) -> None:
@@ -25,30 +28,33 @@ def set_up(*, quiet: bool = False) -> None:
         C++ and from libraries that announce the end of a Python version; none says
         anything that a user can act on.
     """
-    _import_extensions_on_demand()
+    if not any(isinstance(finder, _OnDemandFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _OnDemandFinder())
     if quiet:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         warnings.simplefilter("ignore", FutureWarning)
         # Beam warns of a package that it works without.
         logging.getLogger().setLevel(logging.ERROR)
     if "tensorflow" in sys.modules:
-        exempt_keras_from_autograph()
+        exempt_from_autograph()
     elif quiet or not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(quiet=quiet and sys.stderr is not None))
 
 
-def exempt_keras_from_autograph() -> None:
-    """Stops AutoGraph from converting Keras and Model Garden code.
+def exempt_from_autograph() -> None:
+    """Stops AutoGraph from converting Keras, the Model Garden and our own modules.
 
     TensorFlow 2.16 exempts `keras` from conversion but not `tf_keras`, which makes
     building and tracing a BERT five to ten times slower; TensorFlow 2.21 exempts
-    both. Neither library relies on conversion: their control flow is explicit.
+    both. None of the three relies on conversion: their control flow is explicit. Orbit
+    does, for its loops over steps.
     Source: `tensorflow/python/autograph/core/config.py`.
     """
     from tensorflow.python.autograph.core import config, config_lib
 
     exempt = {str(rule) for rule in config.CONVERSION_RULES}
-    rules = [config_lib.DoNotConvert(name) for name in ("tf_keras", "official")]
+    packages = ("tf_keras", "official", __package__)
+    rules = [config_lib.DoNotConvert(package) for package in packages]
     missing = [rule for rule in rules if str(rule) not in exempt]
     config.CONVERSION_RULES = (*missing, *config.CONVERSION_RULES)
 
@@ -68,33 +74,65 @@ def importing() -> Iterator[None]:
         gc.enable()
 
 
-def _import_extensions_on_demand() -> None:
-    """Makes `tfx.v1` import an extension when it is first used.
+def _reexports(path: str) -> dict[str, str]:
+    """Returns the module that each name of a package's `__init__` is imported from."""
+    program = ast.parse(Path(path).read_text(encoding="utf-8"))
+    return {
+        alias.asname or alias.name: statement.module
+        for statement in program.body
+        if isinstance(statement, ast.ImportFrom) and statement.module
+        for alias in statement.names
+    }
 
-    They import the client library of Google Cloud's AI Platform, a third of the time
-    that TFX takes to import, and only a pipeline on Vertex AI uses it.
-    Source: `tfx/v1/__init__.py` and `tfx/v1/extensions/__init__.py`.
+
+class _OnDemandLoader(importlib.abc.Loader):
+    """Imports what a package re-exports when it is first used.
+
+    `tfx.v1` imports every component, and with them the client libraries of Google
+    Cloud's AI Platform and of Kubernetes, Keras Tuner and Keras 3, which take as long
+    as all that a run uses.
     """
-    tfx = importlib.util.find_spec("tfx")
-    name = "tfx.v1.extensions"
-    if tfx is None or tfx.submodule_search_locations is None or name in sys.modules:
-        return
-    spec = importlib.machinery.ModuleSpec(name, loader=None, is_package=True)
-    spec.submodule_search_locations = [
-        os.path.join(location, "v1", "extensions")
-        for location in tfx.submodule_search_locations
-    ]
-    package = importlib.util.module_from_spec(spec)
-    # Python calls it for a missing attribute (PEP 562).
-    vars(package)["__getattr__"] = _import_extension
-    sys.modules[name] = package
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Gives the package a `__getattr__` (PEP 562) instead of running its file."""
+        assert module.__spec__ is not None
+        assert module.__spec__.origin is not None
+        origins = _reexports(module.__spec__.origin)
+
+        def import_name(name: str) -> Any:
+            if name not in origins:
+                raise AttributeError(
+                    f"module {module.__name__!r} has no attribute {name!r}"
+                )
+            # It is a module if the package re-exports its own.
+            is_own = origins[name] == module.__name__
+            origin = f"{module.__name__}.{name}" if is_own else origins[name]
+            imported = importlib.import_module(origin)
+            value = imported if is_own else getattr(imported, name)
+            setattr(module, name, value)
+            return value
+
+        vars(module).update(__getattr__=import_name, __all__=list(origins))
 
 
-def _import_extension(name: str) -> types.ModuleType:
-    full_name = f"tfx.v1.extensions.{name}"
-    if importlib.util.find_spec(full_name) is None:
-        raise AttributeError(f"module 'tfx.v1.extensions' has no attribute {name!r}")
-    return importlib.import_module(full_name)
+class _OnDemandFinder(importlib.abc.MetaPathFinder):
+    """Finds the packages of TFX that only re-export."""
+
+    _PACKAGES = ("tfx.components", "tfx.v1.components", "tfx.v1.extensions")
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Returns a package's spec with a loader that imports nothing."""
+        if fullname not in self._PACKAGES:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None:
+            spec.loader = _OnDemandLoader()
+        return spec
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -126,7 +164,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             def execute_and_set_up(module: types.ModuleType) -> None:
                 with self._hidden():
                     execute(module)
-                exempt_keras_from_autograph()
+                exempt_from_autograph()
 
             spec.loader.exec_module = execute_and_set_up  # type: ignore[method-assign]
         return spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -90,9 +91,8 @@ def of_code(module: str) -> str:
         origin = _origin(pending.pop())
         if origin is None or origin in programs:
             continue
-        program = _Program().visit(ast.parse(Path(origin).read_text(encoding="utf-8")))
-        programs[origin] = ast.dump(program)
-        pending += _imports(program)
+        programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
+        pending += imports
     return of_text(*(programs[origin] for origin in sorted(programs)))
 
 
@@ -128,6 +128,13 @@ class _Program(ast.NodeTransformer):
             node.value.value, str
         )
         return None if is_docstring else self.generic_visit(node)
+
+
+@functools.cache
+def _parse(code: str) -> tuple[str, tuple[str, ...]]:
+    """Returns what runs, and its first-party imports; most files count several times."""
+    program = _Program().visit(ast.parse(code))
+    return ast.dump(program), tuple(_imports(program))
 
 
 def _imports(program: ast.AST) -> list[str]:

@@ -44,7 +44,7 @@ def measure(settings: peer.Settings) -> peer.Figures:
     from modules.training import actions, loop, run_fn
 
     if not settings["autograph_is_kept_out"]:
-        environment.exempt_keras_from_autograph = lambda: None
+        environment.exempt_from_autograph = lambda: None
     ended: dict[str, float] = {}
     figures: dict[str, float] = {"imports": time.perf_counter() - began}
     _time_calls(run_fn, "_export", figures, "export")

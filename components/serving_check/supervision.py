@@ -22,7 +22,13 @@ _START_SECONDS = 300
 _POLL_SECONDS = 0.05
 # The whole environment of the probe. It runs on the CPU on every machine.
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
-_SET = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2", "LANG": "C.UTF-8"}
+_SET = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "LANG": "C.UTF-8",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    # TensorFlow would import Keras 3, and with it matplotlib, a third of its time.
+    "TF_USE_LEGACY_KERAS": "1",
+}
 
 
 @dataclasses.dataclass(frozen=True)
