@@ -132,7 +132,7 @@ class _Program(ast.NodeTransformer):
 
 @functools.cache
 def _parse(code: str) -> tuple[str, tuple[str, ...]]:
-    """Returns what runs, and its first-party imports; most files count several times."""
+    """Returns what runs, and its first-party imports; a file counts several times."""
     program = _Program().visit(ast.parse(code))
     return ast.dump(program), tuple(_imports(program))
 

@@ -232,8 +232,13 @@ def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 def _batch_by_length(columns: tuple[Any, ...], size: int) -> tf.data.Dataset:
     order = tf.argsort(columns[0].row_lengths())
-    rows = tuple(tf.gather(column, order) for column in columns)
-    return tf.data.Dataset.from_tensor_slices(rows).ragged_batch(size)
+    starts = tf.data.Dataset.range(0, tf.size(order, tf.int64), size)
+    # Rows are gathered by batch: one by one they take five times as long.
+    return starts.map(
+        lambda start: tuple(
+            tf.gather(column, order[start : start + size]) for column in columns
+        )
+    )
 
 
 def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:

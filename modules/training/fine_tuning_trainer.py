@@ -110,6 +110,42 @@ class CoordinatorEvaluator(orbit.AbstractEvaluator):
         return task.reduce_aggregated_logs(batches)
 
 
+class _Predictor(orbit.StandardEvaluator):
+    """Predicts a split with the strategy of the scope; see `predict`."""
+
+    def __init__(
+        self,
+        task: FineTuningTask,
+        model: tf_keras.Model | TracedModel,
+        data: inputs.ExamplesConfig,
+    ) -> None:
+        self._task, self._model = task, model
+        self._strategy = tf.distribute.get_strategy()
+        if self._strategy.num_replicas_in_sync > 1:
+            batches = self._strategy.distribute_datasets_from_function(
+                lambda context: task.build_inputs(data, context)
+            )
+        else:
+            batches = task.build_inputs(data)
+        super().__init__(batches)
+
+    def eval_step(self, iterator: Any) -> dict[str, Any]:
+        """Predicts a batch."""
+        rows = self._strategy.run(
+            self._task.validation_step, args=(next(iterator), self._model)
+        )
+        local = self._strategy.experimental_local_results
+        return tf.nest.map_structure(local, rows)
+
+    def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
+        """Appends a batch."""
+        return self._task.aggregate_logs(state, step_outputs)
+
+    def eval_end(self, *states: Any) -> Any:
+        """Returns all batches."""
+        return list(*states)
+
+
 def predict(
     task: FineTuningTask,
     model: tf_keras.Model | TracedModel,
@@ -117,27 +153,18 @@ def predict(
     *,
     steps: int = -1,
 ) -> list[dict[str, np.ndarray]]:
-    """Predicts a split on one device.
+    """Predicts a split on all devices of the strategy whose scope it is called in.
 
     Args:
       task: The task of the model.
-      model: The model.
-      data: The split.
+      model: The model, built in the same scope.
+      data: The split. Batches are shared among the devices.
       steps: Batches to predict; -1 predicts all.
 
     Returns:
       Its batches, as `FineTuningTask.aggregate_logs` returns them.
     """
-    step = tf.function(
-        lambda batch: task.validation_step(batch, model),
-        reduce_retracing=True,
-        autograph=False,
-    )
-    batches: list[dict[str, np.ndarray]] = []
-    for batch in task.build_inputs(data).take(steps):
-        outputs = {name: (value,) for name, value in step(batch).items()}
-        batches = task.aggregate_logs(batches, outputs)
-    return batches
+    return _Predictor(task, model, data).evaluate(tf.constant(steps))
 
 
 def build_trainer(

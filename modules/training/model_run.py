@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import logging
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -125,12 +127,12 @@ def write_predictions(
     path: str, task: TaskConfig, predictions: metrics.Predictions
 ) -> None:
     """Writes the predictions of a split as TSV; see `describe_predictions`."""
-    table = [[task.id_column, task.label_column, _PREDICTION, *_columns(task)]]
+    header = [task.id_column, task.label_column, _PREDICTION, *_columns(task)]
     rows = zip(predictions.ids, predictions.labels, predictions.outputs, strict=True)
-    table += [
+    table = (
         [str(row_id), *_describe(task, label, output)] for row_id, label, output in rows
-    ]
-    _write_table(path, table)
+    )
+    _write_table(path, itertools.chain([header], table))
 
 
 def draw_model(model: tf_keras.Model, directory: str) -> None:
@@ -156,7 +158,7 @@ def draw_model(model: tf_keras.Model, directory: str) -> None:
     files.write(os.path.join(directory, MODEL_PICTURE), picture)
 
 
-def _write_table(path: str, table: list[list[str]]) -> None:
+def _write_table(path: str, table: Iterable[list[str]]) -> None:
     text = io.StringIO()
     csv.writer(text, delimiter="\t", lineterminator="\n").writerows(table)
     files.write(path, text.getvalue())

@@ -17,6 +17,7 @@ from modules import encoder as encoder_lib
 from modules import environment, files, fingerprint
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
+from modules.data import inputs
 from modules.evaluation import metrics
 from modules.export import description, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
@@ -83,8 +84,7 @@ def run_fn(fn_args: Any) -> None:
     )
     seeds = range(config.seed, config.seed + config.seeds)
     results = _train_seeds(seeds, task, params, strategy, directory)
-    if strategies.is_chief(strategy):
-        _write_outputs(fn_args, task, config, params, results, directory)
+    _write_outputs(fn_args, task, config, params, strategy, results, directory)
 
 
 def split_patterns(fn_args: Any) -> dict[str, list[str]]:
@@ -210,7 +210,9 @@ def train(
 
 
 def restore_best(task: FineTuningTask, directory: str) -> tf_keras.Model:
-    """Returns the best model of a training, on one device and in float32.
+    """Returns the best model of a training in float32.
+
+    In the scope of a strategy of several processes, call it in all of them.
 
     Args:
       task: The task of the training.
@@ -218,8 +220,31 @@ def restore_best(task: FineTuningTask, directory: str) -> tf_keras.Model:
     """
     with strategies.precision("float32"):
         model = task.build_model()
+    # Of several processes the chief writes the record, and none builds the model before
+    # the chief does.
     TrainingRecord(directory, task.definition.metric).restore_best(model)
     return model
+
+
+def predict_splits(
+    task: FineTuningTask,
+    model: tf_keras.Model | TracedModel,
+    splits: dict[str, inputs.ExamplesConfig],
+) -> dict[str, metrics.Predictions]:
+    """Predicts splits on all devices of the strategy whose scope it is called in.
+
+    Args:
+      task: The task of the model.
+      model: The model, built in the same scope.
+      splits: Data of each split; its batch size does not matter.
+    """
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    predictions = {}
+    for split, data in splits.items():
+        large = in_large_batches(data)
+        large.global_batch_size *= replicas
+        predictions[split] = collect(predict(task, model, large))
+    return predictions
 
 
 def _write_outputs(
@@ -227,27 +252,49 @@ def _write_outputs(
     task: TaskConfig,
     config: TrainerConfig,
     params: experiment.ExperimentConfig,
+    strategy: tf.distribute.Strategy,
     results: list[Result],
     directory: str,
 ) -> None:
+    """Predicts in all processes; exports and writes in one."""
     best = max(results, key=lambda result: metrics.score(result.metrics[task.metric]))
+    best_directory = _seed_directory(directory, best.seed)
     fine_tuning = FineTuningTask(params.task, task)
+    splits = {
+        split: experiment.examples_config(task, patterns, config)
+        for split, patterns in split_patterns(fn_args).items()
+        if split != experiment.TRAIN_SPLIT
+    }
     # TensorFloat-32 of a GPU has three digits. The predictions that are recorded must
     # equal those of the served model.
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    best_directory = _seed_directory(directory, best.seed)
+    predictions: dict[str, metrics.Predictions] = {}
+    if strategies.is_mirrored(strategy):
+        with strategy.scope():
+            replicas = restore_best(fine_tuning, best_directory)
+            predictions = predict_splits(fine_tuning, replicas, splits)
+    if not strategies.is_chief(strategy):
+        return
     model = TracedModel(restore_best(fine_tuning, best_directory))
     _export(fn_args, task, model)
-    values = {}
-    for split, patterns in split_patterns(fn_args).items():
-        if split == experiment.TRAIN_SPLIT:
-            continue
-        data = in_large_batches(experiment.examples_config(task, patterns, config))
-        predictions = collect(predict(fine_tuning, model, data))
-        values[split] = metrics.compute(task, predictions)
+    predictions = predictions or predict_splits(fine_tuning, model, splits)
+    _write_records(fn_args, task, params, results, best, predictions, directory)
+    model_run.draw_model(model.model, fn_args.model_run_dir)
+
+
+def _write_records(
+    fn_args: Any,
+    task: TaskConfig,
+    params: experiment.ExperimentConfig,
+    results: list[Result],
+    best: Result,
+    predictions: dict[str, metrics.Predictions],
+    directory: str,
+) -> None:
+    for split, rows in predictions.items():
         path = model_run.describe_predictions(task, split)["file"]
         path = os.path.join(fn_args.model_run_dir, path)
-        model_run.write_predictions(path, task, predictions)
+        model_run.write_predictions(path, task, rows)
     for result in results:
         source = _seed_directory(directory, result.seed)
         destination = _seed_directory(fn_args.model_run_dir, result.seed)
@@ -257,11 +304,12 @@ def _write_outputs(
         "started_from": warm_start.origin(params.task.base_model),
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
-        "splits": values,
+        "splits": {
+            split: metrics.compute(task, rows) for split, rows in predictions.items()
+        },
     }
     path = os.path.join(fn_args.model_run_dir, model_run.METRICS_FILE)
     files.write_json(path, content)
-    model_run.draw_model(model.model, fn_args.model_run_dir)
     model_run.write_batch(
         experiment.with_seed(params, best.seed).task.train_data,
         task,

@@ -93,6 +93,15 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
+def is_mirrored(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether several CPUs or GPUs, on any machines, have the same weights."""
+    mirrored = (
+        tf.distribute.MirroredStrategy,
+        tf.distribute.MultiWorkerMirroredStrategy,
+    )
+    return isinstance(strategy, mirrored) and strategy.num_replicas_in_sync > 1
+
+
 def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether workers train independently, with parameters on servers."""
     return isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)

@@ -94,6 +94,17 @@ def assert_evaluated_as_on_one_device(result):
     assert result["best"] == pytest.approx(result["on_one_device"], rel=1e-5)
 
 
+def assert_predicted_as_on_one_device(expected, predictions):
+    (expected_ids, expected_outputs), (ids, outputs) = expected, predictions
+    assert ids == expected_ids
+    np.testing.assert_allclose(outputs, expected_outputs, atol=1e-6)
+
+
+def test_two_replicas_predict_what_one_device_does(one_process):
+    result = one_process["mirrored"]
+    assert_predicted_as_on_one_device(result["expected"], result["predictions"])
+
+
 def test_one_device_is_evaluated_as_it_is_served(one_process):
     assert one_process["one_device"]["strategy"] == "OneDeviceStrategy 1"
     assert_evaluated_as_on_one_device(one_process["one_device"])
@@ -179,6 +190,8 @@ def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
     assert "best" not in other
     assert_trained_as_on_one_device(directory, "workers", one_process, chief)
     assert_evaluated_as_on_one_device(chief)
+    for worker in (chief, other):
+        assert_predicted_as_on_one_device(chief["expected"], worker["predictions"])
 
 
 def test_sigterm_to_one_of_two_workers_saves_what_both_have_reached(directory, start):

@@ -18,7 +18,7 @@ from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.training import checkpoints, experiment, run_fn, strategies
 from modules.training import fine_tuning_trainer as trainer_lib
-from modules.training.fine_tuning_task import FineTuningTask
+from modules.training.fine_tuning_task import FineTuningTask, collect
 from tests import fork_server
 from tests.modules.training.devices import listing, split_cpu
 from tests.modules.training.small_model import SmallTask
@@ -156,12 +156,23 @@ def _train(directory, name, config, task_class, base_model):
     with contextlib.redirect_stdout(sys.stderr):  # Orbit prints its steps
         result = run_fn.train(definition, params, strategy, str(directory / name))
     line = {"strategy": f"{type(strategy).__name__} {strategy.num_replicas_in_sync}"}
+    task = task_class(params.task, definition)
+    if strategies.is_mirrored(strategy):
+        with strategy.scope():
+            model = run_fn.restore_best(task, str(directory / name))
+            data = {"eval": params.task.validation_data}
+            predictions = run_fn.predict_splits(task, model, data)["eval"]
+        line["predictions"] = [
+            predictions.ids.tolist(),
+            predictions.outputs.tolist(),
+        ]
     if strategies.is_chief(strategy):
-        task = task_class(params.task, definition)
         model = run_fn.restore_best(task, str(directory / name))
         batches = trainer_lib.predict(task, model, params.task.validation_data)
         metrics = task.reduce_aggregated_logs(batches)
         line |= {"best": result.metrics, "on_one_device": metrics}
+        rows = collect(batches)
+        line["expected"] = [rows.ids.tolist(), rows.outputs.tolist()]
     print("result", name, json.dumps(line), flush=True)
 
 
