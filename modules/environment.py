@@ -88,9 +88,9 @@ def _reexports(path: str) -> dict[str, str]:
 class _OnDemandLoader(importlib.abc.Loader):
     """Imports what a package re-exports when it is first used.
 
-    `tfx.v1` imports every component, and with them the client libraries of Google
-    Cloud's AI Platform and of Kubernetes, Keras Tuner and Keras 3, which take as long
-    as all that a run uses.
+    `tfx.v1` imports every component and extension, and with them Keras Tuner, Keras 3
+    and the client library of Google Cloud's AI Platform, which a run here never uses.
+    Source: `tfx/v1/__init__.py`, `tfx/components/__init__.py`.
     """
 
     def exec_module(self, module: types.ModuleType) -> None:
