@@ -24,6 +24,8 @@ CONFIG = REPOSITORY / "configs" / "mrpc_minilm.yaml"
 WARMUP_STEPS = 5
 SHORT_STEPS = 3
 OURS = "ours"
+OURS_BFLOAT16 = "ours, bfloat16"
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
 
 
 @click.command(help=__doc__)
@@ -71,37 +73,48 @@ def peers(settings: rounds.Settings) -> list[Peer]:
     transformers = "transformers_training.py"
     python = peer_environment.build()
     return [
-        Peer(OURS, "ours_training.py", settings),
+        Peer(OURS, "ours_training.py", settings | {"precision": FLOAT32}),
+        Peer(OURS_BFLOAT16, "ours_training.py", settings | {"precision": BFLOAT16}),
         Peer("tutorial: Orbit, padded to 128", tutorial, settings | {"loop": "orbit"}),
         Peer("Keras `fit`, padded to 128", tutorial, settings | {"loop": "keras"}),
         *(
             Peer(
                 f"Transformers, {name}",
                 transformers,
-                settings | {"padding": padding},
+                settings | {"padding": padding, "precision": precision},
                 python,
             )
-            for padding, name in (
-                ("batch", "padded to the batch"),
-                ("group", "grouped by length"),
-                ("128", "padded to 128"),
+            for padding, precision, name in (
+                ("batch", FLOAT32, "padded to the batch"),
+                ("group", FLOAT32, "grouped by length"),
+                ("group", BFLOAT16, "grouped by length, bfloat16 by `torch.autocast`"),
+                ("128", FLOAT32, "padded to 128"),
             )
         ),
     ]
 
 
 def throughput(results: dict[str, list[rounds.Figures]]) -> str:
-    """Returns a table of the results of `run_rounds`: rows/s, and ours by theirs."""
+    """Returns a table of the results of `run_rounds`: rows/s, and ours by theirs.
+
+    Args:
+      results: The figures of each training. Both of ours are compared with all.
+    """
     figure = "rows_per_second"
     lines = [
         (
             name,
             rounds.spread(figures, figure).format(1),
-            rounds.ratio(results[OURS], figures, figure).format(2),
+            *(
+                rounds.ratio(results[ours], figures, figure).format(2)
+                for ours in (OURS, OURS_BFLOAT16)
+            ),
         )
         for name, figures in results.items()
     ]
-    return rounds.table(["training", "rows/s", "ours is x times"], lines)
+    return rounds.table(
+        ["training", "rows/s", "ours is x times", "ours in bfloat16"], lines
+    )
 
 
 def machine_share(results: dict[str, list[rounds.Figures]]) -> str:

@@ -197,5 +197,6 @@ def build_experiment(directory: Path, task=None, rows: int = 48, **trainer):  # 
         max_seq_length=32,
         splits=splits,
         strategy=tf.distribute.get_strategy(),
+        dtype="float32" if config.mixed_precision == "auto" else config.mixed_precision,
     )
     return task, config, params

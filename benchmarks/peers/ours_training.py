@@ -16,7 +16,7 @@ import tf_keras  # noqa: E402
 
 from benchmarks.flops import matrix_multiply_rate, training_flops  # noqa: E402
 from modules.data import inputs, preprocessing  # noqa: E402
-from modules.training import experiment  # noqa: E402
+from modules.training import experiment, precision  # noqa: E402
 from modules.training.fine_tuning_task import FineTuningTask  # noqa: E402
 from modules.training.fine_tuning_trainer import FineTuningTrainer, build_trainer  # noqa: E402
 from pipeline.config.recipe import load_config  # noqa: E402
@@ -60,6 +60,7 @@ def _build(settings: peer.Settings) -> FineTuningTrainer:
         split: [settings["records"]]
         for split in (experiment.TRAIN_SPLIT, experiment.EVAL_SPLIT)
     }
+    dtype = settings["precision"]
     params = experiment.build_experiment(
         config.task,
         config.trainer,
@@ -67,9 +68,11 @@ def _build(settings: peer.Settings) -> FineTuningTrainer:
         max_seq_length=config.preprocessing.max_seq_length,
         splits=splits,
         strategy=tf.distribute.get_strategy(),
+        dtype=dtype,
     )
     tf_keras.utils.set_random_seed(params.trainer.seed)
-    trainer = build_trainer(FineTuningTask(params.task, config.task), params)
+    with precision.compute_in(dtype):
+        trainer = build_trainer(FineTuningTask(params.task, config.task), params)
     trainer.initialize()
     return trainer
 

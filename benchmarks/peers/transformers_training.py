@@ -27,13 +27,15 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     optimizer = torch.optim.AdamW(
         model.parameters(), settings["learning_rate"], weight_decay=0.01, fused=True
     )
+    is_bfloat16 = settings["precision"] == "bfloat16"
     batches = _batches(settings)
 
     def take_steps(count: int) -> int:
         rows = 0
         for _ in range(count):
             batch = next(batches)
-            loss = model(**batch).loss
+            with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
+                loss = model(**batch).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()

@@ -66,8 +66,12 @@ class TrainerConfig(Settings):
       warm_start: Initial weights: those of the pre-trained `encoder` with a new head,
         or those of the `champion`, the model that was pushed last. Before the first
         push it is the encoder.
-      mixed_precision: Compute type; weights stay float32. `auto` is bfloat16 on a TPU
-        and float32 elsewhere.
+      mixed_precision: Compute type of training, and of the evaluations that choose its
+        best model; weights, recorded predictions and the exported model stay float32.
+        `auto` is bfloat16 on a TPU, and on a CPU that multiplies bfloat16 matrices at
+        least twice as fast as float32; bfloat16 or float16 on GPUs whose tensor cores
+        multiply it; else float32. The choice is recorded, and a resumed training
+        keeps it.
     """
 
     epochs: PositiveInt = 4

@@ -14,7 +14,7 @@ from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
-from modules.training import optimization, strategies
+from modules.training import optimization, precision, strategies
 from modules.training.fine_tuning_task import FineTuningConfig
 
 TRAIN_SPLIT = "train"
@@ -57,6 +57,7 @@ def build_experiment(
     splits: dict[str, list[str]],
     strategy: tf.distribute.Strategy,
     base_model: str = "",
+    dtype: str = precision.FLOAT32,
 ) -> ExperimentConfig:
     """Builds the configuration of one training.
 
@@ -69,6 +70,7 @@ def build_experiment(
       strategy: The distribution strategy.
       base_model: Directory of the exported model to start from; empty starts from the
         encoder.
+      dtype: The compute type; see `precision.choose`.
 
     Raises:
       ValueError: The training split is empty, or a setting contradicts another.
@@ -101,7 +103,7 @@ def build_experiment(
         trainer=_trainer_params(
             task, config, examples, count_layers(encoder), strategy
         ),
-        runtime=_runtime_config(config, strategy),
+        runtime=_runtime_config(config, strategy, dtype),
     )
 
 
@@ -262,13 +264,11 @@ def _trainer_params(
 
 
 def _runtime_config(
-    config: TrainerConfig, strategy: tf.distribute.Strategy
+    config: TrainerConfig, strategy: tf.distribute.Strategy, dtype: str
 ) -> config_definitions.RuntimeConfig:
     return config_definitions.RuntimeConfig(
         distribution_strategy=type(strategy).__name__,
         tpu=config.tpu if strategies.is_tpu(strategy) else None,
         num_gpus=len(tf.config.list_physical_devices("GPU")),
-        mixed_precision_dtype=strategies.choose_precision(
-            config.mixed_precision, strategy
-        ),
+        mixed_precision_dtype=dtype,
     )

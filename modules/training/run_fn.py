@@ -26,6 +26,7 @@ from modules.training import (
     directory_lock,
     experiment,
     model_run,
+    precision,
     strategies,
     warm_start,
 )
@@ -73,6 +74,7 @@ def run_fn(fn_args: Any) -> None:
     directory = os.path.join(
         settings["checkpoints"], checkpoint_key(settings, config, splits, base_model)
     )
+    chosen = precision.choose(config, strategy, directory)
     params = experiment.build_experiment(
         task,
         config,
@@ -81,6 +83,7 @@ def run_fn(fn_args: Any) -> None:
         splits=splits,
         strategy=strategy,
         base_model=base_model,
+        dtype=chosen.dtype,
     )
     seeds = range(config.seed, config.seed + config.seeds)
     results = _train_seeds(seeds, task, params, strategy, directory)
@@ -193,7 +196,8 @@ def train(
     tf_keras.utils.set_random_seed(seed)
     if is_chief:
         model_run.write_params(params, directory)
-    with strategies.precision(params.runtime.mixed_precision_dtype), strategy.scope():
+    dtype = params.runtime.mixed_precision_dtype
+    with precision.compute_in(dtype), strategy.scope():
         trainer = build_trainer(FineTuningTask(params.task, task), params)
     # The coordinator of parameter servers evaluates by itself, outside their scope.
     is_asynchronous = strategies.is_asynchronous(strategy)
@@ -218,7 +222,7 @@ def restore_best(task: FineTuningTask, directory: str) -> tf_keras.Model:
       task: The task of the training.
       directory: Directory of the training.
     """
-    with strategies.precision("float32"):
+    with precision.compute_in(precision.FLOAT32):
         model = task.build_model()
     # Of several processes the chief writes the record, and none builds the model before
     # the chief does.
@@ -302,6 +306,7 @@ def _write_records(
     content = {
         "metric": task.metric,
         "started_from": warm_start.origin(params.task.base_model),
+        "precision": precision.read(directory),
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
         "splits": {

@@ -1,23 +1,18 @@
-"""The distribution strategy and the precision of a training."""
+"""The distribution strategy of a training."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
 import urllib.parse
-from collections.abc import Iterator
 
 import tensorflow as tf
-import tf_keras
 from official.common import distribute_utils
-from official.modeling import performance
 
 from modules.config.trainer import TrainerConfig
 
 _TPU_SECONDS = 10
-_DTYPES = {"float32": tf.float32, "bfloat16": tf.bfloat16, "float16": tf.float16}
 
 
 def choose_strategy(config: TrainerConfig) -> tf.distribute.Strategy:
@@ -105,28 +100,6 @@ def is_mirrored(strategy: tf.distribute.Strategy) -> bool:
 def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether workers train independently, with parameters on servers."""
     return isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)
-
-
-def choose_precision(name: str, strategy: tf.distribute.Strategy) -> str:
-    """Returns the compute type; `auto` is bfloat16 on a TPU, else float32."""
-    if name != "auto":
-        return name
-    return "bfloat16" if is_tpu(strategy) else "float32"
-
-
-@contextlib.contextmanager
-def precision(name: str) -> Iterator[None]:
-    """Sets the compute type of models built in the context; weights stay float32.
-
-    Args:
-      name: `float32`, `bfloat16` or `float16`.
-    """
-    previous = tf_keras.mixed_precision.global_policy()
-    performance.set_mixed_precision_policy(_DTYPES[name])
-    try:
-        yield
-    finally:
-        tf_keras.mixed_precision.set_global_policy(previous)
 
 
 def _detect() -> str:

@@ -9,7 +9,7 @@ import tf_keras
 
 from modules import encoder as encoder_lib
 from modules.encoder import layers
-from modules.training import strategies
+from modules.training import precision
 from tests import tiny
 from tests.modules.encoder import sources
 
@@ -77,7 +77,7 @@ def test_first_position_is_the_same_where_the_others_are_left_out(encoder):
 
 def test_bfloat16_is_as_near_as_upstreams(encoder):
     exact = encoder_lib.build_encoder(encoder, dropout=0.0)
-    with strategies.precision("bfloat16"):
+    with precision.compute_in("bfloat16"):
         ours = encoder_lib.build_encoder(encoder, dropout=0.0)
         upstream = sources.build_upstream(encoder, dropout=0.0)
     for model in (ours, upstream):

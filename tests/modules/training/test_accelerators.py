@@ -14,7 +14,7 @@ import tf_keras
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import fine_tuning_trainer as trainer_lib
-from modules.training import strategies
+from modules.training import precision, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny
 from tests.modules.training import devices
@@ -59,7 +59,6 @@ def test_strategy_is_chosen_by_name_or_by_the_gpus(
     names = [name.rpartition("device:")[2] for name in strategy.extended.worker_devices]
     assert names == replicas
     assert strategies.is_chief(strategy)
-    assert strategies.choose_precision("auto", strategy) == "float32"
 
 
 @pytest.mark.parametrize(("count", "batch_size"), [(2, 33), (4, 34), (8, 36)])
@@ -125,22 +124,21 @@ def test_batch_that_the_cores_cannot_share_is_refused(tpu, setting):
 
 
 @pytest.mark.parametrize(
-    ("setting", "precision"), [("auto", "bfloat16"), ("float32", "float32")]
+    ("setting", "dtype"), [("auto", "bfloat16"), ("float32", "float32")]
 )
 def test_training_on_a_tpu_has_fixed_lengths_and_bfloat16(
-    tpu, tmp_path, setting, precision
+    tpu, tmp_path, setting, dtype
 ):
     config = TrainerConfig(tpu="my-tpu", mixed_precision=setting)
-    with strategies.choose_strategy(config).scope():
-        _, _, params = tiny.build_experiment(
-            tmp_path, batch_size=32, tpu=config.tpu, mixed_precision=setting
-        )
+    strategy = strategies.choose_strategy(config)
+    with strategy.scope():
+        _, _, params = tiny.build_experiment(tmp_path, batch_size=32, tpu=config.tpu)
+    assert precision.choose(config, strategy, str(tmp_path / "run")).dtype == dtype
     data = (params.task.train_data, params.task.validation_data)
     assert [split.lengths for split in data] == [LENGTHS, LENGTHS]
     assert params.runtime.distribution_strategy == "TPUStrategy"
     assert params.runtime.tpu == "my-tpu"
     assert params.runtime.num_gpus == 0
-    assert params.runtime.mixed_precision_dtype == precision
 
 
 def test_tpu_that_is_listed_but_does_not_start_is_named(monkeypatch):
@@ -213,18 +211,18 @@ class Steps:
 
     Args:
       directory: A directory for its inputs.
-      precision: Compute type.
+      dtype: Compute type.
       masks: Dropout masks.
     """
 
-    def __init__(self, directory, precision, masks):
+    def __init__(self, directory, dtype, masks):
         tf_keras.utils.set_random_seed(0)
         self._strategy = tf.distribute.TPUStrategy("CPU:0")
         self._masks = masks
         settings = {"dropout": 0.1, "learning_rate": 1e-3, "warmup_fraction": 0.0}
-        with self._strategy.scope(), strategies.precision(precision):
+        with self._strategy.scope(), precision.compute_in(dtype):
             definition, _, params = tiny.build_experiment(
-                directory, mixed_precision=precision, **settings
+                directory, mixed_precision=dtype, **settings
             )
             task = FineTuningTask(params.task, definition)
             self._trainer = trainer_lib.build_trainer(task, params)
@@ -300,13 +298,13 @@ def batches_padded_to(length):
 
 
 @pytest.mark.parametrize(
-    ("precision", "of_outputs", "of_weights"),
+    ("dtype", "of_outputs", "of_weights"),
     [("float32", 1e-5, 1e-4), ("bfloat16", 1e-3, 0.1)],
 )
 def test_both_steps_compile_with_xla_at_every_fixed_length(
-    masks, tmp_path, precision, of_outputs, of_weights
+    masks, tmp_path, dtype, of_outputs, of_weights
 ):
-    compiled, plain = (Steps(tmp_path, precision, masks) for _ in range(2))
+    compiled, plain = (Steps(tmp_path, dtype, masks) for _ in range(2))
     train, evaluate = compiled.compile()
     initial = plain.weights()
     for length in LENGTHS:

@@ -14,7 +14,7 @@ from modules.data import inputs
 from modules.encoder import EncoderError
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
-from modules.training import experiment, strategies
+from modules.training import experiment, precision
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training.fine_tuning_task import (
     FineTuningConfig,
@@ -319,17 +319,17 @@ def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
     assert ours_after == pytest.approx(theirs_after, rel=1e-4)
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_mixed_precision_trains_with_float32_weights(build, precision):
-    with strategies.precision(precision):
-        trainer = build(mixed_precision=precision, learning_rate=1e-3)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_precision_trains_with_float32_weights(build, dtype):
+    with precision.compute_in(dtype):
+        trainer = build(mixed_precision=dtype, learning_rate=1e-3)
         before = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
         trainer.train(tf.constant(12))
         after = float(trainer.evaluate(tf.constant(-1))["validation_loss"])
     is_scaled = isinstance(
         trainer.optimizer, tf_keras.mixed_precision.LossScaleOptimizer
     )
-    assert is_scaled == (precision == "float16")
+    assert is_scaled == (dtype == "float16")
     assert {variable.dtype for variable in trainer.model.variables} == {tf.float32}
-    assert trainer.model.layers[-1].compute_dtype == precision
+    assert trainer.model.layers[-1].compute_dtype == dtype
     assert after < before

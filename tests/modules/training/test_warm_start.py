@@ -12,7 +12,7 @@ from modules import files
 from modules.config.task import TaskConfig
 from modules.export import description
 from modules.training import fine_tuning_trainer as trainer_lib
-from modules.training import run_fn, strategies, warm_start
+from modules.training import precision, run_fn, warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import exported, tiny
 from tests.modules.training import champions
@@ -127,7 +127,7 @@ def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
     path, model = champion
     _, _, params = tiny.build_experiment(tmp_path, PAIRS)
     params.task.base_model = str(path)
-    with strategies.precision("bfloat16"):
+    with precision.compute_in("bfloat16"):
         task = FineTuningTask(params.task, PAIRS)
         reduced = task.build_model()
         task.initialize(reduced)

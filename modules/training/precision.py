@@ -1,0 +1,162 @@
+"""The compute type of a training: chosen, recorded, and set for the models."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+from official.modeling import performance
+
+from modules import files
+from modules.config.trainer import TrainerConfig
+from modules.training import strategies
+
+FLOAT32, BFLOAT16, FLOAT16 = "float32", "bfloat16", "float16"
+# `auto` on a CPU chooses bfloat16 from this ratio of its matrix product to float32's.
+LEAST_GAIN = 2.0
+
+_DTYPES = {FLOAT32: tf.float32, BFLOAT16: tf.bfloat16, FLOAT16: tf.float16}
+_FILE = "precision.json"
+_SIZE = 1024  # rows and columns of the matrices that a CPU multiplies
+_ROUNDS = 5
+# Compute capabilities of the first GPUs whose tensor cores multiply these types.
+_BFLOAT16_CAPABILITY, _FLOAT16_CAPABILITY = (8, 0), (7, 0)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """The compute type of a training.
+
+    Attributes:
+      setting: `trainer.mixed_precision`.
+      dtype: The type chosen.
+      gflops: Rate of a matrix product by type, in 10^9 FLOP/s; None where it was not
+        measured.
+    """
+
+    setting: str
+    dtype: str
+    gflops: dict[str, float] | None = None
+
+
+def choose(
+    config: TrainerConfig, strategy: tf.distribute.Strategy, directory: str
+) -> Precision:
+    """Chooses the compute type, and records it in the directory of the training.
+
+    `auto` is bfloat16 on a TPU; on a GPU bfloat16 or float16 where its tensor cores
+    multiply them; on a CPU bfloat16 where a matrix product is at least `LEAST_GAIN`
+    times as fast as in float32; float32 elsewhere, and with parameter servers, whose
+    workers may differ. A resumed training goes on in the type that it began with.
+
+    Args:
+      config: Settings `mixed_precision` and `optimization`.
+      strategy: The distribution strategy.
+      directory: Directory of the training's checkpoints.
+    """
+    recorded = read(directory)
+    chosen = Precision(**recorded) if recorded else _detect(config, strategy)
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        chosen = _agree(chosen, strategy)
+    logger.info(
+        "trainer.mixed_precision %s: %s; matrix product in GFLOP/s: %s",
+        chosen.setting,
+        chosen.dtype,
+        chosen.gflops or "not measured",
+    )
+    if not recorded and strategies.is_chief(strategy):
+        content = dataclasses.asdict(chosen)
+        files.write_json(os.path.join(directory, _FILE), content)
+    return chosen
+
+
+def read(directory: str) -> dict[str, Any] | None:
+    """Returns the `Precision` that is recorded in a training's directory, or None."""
+    return files.read_json(os.path.join(directory, _FILE))
+
+
+@contextlib.contextmanager
+def compute_in(dtype: str) -> Iterator[None]:
+    """Sets the compute type of models built in the context; weights stay float32.
+
+    Args:
+      dtype: `float32`, `bfloat16` or `float16`.
+    """
+    previous = tf_keras.mixed_precision.global_policy()
+    performance.set_mixed_precision_policy(_DTYPES[dtype])
+    try:
+        yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(previous)
+
+
+def measure_cpu() -> dict[str, float]:
+    """Returns the CPU's rate of a matrix product by type, in 10^9 FLOP/s.
+
+    The fastest of a few rounds in turn counts: other processes only slow it down.
+    """
+    seconds = {FLOAT32: float("inf"), BFLOAT16: float("inf")}
+    with tf.device("CPU:0"):
+        matrix = tf.ones([_SIZE, _SIZE])
+        matrices = {dtype: tf.cast(matrix, _DTYPES[dtype]) for dtype in seconds}
+        for _ in range(_ROUNDS):
+            for dtype, values in matrices.items():
+                started = time.perf_counter()
+                tf.matmul(values, values)
+                elapsed = time.perf_counter() - started
+                seconds[dtype] = min(seconds[dtype], elapsed)
+    flops = 2 * _SIZE**3
+    return {dtype: round(flops / best / 1e9, 1) for dtype, best in seconds.items()}
+
+
+def of_rates(gflops: dict[str, float]) -> Precision:
+    """Chooses the type of a CPU by the rates of `measure_cpu`."""
+    is_faster = gflops[BFLOAT16] >= LEAST_GAIN * gflops[FLOAT32]
+    return Precision("auto", BFLOAT16 if is_faster else FLOAT32, gflops)
+
+
+def of_capability(capability: tuple[int, int]) -> str:
+    """Chooses the type of a GPU by its compute capability, (major, minor)."""
+    if capability >= _BFLOAT16_CAPABILITY:
+        return BFLOAT16
+    return FLOAT16 if capability >= _FLOAT16_CAPABILITY else FLOAT32
+
+
+def _detect(config: TrainerConfig, strategy: tf.distribute.Strategy) -> Precision:
+    setting = config.mixed_precision
+    if setting != "auto":
+        return Precision(setting, setting)
+    if strategies.is_tpu(strategy):
+        return Precision(setting, BFLOAT16)
+    if strategies.is_asynchronous(strategy):
+        return Precision(setting, FLOAT32)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        capabilities = [
+            tf.config.experimental.get_device_details(gpu).get("compute_capability")
+            for gpu in gpus
+        ]
+        dtype = of_capability(min(value or (0, 0) for value in capabilities))
+        # The averages cannot be kept with the scaled loss of float16.
+        without_scaling = bool(config.optimization.get("ema"))
+        return Precision(
+            setting, FLOAT32 if dtype == FLOAT16 and without_scaling else dtype
+        )
+    return of_rates(measure_cpu())
+
+
+def _agree(chosen: Precision, strategy: tf.distribute.Strategy) -> Precision:
+    """Returns float32 if workers, whose CPUs may differ, chose different types."""
+    vote = tf.one_hot(list(_DTYPES).index(chosen.dtype), len(_DTYPES))
+    votes = strategy.reduce("SUM", strategy.run(lambda: vote), axis=None)
+    is_common = float(tf.reduce_max(votes)) == strategy.num_replicas_in_sync
+    return chosen if is_common else dataclasses.replace(chosen, dtype=FLOAT32)

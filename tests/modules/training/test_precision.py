@@ -1,0 +1,86 @@
+"""The compute type that a training chooses, and what it records of the choice."""
+
+import pytest
+import tensorflow as tf
+
+from modules.config.trainer import TrainerConfig
+from modules.training import precision
+from tests.modules.training import devices
+
+CPU = tf.distribute.OneDeviceStrategy("CPU:0")
+FAST = {"float32": 200.0, "bfloat16": 400.0}
+SLOW = {"float32": 200.0, "bfloat16": 399.0}
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Replaces the measurement; returns a function that sets its result."""
+
+    def set_rates(gflops):
+        monkeypatch.setattr(precision, "measure_cpu", lambda: gflops)
+
+    return set_rates
+
+
+@pytest.mark.parametrize(("gflops", "dtype"), [(FAST, "bfloat16"), (SLOW, "float32")])
+def test_cpu_trains_in_bfloat16_from_twice_the_rate(
+    measured, tmp_path, caplog, gflops, dtype
+):
+    measured(gflops)
+    with caplog.at_level("INFO"):
+        chosen = precision.choose(TrainerConfig(), CPU, str(tmp_path))
+    assert chosen == precision.Precision("auto", dtype, gflops)
+    assert f"auto: {dtype}" in caplog.text
+    assert str(gflops["bfloat16"]) in caplog.text
+    assert precision.read(str(tmp_path)) == {
+        "setting": "auto",
+        "dtype": dtype,
+        "gflops": gflops,
+    }
+
+
+def test_resumed_training_keeps_its_type_on_another_machine(measured, tmp_path):
+    for gflops in (SLOW, FAST):
+        measured(gflops)
+        chosen = precision.choose(TrainerConfig(), CPU, str(tmp_path))
+        assert chosen == precision.Precision("auto", "float32", SLOW)
+
+
+def test_this_cpu_is_measured_in_both_types():
+    gflops = precision.measure_cpu()
+    assert gflops.keys() == {"float32", "bfloat16"}
+    assert all(rate > 0 for rate in gflops.values())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_type_of_the_settings_is_not_measured(measured, tmp_path, dtype):
+    measured(None)
+    config = TrainerConfig(mixed_precision=dtype)
+    chosen = precision.choose(config, CPU, str(tmp_path))
+    assert chosen == precision.Precision(dtype, dtype)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "ema", "dtype"),
+    [
+        ([(6, 1)], None, "float32"),
+        ([(7, 5)], None, "float16"),
+        ([(7, 5)], {"average_decay": 0.99}, "float32"),
+        ([(8, 0)], {"average_decay": 0.99}, "bfloat16"),
+        ([(9, 0), (7, 0)], None, "float16"),
+        ([(9, 0), None], None, "float32"),
+    ],
+)
+def test_gpus_train_in_the_type_that_all_of_them_multiply(
+    monkeypatch, tmp_path, capabilities, ema, dtype
+):
+    listing = devices.listing("GPU", len(capabilities))
+    gpus = dict(zip((gpu.name for gpu in listing("GPU")), capabilities, strict=True))
+    monkeypatch.setattr(tf.config, "list_physical_devices", listing)
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"compute_capability": gpus[gpu.name]} if gpus[gpu.name] else {},
+    )
+    config = TrainerConfig(optimization={"ema": ema} if ema else {})
+    assert precision.choose(config, CPU, str(tmp_path)).dtype == dtype
