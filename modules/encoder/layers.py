@@ -9,20 +9,18 @@ over the batch once more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
+from modules.encoder.activations import Activation, ElementwiseActivation, Gradient
 from modules.encoder.dropout_seeds import draw_seed
 
 _DROPOUT_BITS = 16
-_ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 
-Activation = Callable[[tf.Tensor], tf.Tensor]
 Config = Mapping[str, Any]
-Gradient = Callable[..., Any]
 
 
 def initializer(config: Config) -> tf_keras.initializers.Initializer:
@@ -64,7 +62,7 @@ class Projection(tf_keras.layers.Layer):
     def call(self, rows: tf.Tensor) -> tf.Tensor:
         """Projects float[rows, inputs] to float[rows, outputs]."""
         kernel = tf.reshape(self.kernel, [rows.shape[-1], -1])
-        return tf.nn.bias_add(tf.matmul(rows, kernel), tf.reshape(self.bias, [-1]))
+        return add_bias(tf.matmul(rows, kernel), tf.reshape(self.bias, [-1]))
 
 
 class SelfAttention(tf_keras.layers.Layer):
@@ -182,8 +180,8 @@ class EncoderBlock(tf_keras.layers.Layer):
         policy = tf_keras.mixed_precision.global_policy()
         # As upstream, where bfloat16 made training with LAMB converge worse.
         is_bfloat16 = policy.name == "mixed_bfloat16"
-        self._intermediate_activation_layer = tf_keras.layers.Activation(
-            activation, dtype=tf.float32 if is_bfloat16 else policy
+        self._intermediate_activation_layer = ElementwiseActivation(
+            activation, dtype=tf.float32 if is_bfloat16 else policy, autocast=False
         )
         self._output_dense = Projection(inner, hidden, initializer(config), "output")
         self._output_dropout = Dropout(dropout)
@@ -287,6 +285,22 @@ def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
 
 
 @tf.custom_gradient
+def add_bias(rows: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    """Adds a bias, whose gradient is a matrix product: faster than `BiasAddGrad`.
+
+    Args:
+      rows: float[rows, outputs].
+      bias: float[outputs].
+    """
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
+        return upstream, tf.matmul(ones, upstream)[0]
+
+    return tf.nn.bias_add(rows, bias), gradient
+
+
+@tf.custom_gradient
 def normalize(
     rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: tf.Tensor
 ) -> tuple[tf.Tensor, Gradient]:
@@ -318,43 +332,6 @@ def normalize(
         )
 
     return normalized * gamma + beta, gradient
-
-
-@tf.custom_gradient
-def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """Applies the Gaussian error linear unit (Hendrycks and Gimpel 2016).
-
-    Args:
-      inputs: float[...].
-    """
-    probability = 0.5 * tf.math.erf(inputs * math.sqrt(0.5)) + 0.5
-
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        density = tf.exp(-0.5 * tf.square(inputs))
-        slope = probability + inputs / math.sqrt(2 * math.pi) * density
-        return upstream * slope
-
-    return inputs * probability, gradient
-
-
-@tf.custom_gradient
-def approximate_gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """Applies the unit's approximation by a hyperbolic tangent, as Google's BERT does.
-
-    Args:
-      inputs: float[...].
-    """
-    cubic = 0.044715 * _ROOT_2_OVER_PI
-    squared = tf.square(inputs)
-    tangent = tf.tanh(inputs * (_ROOT_2_OVER_PI + cubic * squared))
-    weight = 0.5 + 0.5 * tangent
-
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        inner = _ROOT_2_OVER_PI + 3 * cubic * squared
-        slope = weight + 0.5 * inputs * (1 - tf.square(tangent)) * inner
-        return upstream * slope
-
-    return inputs * weight, gradient
 
 
 def _rows(tensor: tf.Tensor) -> tf.Tensor:

@@ -8,15 +8,13 @@ import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers as upstream
 
+from modules.encoder.activations import Activation, approximate_gelu, gelu
 from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.layers import (
-    Activation,
     Config,
     Dropout,
     EncoderBlock,
     LayerNormalization,
-    approximate_gelu,
-    gelu,
     initializer,
 )
 

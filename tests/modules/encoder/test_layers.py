@@ -90,28 +90,6 @@ def test_bfloat16_is_as_near_as_upstreams(encoder):
     assert 0 < np.abs(mine - expected).max() < 2 * error
 
 
-@pytest.mark.parametrize(
-    ("ours", "keras"),
-    [
-        (layers.gelu, tf_keras.activations.gelu),
-        (
-            layers.approximate_gelu,
-            lambda x: tf_keras.activations.gelu(x, approximate=True),
-        ),
-    ],
-)
-def test_gelu_and_its_gradient_equal_those_of_keras(ours, keras):
-    inputs = tf.constant(np.linspace(-12, 12, 2001), tf.float32)
-    results = []
-    for function in (ours, keras):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            outputs = function(inputs)
-        results.append((outputs, tape.gradient(outputs, inputs)))
-    for mine, theirs in zip(*results, strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=1e-5)
-
-
 def test_normalization_and_its_gradients_equal_those_of_keras():
     random = np.random.default_rng(0)
     inputs = tf.constant(random.normal(3, 2, [4, 5, 16]), tf.float32)
