@@ -15,7 +15,7 @@ from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
 from components.warm_start import WarmStart
 from modules import fingerprint
-from modules.evaluation import eval_config
+from modules.evaluation import eval_config, tfma_metrics
 from modules.export import description, signatures
 from modules.training import model_run, warm_start
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
@@ -229,6 +229,7 @@ class _Builder:
             model=model,
             baseline_model=champion.outputs["model"],
             eval_config=eval_config.build_eval_config(self._config.task),
+            module_path=tfma_metrics.__name__,
             thresholds=self._parameters.thresholds,
             max_regression=self._parameters.max_regression,
             fingerprint=fingerprint.of_code(Evaluator.__module__),

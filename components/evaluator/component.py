@@ -49,6 +49,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         model: types.BaseChannel,
         baseline_model: types.BaseChannel,
         eval_config: config_pb2.EvalConfig,
+        module_path: str,
         example_splits: list[str],
         thresholds: str | tfx.dsl.experimental.RuntimeParameter,
         max_regression: str | tfx.dsl.experimental.RuntimeParameter,
@@ -61,6 +62,8 @@ class Evaluator(base_beam_component.BaseBeamComponent):
           model: The candidate.
           baseline_model: The champion; an empty artifact means that there is none.
           eval_config: Model, slices and metrics; each metric has a unique name.
+          module_path: Import path of the module whose `custom_extractors` prepare
+            what the metrics are computed from.
           example_splits: The splits to evaluate.
           thresholds: JSON: lowest allowed value by metric, over all rows.
           max_regression: JSON: largest allowed difference below the champion by metric.
@@ -76,6 +79,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 model=model,
                 baseline_model=baseline_model,
                 eval_config=eval_config,
+                module_path=module_path,
                 example_splits=json_utils.dumps(example_splits),
                 thresholds=thresholds,
                 max_regression=max_regression,

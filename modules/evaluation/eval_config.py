@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
@@ -12,29 +14,22 @@ from modules.evaluation import tfma_metrics
 from modules.evaluation.metrics import POSITIVE_CLASS
 from modules.export import signatures
 
-_STATISTIC = tfma_metrics.Statistic.__name__
+# Names in the results, and `tfma_metrics.STATISTICS`.
 _BINARY_METRICS = {
-    "accuracy": "BinaryAccuracy",
-    "f1": "F1Score",
-    "precision": "Precision",
-    "recall": "Recall",
-    "auc": "AUC",
-    "matthews": _STATISTIC,
-    "loss": "BinaryCrossEntropy",
-    "calibration": "Calibration",
+    "accuracy": "binary_accuracy",
+    "f1": "binary_f1",
+    "precision": "precision",
+    "recall": "recall",
+    "auc": "auc",
+    "loss": "binary_cross_entropy",
+    "calibration": "calibration",
 }
 _MULTICLASS_METRICS = {
-    "accuracy": "SparseCategoricalAccuracy",
-    "f1": _STATISTIC,
-    "loss": "SparseCategoricalCrossentropy",
+    "accuracy": "accuracy",
+    "f1": "macro_f1",
+    "loss": "cross_entropy",
 }
-_REGRESSION_METRICS = {
-    "pearson_spearman": _STATISTIC,
-    "pearson": _STATISTIC,
-    "spearman": _STATISTIC,
-    "mse": "MeanSquaredError",
-    "mae": "MeanAbsoluteError",
-}
+_REGRESSION_METRICS = ("pearson_spearman", "pearson", "spearman", "mse", "mae")
 
 
 def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
@@ -71,34 +66,33 @@ def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
 
 
 def _metrics_specs(task: TaskConfig) -> list[config_pb2.MetricsSpec]:
-    plain = config_pb2.MetricsSpec(
-        metrics=[config_pb2.MetricConfig(class_name="ExampleCount")]
-    )
-    if not task.is_regression:
-        plain.metrics.add(class_name="MultiClassConfusionMatrixPlot")
-    by_class = config_pb2.MetricsSpec()
-    for name, class_name in _class_names(task).items():
-        # A statistic compares the most probable class, not one class with the rest.
-        spec = plain if class_name == _STATISTIC else by_class
-        spec.metrics.append(_metric(name, class_name))
-    if task.is_binary:
-        by_class.binarize.class_ids.values.append(POSITIVE_CLASS)
-    return [plain, by_class]
-
-
-def _class_names(task: TaskConfig) -> dict[str, str]:
+    plain = config_pb2.MetricsSpec()
+    _add(plain, "example_count")
     if task.is_regression:
-        return _REGRESSION_METRICS
-    return _BINARY_METRICS if task.is_binary else _MULTICLASS_METRICS
+        for statistic in _REGRESSION_METRICS:
+            _add(plain, statistic, name=statistic)
+        return [plain]
+    _add(plain, tfma_metrics.CONFUSION_MATRIX)
+    if not task.is_binary:
+        for name, statistic in _MULTICLASS_METRICS.items():
+            _add(plain, statistic, name=name)
+        return [plain]
+    # It compares the most probable class, not one class with the rest.
+    _add(plain, "matthews", name="matthews")
+    of_one_class = config_pb2.MetricsSpec()
+    of_one_class.binarize.class_ids.values.append(POSITIVE_CLASS)
+    for name, statistic in _BINARY_METRICS.items():
+        _add(of_one_class, statistic, name=name)
+    return [plain, of_one_class]
 
 
-def _metric(name: str, class_name: str) -> config_pb2.MetricConfig:
-    metric = config_pb2.MetricConfig(
-        class_name=class_name,
-        config=f'"name": "{name}"',
+def _add(spec: config_pb2.MetricsSpec, statistic: str, **name: str) -> None:
+    """Adds a metric; bounds hold for those with a name in their configuration."""
+    code = fingerprint.of_code(tfma_metrics.__name__)
+    options = {"statistic": statistic, "code_fingerprint": code, **name}
+    spec.metrics.add(
+        class_name=tfma_metrics.Statistic.__name__,
+        module=tfma_metrics.__name__,
+        # TFMA stores the inside of a JSON object, without its braces.
+        config=json.dumps(options)[1:-1],
     )
-    if class_name == _STATISTIC:
-        metric.module = tfma_metrics.__name__
-        code = fingerprint.of_code(tfma_metrics.__name__)
-        metric.config += f', "code_fingerprint": "{code}"'
-    return metric

@@ -16,7 +16,7 @@ from components import ModelVerdict
 from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
 from modules.config.task import TaskConfig
-from modules.evaluation import eval_config
+from modules.evaluation import eval_config, tfma_metrics
 from tests import exported as exported_lib
 from tests import tiny
 
@@ -39,8 +39,9 @@ def test_three_classes_have_no_positive_class():
     task = TaskConfig(classes=["no", "maybe", "yes"])
     config = eval_config.build_eval_config(task)
     assert not any(s.binarize.class_ids.values for s in config.metrics_specs)
-    names = [m.class_name for s in config.metrics_specs for m in s.metrics]
-    assert "SparseCategoricalAccuracy" in names
+    metrics = [m.config for s in config.metrics_specs for m in s.metrics]
+    assert any('"accuracy"' in metric for metric in metrics)
+    assert not any('"auc"' in metric for metric in metrics)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +128,7 @@ class Evaluation:
                 "eval_config": json_format.MessageToJson(
                     eval_config.build_eval_config(self.task)
                 ),
+                "module_path": tfma_metrics.__name__,
                 "example_splits": json.dumps(["eval"]),
                 "thresholds": json.dumps(thresholds),
                 "max_regression": json.dumps(max_regression or {}),

@@ -8,7 +8,8 @@ import tensorflow_model_analysis as tfma
 from sklearn.metrics import f1_score
 from tensorflow_model_analysis.proto import config_pb2
 
-from modules.evaluation import tfma_metrics
+from modules.evaluation import metrics, tfma_metrics
+from tests.modules.evaluation import batches
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def measure(rows, *names):
                     config_pb2.MetricConfig(
                         class_name="Statistic",
                         module="modules.evaluation.tfma_metrics",
-                        config=f'"name": "{name}"',
+                        config=f'"statistic": "{name}"',
                     )
                     for name in names
                 ]
@@ -68,7 +69,7 @@ def classified():
         probabilities[:, are_predicted] = dirichlet
         cases[case] = random.choice(occur, 300), probabilities
     rows = [rows_of(case, *columns) for case, columns in cases.items()]
-    return cases, measure(rows, "f1", "matthews")
+    return cases, measure(rows, "macro_f1", "matthews")
 
 
 @pytest.mark.parametrize("case", CLASSES)
@@ -76,7 +77,7 @@ def test_macro_f1_equals_that_of_scikit_learn(classified, case):
     cases, actual = classified
     labels, probabilities = cases[case]
     expected = f1_score(labels, probabilities.argmax(1), average="macro")
-    assert actual[case]["f1"] == pytest.approx(expected, abs=1e-12)
+    assert actual[case]["macro_f1"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_matthews_of_a_constant_class_is_0(classified):
@@ -103,9 +104,67 @@ def test_correlations_with_ties_equal_those_of_scipy():
 def test_correlation_of_constant_scores_is_nan(scores):
     labels = np.arange(len(scores), dtype=float)
     for name in ("pearson", "spearman", "pearson_spearman"):
-        assert np.isnan(tfma_metrics.STATISTICS[name](labels, np.array(scores)))
+        assert np.isnan(getattr(metrics, name)(labels, np.array(scores)))
 
 
 def test_unknown_statistic_is_refused():
-    with pytest.raises(ValueError, match="'kendall' is not a statistic; allowed are"):
+    with pytest.raises(ValueError, match="'kendall' is unknown; allowed are example"):
         tfma_metrics.Statistic("kendall")
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["alone", "with a champion"])
+def models(request):
+    return batches.MODELS[: request.param]
+
+
+@pytest.mark.parametrize("name", batches.TASKS)
+def test_metrics_of_batches_equal_those_of_tfma_in_every_slice(name, models):
+    task = batches.TASKS[name]
+    config = batches.configure(task, models)
+    extracts = batches.extract(task, [300, 1, 99], models)
+    expected = batches.evaluate(
+        extracts, batches.with_tfma_metrics(config), by_batch=False
+    )
+    actual = batches.evaluate(extracts, config, by_batch=True)
+    assert len(expected["metrics"]) == 5  # all rows, three lengths, one overlap
+    assert differences(actual, expected) == {}
+
+
+def test_probabilities_of_0_and_1_do_not_make_the_loss_nan():
+    task = batches.TASKS["two classes"]
+    config = batches.configure(task, batches.MODELS[:1])
+    first = [[1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7]]
+    extracts = batches.extract(task, [300, 1, 99], batches.MODELS[:1], first)
+    expected = batches.evaluate(
+        extracts, batches.with_tfma_metrics(config), by_batch=False
+    )
+    actual = batches.evaluate(extracts, config, by_batch=True)
+    # TFMA's loss is NaN where it multiplies 0 by log 0.
+    different = differences(actual, expected)
+    assert {key.name for key in different} == {"loss"}
+    assert not any(np.isnan(ours) for ours, _ in different.values())
+
+
+def differences(actual, expected):
+    """Returns our value and TFMA's of each metric that differs in a slice."""
+    different = {}
+    for kind in ("metrics", "plots"):
+        assert actual[kind].keys() == expected[kind].keys()
+    for slice_key, values in expected["metrics"].items():
+        for key, value in values.items():
+            ours = actual["metrics"][slice_key][key]
+            if ours != pytest.approx(value, abs=1e-6, nan_ok=True):
+                different[key] = ours, value
+        assert actual["plots"][slice_key].keys() == expected["plots"][slice_key].keys()
+        for key, plot in expected["plots"][slice_key].items():
+            assert cells(actual["plots"][slice_key][key]) == cells(plot)
+    return different
+
+
+def cells(plot):
+    (matrix,) = plot.matrices
+    entries = {
+        (entry.actual_class_id, entry.predicted_class_id): entry.num_weighted_examples
+        for entry in matrix.entries
+    }
+    return matrix.threshold, entries
