@@ -287,7 +287,7 @@ def _auc(rows: Rows) -> float:
         counts = np.bincount(indices[group], minlength=_BUCKETS)
         above = np.cumsum(counts[::-1])[::-1]
         above[-1] = 0  # no probability is above the last threshold
-        rates.append(above / max(len(positive[group]), 1))
+        rates.append(above / max(int(group.sum()), 1))
     false_positives, recall = rates
     return float(np.sum(-np.diff(false_positives) * (recall[:-1] + recall[1:]) / 2))
 

@@ -8,8 +8,8 @@ import tensorflow_model_analysis as tfma
 from sklearn.metrics import f1_score
 from tensorflow_model_analysis.proto import config_pb2
 
+from benchmarks import evaluation as batches
 from modules.evaluation import metrics, tfma_metrics
-from tests.modules.evaluation import batches
 
 pytestmark = pytest.mark.slow
 

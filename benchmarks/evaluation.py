@@ -1,12 +1,30 @@
-"""Batches as TFX's Evaluator extracts them, and TFMA's own metrics as a reference."""
+"""Compares the Evaluator's metrics with TFMA's own, without a model's predictions.
+
+    python -m benchmarks.evaluation --rows 4000 --rows 500000
+
+Random predictions of two classes stand for the model's, in batches as TFX's Evaluator
+extracts them, with the slices of MRPC. Each round takes TFMA's metrics row by row (of
+at most 4,000 rows), then ours by batch. Prints a table in Markdown.
+"""
+
+from __future__ import annotations
 
 import copy
 import json
+import pickle
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
+import click
 import numpy as np
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 
+from benchmarks import rounds
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from modules.export import signatures
@@ -34,17 +52,21 @@ _TFMA_CLASSES = {
     "mae": "MeanAbsoluteError",
 }
 
-_results: dict = {}  # of the last evaluation: the runner copies a closure
+_BATCH = 1000  # the most rows that TFX puts in one
+_TFMA_ROWS = 4000
+_KINDS = ("metrics", "plots")
 
 
-def configure(task, models=MODELS):
+def configure(
+    task: TaskConfig, models: Sequence[str] = MODELS
+) -> config_pb2.EvalConfig:
     """Returns the Evaluator's configuration for some models, the last a baseline."""
     return tfma.utils.update_eval_config_with_defaults(
         eval_config.build_eval_config(task), has_baseline=len(models) > 1
     )
 
 
-def with_tfma_metrics(config):
+def with_tfma_metrics(config: config_pb2.EvalConfig) -> config_pb2.EvalConfig:
     """Returns the configuration with TFMA's own metrics, where it has them."""
     config = copy.deepcopy(config)
     for spec in config.metrics_specs:
@@ -60,7 +82,12 @@ def with_tfma_metrics(config):
     return config
 
 
-def extract(task, sizes, models=MODELS, first=()):
+def extract(
+    task: TaskConfig,
+    sizes: Iterable[int],
+    models: Sequence[str] = MODELS,
+    first: Sequence[Sequence[float]] = (),
+) -> list[dict[str, Any]]:
     """Returns random extracts of batches of some sizes.
 
     Args:
@@ -73,7 +100,9 @@ def extract(task, sizes, models=MODELS, first=()):
     return [_batch(task, random, size, models, first) for size in sizes]
 
 
-def evaluate(extracts, config, *, by_batch):
+def evaluate(
+    extracts: list[dict[str, Any]], config: config_pb2.EvalConfig, *, by_batch: bool
+) -> dict[str, Any]:
     """Returns TFMA's metrics and plots by slice.
 
     Args:
@@ -89,25 +118,34 @@ def evaluate(extracts, config, *, by_batch):
             tfma.extractors.SliceKeyExtractor(eval_config=config).ptransform,
         ]
     evaluator = tfma.evaluators.MetricsPlotsAndValidationsEvaluator(config)
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        rows = pipeline | beam.Create(extracts, reshuffle=False)
-        for index, transform in enumerate(slices):
-            rows |= str(index) >> transform
-        outputs = rows | evaluator.ptransform
-        for kind in ("metrics", "plots"):
-            _ = (
-                outputs[kind]
-                | f"List {kind}" >> beam.combiners.ToList()
-                | f"Collect {kind}" >> beam.Map(_collect, kind)
-            )
-    return {kind: _results[kind] for kind in ("metrics", "plots")}
+    with tempfile.TemporaryDirectory() as directory:
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            rows = pipeline | beam.Create(extracts, reshuffle=False)
+            for index, transform in enumerate(slices):
+                rows |= str(index) >> transform
+            outputs = rows | evaluator.ptransform
+            for kind in _KINDS:
+                _ = (
+                    outputs[kind]
+                    | f"List {kind}" >> beam.combiners.ToList()
+                    | f"Write {kind}" >> beam.Map(_write, f"{directory}/{kind}")
+                )
+        return {
+            kind: pickle.loads(Path(directory, kind).read_bytes()) for kind in _KINDS
+        }
 
 
-def _collect(items, kind):
-    _results[kind] = dict(items)
+def _write(items: list[tuple[Any, Any]], path: str) -> None:
+    Path(path).write_bytes(pickle.dumps(dict(items)))
 
 
-def _batch(task, random, size, models, first):
+def _batch(
+    task: TaskConfig,
+    random: np.random.Generator,
+    size: int,
+    models: Sequence[str],
+    first: Sequence[Sequence[float]],
+) -> dict[str, Any]:
     lengths = random.choice([b"0-19", b"20-39", b"60+"], size, p=[0.6, 0.39, 0.01])
     if task.is_regression:
         labels = random.uniform(0, 5, size).astype(np.float32)
@@ -128,10 +166,49 @@ def _batch(task, random, size, models, first):
     return {tfma.constants.FEATURES_KEY: {"id": np.arange(size)}, **by_model}
 
 
-def _outputs(task, random, size, first):
+def _outputs(
+    task: TaskConfig,
+    random: np.random.Generator,
+    size: int,
+    first: Sequence[Sequence[float]],
+) -> np.ndarray:
     if task.is_regression:
         return random.uniform(0, 5, [size, 1]).astype(np.float32)
     probabilities = random.dirichlet(np.ones(task.outputs), size)
     for row, values in enumerate(first[:size]):
         probabilities[row] = values
     return probabilities.astype(np.float32)
+
+
+@click.command(help=__doc__)
+@click.option("--rows", multiple=True, default=[4000], show_default=True)
+@click.option("--rounds", "count", default=3, show_default=True)
+def main(rows: tuple[int, ...], count: int) -> None:
+    """Measures, and prints the table."""
+    config = configure(TASKS["two classes"], MODELS[:1])
+    reference = with_tfma_metrics(config)
+    lines = []
+    for size in rows:
+        ours, theirs = [], []
+        for _ in range(count):
+            theirs.append(_measure(min(size, _TFMA_ROWS), reference, by_batch=False))
+            ours.append(_measure(size, config, by_batch=True))
+        lines.append((str(size), f"{min(theirs):.3f}", f"{min(ours):.4f}"))
+    print(f"{rounds.describe_machine()}; the best of {count} rounds\n")
+    print(rounds.table(["rows", "TFMA, ms a row", "ours, ms a row"], lines))
+
+
+def _measure(size: int, config: config_pb2.EvalConfig, *, by_batch: bool) -> float:
+    """Returns the milliseconds a row that the metrics of some rows take."""
+    task, models = TASKS["two classes"], MODELS[:1]
+    sizes = [_BATCH] * (size // _BATCH)
+    seconds = []
+    for extracts in (extract(task, [1], models), extract(task, sizes, models)):
+        started = time.perf_counter()
+        evaluate(extracts, config, by_batch=by_batch)
+        seconds.append(time.perf_counter() - started)
+    return (seconds[1] - seconds[0]) / size * 1000
+
+
+if __name__ == "__main__":
+    main()
