@@ -147,6 +147,7 @@ def _batch(
     first: Sequence[Sequence[float]],
 ) -> dict[str, Any]:
     lengths = random.choice([b"0-19", b"20-39", b"60+"], size, p=[0.6, 0.39, 0.01])
+    labels: np.ndarray
     if task.is_regression:
         labels = random.uniform(0, 5, size).astype(np.float32)
     else:
@@ -156,7 +157,7 @@ def _batch(
     features = {"pair_length": lengths, "word_overlap": np.full(size, b"25-49")}
     output = signatures.prediction_output(task)
     predictions = {name: {output: values} for name, values in outputs.items()}
-    by_model = {
+    by_model: dict[str, Any] = {
         tfma.constants.LABELS_KEY: dict.fromkeys(models, labels[:, np.newaxis]),
         tfma.constants.PREDICTIONS_KEY: predictions,
         tfma.constants.TRANSFORMED_FEATURES_KEY: dict.fromkeys(models, features),
