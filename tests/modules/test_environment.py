@@ -32,33 +32,6 @@ def run(script):
     )
 
 
-_IMPORT_COMPONENTS = """
-import sys
-from modules import environment
-environment.set_up()
-from tfx import v1 as tfx
-from tfx.components import Trainer
-print(Trainer is tfx.components.Trainer, "Tuner" in tfx.components.__all__)
-print("keras_tuner" in sys.modules)
-print(tfx.components.Tuner.__name__, "keras_tuner" in sys.modules)
-try:
-    from tfx.components import Unknown
-except ImportError as error:
-    print(error.name)
-"""
-
-
-def test_tfx_imports_a_component_when_it_is_used_and_not_before():
-    process = run(_IMPORT_COMPONENTS)
-    assert process.stdout.split("\n") == [
-        "True True",
-        "False",
-        "Tuner True",
-        "tfx.components",
-        "",
-    ], process.stderr
-
-
 def test_short_command_has_nothing_of_tensorflow_on_its_terminal():
     process = run(
         """
