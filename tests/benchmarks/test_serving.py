@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import serving
-from benchmarks.serving import OURS, TRANSFORMERS, TUTORIAL
+from benchmarks.serving import ONNX_INT8, OURS, TRANSFORMERS, TUTORIAL
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
@@ -29,6 +29,17 @@ def test_rows_are_those_of_the_evaluation_split_in_its_order(tmp_path):
     assert texts == [list(pair) for _, *pair in expected]
 
 
+def test_rows_that_the_peers_tokenize_differently_are_left_out(tmp_path):
+    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+    table = tmp_path / "data" / "eval.tsv"
+    before = serving.read_rows(config, None)
+    lines = table.read_text().splitlines()
+    first = before[0][0]
+    lines[1] = lines[1].replace(first, first + " ß")
+    table.write_text("\n".join(lines) + "\n")
+    assert serving.read_rows(config, None) == before[1:]
+
+
 def test_data_without_tables_is_refused_and_the_option_named(tmp_path):
     config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
     (tmp_path / "data" / "eval.tsv").unlink()
@@ -41,6 +52,11 @@ def test_peer_with_another_model_is_refused():
     predictions[TRANSFORMERS] = PREDICTIONS + 1e-3
     with pytest.raises(ValueError, match=r"Transformers' pipeline .* 0\.001 from ours"):
         serving.find_differences(predictions)
+
+
+def test_int8_may_predict_otherwise():
+    predictions = {OURS: PREDICTIONS, ONNX_INT8: PREDICTIONS + 0.2}
+    assert serving.find_differences(predictions)[ONNX_INT8] == pytest.approx(0.2)
 
 
 def test_peer_that_predicts_nan_is_refused():
