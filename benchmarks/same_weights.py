@@ -40,8 +40,9 @@ def restore(
     if problem := warm_start.find_incompatibility(str(exported), expected):
         raise ValueError(problem)
     params = FineTuningConfig(init_checkpoint=encoder.directory)
-    model = FineTuningTask(params, task).build_model()
-    warm_start.restore(model, str(exported))
+    fine_tuning = FineTuningTask(params, task)
+    model = fine_tuning.build_model()
+    warm_start.restore(model, str(exported), fine_tuning.build_model)
     return model
 
 

@@ -206,6 +206,7 @@ class _Builder:
             custom_config={
                 "task": self._config.task.model_dump(),
                 "max_seq_length": self._config.preprocessing.max_seq_length,
+                "serving_precision": self._config.serving.precision,
                 "encoder": encoder.directory,
                 "encoder_fingerprint": encoder.fingerprint,
                 "code_fingerprint": fingerprint.of_code(RUN_FN),

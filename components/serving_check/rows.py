@@ -15,6 +15,7 @@ from tfx import v1 as tfx
 
 from components.examples import read_id, read_values
 from components.serving_check.request import (
+    TOLERANCES,
     Limits,
     Predictions,
     ServingRequest,
@@ -78,7 +79,12 @@ def build_request(pattern: str, model_run: str, settings: Settings) -> ServingRe
         timed=not settings.has_text,
     )
     limits = settings.model_dump(include=set(Limits.model_fields))
-    return ServingRequest(ids=ids, signatures=[text, examples], **limits)
+    return ServingRequest(
+        ids=ids,
+        signatures=[text, examples],
+        tolerance=TOLERANCES[settings.precision],
+        **limits,
+    )
 
 
 def read_predictions(path: str, source: Predictions) -> dict[int, Any]:

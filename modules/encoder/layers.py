@@ -179,7 +179,7 @@ class EncoderBlock(tf_keras.layers.Layer):
         )
         policy = tf_keras.mixed_precision.global_policy()
         # As upstream, where bfloat16 made training with LAMB converge worse.
-        is_bfloat16 = policy.name == "mixed_bfloat16"
+        is_bfloat16 = policy.compute_dtype == "bfloat16"
         self._intermediate_activation_layer = ElementwiseActivation(
             activation, dtype=tf.float32 if is_bfloat16 else policy, autocast=False
         )

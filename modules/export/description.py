@@ -10,6 +10,8 @@ from modules.config.task import TaskConfig
 
 # In a SavedModel's folder for files of the user's own.
 FILE = "assets.extra/architecture.json"
+# Its key for the type of the weights; without it they are float32.
+PRECISION = "precision"
 
 
 def describe_task(task: TaskConfig) -> dict[str, Any]:
@@ -31,7 +33,8 @@ def write_description(model: str, description: dict[str, Any]) -> None:
 
     Args:
       model: Directory of a SavedModel.
-      description: The task, as `describe_task` returns it, and the architecture.
+      description: The task, as `describe_task` returns it, the architecture, and the
+        type of the weights.
     """
     files.write_json(os.path.join(model, FILE), description)
 

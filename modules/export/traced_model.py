@@ -27,7 +27,7 @@ class TracedModel:
         self.model = model
         specs = {name: tf.TensorSpec([None, None], tf.int32) for name in ENCODER_INPUTS}
         self._predict_chunk = tf.function(
-            lambda features: model(features, training=False),
+            lambda features: tf.cast(model(features, training=False), tf.float32),
             input_signature=[specs],
             autograph=False,
         )

@@ -111,7 +111,8 @@ class FineTuningTask(base_task.Task):
     def initialize(self, model: models.BertClassifier) -> None:
         """Restores the initial weights; called if there is no checkpoint."""
         if self.task_config.base_model:
-            warm_start.restore(model, self.task_config.base_model)
+            base_model = self.task_config.base_model
+            warm_start.restore(model, base_model, self.build_model)
             return
         encoder_lib.restore_encoder(model.checkpoint_items["encoder"], self._encoder)
 

@@ -99,6 +99,29 @@ def compute_in(dtype: str) -> Iterator[None]:
         tf_keras.mixed_precision.set_global_policy(previous)
 
 
+@contextlib.contextmanager
+def stored_in(dtype: str) -> Iterator[None]:
+    """Sets the type of weights and computation of models built in the context.
+
+    Layer normalization stays float32.
+
+    Args:
+      dtype: `float32` or `bfloat16`.
+    """
+    previous = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy(dtype)
+    try:
+        yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(previous)
+
+
+def copy_weights(source: tf_keras.Model, destination: tf_keras.Model) -> None:
+    """Copies weights between models that differ in their types alone."""
+    for value, variable in zip(source.weights, destination.weights, strict=True):
+        variable.assign(tf.cast(value, variable.dtype))
+
+
 def measure_cpu() -> dict[str, float]:
     """Returns the CPU's rate of a matrix product by type, in 10^9 FLOP/s.
 

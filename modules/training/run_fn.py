@@ -58,7 +58,8 @@ def run_fn(fn_args: Any) -> None:
       fn_args: `tfx.v1.components.FnArgs`. Its `hyperparameters` are the settings of
         `TrainerConfig`, validated by the component that wrote them; its `custom_config`
         holds `task`, `max_seq_length`, `encoder` (a directory), the fingerprints of
-        code and encoder, and `checkpoints` (a directory).
+        code and encoder, `checkpoints` (a directory), and `serving_precision`, the type
+        of the exported weights.
     """
     environment.set_up()
     settings = fn_args.custom_config
@@ -213,21 +214,29 @@ def train(
     return result
 
 
-def restore_best(task: FineTuningTask, directory: str) -> tf_keras.Model:
-    """Returns the best model of a training in float32.
+def restore_best(
+    task: FineTuningTask, directory: str, dtype: str = precision.FLOAT32
+) -> tf_keras.Model:
+    """Returns the best model of a training.
 
     In the scope of a strategy of several processes, call it in all of them.
 
     Args:
       task: The task of the training.
       directory: Directory of the training.
+      dtype: Type of weights and computation, `float32` or `bfloat16`.
     """
-    with precision.compute_in(precision.FLOAT32):
+    with precision.stored_in(precision.FLOAT32):
         model = task.build_model()
     # Of several processes the chief writes the record, and none builds the model before
     # the chief does.
     TrainingRecord(directory, task.definition.metric).restore_best(model)
-    return model
+    if dtype == precision.FLOAT32:
+        return model
+    with precision.stored_in(dtype):
+        served = task.build_model()
+    precision.copy_weights(model, served)
+    return served
 
 
 def predict_splits(
@@ -263,6 +272,7 @@ def _write_outputs(
     """Predicts in all processes; exports and writes in one."""
     best = max(results, key=lambda result: metrics.score(result.metrics[task.metric]))
     best_directory = _seed_directory(directory, best.seed)
+    dtype = fn_args.custom_config["serving_precision"]
     fine_tuning = FineTuningTask(params.task, task)
     splits = {
         split: experiment.examples_config(task, patterns, config)
@@ -275,11 +285,11 @@ def _write_outputs(
     predictions: dict[str, metrics.Predictions] = {}
     if strategies.is_mirrored(strategy):
         with strategy.scope():
-            replicas = restore_best(fine_tuning, best_directory)
+            replicas = restore_best(fine_tuning, best_directory, dtype)
             predictions = predict_splits(fine_tuning, replicas, splits)
     if not strategies.is_chief(strategy):
         return
-    model = TracedModel(restore_best(fine_tuning, best_directory))
+    model = TracedModel(restore_best(fine_tuning, best_directory, dtype))
     _export(fn_args, task, model)
     predictions = predictions or predict_splits(fine_tuning, model, splits)
     _write_records(fn_args, task, params, results, best, predictions, directory)
@@ -339,6 +349,7 @@ def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
         {
             **description.describe_task(task),
             **encoder_lib.describe_architecture(encoder),
+            description.PRECISION: settings["serving_precision"],
         },
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +12,7 @@ import tf_keras
 from modules import files, fingerprint
 from modules.config.task import TaskConfig
 from modules.export import description
+from modules.training import precision
 
 # Written beside a copied champion: {"directory": where it was pushed}.
 CHAMPION_FILE = "champion.json"
@@ -78,16 +80,31 @@ def fingerprint_of(model: str) -> str:
     return fingerprint.of_files(tf.io.gfile.glob(f"{model}/{_VARIABLES}.*"))
 
 
-def restore(model: tf_keras.Model, exported: str) -> None:
+def restore(
+    model: tf_keras.Model, exported: str, build_model: Callable[[], tf_keras.Model]
+) -> None:
     """Restores all weights of a model from an exported one.
 
     Args:
       model: The classifier to train.
       exported: Directory of a SavedModel that `modules.export.serving_model` wrote.
+      build_model: Builds another such classifier, for weights in another type.
 
     Raises:
       AssertionError: A weight of the classifier is missing.
     """
+    described = description.read_description(exported) or {}
+    dtype = described.get(description.PRECISION, precision.FLOAT32)
+    if dtype != precision.FLOAT32:
+        with precision.stored_in(dtype):
+            stored = build_model()
+        _read(stored, exported)
+        precision.copy_weights(stored, model)
+        return
+    _read(model, exported)
+
+
+def _read(model: tf_keras.Model, exported: str) -> None:
     # The variables of a SavedModel are a checkpoint of the saved object, here
     # `serving_model.ServingModel`, whose attribute `_model` is the classifier.
     status = tf.train.Checkpoint(_model=model).read(f"{exported}/{_VARIABLES}")

@@ -89,9 +89,12 @@ class EvaluatorConfig(Settings):
 
 
 class ServingConfig(Settings):
-    """The serving check: the exported model, loaded in a separate process.
+    """The exported model, and its check in a separate process.
 
     Attributes:
+      precision: Type of the exported weights and of their matrix products. `bfloat16`
+        halves the model's size and loses some quality; what is evaluated is what is
+        served.
       tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must have
         every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
       rows: Rows to predict, as text and as Examples.
@@ -99,6 +102,7 @@ class ServingConfig(Settings):
       timeout_seconds: Longest time to load the model and to predict.
     """
 
+    precision: Literal["float32", "bfloat16"] = "float32"
     tf_serving_version: Literal["2.16", "2.17", "2.18", "2.19", "2.20"] = "2.16"
     rows: PositiveInt = 64
     max_memory_bytes: PositiveInt = 8 << 30

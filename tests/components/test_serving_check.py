@@ -273,6 +273,18 @@ def test_other_predictions_than_evaluated_are_refused(check, tmp_path):
     assert result[1]["max_skew"]["serve_examples"] == pytest.approx(2e-5, rel=0.05)
 
 
+@pytest.mark.parametrize(("difference", "is_blessed"), [(0.01, True), (0.03, False)])
+def test_bfloat16_has_a_tolerance_of_its_own(check, tmp_path, difference, is_blessed):
+    def predict(left, right):
+        return served.share(left, right) + [[difference, -difference]]
+
+    model = served.save_toy(tmp_path / "trained", predict)
+    result = check(model, settings={"precision": "bfloat16"})
+    assert result[1]["blessed"] == is_blessed
+    if not is_blessed:
+        assert_refused(result, "'serve_examples'", "a tolerance of 0.02")
+
+
 def test_prediction_that_is_nan_in_training_is_refused(check, tmp_path):
     predictions = toy_predictions(tmp_path)
     predictions.write_text(predictions.read_text().replace("0.500000", "nan"))

@@ -72,6 +72,7 @@ def arguments(transformed, directory, base_model=None, **trainer):
             "encoder": str(transformed / "encoder"),
             "encoder_fingerprint": "1",
             "code_fingerprint": "2",
+            "serving_precision": "float32",
             "checkpoints": str(directory / "training"),
         },
     )
@@ -187,21 +188,71 @@ def test_predictions_of_each_split_have_ids_labels_and_probabilities(finished):
             assert row["label"] in TASK.classes
 
 
-def test_exported_model_predicts_what_was_recorded(finished):
-    path = finished / "model_run" / model_run.PREDICTIONS / "eval.tsv"
+def served_and_recorded(directory):
+    """Returns the outputs of an exported model and the recorded probabilities."""
+    path = directory / "model_run" / model_run.PREDICTIONS / "eval.tsv"
     with open(path, newline="") as file:
         recorded = {
             int(row["idx"]): [float(row[f"probability_{c}"]) for c in TASK.classes]
             for row in csv.DictReader(file, delimiter="\t")
         }
-    model = tf.saved_model.load(str(finished / "serving"))
+    model = tf.saved_model.load(str(directory / "serving"))
     texts = [pair[1:] for pair in tiny.pairs(ROWS)]
     columns = zip(TASK.text_columns, zip(*texts, strict=True), strict=True)
-    answer = model.signatures["serving_default"](
+    outputs = model.signatures["serving_default"](
         **{name: tf.constant(column) for name, column in columns}
     )
-    expected = [recorded[index] for index in range(ROWS)]
-    np.testing.assert_allclose(answer["probabilities"].numpy(), expected, atol=2e-6)
+    return outputs, [recorded[index] for index in range(ROWS)]
+
+
+def test_exported_model_predicts_what_was_recorded(finished):
+    outputs, recorded = served_and_recorded(finished)
+    np.testing.assert_allclose(outputs["probabilities"].numpy(), recorded, atol=2e-6)
+
+
+@pytest.fixture(scope="module")
+def in_bfloat16(transformed, finished, tmp_path_factory):
+    """The same training, exported in bfloat16; it is not trained again."""
+    directory = tmp_path_factory.mktemp("bfloat16")
+    fn_args = arguments(transformed, directory, seeds=2, seed=3)
+    fn_args.custom_config["serving_precision"] = "bfloat16"
+    fn_args.custom_config["checkpoints"] = str(finished / "training")
+    run_fn.run_fn(fn_args)
+    return directory
+
+
+def test_bfloat16_is_recorded_as_it_is_served_near_float32(finished, in_bfloat16):
+    outputs, recorded = served_and_recorded(in_bfloat16)
+    assert outputs["logits"].dtype == tf.float32
+    np.testing.assert_allclose(outputs["probabilities"].numpy(), recorded, atol=0.02)
+    _, float32 = served_and_recorded(finished)
+    np.testing.assert_allclose(recorded, float32, atol=0.05)
+    assert np.abs(np.subtract(recorded, float32)).max() > 1e-5
+
+
+def test_bfloat16_halves_the_exported_weights(finished, in_bfloat16):
+    def weights(directory):
+        variables = directory / "serving" / "variables"
+        return sum(path.stat().st_size for path in variables.glob("*.data-*"))
+
+    assert weights(in_bfloat16) < 0.6 * weights(finished)
+
+
+def test_training_starts_from_a_champion_in_bfloat16(
+    transformed, in_bfloat16, tmp_path
+):
+    run_fn.run_fn(
+        arguments(
+            transformed,
+            tmp_path,
+            in_bfloat16 / "serving",
+            epochs=1,
+            learning_rate=1e-12,
+        )
+    )
+    expected, predictions = predictions_of(in_bfloat16), predictions_of(tmp_path)
+    for row, probabilities in expected.items():
+        assert predictions[row] == pytest.approx(probabilities, abs=0.02)
 
 
 def test_new_execution_of_a_finished_training_does_not_train(

@@ -159,10 +159,11 @@ def test_killed_training_goes_on_from_its_checkpoint_and_not_from_the_champion(
 def test_weight_that_the_champion_lacks_is_an_error(champion, tmp_path):
     path, _ = champion
     _, _, params = tiny.build_experiment(tmp_path, PAIRS)
-    model = FineTuningTask(params.task, PAIRS).build_model()
+    task = FineTuningTask(params.task, PAIRS)
+    model = task.build_model()
     model.extra = tf.Variable(1.0)
     with pytest.raises(AssertionError, match="1 Python objects that were not bound"):
-        warm_start.restore(model, str(path))
+        warm_start.restore(model, str(path), task.build_model)
 
 
 def architecture(encoder):
