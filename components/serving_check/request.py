@@ -9,8 +9,8 @@ import pydantic
 from components.serving_check import text_ops
 
 # Between training and serving by type of the weights, relative to predictions above 1.
-# The predictions file has six digits. bfloat16 has three, and rounds otherwise on another
-# machine or in a batch of another shape.
+# The predictions file has six digits. bfloat16 has three, and rounds otherwise on
+# another machine or in a batch of another shape.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 0.02}
 
 

@@ -276,7 +276,7 @@ def test_other_predictions_than_evaluated_are_refused(check, tmp_path):
 @pytest.mark.parametrize(("difference", "is_blessed"), [(0.01, True), (0.03, False)])
 def test_bfloat16_has_a_tolerance_of_its_own(check, tmp_path, difference, is_blessed):
     def predict(left, right):
-        return served.share(left, right) + [[difference, -difference]]
+        return served.share(left, right) + tf.constant([difference, -difference])
 
     model = served.save_toy(tmp_path / "trained", predict)
     result = check(model, settings={"precision": "bfloat16"})

@@ -56,6 +56,7 @@ def arguments(transformed, directory, base_model=None, **trainer):
         "batch_size": 8,
         "learning_rate": 3e-3,
         "strategy": "one_device",
+        "mixed_precision": "float32",  # `auto` depends on the machine
         **trainer,
     }
     return types.SimpleNamespace(
@@ -232,9 +233,15 @@ def test_bfloat16_is_recorded_as_it_is_served_near_float32(finished, in_bfloat16
 
 def test_bfloat16_halves_the_exported_weights(finished, in_bfloat16):
     def weights(directory):
-        variables = directory / "serving" / "variables"
-        return sum(path.stat().st_size for path in variables.glob("*.data-*"))
+        reader = tf.train.load_checkpoint(directory / "serving/variables/variables")
+        types = reader.get_variable_to_dtype_map()
+        return sum(
+            np.prod(shape) * types[name].size
+            for name, shape in reader.get_variable_to_shape_map().items()
+            if name.startswith("_model/") and types[name] != tf.string
+        )
 
+    # Layer normalization stays float32, a twelfth of so small a model.
     assert weights(in_bfloat16) < 0.6 * weights(finished)
 
 
