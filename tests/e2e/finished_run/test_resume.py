@@ -20,6 +20,8 @@ SETTINGS = {
     "trainer.dropout": 0.0,
     "trainer.checkpoint_interval": CHECKPOINTS,
     "trainer.evaluation_interval": 60,
+    # Two trainings are compared, and `auto` may choose differently for each.
+    "trainer.mixed_precision": "float32",
 }
 SECONDS = 300
 
