@@ -9,11 +9,12 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 _FIRST_PARTY = ("pipeline", "components", "modules")
+HASH_BYTES = hashlib.sha256().digest_size
 _CHUNK_BYTES = 1 << 20
 # The libraries that transformed data and a trained model depend on.
 TRANSFORM_LIBRARIES = ("tensorflow", "tensorflow-text", "tensorflow-transform")
@@ -22,10 +23,19 @@ TRAINER_LIBRARIES = (*TRANSFORM_LIBRARIES, "tf-keras", "tf-models-official")
 
 def of_files(paths: Iterable[str | Path]) -> str:
     """Returns the SHA-256 over the names and contents of files."""
+    return of_hashes({str(path): of_file(path) for path in paths})
+
+
+def of_hashes(hashes: Mapping[str, str]) -> str:
+    """Returns the SHA-256 over the names and contents of files.
+
+    Args:
+      hashes: The `of_file` of each path.
+    """
     digest = hashlib.sha256()
-    for path in sorted(str(path) for path in paths):
+    for path, of_content in sorted(hashes.items()):
         digest.update(os.path.basename(path).encode() + b"\0")
-        digest.update(of_file(path).encode())
+        digest.update(of_content.encode())
     return digest.hexdigest()
 
 

@@ -134,15 +134,16 @@ def write_config(
 
 
 def write_transformed(
-    path: Path, rows: int = 48, seed: int = 0, label: str = "class"
+    path: Path, rows: int = 48, seed: int = 0, label: str = "class", first: int = 0
 ) -> Path:
     """Writes Examples as Transform does: packed token ids of the pairs, unpadded.
 
     Args:
       path: The file, whose name ends in `.gz`.
-      rows: Number of examples; their ids count up from 0.
+      rows: Number of examples.
       seed: Seed of the pairs.
       label: `class` (0 or 1), or `score` (0.0 or 5.0).
+      first: The first id; ids count up from it.
     """
     from tests import records
 
@@ -154,7 +155,7 @@ def write_transformed(
                 input_word_ids=[2, *segments[0], 3, *segments[1], 3],
                 input_type_ids=[0] * (len(segments[0]) + 2)
                 + [1] * (len(segments[1]) + 1),
-                idx=[index],
+                idx=[first + index],
                 label=[same if label == "class" else 5.0 * same],
             )
         )

@@ -44,6 +44,9 @@ class ExamplesConfig(config_definitions.DataConfig):
       first_rows: Rows that are read, the first of the split; None reads all. Training
         ignores it if the split is larger than the shuffle buffer.
       start_step: Number of training steps already done, whose batches are skipped.
+      host_examples: Examples of each host, if `input_path` names this host's own files;
+        empty if every host reads all files and takes its share of each batch.
+      host: Index of this host in `host_examples`.
       workers: Asynchronous workers, each of which trains on its share of the batches.
         1 gives all batches to every input pipeline.
     """
@@ -57,6 +60,8 @@ class ExamplesConfig(config_definitions.DataConfig):
     examples: int | None = None
     first_rows: int | None = None
     start_step: int = 0
+    host_examples: list[int] = dataclasses.field(default_factory=list)
+    host: int = 0
     workers: int = 1
 
 
@@ -68,6 +73,27 @@ def fixed_lengths(max_seq_length: int) -> list[int]:
     """
     parts = range(1, _FIXED_LENGTHS + 1)
     return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
+
+
+def list_files(config: ExamplesConfig) -> list[str]:
+    """Returns the files of a split in the order that they are read in."""
+    paths = (
+        path for pattern in config.input_path for path in tf.io.gfile.glob(pattern)
+    )
+    return sorted(paths)
+
+
+def count_steps(config: ExamplesConfig) -> int:
+    """Returns the number of batches that hold each example once.
+
+    Hosts with files of their own take as many steps as the one with the most examples.
+
+    Args:
+      config: `examples` or `host_examples` must be set.
+    """
+    examples = max(config.host_examples, default=config.examples)
+    assert examples is not None
+    return math.ceil(examples / _host_batch_size(config))
 
 
 def read_records(config: ExamplesConfig) -> tf.data.Dataset:
@@ -115,8 +141,10 @@ def build_batches(
     """Builds the batches of one input pipeline.
 
     The global batches are the same on any strategy; each replica gets its share of the
-    rows. If a batch is too small to divide, rows of weight 0 fill it. Asynchronous
-    workers get whole batches, each its share of them.
+    rows. If a batch is too small to divide, rows of weight 0 fill it. Hosts with files
+    of their own each contribute an equal share to a global batch, whose rows are of
+    like length nevertheless. Asynchronous workers get whole batches, each its share of
+    them.
 
     Args:
       config: Which Examples. Training repeats forever, evaluation is one pass.
@@ -128,7 +156,6 @@ def build_batches(
       int64[batch]; for evaluation also `positions` int64[batch], the rows' positions in
       the split, because sorting by length changes their order.
     """
-    size = config.global_batch_size
     build = _train_batches if config.is_training else _evaluation_batches
     batches = build(config)
     if config.is_training and config.workers > 1:
@@ -140,8 +167,13 @@ def build_batches(
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     if input_context and input_context.num_replicas_in_sync > 1:
-        batches = _share_out(batches, size, input_context)
+        batches = _share_out(batches, config, input_context)
     return _untuned(batches.prefetch(_PREFETCHED))
+
+
+def _host_batch_size(config: ExamplesConfig) -> int:
+    """Returns the rows of a global batch that a host's pipeline makes."""
+    return config.global_batch_size // max(len(config.host_examples), 1)
 
 
 def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
@@ -151,8 +183,12 @@ def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
     on seed and epoch only, so that an interrupted training resumes with the rows that
     it has not seen.
     """
-    size, buffer = config.global_batch_size, config.shuffle_buffer_size
-    examples = config.examples or count_examples(config)
+    size, buffer = _host_batch_size(config), config.shuffle_buffer_size
+    if not config.examples:
+        config = dataclasses.replace(config, examples=count_examples(config))
+    examples = (
+        config.host_examples[config.host] if config.host_examples else config.examples
+    )
     kept = read_records(config).cache() if examples <= buffer else None
 
     def epoch(index: tf.Tensor) -> tf.data.Dataset:
@@ -173,12 +209,11 @@ def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
         windows = records.shuffle(buffer, **in_order).batch(
             size * config.window_batches
         )
-        return windows.enumerate().flat_map(batches)
+        return _complete(windows.enumerate().flat_map(batches), config)
 
     if not config.start_step:
         return tf.data.Dataset.range(_ENDLESS).flat_map(epoch)
-    steps = math.ceil(examples / size)
-    first, offset = divmod(config.start_step, steps)
+    first, offset = divmod(config.start_step, count_steps(config))
     return tf.data.Dataset.range(first, _ENDLESS).flat_map(epoch).skip(offset)
 
 
@@ -200,13 +235,27 @@ def share_among_workers(
 
 def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
     """Batches rows of like length, in one pass, with their positions in the split."""
-    size = config.global_batch_size
+    size = _host_batch_size(config)
     windows = read_records(config).enumerate().batch(size * config.window_batches)
-    return windows.flat_map(
-        lambda positions, records: _batch_by_length(
-            (*parse_examples(records, config), positions), size
-        )
-    )
+
+    def batches(positions: tf.Tensor, records: tf.Tensor) -> tf.data.Dataset:
+        if config.host_examples:  # the hosts' rows alternate
+            positions = positions * len(config.host_examples) + config.host
+        return _batch_by_length((*parse_examples(records, config), positions), size)
+
+    return _complete(windows.flat_map(batches), config)
+
+
+def _complete(batches: tf.data.Dataset, config: ExamplesConfig) -> tf.data.Dataset:
+    """Appends batches without a row where another host has more batches."""
+    if not config.host_examples:
+        return batches
+    own = math.ceil(config.host_examples[config.host] / _host_batch_size(config))
+    empty = parse_examples(tf.zeros([0], tf.string), config)
+    if not config.is_training:
+        empty = (*empty, tf.zeros([0], tf.int64))
+    filler = tf.data.Dataset.from_tensors(empty).repeat(count_steps(config) - own)
+    return batches.concatenate(filler)
 
 
 def _files(config: ExamplesConfig) -> tf.data.Dataset:
@@ -269,18 +318,24 @@ def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
 
 
 def _share_out(
-    batches: tf.data.Dataset, size: int, context: tf.distribute.InputContext
+    batches: tf.data.Dataset,
+    config: ExamplesConfig,
+    context: tf.distribute.InputContext,
 ) -> tf.data.Dataset:
-    per_replica = context.get_per_replica_batch_size(size)
+    size = _host_batch_size(config)
+    per_replica = context.get_per_replica_batch_size(config.global_batch_size)
     replicas = context.num_replicas_in_sync // context.num_input_pipelines
-    first = context.input_pipeline_id * replicas * per_replica
+    has_own_files = bool(config.host_examples)
+    first = 0 if has_own_files else context.input_pipeline_id * replicas * per_replica
 
     def share(tensor: tf.Tensor) -> tf.Tensor:
         missing = [[0, size - tf.shape(tensor)[0]]]
-        paddings = missing + [[0, 0]] * (tensor.shape.rank - 1)
-        rows = tf.pad(tensor, paddings)[first : first + replicas * per_replica]
+        # A batch without a row has no column.
+        if tensor.shape.rank > 1:
+            missing.append([0, tf.maximum(1 - tf.shape(tensor)[1], 0)])
+        rows = tf.pad(tensor, missing)[first : first + replicas * per_replica]
         return tf.reshape(
-            rows, tf.concat([[replicas, per_replica], tf.shape(tensor)[1:]], 0)
+            rows, tf.concat([[replicas, per_replica], tf.shape(rows)[1:]], 0)
         )
 
     shares = batches.map(

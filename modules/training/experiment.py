@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -82,10 +81,11 @@ def build_experiment(
         examples_config(task, splits[split], config, lengths=lengths)
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
-    examples = _complete_train_data(train_data, strategy)
+    train_data = _complete_train_data(train_data, strategy)
     eval_data.global_batch_size = config.evaluation_batch_size or config.batch_size
     if config.evaluation_steps:
         eval_data.first_rows = config.evaluation_steps * eval_data.global_batch_size
+    eval_data = share_files(eval_data, strategy)
     rates = dropout_rates(config, encoder)
     return ExperimentConfig(
         task=FineTuningConfig(
@@ -101,7 +101,11 @@ def build_experiment(
             validation_data=eval_data,
         ),
         trainer=_trainer_params(
-            task, config, examples, count_layers(encoder), strategy
+            task,
+            config,
+            inputs.count_steps(train_data),
+            count_layers(encoder),
+            strategy,
         ),
         runtime=_runtime_config(config, strategy, dtype),
     )
@@ -191,20 +195,46 @@ def examples_config(
     )
 
 
+def share_files(
+    data: inputs.ExamplesConfig, strategy: tf.distribute.Strategy
+) -> inputs.ExamplesConfig:
+    """Returns a split of which each host reads files of its own, if there are enough.
+
+    Call it in the processes of all hosts. Of a TPU all hosts read all files, because
+    its cores need batches of one padded length; so does an evaluation of the first
+    rows.
+
+    Args:
+      data: The split.
+      strategy: The strategy.
+    """
+    host, hosts = strategies.find_host(strategy)
+    files = inputs.list_files(data)
+    if not 1 < hosts <= len(files) or data.first_rows:
+        return data
+    own = data.replace(input_path=files[host::hosts])
+    counts = [0] * hosts
+    counts[host] = inputs.count_examples(own)
+    counts = strategies.sum_over_hosts(strategy, counts)
+    if not all(counts):  # a host without a row would have nothing to compute
+        return data
+    return own.replace(host_examples=counts, host=host, examples=sum(counts))
+
+
 def _complete_train_data(
-    train_data: inputs.ExamplesConfig, strategy: tf.distribute.Strategy
-) -> int:
-    """Fills in what training needs, and returns the number of examples."""
-    train_data.is_training = True
-    train_data.examples = inputs.count_examples(train_data)
-    if not train_data.examples:
+    data: inputs.ExamplesConfig, strategy: tf.distribute.Strategy
+) -> inputs.ExamplesConfig:
+    """Returns the training split with what training needs."""
+    complete = share_files(data.replace(is_training=True), strategy)
+    complete.examples = complete.examples or inputs.count_examples(complete)
+    if not complete.examples:
         raise ValueError(
-            f"the training split {train_data.input_path} has no examples; look at what "
+            f"the training split {data.input_path} has no examples; look at what "
             "Transform wrote there"
         )
     if strategies.is_asynchronous(strategy):
-        train_data.workers = strategies.worker_count()
-    return train_data.examples
+        complete.workers = strategies.worker_count()
+    return complete
 
 
 def _check_cluster(
@@ -226,7 +256,7 @@ def _check_cluster(
 def _trainer_params(
     task: TaskConfig,
     config: TrainerConfig,
-    examples: int,
+    steps_per_epoch: int,
     layers: int,
     strategy: tf.distribute.Strategy,
 ) -> TrainerParams:
@@ -236,8 +266,7 @@ def _trainer_params(
         is_asynchronous=strategies.is_asynchronous(strategy),
         is_multi_worker=is_multi_worker,
     )
-    all_steps = math.ceil(examples / config.batch_size)
-    steps_per_epoch = config.steps_per_epoch or all_steps
+    steps_per_epoch = config.steps_per_epoch or steps_per_epoch
     train_steps = config.epochs * steps_per_epoch
     return TrainerParams(
         optimizer_config=optimization.build_config(

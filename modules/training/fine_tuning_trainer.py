@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,41 +13,50 @@ from official.core import base_trainer, config_definitions
 
 from modules.data import inputs
 from modules.export.traced_model import TracedModel
-from modules.training import optimization, strategies
+from modules.training import optimization, replica_batches, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 
 
 class FineTuningTrainer(base_trainer.Trainer):
     """The Model Garden's trainer with three changes.
 
-    It feeds a single device directly, keeps every worker of parameter servers busy, and
-    its validation loss is the mean over rows, not over batches.
+    It feeds the replicas of this process directly, keeps every worker of parameter
+    servers busy, and its validation loss is the mean over rows, not over batches.
     """
 
     def distribute_dataset(
         self, dataset_or_fn: Any, *args: Any, **kwargs: Any
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns the dataset, distributed if there are several devices.
+        """Returns the dataset, or what TensorFlow distributes it to.
 
-        For a single device TensorFlow would wrap it in a dataset with autotuning, whose
-        deletion can take a minute (see `modules/data/inputs.py`).
+        The task's batches need no distribution: see `replica_batches`.
 
         Args:
           dataset_or_fn: A dataset, or a function that returns one. An argument
             `input_context` of the function receives a `tf.distribute.InputContext`.
           *args: Arguments of the function.
           **kwargs: Keyword arguments of the function, and `input_options`, a
-            `tf.distribute.InputOptions`; with it, TensorFlow distributes the dataset
-            on a single device too.
+            `tf.distribute.InputOptions`; with it, TensorFlow distributes the dataset.
         """
-        is_single = isinstance(self.strategy, tf.distribute.OneDeviceStrategy)
-        has_options = kwargs.get("input_options") is not None
-        if not is_single or has_options or not callable(dataset_or_fn):
-            return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
-        kwargs.pop("input_options", None)
-        if "input_context" in inspect.signature(dataset_or_fn).parameters:
-            kwargs["input_context"] = tf.distribute.InputContext()
-        return dataset_or_fn(*args, **kwargs)
+        is_single = self.strategy.num_replicas_in_sync == 1
+        is_own = dataset_or_fn == self.task.build_inputs
+        if (
+            kwargs.get("input_options") is None
+            and replica_batches.is_supported(self.strategy)
+            and callable(dataset_or_fn)
+            and (is_single or is_own)
+        ):
+            kwargs.pop("input_options", None)
+            return replica_batches.build(self.strategy, dataset_or_fn, *args, **kwargs)
+        return super().distribute_dataset(dataset_or_fn, *args, **kwargs)
+
+    def next_train_inputs(self, iterator: Any) -> Any:
+        """Returns the next batch of each replica of this process."""
+        return replica_batches.take(self.strategy, iterator)
+
+    def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any]]:
+        """Returns the next batch of each replica of this process, and no logs."""
+        return replica_batches.take(self.strategy, iterator), {}
 
     def eval_step(self, iterator: Any) -> dict[str, Any]:
         """Predicts a batch, and updates the validation loss and metrics.
@@ -121,18 +129,19 @@ class _Predictor(orbit.StandardEvaluator):
     ) -> None:
         self._task, self._model = task, model
         self._strategy = tf.distribute.get_strategy()
-        if self._strategy.num_replicas_in_sync > 1:
-            batches = self._strategy.distribute_datasets_from_function(
-                lambda context: task.build_inputs(data, context)
-            )
-        else:
-            batches = task.build_inputs(data)
+        # Outside the scope of a strategy there is one device.
+        batches = (
+            replica_batches.build(self._strategy, task.build_inputs, data)
+            if replica_batches.is_supported(self._strategy)
+            else task.build_inputs(data)
+        )
         super().__init__(batches)
 
     def eval_step(self, iterator: Any) -> dict[str, Any]:
         """Predicts a batch."""
         rows = self._strategy.run(
-            self._task.validation_step, args=(next(iterator), self._model)
+            self._task.validation_step,
+            args=(replica_batches.take(self._strategy, iterator), self._model),
         )
         local = self._strategy.experimental_local_results
         return tf.nest.map_structure(local, rows)

@@ -179,7 +179,8 @@ def _detect(config: TrainerConfig, strategy: tf.distribute.Strategy) -> Precisio
 
 def _agree(chosen: Precision, strategy: tf.distribute.Strategy) -> Precision:
     """Returns float32 if workers, whose CPUs may differ, chose different types."""
-    vote = tf.one_hot(list(_DTYPES).index(chosen.dtype), len(_DTYPES))
-    votes = strategy.reduce("SUM", strategy.run(lambda: vote), axis=None)
-    is_common = float(tf.reduce_max(votes)) == strategy.num_replicas_in_sync
+    votes = strategies.sum_over_hosts(
+        strategy, [int(dtype == chosen.dtype) for dtype in _DTYPES]
+    )
+    is_common = max(votes) == sum(votes)
     return chosen if is_common else dataclasses.replace(chosen, dtype=FLOAT32)

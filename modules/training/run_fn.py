@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 import tf_keras
@@ -72,9 +73,8 @@ def run_fn(fn_args: Any) -> None:
     splits = split_patterns(fn_args)
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
-    directory = os.path.join(
-        settings["checkpoints"], checkpoint_key(settings, config, splits, base_model)
-    )
+    key = checkpoint_key(settings, config, splits, base_model, strategy)
+    directory = os.path.join(settings["checkpoints"], key)
     chosen = precision.choose(config, strategy, directory)
     params = experiment.build_experiment(
         task,
@@ -108,6 +108,7 @@ def checkpoint_key(
     config: TrainerConfig,
     splits: dict[str, list[str]],
     base_model: str = "",
+    strategy: tf.distribute.Strategy | None = None,
 ) -> str:
     """Returns the hash of data, code, libraries, settings and initial weights.
 
@@ -119,24 +120,52 @@ def checkpoint_key(
       config: The trainer's settings.
       splits: File patterns of each split.
       base_model: The exported model to start from; empty for the encoder.
+      strategy: Its hosts share the reading of the files; None is this process alone.
     """
-    split_hashes = {
-        split: fingerprint.of_files(
+    strategy = strategy or tf.distribute.get_strategy()
+    hosts = strategies.find_host(strategy)[1]
+    paths = {
+        split: sorted(
             path for pattern in patterns for path in tf.io.gfile.glob(pattern)
         )
         for split, patterns in splits.items()
     }
+    content: dict[str, Any] = {"files": _hash_files(paths, strategy)}
+    if 1 < hosts <= len(paths[experiment.TRAIN_SPLIT]):
+        # Each trains on files of its own, so their number decides the rows of a step.
+        content["hosts"] = hosts
     key_settings = {key: settings[key] for key in _KEY_SETTINGS}
     if base_model:
         key_settings["base_model"] = warm_start.fingerprint_of(base_model)
     return fingerprint.of_json(
         {
-            "files": split_hashes,
+            **content,
             "settings": key_settings,
             "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
             "trainer": config.model_dump(exclude=_NO_KEY_SETTINGS),
         }
     )[:16]
+
+
+def _hash_files(
+    paths: dict[str, list[str]], strategy: tf.distribute.Strategy
+) -> dict[str, str]:
+    """Returns the hash of each split's files, of which each host reads a part."""
+    files = [path for split_paths in paths.values() for path in split_paths]
+    host, hosts = strategies.find_host(strategy)
+    hashes = np.zeros([len(files), fingerprint.HASH_BYTES], np.uint8)
+    for index in range(host, len(files), hosts):
+        hashes[index] = list(bytes.fromhex(fingerprint.of_file(files[index])))
+    if hosts > 1:
+        sums = strategies.sum_over_hosts(strategy, hashes.ravel().tolist())
+        hashes = np.array(sums, np.uint8).reshape(hashes.shape)
+    by_path = {
+        path: row.tobytes().hex() for path, row in zip(files, hashes, strict=True)
+    }
+    return {
+        split: fingerprint.of_hashes({path: by_path[path] for path in split_paths})
+        for split, split_paths in paths.items()
+    }
 
 
 def _train_seeds(
@@ -286,7 +315,11 @@ def _write_outputs(
     if strategies.is_mirrored(strategy):
         with strategy.scope():
             replicas = restore_best(fine_tuning, best_directory, dtype)
-            predictions = predict_splits(fine_tuning, replicas, splits)
+            shared = {
+                split: experiment.share_files(data, strategy)
+                for split, data in splits.items()
+            }
+            predictions = predict_splits(fine_tuning, replicas, shared)
     if not strategies.is_chief(strategy):
         return
     model = TracedModel(restore_best(fine_tuning, best_directory, dtype))

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import urllib.parse
+from collections.abc import Sequence
 
 import tensorflow as tf
 from official.common import distribute_utils
@@ -95,6 +96,42 @@ def is_mirrored(strategy: tf.distribute.Strategy) -> bool:
         tf.distribute.MultiWorkerMirroredStrategy,
     )
     return isinstance(strategy, mirrored) and strategy.num_replicas_in_sync > 1
+
+
+def count_local_replicas(strategy: tf.distribute.Strategy) -> int:
+    """Returns the number of replicas of this process."""
+    return len(strategy.extended.worker_devices)
+
+
+def find_host(strategy: tf.distribute.Strategy) -> tuple[int, int]:
+    """Returns the index of this host among those that read data, and their number.
+
+    One process reads for a TPU and for parameter servers.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 0, 1
+    local = count_local_replicas(strategy)
+    hosts = strategy.num_replicas_in_sync // local
+    replicas = strategy.run(
+        lambda: tf.distribute.get_replica_context().replica_id_in_sync_group
+    )
+    (first, *_) = strategy.experimental_local_results(replicas)
+    return int(first) // local, hosts
+
+
+def sum_over_hosts(
+    strategy: tf.distribute.Strategy, values: Sequence[int]
+) -> list[int]:
+    """Returns the sums of the hosts' values; call it in the process of every host.
+
+    Args:
+      strategy: The strategy, with the same number of replicas on every host.
+      values: Of this host, as many as on the others.
+    """
+    local = count_local_replicas(strategy)
+    own = tf.constant(values, tf.int64)
+    sums = strategy.reduce("SUM", strategy.run(lambda: own), axis=None)
+    return [int(value) // local for value in sums]
 
 
 def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:

@@ -173,6 +173,92 @@ def test_split_beyond_the_buffer_comes_whole_each_epoch_its_files_mixed(many_fil
     assert len(files) > 5
 
 
+def host_batches(many_files, hosts, count, **changes):
+    """Returns the batches of each host, one replica each, and the rows of its files."""
+    files = inputs.list_files(many_files)
+    configs = [
+        dataclasses.replace(many_files, input_path=files[host::hosts], **changes)
+        for host in range(hosts)
+    ]
+    examples = [inputs.count_examples(config) for config in configs]
+    shared = {
+        "host_examples": examples,
+        "examples": ROWS,
+        "global_batch_size": 6 * hosts,
+    }
+    configs = [
+        dataclasses.replace(config, host=host, **shared)
+        for host, config in enumerate(configs)
+    ]
+    steps = [
+        batches(config, count, tf.distribute.InputContext(hosts, host, hosts))
+        for host, config in enumerate(configs)
+    ]
+    # File n has the rows from 100 * n on.
+    rows = [
+        [row for row in range(ROWS) if row // 100 % hosts == host]
+        for host in range(hosts)
+    ]
+    return steps, rows, inputs.count_steps(configs[0])
+
+
+def real_rows(steps):
+    return [
+        int(row)
+        for _, targets in steps
+        for row, weight in zip(targets["ids"], targets["weights"], strict=True)
+        if weight
+    ]
+
+
+@pytest.mark.parametrize("buffer", [100, 10_000])
+@pytest.mark.parametrize("hosts", [2, 3])
+def test_hosts_read_their_own_files_and_each_row_once_an_epoch(
+    many_files, hosts, buffer
+):
+    settings = {"shuffle_buffer_size": buffer}
+    steps, own_rows, epoch = host_batches(many_files, hosts, 200, **settings)
+    assert epoch == -(-max(map(len, own_rows)) // 6)
+    for host, rows in zip(steps, own_rows, strict=True):
+        first, second = real_rows(host[:epoch]), real_rows(host[epoch : 2 * epoch])
+        assert sorted(first) == sorted(second) == sorted(rows)
+        assert first != second
+        assert {batch["input_word_ids"].shape[0] for batch, _ in host} == {6}
+
+
+def test_host_resumes_with_the_rows_that_it_has_not_seen(many_files):
+    for step in (40, 107):
+        whole, _, _ = host_batches(many_files, 2, step + 20)
+        resumed, _, _ = host_batches(many_files, 2, 20, start_step=step)
+        for host in range(2):
+            assert real_rows(resumed[host]) == real_rows(whole[host][step:])
+
+
+def test_hosts_get_rows_of_like_length_at_the_same_step(many_files):
+    steps, _, _ = host_batches(many_files, 2, 80, shuffle_buffer_size=10_000)
+    first, second = (
+        [batch["input_mask"].shape[1] for batch, _ in host] for host in steps
+    )
+    assert np.corrcoef(first, second)[0, 1] > 0.9
+
+
+def test_evaluation_of_hosts_with_their_own_files_has_each_row_once(many_files):
+    steps, own_rows, epoch = host_batches(many_files, 3, 200, is_training=False)
+    assert {len(host) for host in steps} == {epoch}
+    positions = []
+    for host, rows in zip(steps, own_rows, strict=True):
+        assert sorted(real_rows(host)) == sorted(rows)
+        positions += [
+            int(position)
+            for _, targets in host
+            for position, weight in zip(
+                targets["positions"], targets["weights"], strict=True
+            )
+            if weight
+        ]
+    assert len(set(positions)) == ROWS
+
+
 @pytest.mark.parametrize("step", [40, STEPS + 3])
 def test_split_beyond_the_buffer_goes_on_with_rows_not_seen(many_files, step):
     uninterrupted = batches(many_files, step + 20)

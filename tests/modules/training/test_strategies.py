@@ -194,6 +194,48 @@ def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
         assert_predicted_as_on_one_device(chief["expected"], worker["predictions"])
 
 
+def test_two_workers_with_files_of_their_own_train_on_each_row_once_an_epoch(
+    start, tmp_path
+):
+    tiny.write_encoder(tmp_path / "encoder")
+    # 20, 9 and 15 rows: the first worker has 35 of them, the other 9.
+    for file, (first, rows) in enumerate([(0, 20), (20, 9), (29, 15)]):
+        for split in ("train", "eval"):
+            path = tmp_path / f"{split}-{file}.gz"
+            tiny.write_transformed(path, rows, seed=file, first=first)
+    settings = {
+        "directory": str(tmp_path),
+        "trainer": {"checkpoint_interval": 3},
+        "print_rows": True,
+    }
+    epoch = 9  # steps: the first worker's 35 rows, 4 at a time
+    runs = {"workers": "auto"}
+    killed = [start(runs, task, exit_at=13, **settings) for task in two_workers()]
+    before = [rows_trained_on(worker.wait(is_successful=False)) for worker in killed]
+    workers = [start(runs, task, **settings) for task in two_workers()]
+    outputs = [worker.wait() for worker in workers]
+    own_rows = [[*range(20), *range(29, 44)], [*range(20, 29)]]
+    for batches, output, rows in zip(before, outputs, own_rows, strict=True):
+        resumed = rows_trained_on(output)
+        assert len(resumed) < 2 * epoch
+        trained_on = batches[: 2 * epoch - len(resumed)] + resumed
+        for steps in (trained_on[:epoch], trained_on[epoch:]):
+            assert sorted(row for batch in steps for row in batch) == rows
+    chief, other = (results_of(output)["workers"] for output in outputs)
+    assert_evaluated_as_on_one_device(chief)
+    for worker in (chief, other):
+        # Their rows alternate by file.
+        expected, predictions = (
+            [
+                list(column)
+                for column in zip(*sorted(zip(*rows, strict=True)), strict=True)
+            ]
+            for rows in (chief["expected"], worker["predictions"])
+        )
+        assert expected[0] == [*range(44)]
+        assert_predicted_as_on_one_device(expected, predictions)
+
+
 def test_sigterm_to_one_of_two_workers_saves_what_both_have_reached(directory, start):
     trainer = {"epochs": 5000, "checkpoint_interval": 30000}
     workers = [

@@ -114,7 +114,7 @@ def train(
     """Trains once for each run, and prints what came of it.
 
     Args:
-      directory: Has `encoder/`, `train.gz` and `eval.gz`.
+      directory: Has `encoder/`, and files `train*.gz` and `eval*.gz`.
       runs: Strategies by the names of their directories.
       trainer: Settings of `TrainerConfig`.
       model: A key of `TASKS`.
@@ -149,7 +149,7 @@ def _train(directory, name, config, task_class, base_model):
         config,
         encoder=str(directory / "encoder"),
         max_seq_length=32,
-        splits={s: [str(directory / f"{s}.gz")] for s in ("train", "eval")},
+        splits={s: [str(directory / f"{s}*.gz")] for s in ("train", "eval")},
         strategy=strategy,
         base_model=base_model,
     )
@@ -168,7 +168,10 @@ def _train(directory, name, config, task_class, base_model):
         ]
     if strategies.is_chief(strategy):
         model = run_fn.restore_best(task, str(directory / name))
-        batches = trainer_lib.predict(task, model, params.task.validation_data)
+        whole = params.task.validation_data.replace(
+            input_path=[str(directory / "eval*.gz")], host_examples=[]
+        )
+        batches = trainer_lib.predict(task, model, whole)
         metrics = task.reduce_aggregated_logs(batches)
         line |= {"best": result.metrics, "on_one_device": metrics}
         rows = collect(batches)
@@ -202,7 +205,9 @@ def _print_rows(task_class):
     original = task_class.train_step
 
     def train_step(self, inputs, **settings):
-        tf.print("rows", inputs[1]["ids"], summarize=-1, output_stream=sys.stdout)
+        ids, weights = inputs[1]["ids"], inputs[1]["weights"]
+        real = tf.boolean_mask(ids, weights > 0)
+        tf.print("rows", real, summarize=-1, output_stream=sys.stdout)
         return original(self, inputs, **settings)
 
     task_class.train_step = train_step
