@@ -72,6 +72,9 @@ class TrainerConfig(Settings):
         least twice as fast as float32; bfloat16 or float16 on GPUs whose tensor cores
         multiply it; else float32. The choice is recorded, and a resumed training
         keeps it.
+      xla: Whether XLA compiles the training step, for a few padded lengths; with a
+        single device. `auto` measures it on a GPU, and is `off` on a CPU. The choice
+        is recorded, and a resumed training keeps it. A TPU always compiles.
     """
 
     epochs: PositiveInt = 4
@@ -113,6 +116,7 @@ class TrainerConfig(Settings):
     tpu: str = "local"
     warm_start: Literal["encoder", "champion"] = "encoder"
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    xla: Literal["auto", "on", "off"] = "auto"
 
     @model_validator(mode="after")
     def _check_combination(self) -> TrainerConfig:

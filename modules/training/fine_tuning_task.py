@@ -43,6 +43,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
       head_dropout: Dropout rate before the classification head.
       frozen_layers: Lowest layers that are not trained.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
+      xla: Whether XLA compiles the training step.
       train_data: The training split.
       validation_data: The evaluation split.
     """
@@ -53,6 +54,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
     head_dropout: float = 0.19
     frozen_layers: int = 0
     gradient_clip_norm: float | None = 1.0
+    xla: bool = False
     train_data: inputs.ExamplesConfig = dataclasses.field(
         default_factory=inputs.ExamplesConfig
     )
@@ -187,8 +189,11 @@ class FineTuningTask(base_task.Task):
     ) -> dict[str, tf.Tensor]:
         """Trains on a batch, with dropout masks that follow from seed and step."""
         seed = self.task_config.train_data.seed or 0
+        step = super().train_step
+        if self.task_config.xla:
+            step = tf.function(step, autograph=False, jit_compile=True)
         with seeds_at_step(seed, optimizer.iterations):
-            return super().train_step(inputs, model, optimizer, metrics)
+            return step(inputs, model, optimizer, metrics)
 
     def transform_gradients(self, gradients: Gradients) -> Gradients:
         """Clips to the global norm, after the replicas' gradients were summed.

@@ -9,13 +9,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 import tf_keras
 
 from modules import encoder as encoder_lib
-from modules import environment, files, fingerprint
+from modules import environment, files
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
@@ -23,6 +22,7 @@ from modules.evaluation import metrics
 from modules.export import description, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
+    checkpoint_key,
     checkpoints,
     directory_lock,
     experiment,
@@ -30,6 +30,7 @@ from modules.training import (
     precision,
     strategies,
     warm_start,
+    xla,
 )
 from modules.training.fine_tuning_task import FineTuningTask, collect
 from modules.training.fine_tuning_trainer import build_trainer, predict
@@ -37,16 +38,6 @@ from modules.training.loop import run_loop
 from modules.training.record import Result, TrainingRecord
 
 logger = logging.getLogger(__name__)
-
-# The part of the Trainer's `custom_config` that the weights depend on.
-_KEY_SETTINGS = ("task", "max_seq_length", "encoder_fingerprint", "code_fingerprint")
-# Settings of the Trainer that change what is written, and not what is trained.
-_NO_KEY_SETTINGS = {
-    "max_checkpoints",
-    "delete_checkpoints",
-    "async_checkpoints",
-    "summary_interval",
-}
 
 
 def run_fn(fn_args: Any) -> None:
@@ -73,7 +64,7 @@ def run_fn(fn_args: Any) -> None:
     splits = split_patterns(fn_args)
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
-    key = checkpoint_key(settings, config, splits, base_model, strategy)
+    key = checkpoint_key.compute(settings, config, splits, base_model, strategy)
     directory = os.path.join(settings["checkpoints"], key)
     chosen = precision.choose(config, strategy, directory)
     params = experiment.build_experiment(
@@ -85,6 +76,14 @@ def run_fn(fn_args: Any) -> None:
         strategy=strategy,
         base_model=base_model,
         dtype=chosen.dtype,
+    )
+    params = xla.choose(
+        config,
+        params,
+        FineTuningTask(params.task, task),
+        strategy,
+        directory,
+        settings["max_seq_length"],
     )
     seeds = range(config.seed, config.seed + config.seeds)
     results = _train_seeds(seeds, task, params, strategy, directory)
@@ -101,71 +100,6 @@ def split_patterns(fn_args: Any) -> dict[str, list[str]]:
         folder = os.path.basename(os.path.dirname(pattern))
         splits.setdefault(folder.removeprefix("Split-"), []).append(pattern)
     return splits
-
-
-def checkpoint_key(
-    settings: dict[str, Any],
-    config: TrainerConfig,
-    splits: dict[str, list[str]],
-    base_model: str = "",
-    strategy: tf.distribute.Strategy | None = None,
-) -> str:
-    """Returns the hash of data, code, libraries, settings and initial weights.
-
-    Paths and machines do not count. The libraries are those of this process:
-    `custom_config` may come from another machine.
-
-    Args:
-      settings: The Trainer's `custom_config`.
-      config: The trainer's settings.
-      splits: File patterns of each split.
-      base_model: The exported model to start from; empty for the encoder.
-      strategy: Its hosts share the reading of the files; None is this process alone.
-    """
-    strategy = strategy or tf.distribute.get_strategy()
-    hosts = strategies.find_host(strategy)[1]
-    paths = {
-        split: sorted(
-            path for pattern in patterns for path in tf.io.gfile.glob(pattern)
-        )
-        for split, patterns in splits.items()
-    }
-    content: dict[str, Any] = {"files": _hash_files(paths, strategy)}
-    if 1 < hosts <= len(paths[experiment.TRAIN_SPLIT]):
-        # Each trains on files of its own, so their number decides the rows of a step.
-        content["hosts"] = hosts
-    key_settings = {key: settings[key] for key in _KEY_SETTINGS}
-    if base_model:
-        key_settings["base_model"] = warm_start.fingerprint_of(base_model)
-    return fingerprint.of_json(
-        {
-            **content,
-            "settings": key_settings,
-            "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
-            "trainer": config.model_dump(exclude=_NO_KEY_SETTINGS),
-        }
-    )[:16]
-
-
-def _hash_files(
-    paths: dict[str, list[str]], strategy: tf.distribute.Strategy
-) -> dict[str, str]:
-    """Returns the hash of each split's files, of which each host reads a part."""
-    files = [path for split_paths in paths.values() for path in split_paths]
-    host, hosts = strategies.find_host(strategy)
-    hashes = np.zeros([len(files), fingerprint.HASH_BYTES], np.uint8)
-    for index in range(host, len(files), hosts):
-        hashes[index] = list(bytes.fromhex(fingerprint.of_file(files[index])))
-    if hosts > 1:
-        sums = strategies.sum_over_hosts(strategy, hashes.ravel().tolist())
-        hashes = np.array(sums, np.uint8).reshape(hashes.shape)
-    by_path = {
-        path: row.tobytes().hex() for path, row in zip(files, hashes, strict=True)
-    }
-    return {
-        split: fingerprint.of_hashes({path: by_path[path] for path in split_paths})
-        for split, split_paths in paths.items()
-    }
 
 
 def _train_seeds(
@@ -350,6 +284,7 @@ def _write_records(
         "metric": task.metric,
         "started_from": warm_start.origin(params.task.base_model),
         "precision": precision.read(directory),
+        "xla": xla.read(directory),
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
         "splits": {

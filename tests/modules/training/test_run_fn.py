@@ -14,7 +14,14 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import encoder as encoder_lib
 from modules import files
-from modules.training import directory_lock, model_run, optimization, run_fn, warm_start
+from modules.training import (
+    checkpoint_key,
+    directory_lock,
+    model_run,
+    optimization,
+    run_fn,
+    warm_start,
+)
 from tests import exported, tiny
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
@@ -336,14 +343,14 @@ def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_pat
     (data,) = other.glob("variables/variables.data-*")
     data.write_bytes(data.read_bytes() + b"0")
     keys = [
-        run_fn.checkpoint_key(fn_args.custom_config, config, splits, str(base))
+        checkpoint_key.compute(fn_args.custom_config, config, splits, str(base))
         for base in ("", finished / "serving", other)
     ]
     assert len(set(keys)) == 3
     shutil.copytree(finished / "serving", tmp_path / "copy")
     copied = str(tmp_path / "copy")
     assert (
-        run_fn.checkpoint_key(fn_args.custom_config, config, splits, copied) == keys[1]
+        checkpoint_key.compute(fn_args.custom_config, config, splits, copied) == keys[1]
     )
 
 

@@ -7,7 +7,13 @@ import yaml
 
 from modules import files
 from modules.config.trainer import TrainerConfig
-from modules.training import fine_tuning_task, fine_tuning_trainer, loop, run_fn
+from modules.training import (
+    checkpoint_key,
+    fine_tuning_task,
+    fine_tuning_trainer,
+    loop,
+    run_fn,
+)
 from tests import tiny
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
@@ -233,17 +239,17 @@ def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path, install_v
     }
     config = TrainerConfig(epochs=1)
     splits = {"train": [str(examples)]}
-    key = run_fn.checkpoint_key(settings, config, splits)
+    key = checkpoint_key.compute(settings, config, splits)
     elsewhere = {**settings, **dict.fromkeys(("encoder", "checkpoints", "machine"), "")}
-    assert run_fn.checkpoint_key(elsewhere, config, {"train": [str(moved)]}) == key
+    assert checkpoint_key.compute(elsewhere, config, {"train": [str(moved)]}) == key
     for change in (
         {"task": {"metric": "accuracy"}},
         {"max_seq_length": 64},
         {"encoder_fingerprint": "3"},
         {"code_fingerprint": "3"},
     ):
-        assert run_fn.checkpoint_key(settings | change, config, splits) != key
-    assert run_fn.checkpoint_key(settings, TrainerConfig(epochs=2), splits) != key
+        assert checkpoint_key.compute(settings | change, config, splits) != key
+    assert checkpoint_key.compute(settings, TrainerConfig(epochs=2), splits) != key
     for change in (
         {"max_checkpoints": 5},
         {"delete_checkpoints": False},
@@ -251,11 +257,11 @@ def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path, install_v
         {"summary_interval": 100},
     ):
         same = TrainerConfig(epochs=1, **change)
-        assert run_fn.checkpoint_key(settings, same, splits) == key
+        assert checkpoint_key.compute(settings, same, splits) == key
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
-    assert run_fn.checkpoint_key(settings, config, {"train": [str(other)]}) != key
+    assert checkpoint_key.compute(settings, config, {"train": [str(other)]}) != key
     install_version("tf-keras", "9.9.9")
-    assert run_fn.checkpoint_key(settings, config, splits) != key
+    assert checkpoint_key.compute(settings, config, splits) != key
 
 
 def test_empty_training_split_is_named(tmp_path):

@@ -1,0 +1,183 @@
+"""Whether XLA compiles the training step: measured, recorded, and set."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from modules import files
+from modules.config.trainer import TrainerConfig
+from modules.data import inputs
+from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
+from modules.training import precision, strategies
+from modules.training.experiment import ExperimentConfig
+from modules.training.fine_tuning_task import FineTuningTask
+
+_FILE = "xla.json"
+_ROUNDS = 5
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """Times of forward and backward pass of a batch.
+
+    Attributes:
+      plain: Seconds of a step by TensorFlow's kernels.
+      compiled: Seconds of a step that XLA compiled.
+      compilation: Seconds to compile it for one length.
+    """
+
+    plain: float
+    compiled: float
+    compilation: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Compilation:
+    """Whether XLA compiles the training step.
+
+    Attributes:
+      setting: `trainer.xla`.
+      is_enabled: The choice.
+      times: What it is based on; None where nothing was measured.
+    """
+
+    setting: str
+    is_enabled: bool
+    times: Times | None = None
+
+
+def choose(
+    config: TrainerConfig,
+    params: ExperimentConfig,
+    task: FineTuningTask,
+    strategy: tf.distribute.Strategy,
+    directory: str,
+    max_seq_length: int,
+) -> ExperimentConfig:
+    """Chooses whether XLA compiles the training step, and records it.
+
+    `auto` measures on a single GPU: XLA is used if the steps of the training save more
+    time than its compilations take. It is off on a CPU, where it gains nothing, and on
+    several GPUs, whose sums it cannot compile. A TPU compiles by itself. A resumed
+    training keeps the choice.
+
+    Args:
+      config: Setting `xla`.
+      params: The experiment.
+      task: Its task.
+      strategy: The distribution strategy.
+      directory: Directory of the training's checkpoints.
+      max_seq_length: Longest sequence in tokens.
+
+    Returns:
+      The experiment, with XLA and a few padded lengths if it is used.
+
+    Raises:
+      ValueError: `xla` is `on` with a strategy that cannot compile.
+    """
+    if config.xla == "on" and not _can_compile(strategy):
+        raise ValueError(
+            "trainer.xla is on, which needs a single CPU or GPU and not "
+            f"{type(strategy).__name__}; set it to auto or off"
+        )
+    recorded = read(directory)
+    lengths = inputs.fixed_lengths(max_seq_length)
+    if recorded:
+        chosen = Compilation(recorded["setting"], recorded["is_enabled"])
+    elif config.xla == "auto" and _can_compile(strategy) and _has_gpu():
+        dtype = params.runtime.mixed_precision_dtype
+        with precision.compute_in(dtype), strategy.scope():
+            times = measure(task, config.batch_size, lengths[len(lengths) // 2])
+        chosen = of_times(times, params.trainer.train_steps, len(lengths))
+    else:
+        chosen = Compilation(config.xla, config.xla == "on")
+    logger.info("trainer.xla: %s", chosen)
+    if not recorded and strategies.is_chief(strategy):
+        files.write_json(os.path.join(directory, _FILE), dataclasses.asdict(chosen))
+    if not chosen.is_enabled:
+        return params
+    data = params.task
+    return params.replace(
+        task=data.replace(
+            xla=True,
+            train_data=data.train_data.replace(lengths=lengths),
+            validation_data=data.validation_data.replace(lengths=lengths),
+        )
+    )
+
+
+def read(directory: str) -> dict[str, Any] | None:
+    """Returns the `Compilation` recorded in a training's directory, or None."""
+    return files.read_json(os.path.join(directory, _FILE))
+
+
+def of_times(times: Times, steps: int, lengths: int) -> Compilation:
+    """Chooses by the times of `measure`.
+
+    Args:
+      times: The times.
+      steps: Steps of the training.
+      lengths: Padded lengths, each of which XLA compiles a program for.
+    """
+    saved = (times.plain - times.compiled) * steps
+    return Compilation("auto", saved > times.compilation * lengths, times)
+
+
+def measure(task: FineTuningTask, batch_size: int, length: int) -> Times:
+    """Measures forward and backward pass of a batch of random tokens.
+
+    Args:
+      task: The task. Its model is built and runs in the strategy's scope and the
+        compute type of the caller.
+      batch_size: Rows.
+      length: Tokens of each row.
+    """
+    strategy, model = tf.distribute.get_strategy(), task.build_model()
+    batch = _batch(task, batch_size, length)
+
+    def step() -> tf.Tensor:
+        features, targets = batch
+        with tf.GradientTape() as tape:
+            loss = task.build_losses(targets, model(features, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        # Read on the host, so that the step has ended.
+        return loss + tf.add_n([tf.reduce_sum(gradient) for gradient in gradients])
+
+    times = {}
+    for is_compiled in (False, True):
+        function = tf.function(step, autograph=False, jit_compile=is_compiled)
+        durations = []
+        for _ in range(1 + _ROUNDS):
+            started = time.perf_counter()
+            strategy.run(function).numpy()
+            durations.append(time.perf_counter() - started)
+        first, *others = durations
+        times[is_compiled] = (min(others), first)
+    (plain, _), (compiled, first) = times[False], times[True]
+    return Times(plain, compiled, first - compiled)
+
+
+def _batch(task: FineTuningTask, rows: int, length: int) -> inputs.Batch:
+    ids = tf.random.stateless_uniform([rows, length], [0, 0], 0, 2, tf.int32)
+    features = {name: tf.zeros_like(ids) for name in ENCODER_INPUTS}
+    features |= {ENCODER_INPUTS[0]: ids, INPUT_MASK: tf.ones_like(ids)}
+    is_regression = task.definition.is_regression
+    labels = tf.zeros([rows], tf.float32 if is_regression else tf.int64)
+    return features, {inputs.LABELS: labels, inputs.WEIGHTS: tf.ones([rows])}
+
+
+def _can_compile(strategy: tf.distribute.Strategy) -> bool:
+    is_single = isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    return is_single and not strategies.is_tpu(strategy)
+
+
+def _has_gpu() -> bool:
+    return bool(tf.config.list_physical_devices("GPU"))

@@ -1,0 +1,100 @@
+"""Whether XLA compiles the training step."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from modules.training import fine_tuning_trainer as trainer_lib
+from modules.training import xla
+from modules.training.fine_tuning_task import FineTuningTask
+from tests import tiny
+from tests.modules.training import devices
+
+pytestmark = pytest.mark.slow
+
+CPU = tf.distribute.OneDeviceStrategy("CPU:0")
+LENGTHS = [8, 16, 24, 32]
+# XLA saves 0.1 s a step, and takes 4 times 20 s to compile.
+TIMES = xla.Times(plain=0.3, compiled=0.2, compilation=20.0)
+
+
+def choose(directory, strategy=CPU, **settings):
+    definition, config, params = tiny.build_experiment(
+        directory, dropout=0.0, **settings
+    )
+    task = FineTuningTask(params.task, definition)
+    run = str(directory / "run")
+    return task, xla.choose(config, params, task, strategy, run, 32)
+
+
+@pytest.mark.parametrize(("steps", "is_enabled"), [(800, False), (802, True)])
+def test_gpu_compiles_if_the_steps_save_more_than_the_compilations_take(
+    steps, is_enabled
+):
+    assert xla.of_times(TIMES, steps, len(LENGTHS)) == xla.Compilation(
+        "auto", is_enabled, TIMES
+    )
+
+
+@pytest.mark.parametrize(("steps", "is_enabled"), [(1, False), (10_000, True)])
+def test_choice_of_a_gpu_is_recorded_and_kept(monkeypatch, tmp_path, steps, is_enabled):
+    monkeypatch.setattr(tf.config, "list_physical_devices", devices.listing("GPU", 1))
+    monkeypatch.setattr(xla, "measure", lambda *_: TIMES)
+    _, params = choose(tmp_path, steps_per_epoch=steps, epochs=1)
+    assert params.task.xla is is_enabled
+    data = (params.task.train_data, params.task.validation_data)
+    assert [split.lengths for split in data] == [LENGTHS if is_enabled else []] * 2
+    recorded = xla.read(str(tmp_path / "run"))
+    assert recorded == json.loads(json.dumps(recorded))
+    assert recorded["is_enabled"] is is_enabled
+    assert recorded["times"] == {"plain": 0.3, "compiled": 0.2, "compilation": 20.0}
+    monkeypatch.setattr(xla, "measure", None)  # a resumed training does not measure
+    _, again = choose(tmp_path, steps_per_epoch=steps, epochs=1)
+    assert again == params
+
+
+def test_cpu_does_not_compile_unless_the_setting_says_so(tmp_path):
+    _, params = choose(tmp_path)
+    assert not params.task.xla
+    assert params.task.train_data.lengths == []
+
+
+def test_several_devices_are_refused(tmp_path):
+    class Mirrored(tf.distribute.MirroredStrategy):
+        num_replicas_in_sync = 2
+
+    with pytest.raises(ValueError, match=r"trainer\.xla is on, .* and not Mirrored"):
+        choose(tmp_path, Mirrored(["CPU:0"]), xla="on")
+
+
+def test_both_kinds_of_step_are_measured(tmp_path):
+    task, _ = choose(tmp_path)
+    with CPU.scope():
+        times = xla.measure(task, batch_size=8, length=16)
+    assert 0 < times.plain < 1
+    assert 0 < times.compiled < 1
+    assert times.compilation > 0
+
+
+def test_compiled_training_takes_the_same_steps(tmp_path):
+    losses, weights = {}, {}
+    for setting in ("off", "on"):
+        directory = tmp_path / setting
+        directory.mkdir()
+        tf_keras.utils.set_random_seed(0)
+        with CPU.scope():
+            task, params = choose(directory, xla=setting, learning_rate=1e-3)
+            trainer = trainer_lib.build_trainer(
+                FineTuningTask(params.task, task.definition), params
+            )
+            trainer.initialize()
+            logs = trainer.train(tf.constant(6))
+        losses[setting] = float(logs["training_loss"])
+        weights[setting] = np.concatenate(
+            [weight.numpy().ravel() for weight in trainer.model.trainable_variables]
+        )
+    assert losses["on"] == pytest.approx(losses["off"], rel=1e-5)
+    np.testing.assert_allclose(weights["on"], weights["off"], atol=1e-5)
