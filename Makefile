@@ -21,7 +21,7 @@ ARGS ?=
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-newest \
-  test-newest-fast coverage bench lint types format lock image push-image check-image clean
+  test-newest-fast coverage bench bench-gpu lint types format lock image push-image check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,13 @@ bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/RE
 	@$(PY) -m benchmarks.pipeline_cost
 	@$(PY) -m benchmarks.serving --model output/sample/serving/sample --short
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
+
+# TensorFlow's CUDA libraries (4 GB) are added to .venv, after the check for a GPU.
+bench-gpu: $(INSTALLED)  ## training on this machine's GPU beside Transformers'
+	@nvidia-smi >/dev/null 2>&1 || exec $(PY) -m benchmarks.gpu
+	@.venv/bin/uv pip install --quiet --python $(PY) --no-deps --require-hashes \
+	  --requirement stacks/$$(cat $(INSTALLED))/gpu.lock
+	@$(PY) -m benchmarks.gpu $(ARGS)
 
 lint: $(INSTALLED)  ## style and imports: ruff check, ruff format --check, lint-imports
 	@$(PY) -m ruff check .

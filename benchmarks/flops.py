@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 from official.nlp.modeling import models
 
-_SIZE = 2048
+# Rows and columns of the matrices.
+CPU_SIZE, GPU_SIZE = 2048, 8192
 _REPEATS = 5
 
 
@@ -36,13 +37,17 @@ def training_flops(model: models.BertClassifier, lengths: np.ndarray) -> float:
     return float(6 * parameters * lengths.sum() + attention)
 
 
-def matrix_multiply_rate() -> float:
-    """Measures the operations per second of one large float32 matrix product."""
-    square = tf.random.normal([_SIZE, _SIZE])
-    tf.matmul(square, square).numpy()
+def matrix_multiply_rate(dtype: str, size: int) -> float:
+    """Measures the operations per second of one large matrix product.
+
+    Args:
+      dtype: `float32` or `bfloat16`.
+      size: Rows and columns.
+    """
+    square = tf.cast(tf.random.normal([size, size]), dtype)
     seconds = []
-    for _ in range(_REPEATS):
+    for _ in range(1 + _REPEATS):
         started = time.perf_counter()
-        tf.matmul(square, square).numpy()
+        tf.matmul(square, square)[0, 0].numpy()
         seconds.append(time.perf_counter() - started)
-    return float(2 * _SIZE**3 / statistics.median(seconds))
+    return float(2 * size**3 / statistics.median(seconds[1:]))

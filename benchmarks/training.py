@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -23,19 +24,42 @@ from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY
 CONFIG = REPOSITORY / "configs" / "mrpc_minilm.yaml"
 WARMUP_STEPS = 5
 SHORT_STEPS = 3
+DATA = click.option(
+    "--data", help="MRPC: a directory of TSV splits.  [default: the sample's pairs]"
+)
+ROUNDS = click.option("--rounds", "count", default=5, show_default=True)
+SHORT = click.option("--short", is_flag=True, help="3 steps a round.")
 OURS = "ours"
 OURS_BFLOAT16 = "ours, bfloat16"
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--data", help="MRPC: a directory of TSV splits.  [default: the sample's pairs]"
-)
-@click.option("--rounds", "count", default=5, show_default=True)
-@click.option("--short", is_flag=True, help="3 steps a round.")
+@DATA
+@ROUNDS
+@SHORT
 def main(data: str | None, count: int, short: bool) -> None:
     """Measures, and prints the table."""
+    results = measure(data, count, short, peers)
+    print(throughput(results, [OURS, OURS_BFLOAT16]))
+    print()
+    print(machine_share(results, OURS))
+
+
+def measure(
+    data: str | None,
+    count: int,
+    is_short: bool,
+    peers: Callable[[rounds.Settings], list[Peer]],
+) -> dict[str, list[rounds.Figures]]:
+    """Runs trainings in turn; prints the machine.
+
+    Args:
+      data: Directory of TSV splits; None takes the sample's.
+      count: Number of rounds, which make one epoch.
+      is_short: Whether a round has 3 steps.
+      peers: Returns the trainings for their common settings.
+    """
     environment.set_up(quiet=True)
     from benchmarks import tokenized
     from pipeline.config.recipe import load_config
@@ -55,16 +79,14 @@ def main(data: str | None, count: int, short: bool) -> None:
             "arrays": f"{directory}/{tokenized.ARRAYS}",
             "batch_size": batch_size,
             "learning_rate": config.trainer.learning_rate,
-            "steps": SHORT_STEPS if short else math.ceil(epoch / count),
+            "steps": SHORT_STEPS if is_short else math.ceil(epoch / count),
             "warmup": WARMUP_STEPS,
             "rounds": count,
             "threads": rounds.THREADS,
         }
         results = rounds.run_rounds(peers(settings), count)
     print(f"{rounds.describe_machine()}; {settings['steps']} steps a round\n")
-    print(throughput(results))
-    print()
-    print(machine_share(results))
+    return results
 
 
 def peers(settings: rounds.Settings) -> list[Peer]:
@@ -72,6 +94,7 @@ def peers(settings: rounds.Settings) -> list[Peer]:
     tutorial = "tutorial_training.py"
     transformers = "transformers_training.py"
     python = peer_environment.build()
+    settings = settings | {"device": "cpu", "xla": False, "is_compiled": False}
     return [
         Peer(OURS, "ours_training.py", settings | {"precision": FLOAT32}),
         Peer(OURS_BFLOAT16, "ours_training.py", settings | {"precision": BFLOAT16}),
@@ -94,11 +117,14 @@ def peers(settings: rounds.Settings) -> list[Peer]:
     ]
 
 
-def throughput(results: dict[str, list[rounds.Figures]]) -> str:
-    """Returns a table of the results of `run_rounds`: rows/s, and ours by theirs.
+def throughput(
+    results: dict[str, list[rounds.Figures]], compared: Sequence[str]
+) -> str:
+    """Returns a table of rows/s, and of the compared trainings' rate by each one's.
 
     Args:
-      results: The figures of each training. Both of ours are compared with all.
+      results: The figures of each training.
+      compared: Trainings that are compared with all.
     """
     figure = "rows_per_second"
     lines = [
@@ -107,18 +133,23 @@ def throughput(results: dict[str, list[rounds.Figures]]) -> str:
             rounds.spread(figures, figure).format(1),
             *(
                 rounds.ratio(results[ours], figures, figure).format(2)
-                for ours in (OURS, OURS_BFLOAT16)
+                for ours in compared
             ),
         )
         for name, figures in results.items()
     ]
     return rounds.table(
-        ["training", "rows/s", "ours is x times", "ours in bfloat16"], lines
+        ["training", "rows/s", *(f"{name} is x times" for name in compared)], lines
     )
 
 
-def machine_share(results: dict[str, list[rounds.Figures]]) -> str:
-    """Returns a table of our training's share of the machine's own rate."""
+def machine_share(results: dict[str, list[rounds.Figures]], name: str) -> str:
+    """Returns a table of a training's share of the machine's own rate.
+
+    Args:
+      results: The figures of each training.
+      name: One of ours.
+    """
     titles = {
         "gflops": ("matrix multiplication, GFLOP/s", 0),
         "share": ("real tokens' share of it", 3),
@@ -126,10 +157,10 @@ def machine_share(results: dict[str, list[rounds.Figures]]) -> str:
         "input_share": ("waiting for input, of a step", 4),
     }
     lines = [
-        (title, rounds.spread(results[OURS], figure).format(digits))
+        (title, rounds.spread(results[name], figure).format(digits))
         for figure, (title, digits) in titles.items()
     ]
-    return rounds.table(["ours", "median (spread)"], lines)
+    return rounds.table([name, "median (spread)"], lines)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,14 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import tf_keras  # noqa: E402
 
-from benchmarks.flops import matrix_multiply_rate, training_flops  # noqa: E402
+from benchmarks.flops import (  # noqa: E402
+    CPU_SIZE,
+    GPU_SIZE,
+    matrix_multiply_rate,
+    training_flops,
+)
 from modules.data import inputs, preprocessing  # noqa: E402
-from modules.training import experiment, precision  # noqa: E402
+from modules.training import experiment, precision, xla  # noqa: E402
 from modules.training.fine_tuning_task import FineTuningTask  # noqa: E402
 from modules.training.fine_tuning_trainer import FineTuningTrainer, build_trainer  # noqa: E402
 from pipeline.config.recipe import load_config  # noqa: E402
@@ -29,19 +34,23 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     sizes = _sizes(trainer, warmup + steps * settings["rounds"])
     trainer.train(tf.constant(warmup))
     step = tf.function(
-        lambda batch: trainer.task.train_step(batch, trainer.model, trainer.optimizer),
+        lambda batch: trainer.strategy.run(
+            trainer.task.train_step, args=(batch, trainer.model, trainer.optimizer)
+        ),
         reduce_retracing=True,
         autograph=False,
     )
 
+    size = GPU_SIZE if settings["device"] == "gpu" else CPU_SIZE
+
     def run_round(number: int) -> peer.Figures:
         first = warmup + number * steps
         lengths = sizes[first : first + steps]
-        rates = [matrix_multiply_rate()]
+        rates = [matrix_multiply_rate(settings["precision"], size)]
         started = time.perf_counter()
         trainer.train(tf.constant(steps))
         seconds = time.perf_counter() - started
-        rates.append(matrix_multiply_rate())
+        rates.append(matrix_multiply_rate(settings["precision"], size))
         flops = training_flops(trainer.model, np.concatenate(lengths))
         return {
             "rows_per_second": sum(map(len, lengths)) / seconds,
@@ -61,17 +70,21 @@ def _build(settings: peer.Settings) -> FineTuningTrainer:
         for split in (experiment.TRAIN_SPLIT, experiment.EVAL_SPLIT)
     }
     dtype = settings["precision"]
+    length = config.preprocessing.max_seq_length
+    strategy = tf.distribute.OneDeviceStrategy(f"{settings['device']}:0")
     params = experiment.build_experiment(
         config.task,
         config.trainer,
         encoder=settings["encoder"],
-        max_seq_length=config.preprocessing.max_seq_length,
+        max_seq_length=length,
         splits=splits,
-        strategy=tf.distribute.get_strategy(),
+        strategy=strategy,
         dtype=dtype,
     )
+    if settings["xla"]:
+        params = xla.enable(params, inputs.fixed_lengths(length))
     tf_keras.utils.set_random_seed(params.trainer.seed)
-    with precision.compute_in(dtype):
+    with precision.compute_in(dtype), strategy.scope():
         trainer = build_trainer(FineTuningTask(params.task, config.task), params)
     trainer.initialize()
     return trainer

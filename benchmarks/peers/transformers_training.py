@@ -20,27 +20,33 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     torch.set_num_threads(settings["threads"])
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_pretrained(
-        settings["encoder"], num_labels=2
+        settings["encoder"], num_labels=2, attn_implementation="sdpa"
     )
-    model.train()
+    device = {"cpu": "cpu", "gpu": "cuda"}[settings["device"]]
+    model.to(device).train()
     # The default of Transformers' Trainer.
     optimizer = torch.optim.AdamW(
         model.parameters(), settings["learning_rate"], weight_decay=0.01, fused=True
     )
     is_bfloat16 = settings["precision"] == "bfloat16"
     batches = _batches(settings)
+    compute = torch.compile(model, dynamic=True) if settings["is_compiled"] else model
 
     def take_steps(count: int) -> int:
         rows = 0
         for _ in range(count):
-            batch = next(batches)
-            with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
-                loss = model(**batch).loss
+            batch = {
+                name: tensor.to(device, non_blocking=True)
+                for name, tensor in next(batches).items()
+            }
+            with torch.autocast(device, torch.bfloat16, enabled=is_bfloat16):
+                loss = compute(**batch).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
             rows += len(batch["labels"])
+        loss.item()  # waits for the last step
         return rows
 
     take_steps(settings["warmup"])

@@ -102,8 +102,16 @@ def choose(
     logger.info("trainer.xla: %s", chosen)
     if not recorded and strategies.is_chief(strategy):
         files.write_json(os.path.join(directory, _FILE), dataclasses.asdict(chosen))
-    if not chosen.is_enabled:
-        return params
+    return enable(params, lengths) if chosen.is_enabled else params
+
+
+def enable(params: ExperimentConfig, lengths: list[int]) -> ExperimentConfig:
+    """Returns an experiment whose training step XLA compiles.
+
+    Args:
+      params: The experiment.
+      lengths: Lengths in tokens that batches are padded to.
+    """
     data = params.task
     return params.replace(
         task=data.replace(

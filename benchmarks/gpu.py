@@ -1,0 +1,117 @@
+"""Compares training on a GPU: ours, with XLA and without, and Transformers'.
+
+    make bench-gpu
+
+All train MiniLM on the same rows in batches of 32: in bfloat16 where the GPU multiplies
+it, else in float32. Transformers run with scaled dot product attention, as PyTorch
+executes it and by `torch.compile`. Prints tables in Markdown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import subprocess
+
+import click
+
+from benchmarks import peer_environment, rounds, training
+from benchmarks.rounds import Peer
+
+OURS, OURS_XLA = "ours", "ours, XLA"
+_BFLOAT16_CAPABILITY = (8, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """A GPU, as its driver describes it.
+
+    Attributes:
+      name: Its name.
+      driver: Version of the driver.
+      capability: Compute capability, (major, minor).
+    """
+
+    name: str
+    driver: str
+    capability: tuple[int, int]
+
+    @classmethod
+    def parse(cls, line: str) -> Gpu:
+        """Parses a line of `nvidia-smi --query-gpu=name,driver_version,compute_cap`."""
+        name, driver, capability = (part.strip() for part in line.rsplit(",", 2))
+        major, minor = capability.split(".")
+        return cls(name, driver, (int(major), int(minor)))
+
+    @property
+    def precision(self) -> str:
+        """The compute type that is measured."""
+        return (
+            training.BFLOAT16
+            if self.capability >= _BFLOAT16_CAPABILITY
+            else training.FLOAT32
+        )
+
+
+def find_gpu() -> Gpu:
+    """Returns the first GPU.
+
+    Raises:
+      click.UsageError: The driver finds none.
+    """
+    query = ["--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"]
+    try:
+        command = ["nvidia-smi", *query]
+        output = subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise click.UsageError(
+            f"`nvidia-smi` finds no GPU ({error}); install NVIDIA's driver, or run "
+            "this on a machine with a GPU"
+        ) from error
+    return Gpu.parse(output.splitlines()[0])
+
+
+def peers(settings: rounds.Settings, precision: str) -> list[Peer]:
+    """Returns the trainings to measure.
+
+    Args:
+      settings: Those of `training.measure`.
+      precision: Compute type.
+    """
+    settings = settings | {"device": "gpu", "precision": precision, "padding": "group"}
+    python, script = peer_environment.build(), "transformers_training.py"
+    return [
+        Peer(OURS, "ours_training.py", settings | {"xla": False}),
+        Peer(OURS_XLA, "ours_training.py", settings | {"xla": True}),
+        *(
+            Peer(
+                f"Transformers, SDPA{name}",
+                script,
+                settings | {"is_compiled": is_compiled},
+                python,
+            )
+            for is_compiled, name in ((False, ""), (True, ", `torch.compile`"))
+        ),
+    ]
+
+
+@click.command(help=__doc__)
+@training.DATA
+@training.ROUNDS
+@training.SHORT
+def main(data: str | None, count: int, short: bool) -> None:
+    """Measures, and prints the tables."""
+    gpu = find_gpu()
+    precision = gpu.precision
+    results = training.measure(
+        data, count, short, functools.partial(peers, precision=precision)
+    )
+    print(f"{gpu.name}, driver {gpu.driver}, {precision}\n")
+    print(training.throughput(results, [OURS, OURS_XLA]))
+    for name in (OURS, OURS_XLA):
+        print()
+        print(training.machine_share(results, name))
+
+
+if __name__ == "__main__":
+    main()
