@@ -20,6 +20,9 @@ from serving.signatures import Signature, Tensors
 
 Outputs = dict[str, np.ndarray]
 
+_BYTES_OF_A_TOKEN = 4  # of English text; MRPC has 4.1
+_MOST_TOKENS = 512  # of a row: BERT's own limit, to which a model cuts its texts
+
 
 class Runnable(Protocol):
     """What the batcher needs of a `Model`."""
@@ -34,6 +37,8 @@ class BatchingSettings:
 
     Attributes:
       max_batch_rows: Maximum rows of a batch. A larger request is run in pieces.
+      max_batch_tokens: Maximum tokens of a batch, by `estimate_tokens`. A larger
+        request is run in pieces, of one row at least.
       timeout_seconds: Maximum time that a request waits for others while a batch is
         running. If none is running, it does not wait.
       max_queued_rows: Maximum rows that wait; more are refused.
@@ -42,6 +47,7 @@ class BatchingSettings:
     """
 
     max_batch_rows: int = 64
+    max_batch_tokens: int = 4096
     timeout_seconds: float = 0.002
     max_queued_rows: int = 4096
     threads: int = 2
@@ -50,10 +56,11 @@ class BatchingSettings:
 
 @dataclasses.dataclass(eq=False)
 class _Request:
-    """A request, or a piece of one with more rows than a batch."""
+    """A request, or a piece of one that is larger than a batch."""
 
     inputs: Tensors
     rows: int
+    tokens: int
     outputs: asyncio.Future[Outputs] = dataclasses.field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -66,6 +73,7 @@ class _Queue:
     def __init__(self) -> None:
         self.requests: deque[_Request] = deque()
         self.rows = 0
+        self.tokens = 0
         self.is_full = asyncio.Event()
 
 
@@ -116,9 +124,10 @@ class Batcher:
         """
         rows = signature.check({name: (t.dtype, t.shape) for name, t in inputs.items()})
         self._admit(rows)
-        pieces = [_Request(inputs, rows)]
-        if signature.is_by_row and rows > self._settings.max_batch_rows:
-            pieces = _cut(inputs, rows, self._settings.max_batch_rows)
+        tokens = estimate_tokens(inputs, rows)
+        whole = _Request(inputs, rows, int(tokens.sum()))
+        is_cut = signature.is_by_row and not self._fits(rows, whole.tokens)
+        pieces = self._cut(inputs, tokens) if is_cut else [whole]
         waiting = rows
         try:
             outputs = []
@@ -133,7 +142,33 @@ class Batcher:
         if joined is not None:
             return joined
         self._count_queued(rows)
-        return await self._submit(model, signature, _Request(inputs, rows))
+        return await self._submit(model, signature, whole)
+
+    def _fits(self, rows: int, tokens: int) -> bool:
+        """Returns whether so many rows and tokens may be one batch."""
+        settings = self._settings
+        return rows <= settings.max_batch_rows and tokens <= settings.max_batch_tokens
+
+    def _is_full(self, queue: _Queue) -> bool:
+        # The size of a next request is not known.
+        return not self._fits(queue.rows + 1, queue.tokens + 1)
+
+    def _cut(self, inputs: Tensors, tokens: np.ndarray) -> list[_Request]:
+        """Cuts a request of `tokens` int64[rows] into pieces that fit."""
+        starts, rows, sum_of_tokens = [0], 0, 0
+        for index, row_tokens in enumerate(tokens.tolist()):
+            if rows and not self._fits(rows + 1, sum_of_tokens + row_tokens):
+                starts.append(index)
+                rows, sum_of_tokens = 0, 0
+            rows, sum_of_tokens = rows + 1, sum_of_tokens + row_tokens
+        return [
+            _Request(
+                {name: tensor[start:end] for name, tensor in inputs.items()},
+                end - start,
+                int(tokens[start:end].sum()),
+            )
+            for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True)
+        ]
 
     async def _submit(
         self, model: Runnable, signature: Signature, request: _Request
@@ -150,7 +185,8 @@ class Batcher:
         queue = self._queues[key]
         queue.requests.append(request)
         queue.rows += request.rows
-        if not can_join or queue.rows >= self._settings.max_batch_rows:
+        queue.tokens += request.tokens
+        if not can_join or self._is_full(queue):
             queue.is_full.set()
         try:
             return await request.outputs
@@ -162,8 +198,9 @@ class Batcher:
     def _remove(self, queue: _Queue, request: _Request) -> None:
         queue.requests.remove(request)
         queue.rows -= request.rows
+        queue.tokens -= request.tokens
         self._count_queued(-request.rows)
-        if queue.rows < self._settings.max_batch_rows:
+        if not self._is_full(queue):
             queue.is_full.clear()
 
     def _admit(self, rows: int) -> None:
@@ -192,15 +229,15 @@ class Batcher:
 
     def _take_batch(self, queue: _Queue) -> list[_Request]:
         batch: list[_Request] = []
-        rows = 0
+        rows, tokens = 0, 0
         while queue.requests:
             request = queue.requests[0]
-            if batch and rows + request.rows > self._settings.max_batch_rows:
+            if batch and not self._fits(rows + request.rows, tokens + request.tokens):
                 break
             self._remove(queue, request)
             if not request.outputs.cancelled():
                 batch.append(request)
-                rows += request.rows
+                rows, tokens = rows + request.rows, tokens + request.tokens
         return batch
 
     async def _run_batch(
@@ -210,6 +247,7 @@ class Batcher:
             if not batch:
                 return
             self._metrics.batch_rows.observe(sum(request.rows for request in batch))
+            self._metrics.batch_tokens.observe(sum(request.tokens for request in batch))
             loop = asyncio.get_running_loop()
             with self._metrics.inference_seconds.time():
                 results = await loop.run_in_executor(
@@ -234,6 +272,28 @@ class Batcher:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def estimate_tokens(inputs: Tensors, rows: int) -> np.ndarray:
+    """Estimates the tokens of each row, int64[rows], from the bytes of its texts.
+
+    A number counts as a token.
+
+    Args:
+      inputs: The request's tensors.
+      rows: Its rows; a tensor without that axis does not count.
+    """
+    tokens = np.zeros(rows, np.int64)
+    for tensor in inputs.values():
+        if tensor.shape[:1] != (rows,):
+            continue
+        values = tensor.reshape(rows, tensor.size // max(rows, 1))
+        if tensor.dtype.kind == "O":
+            sizes = (sum(map(len, row)) for row in values)
+            tokens += np.fromiter(sizes, np.int64, rows) // _BYTES_OF_A_TOKEN + 1
+        else:
+            tokens += values.shape[1]
+    return np.minimum(tokens, _MOST_TOKENS)
 
 
 def _run_joined(
@@ -273,16 +333,6 @@ def _split(outputs: Outputs, rows: list[int]) -> list[Outputs | Exception] | Non
     return [
         {name: part[index] for name, part in parts.items()}
         for index in range(len(rows))
-    ]
-
-
-def _cut(inputs: Tensors, rows: int, size: int) -> list[_Request]:
-    return [
-        _Request(
-            {name: tensor[start : start + size] for name, tensor in inputs.items()},
-            min(size, rows - start),
-        )
-        for start in range(0, rows, size)
     ]
 
 

@@ -21,7 +21,7 @@ _SECONDS = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
     *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
 )
-_ROWS = tuple(2**power for power in range(13))
+_COUNTS = tuple(2**power for power in range(14))
 
 
 @dataclasses.dataclass
@@ -44,6 +44,7 @@ class Metrics:
       in_flight: Requests received and not yet answered.
       queued_rows: Rows that wait for a thread.
       batch_rows: Rows per batch.
+      batch_tokens: Estimated tokens per batch.
       inference_seconds: TensorFlow's time per batch.
       loaded_versions: Versions in memory.
       loads: Version loads, by result: `ok` or `error`.
@@ -75,7 +76,13 @@ class Metrics:
             "serving_queued_rows", "Rows that wait for a thread.", registry=registry
         )
         self.batch_rows = Histogram(
-            "serving_batch_rows", "Rows per batch.", buckets=_ROWS, registry=registry
+            "serving_batch_rows", "Rows per batch.", buckets=_COUNTS, registry=registry
+        )
+        self.batch_tokens = Histogram(
+            "serving_batch_tokens",
+            "Estimated tokens per batch.",
+            buckets=_COUNTS,
+            registry=registry,
         )
         self.inference_seconds = Histogram(
             "serving_inference_seconds",

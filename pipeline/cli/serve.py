@@ -62,6 +62,13 @@ if TYPE_CHECKING:
     help="Maximum rows of a batch; a larger request is run in pieces.",
 )
 @click.option(
+    "--max-batch-tokens",
+    type=click.IntRange(1),
+    default=4096,
+    show_default=True,
+    help="Maximum tokens of a batch, estimated as 4 bytes of text each.",
+)
+@click.option(
     "--batch-timeout-ms",
     type=click.FloatRange(0),
     default=2.0,
@@ -166,6 +173,7 @@ def _read_settings(options: dict[str, Any]) -> ServerSettings:
 
     batching = BatchingSettings(
         max_batch_rows=options.pop("max_batch_rows"),
+        max_batch_tokens=options.pop("max_batch_tokens"),
         timeout_seconds=options.pop("batch_timeout_ms") / 1000,
         max_queued_rows=options.pop("max_queued_rows"),
         threads=options.pop("inference_threads"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving.batching import Batcher, BatchingSettings
+from serving.batching import Batcher, BatchingSettings, estimate_tokens
 from serving.errors import RequestError, invalid
 from serving.limits import limit_time
 from serving.monitoring import Metrics
@@ -78,6 +78,52 @@ def test_request_of_more_rows_is_run_in_pieces_with_others_in_between():
     assert model.batches == [2, 2, 2, 2, 1]
     assert [model.first_rows[1], outputs[1]["y"].item()] == [10, 20]
     assert outputs[0]["y"].ravel().tolist() == [0, 2, 4, 6, 8, 10, 12]
+
+
+TEXTS = TensorSpec(np.dtype(object), (None,))
+LENGTHS = Signature("lengths", {"text": TEXTS}, {"y": NUMBERS})
+
+
+class Lengths:
+    """Returns the lengths of texts, and records those of each batch."""
+
+    def __init__(self):
+        self.batches = []
+
+    def run(self, signature, inputs):
+        lengths = [len(text) for text in inputs["text"]]
+        self.batches.append(lengths)
+        return {"y": np.array(lengths).reshape(-1, 1)}
+
+
+def texts(*lengths):
+    return {"text": np.array([b"x" * length for length in lengths], object)}
+
+
+def test_long_texts_fill_a_batch_by_their_tokens():
+    model = Lengths()
+    requests = [texts(39), texts(399), texts(39), texts(39)]
+    outputs = run(model, requests, LENGTHS, max_batch_tokens=110)
+    # About 10, 100, 10 and 10 tokens.
+    assert model.batches == [[39, 399], [39, 39]]
+    assert [output["y"].item() for output in outputs] == [39, 399, 39, 39]
+
+
+def test_request_of_many_tokens_is_run_in_pieces():
+    model = Lengths()
+    (output,) = run(model, [texts(39, 39, 399, 79, 39)], LENGTHS, max_batch_tokens=30)
+    assert model.batches == [[39, 39], [399], [79, 39]]  # a row is never cut
+    assert output["y"].ravel().tolist() == [39, 39, 399, 79, 39]
+
+
+def test_tokens_are_estimated_from_bytes_and_numbers():
+    inputs = {
+        "first": np.array([b"x" * 39, b"", b"x" * 10_000], object),
+        "second": np.array([b"x" * 7, b"", b""], object),
+        "ids": np.zeros([3, 5], np.int64),
+    }
+    assert estimate_tokens(inputs, 3).tolist() == [10 + 2 + 5, 1 + 1 + 5, 512]
+    assert estimate_tokens({"text": np.zeros([0], object)}, 0).tolist() == []
 
 
 def test_request_whose_outputs_are_not_by_row_is_run_as_a_whole():
