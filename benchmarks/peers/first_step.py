@@ -95,6 +95,7 @@ def _arguments(settings: peer.Settings, directory: str) -> SimpleNamespace:
             "encoder": settings["encoder"],
             "encoder_fingerprint": "",
             "code_fingerprint": "",
+            "serving_precision": config.serving.precision,
             "checkpoints": f"{directory}/checkpoints",
         },
         train_files=[f"{settings['examples']}/Split-train/*"],

@@ -81,12 +81,14 @@ class ServingModel(tf.Module):
         self._max_seq_length = max_seq_length
         # The signatures share these functions, so that the encoder and the tokenizer's
         # tables are traced once, and are in the graph once. As attributes of the module
-        # they would be traced again when it is saved.
+        # they would be traced again when it is saved, and so would what `__call__`
+        # calls, were it not a concrete function.
         self._shared = types.SimpleNamespace(
             predict=tf.function(self._predict, autograph=False),
             pack_text=tf.function(self._pack_text, autograph=False),
             pack_examples=tf.function(self._pack_examples, autograph=False),
         )
+        self._shared.serve_text = _traced(self._serve_text, *self._text_specs())
         # A loaded model is callable, as in the Model Garden's tutorials.
         self.__call__ = tf.function(
             self._serve_columns,
@@ -121,8 +123,7 @@ class ServingModel(tf.Module):
                 (SLICE_FEATURES, self._slice_features),
             )
         }
-        text = _traced(self._serve_text, *self._text_specs())
-        return {SERVING_DEFAULT: text, **traced}
+        return {SERVING_DEFAULT: self._shared.serve_text, **traced}
 
     def _text_specs(self) -> list[tf.TensorSpec]:
         return [
@@ -131,7 +132,8 @@ class ServingModel(tf.Module):
         ]
 
     def _serve_columns(self, columns: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return self._serve_text(*(columns[name] for name in self._task.text_columns))
+        texts = (columns[name] for name in self._task.text_columns)
+        return self._shared.serve_text(*texts)
 
     def _serve_text(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._shared.predict(*self._shared.pack_text(*texts))
