@@ -3,7 +3,7 @@
     make bench-gpu
 
 All train MiniLM on the same rows in batches of 32: in bfloat16 where the GPU multiplies
-it, else in float32. Transformers run with scaled dot product attention, as PyTorch
+it, else in float32. Transformers runs with scaled dot product attention, as PyTorch
 executes it and by `torch.compile`. Prints tables in Markdown.
 """
 

@@ -167,7 +167,7 @@ def training_step(
     sent = 2 * (machines.devices - 1) / machines.devices
     bytes_per_second = machines.link_gbps * 1e9 / 8
     reduce = sent * encoder.parameters * _FLOAT_BYTES / bytes_per_second
-    # Every host reads all rows and keeps its share.
+    # One host reads for all devices.
     read = batch / INPUT_ROWS_PER_SECOND
     if read > compute + reduce:
         return read, "input"

@@ -124,12 +124,12 @@ class Batcher:
         """
         rows = signature.check({name: (t.dtype, t.shape) for name, t in inputs.items()})
         self._admit(rows)
-        tokens = estimate_tokens(inputs, rows)
-        whole = _Request(inputs, rows, int(tokens.sum()))
-        is_cut = signature.is_by_row and not self._fits(rows, whole.tokens)
-        pieces = self._cut(inputs, tokens) if is_cut else [whole]
         waiting = rows
         try:
+            tokens = estimate_tokens(inputs, rows)
+            whole = _Request(inputs, rows, int(tokens.sum()))
+            is_cut = signature.is_by_row and not self._fits(rows, whole.tokens)
+            pieces = self._cut(inputs, tokens) if is_cut else [whole]
             outputs = []
             for piece in pieces:  # one after the other, so that other requests run
                 waiting -= piece.rows

@@ -48,7 +48,9 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
         lengths = sizes[first : first + steps]
         rates = [matrix_multiply_rate(settings["precision"], size)]
         started = time.perf_counter()
-        trainer.train(tf.constant(steps))
+        float(
+            trainer.train(tf.constant(steps))["training_loss"]
+        )  # waits for the device
         seconds = time.perf_counter() - started
         rates.append(matrix_multiply_rate(settings["precision"], size))
         flops = training_flops(trainer.model, np.concatenate(lengths))
@@ -98,7 +100,9 @@ def _sizes(trainer: FineTuningTrainer, count: int) -> list[np.ndarray]:
 
 
 def _input_share(
-    trainer: FineTuningTrainer, step: Callable[[inputs.Batch], object], batches: int
+    trainer: FineTuningTrainer,
+    step: Callable[[inputs.Batch], dict[str, tf.Tensor]],
+    batches: int,
 ) -> float:
     """Returns the share of some steps' time that is spent waiting for the batch."""
     waiting = 0.0
@@ -110,7 +114,7 @@ def _input_share(
         requested = time.perf_counter()
         batch = next(iterator)
         waiting += time.perf_counter() - requested
-        step(batch)
+        float(step(batch)["loss"])
     return waiting / (time.perf_counter() - started)
 
 

@@ -72,9 +72,9 @@ class TrainerConfig(Settings):
         least twice as fast as float32; bfloat16 or float16 on GPUs whose tensor cores
         multiply it; else float32. The choice is recorded, and a resumed training
         keeps it.
-      xla: Whether XLA compiles the training step, for a few padded lengths; with a
-        single device. `auto` measures it on a GPU, and is `off` on a CPU. The choice
-        is recorded, and a resumed training keeps it. A TPU always compiles.
+      xla: Whether XLA compiles the training step, for a few padded lengths; on a single
+        CPU or GPU. `auto` measures it on a GPU, and is `off` on a CPU. The choice is
+        recorded, and a resumed training keeps it. A TPU always compiles.
     """
 
     epochs: PositiveInt = 4
@@ -130,6 +130,12 @@ class TrainerConfig(Settings):
             raise ValueError(
                 f"async_checkpoints works with one seed, and seeds is {self.seeds}: "
                 "TensorFlow keeps the copy of each training; set one of them back"
+            )
+        multiple = ("mirrored", "multi_worker_mirrored", "parameter_server")
+        if self.xla == "on" and self.strategy in multiple:
+            raise ValueError(
+                f"xla is on, which needs a single device, and strategy is "
+                f"{self.strategy}; set xla to auto or off"
             )
         return self
 

@@ -34,7 +34,8 @@ def first_batch(data: inputs.ExamplesConfig) -> inputs.Batch:
 
     Args:
       data: The training split. Of one with more than `MOST_ROWS` rows, the first rows
-        are used, in the order of the files.
+        are used, in the order of the files. If the host has files of its own, it is
+        this host's share of the batch.
     """
     examples = data.examples or inputs.count_examples(data)
     rows = min(examples, MOST_ROWS)
@@ -42,6 +43,7 @@ def first_batch(data: inputs.ExamplesConfig) -> inputs.Batch:
         data,
         examples=rows,
         first_rows=rows,
+        host_examples=[min(count, rows) for count in data.host_examples],
         shuffle_buffer_size=max(rows, data.shuffle_buffer_size),
         workers=1,
     )

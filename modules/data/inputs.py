@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -75,12 +76,14 @@ def fixed_lengths(max_seq_length: int) -> list[int]:
     return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
 
 
-def list_files(config: ExamplesConfig) -> list[str]:
-    """Returns the files of a split in the order that they are read in."""
-    paths = (
-        path for pattern in config.input_path for path in tf.io.gfile.glob(pattern)
-    )
-    return sorted(paths)
+def list_files(patterns: Iterable[str]) -> list[str]:
+    """Returns the files that match, in the order that they are read in."""
+    return sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern))
+
+
+def suffices_for_hosts(files: Sequence[str], hosts: int) -> bool:
+    """Returns whether each of several hosts can read files of its own."""
+    return 1 < hosts <= len(files)
 
 
 def count_steps(config: ExamplesConfig) -> int:
@@ -108,7 +111,7 @@ def read_records(config: ExamplesConfig) -> tf.data.Dataset:
 def count_examples(config: ExamplesConfig) -> int:
     """Counts the examples by reading them once."""
     one = tf.constant(1, tf.int64)
-    records = _untuned(read_records(config))
+    records = without_autotuning(read_records(config))
     return int(records.reduce(one - 1, lambda count, _: count + one))
 
 
@@ -141,10 +144,10 @@ def build_batches(
     """Builds the batches of one input pipeline.
 
     The global batches are the same on any strategy; each replica gets its share of the
-    rows. If a batch is too small to divide, rows of weight 0 fill it. Hosts with files
-    of their own each contribute an equal share to a global batch, whose rows are of
-    like length nevertheless. Asynchronous workers get whole batches, each its share of
-    them.
+    rows. Only hosts with files of their own (`host_examples`) draw other batches: each
+    adds an equal share to a global batch, of like length. For several replicas, and
+    for XLA, rows of weight 0 fill a batch that is too small. Asynchronous workers get
+    whole batches, each its share of them.
 
     Args:
       config: Which Examples. Training repeats forever, evaluation is one pass.
@@ -166,9 +169,11 @@ def build_batches(
         lambda *columns: pad_batch(columns, config.lengths),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
-    if input_context and input_context.num_replicas_in_sync > 1:
-        batches = _share_out(batches, config, input_context)
-    return _untuned(batches.prefetch(_PREFETCHED))
+    context = input_context or tf.distribute.InputContext()
+    # XLA compiles each shape: a smaller last batch would be one more.
+    if context.num_replicas_in_sync > 1 or config.lengths:
+        batches = _share_out(batches, config, context)
+    return without_autotuning(batches.prefetch(_PREFETCHED))
 
 
 def _host_batch_size(config: ExamplesConfig) -> int:
@@ -184,11 +189,10 @@ def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
     it has not seen.
     """
     size, buffer = _host_batch_size(config), config.shuffle_buffer_size
-    if not config.examples:
-        config = dataclasses.replace(config, examples=count_examples(config))
-    examples = (
-        config.host_examples[config.host] if config.host_examples else config.examples
-    )
+    examples = config.examples or count_examples(config)
+    config = dataclasses.replace(config, examples=examples)
+    if config.host_examples:
+        examples = config.host_examples[config.host]
     kept = read_records(config).cache() if examples <= buffer else None
 
     def epoch(index: tf.Tensor) -> tf.data.Dataset:
@@ -250,11 +254,11 @@ def _complete(batches: tf.data.Dataset, config: ExamplesConfig) -> tf.data.Datas
     """Appends batches without a row where another host has more batches."""
     if not config.host_examples:
         return batches
-    own = math.ceil(config.host_examples[config.host] / _host_batch_size(config))
+    count = math.ceil(config.host_examples[config.host] / _host_batch_size(config))
     empty = parse_examples(tf.zeros([0], tf.string), config)
     if not config.is_training:
         empty = (*empty, tf.zeros([0], tf.int64))
-    filler = tf.data.Dataset.from_tensors(empty).repeat(count_steps(config) - own)
+    filler = tf.data.Dataset.from_tensors(empty).repeat(count_steps(config) - count)
     return batches.concatenate(filler)
 
 
@@ -271,9 +275,12 @@ def _read(files: tf.data.Dataset) -> tf.data.Dataset:
     )
 
 
-def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    # Deleting an autotuned pipeline can block for a minute: its thread can miss the
-    # notification to stop (TensorFlow's `Model::OptimizeLoop`).
+def without_autotuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns the dataset with fixed parallelism.
+
+    Deleting an autotuned pipeline can block for a minute: its thread can miss the
+    notification to stop (TensorFlow's `Model::OptimizeLoop`).
+    """
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from modules import fingerprint
 from modules.config.trainer import TrainerConfig
+from modules.data import inputs
 from modules.training import experiment, strategies, warm_start
 
 # The part of the Trainer's `custom_config` that the weights depend on.
@@ -42,15 +43,10 @@ def compute(
       strategy: Its hosts share the reading of the files; None is this process alone.
     """
     strategy = strategy or tf.distribute.get_strategy()
-    hosts = strategies.find_host(strategy)[1]
-    paths = {
-        split: sorted(
-            path for pattern in patterns for path in tf.io.gfile.glob(pattern)
-        )
-        for split, patterns in splits.items()
-    }
+    _, hosts = strategies.find_host(strategy)
+    paths = {split: inputs.list_files(patterns) for split, patterns in splits.items()}
     content: dict[str, Any] = {"files": _hash_files(paths, strategy)}
-    if 1 < hosts <= len(paths[experiment.TRAIN_SPLIT]):
+    if inputs.suffices_for_hosts(paths[experiment.TRAIN_SPLIT], hosts):
         # Each trains on files of its own, so their number decides the rows of a step.
         content["hosts"] = hosts
     key_settings = {key: settings[key] for key in _KEY_SETTINGS}

@@ -200,25 +200,25 @@ def share_files(
 ) -> inputs.ExamplesConfig:
     """Returns a split of which each host reads files of its own, if there are enough.
 
-    Call it in the processes of all hosts. Of a TPU all hosts read all files, because
-    its cores need batches of one padded length; so does an evaluation of the first
-    rows.
+    Call it in the processes of all hosts. All hosts of a TPU read all files, because
+    its cores need batches of one padded length; so do those of an evaluation of the
+    first rows.
 
     Args:
       data: The split.
       strategy: The strategy.
     """
     host, hosts = strategies.find_host(strategy)
-    files = inputs.list_files(data)
-    if not 1 < hosts <= len(files) or data.first_rows:
+    files = inputs.list_files(data.input_path)
+    if not inputs.suffices_for_hosts(files, hosts) or data.first_rows:
         return data
-    own = data.replace(input_path=files[host::hosts])
+    shard = data.replace(input_path=files[host::hosts])
     counts = [0] * hosts
-    counts[host] = inputs.count_examples(own)
+    counts[host] = inputs.count_examples(shard)
     counts = strategies.sum_over_hosts(strategy, counts)
     if not all(counts):  # a host without a row would have nothing to compute
         return data
-    return own.replace(host_examples=counts, host=host, examples=sum(counts))
+    return shard.replace(host_examples=counts, host=host, examples=sum(counts))
 
 
 def _complete_train_data(

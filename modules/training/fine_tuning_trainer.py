@@ -39,12 +39,12 @@ class FineTuningTrainer(base_trainer.Trainer):
             `tf.distribute.InputOptions`; with it, TensorFlow distributes the dataset.
         """
         is_single = self.strategy.num_replicas_in_sync == 1
-        is_own = dataset_or_fn == self.task.build_inputs
+        is_task_input = dataset_or_fn == self.task.build_inputs
         if (
             kwargs.get("input_options") is None
             and replica_batches.is_supported(self.strategy)
             and callable(dataset_or_fn)
-            and (is_single or is_own)
+            and (is_single or is_task_input)
         ):
             kwargs.pop("input_options", None)
             return replica_batches.build(self.strategy, dataset_or_fn, *args, **kwargs)

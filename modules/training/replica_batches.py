@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from modules.data import inputs
 from modules.training import strategies
 
 _PREFETCHED = 2  # batches
@@ -27,42 +28,45 @@ def is_supported(strategy: tf.distribute.Strategy) -> bool:
         tf.distribute.MirroredStrategy,
         tf.distribute.MultiWorkerMirroredStrategy,
     )
-    return isinstance(strategy, supported) and not strategies.is_tpu(strategy)
+    return isinstance(strategy, supported)
 
 
 def build(
-    strategy: tf.distribute.Strategy, build: BuildDataset, *args: Any, **kwargs: Any
+    strategy: tf.distribute.Strategy,
+    build_dataset: BuildDataset,
+    *args: Any,
+    **kwargs: Any,
 ) -> tf.data.Dataset:
     """Builds the batches of this process, one for each of its replicas in turn.
 
-    The replicas of a step must get a batch each: the number of batches must be a
-    multiple of theirs, and the same on all hosts.
+    The number of batches must be a multiple of the local replicas, and the same on all
+    hosts: each replica needs one at each step.
 
     Args:
       strategy: The strategy, which must be supported.
-      build: Returns the dataset. If it has an argument `input_context`, it receives the
-        `tf.distribute.InputContext` of this process.
+      build_dataset: Returns the dataset. If it has an argument `input_context`, it
+        receives the `tf.distribute.InputContext` of this process.
       *args: Its arguments.
       **kwargs: Its keyword arguments.
     """
-    if "input_context" in inspect.signature(build).parameters:
+    if "input_context" in inspect.signature(build_dataset).parameters:
         host, hosts = strategies.find_host(strategy)
         kwargs["input_context"] = tf.distribute.InputContext(
             num_input_pipelines=hosts,
             input_pipeline_id=host,
             num_replicas_in_sync=strategy.num_replicas_in_sync,
         )
-    dataset = build(*args, **kwargs)
-    devices = [
-        tf.DeviceSpec.from_string(name) for name in strategy.extended.worker_devices
-    ]
-    is_host = (devices[0].device_type, devices[0].device_index) == ("CPU", 0)
-    if len(devices) > 1 or is_host:
+    dataset = build_dataset(*args, **kwargs)
+    if not isinstance(strategy, tf.distribute.OneDeviceStrategy):
         return dataset
-    # Copied to the device while it computes the step before.
-    return dataset.apply(
-        tf.data.experimental.prefetch_to_device(devices[0].to_string(), _PREFETCHED)
-    )
+    (name,) = strategy.extended.worker_devices
+    device = tf.DeviceSpec.from_string(name)
+    if (device.device_type, device.device_index) == ("CPU", 0):
+        return dataset
+    # Copied to the device while it computes the step before. The options of a dataset
+    # do not apply to its copy.
+    prefetch = tf.data.experimental.prefetch_to_device(name, _PREFETCHED)
+    return inputs.without_autotuning(dataset.apply(prefetch))
 
 
 def take(strategy: tf.distribute.Strategy, iterator: Any) -> Any:
@@ -81,8 +85,8 @@ def take(strategy: tf.distribute.Strategy, iterator: Any) -> Any:
     replicas = strategies.count_local_replicas(strategy)
     batches = [next(iterator) for _ in range(replicas)]
 
-    def take_own() -> Any:
+    def take_batch() -> Any:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         return batches[int(tf.get_static_value(replica)) % replicas]
 
-    return strategy.run(take_own)
+    return strategy.run(take_batch)

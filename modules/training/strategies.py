@@ -104,9 +104,9 @@ def count_local_replicas(strategy: tf.distribute.Strategy) -> int:
 
 
 def find_host(strategy: tf.distribute.Strategy) -> tuple[int, int]:
-    """Returns the index of this host among those that read data, and their number.
+    """Returns the index of this worker and their number.
 
-    One process reads for a TPU and for parameter servers.
+    Any strategy but `MultiWorkerMirroredStrategy` has one process that builds inputs.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 0, 1
@@ -129,8 +129,9 @@ def sum_over_hosts(
       values: Of this host, as many as on the others.
     """
     local = count_local_replicas(strategy)
-    own = tf.constant(values, tf.int64)
-    sums = strategy.reduce("SUM", strategy.run(lambda: own), axis=None)
+    # A tensor of its own in each replica: TensorFlow would sum a shared one once.
+    by_replica = strategy.run(lambda: tf.constant(values, tf.int64))
+    sums = strategy.reduce("SUM", by_replica, axis=None)
     return [int(value) // local for value in sums]
 
 

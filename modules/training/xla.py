@@ -66,8 +66,8 @@ def choose(
 
     `auto` measures on a single GPU: XLA is used if the steps of the training save more
     time than its compilations take. It is off on a CPU, where it gains nothing, and on
-    several GPUs, whose sums it cannot compile. A TPU compiles by itself. A resumed
-    training keeps the choice.
+    several GPUs, whose all-reduce it cannot compile. A TPU compiles by itself. A
+    resumed training keeps the choice where it can.
 
     Args:
       config: Setting `xla`.
@@ -83,26 +83,30 @@ def choose(
     Raises:
       ValueError: `xla` is `on` with a strategy that cannot compile.
     """
-    if config.xla == "on" and not _can_compile(strategy):
+    can_compile = isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    if config.xla == "on" and not (can_compile or strategies.is_tpu(strategy)):
         raise ValueError(
-            "trainer.xla is on, which needs a single CPU or GPU and not "
+            "trainer.xla is on, which needs a single device and not "
             f"{type(strategy).__name__}; set it to auto or off"
         )
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
     recorded = read(directory)
     lengths = inputs.fixed_lengths(max_seq_length)
     if recorded:
         chosen = Compilation(recorded["setting"], recorded["is_enabled"])
-    elif config.xla == "auto" and _can_compile(strategy) and _has_gpu():
+    elif config.xla == "auto" and can_compile and has_gpu:
         dtype = params.runtime.mixed_precision_dtype
         with precision.compute_in(dtype), strategy.scope():
-            times = measure(task, config.batch_size, lengths[len(lengths) // 2])
+            times = measure(task, config.batch_size, lengths)
         chosen = of_times(times, params.trainer.train_steps, len(lengths))
     else:
         chosen = Compilation(config.xla, config.xla == "on")
     logger.info("trainer.xla: %s", chosen)
     if not recorded and strategies.is_chief(strategy):
         files.write_json(os.path.join(directory, _FILE), dataclasses.asdict(chosen))
-    return enable(params, lengths) if chosen.is_enabled else params
+    # A resumed training may be on another machine.
+    is_used = can_compile and (has_gpu or config.xla == "on")
+    return enable(params, lengths) if chosen.is_enabled and is_used else params
 
 
 def enable(params: ExperimentConfig, lengths: list[int]) -> ExperimentConfig:
@@ -110,16 +114,10 @@ def enable(params: ExperimentConfig, lengths: list[int]) -> ExperimentConfig:
 
     Args:
       params: The experiment.
-      lengths: Lengths in tokens that batches are padded to.
+      lengths: Lengths in tokens that its batches are padded to.
     """
-    data = params.task
-    return params.replace(
-        task=data.replace(
-            xla=True,
-            train_data=data.train_data.replace(lengths=lengths),
-            validation_data=data.validation_data.replace(lengths=lengths),
-        )
-    )
+    data = params.task.train_data.replace(lengths=lengths)
+    return params.replace(task=params.task.replace(xla=True, train_data=data))
 
 
 def read(directory: str) -> dict[str, Any] | None:
@@ -139,38 +137,45 @@ def of_times(times: Times, steps: int, lengths: int) -> Compilation:
     return Compilation("auto", saved > times.compilation * lengths, times)
 
 
-def measure(task: FineTuningTask, batch_size: int, length: int) -> Times:
+def measure(task: FineTuningTask, batch_size: int, lengths: list[int]) -> Times:
     """Measures forward and backward pass of a batch of random tokens.
+
+    A compiled batch has the third of the lengths. One that is not compiled is padded to
+    its longest row, half a length less on average.
 
     Args:
       task: The task. Its model is built and runs in the strategy's scope and the
         compute type of the caller.
       batch_size: Rows.
-      length: Tokens of each row.
+      lengths: Padded lengths in tokens, from the shortest.
     """
     strategy, model = tf.distribute.get_strategy(), task.build_model()
-    batch = _batch(task, batch_size, length)
 
-    def step() -> tf.Tensor:
+    def step(batch: inputs.Batch) -> tf.Tensor:
         features, targets = batch
         with tf.GradientTape() as tape:
             loss = task.build_losses(targets, model(features, training=True))
         gradients = tape.gradient(loss, model.trainable_variables)
-        # Read on the host, so that the step has ended.
-        return loss + tf.add_n([tf.reduce_sum(gradient) for gradient in gradients])
+        return tf.linalg.global_norm([loss, *gradients])
 
-    times = {}
-    for is_compiled in (False, True):
+    def time_calls(length: int, is_compiled: bool) -> tuple[float, float]:
+        """Returns the seconds of the first call, and of the fastest later one."""
+        batch = _batch(task, batch_size, length)
         function = tf.function(step, autograph=False, jit_compile=is_compiled)
         durations = []
         for _ in range(1 + _ROUNDS):
             started = time.perf_counter()
-            strategy.run(function).numpy()
+            strategy.run(function, args=(batch,)).numpy()  # waits for the device
             durations.append(time.perf_counter() - started)
         first, *others = durations
-        times[is_compiled] = (min(others), first)
-    (plain, _), (compiled, first) = times[False], times[True]
-    return Times(plain, compiled, first - compiled)
+        return first, min(others)
+
+    _, shorter, longer, *_ = lengths
+    traced, plain = time_calls((shorter + longer) // 2, is_compiled=False)
+    first, compiled = time_calls(longer, is_compiled=True)
+    # Both first calls trace the step.
+    compilation = (first - compiled) - (traced - plain)
+    return Times(plain, compiled, max(compilation, 0.0))
 
 
 def _batch(task: FineTuningTask, rows: int, length: int) -> inputs.Batch:
@@ -180,12 +185,3 @@ def _batch(task: FineTuningTask, rows: int, length: int) -> inputs.Batch:
     is_regression = task.definition.is_regression
     labels = tf.zeros([rows], tf.float32 if is_regression else tf.int64)
     return features, {inputs.LABELS: labels, inputs.WEIGHTS: tf.ones([rows])}
-
-
-def _can_compile(strategy: tf.distribute.Strategy) -> bool:
-    is_single = isinstance(strategy, tf.distribute.OneDeviceStrategy)
-    return is_single and not strategies.is_tpu(strategy)
-
-
-def _has_gpu() -> bool:
-    return bool(tf.config.list_physical_devices("GPU"))

@@ -5,13 +5,28 @@ import json
 import pytest
 import tensorflow as tf
 
-from modules.training import replica_batches
+from modules.training import replica_batches, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny
 from tests.modules.training import devices
 from tests.modules.training.train_process import TrainProcess, results_of
 
 pytestmark = pytest.mark.slow
+
+
+def add_up(directory):
+    """Prints the sums over the one host of two replicas."""
+    devices.split_cpu(2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    sums = strategies.sum_over_hosts(strategy, [3, 0, 255])
+    print("result sums", json.dumps(sums), flush=True)
+
+
+def test_values_of_a_host_count_once_for_all_its_replicas(tmp_path):
+    process = TrainProcess(
+        {"directory": tmp_path}, tmp_path / "output.txt", function=add_up
+    )
+    assert results_of(process.wait())["sums"] == [3, 0, 255]
 
 
 def read_on_both_devices(directory):

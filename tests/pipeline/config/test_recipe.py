@@ -164,6 +164,7 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
         ("trainer.epochs", "3", r"trainer\.epochs: .*valid integer \(got '3'\)"),
         ("trainer.learning_rate", 2.0, r"trainer\.learning_rate: .*less than 1"),
         ("trainer.strategy", "gpu", r"trainer\.strategy: .*'auto'.*'mirrored'"),
+        ("trainer.xla", "mirrored", r"trainer\.xla: .*'auto'.*'on'.*'off'"),
         ("trainer.summary_interval", 15, r"is 15; allowed are multiples of .*, 10"),
         ("task.metric", "bleu", r"task: metric 'bleu' is not one of accuracy, f1"),
         ("task.text_columns", [], r"task\.text_columns: .*at least 1 item"),
