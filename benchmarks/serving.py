@@ -7,7 +7,8 @@ One thread predicts the rows of the evaluation split, in batches of 32 and of 1.
 peers are the SavedModel of the Model Garden's tutorial ("Fine-tuning a BERT model"),
 which pads every pair to the maximum length, Transformers' pipeline on PyTorch, and ONNX
 Runtime, which all must predict the same probabilities; and ONNX Runtime in int8, which
-does not. Prints tables in Markdown.
+does not. Our server gets requests of one row over HTTP, from 1 client and from 32.
+Prints tables in Markdown.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 OURS = "our `serving_default`"
+SERVER = "our server, 1 and 32 clients"
 TUTORIAL = "the tutorial's `ExportModel`"
 TRANSFORMERS = "Transformers' pipeline"
 ONNX = "ONNX Runtime"
@@ -49,6 +51,7 @@ _FIGURES = (
     (latency.at(latency.P99, 1), 1),
 )
 _SHORT_ROWS = 96
+_CLIENT_SECONDS = 6.0
 
 
 def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
@@ -112,8 +115,17 @@ def prepare_peers(
             "predictions": str(directory / predictions),
         }
 
+    requests = {
+        "model": str(model),
+        "rows": str(rows),
+        "columns": task.text_columns,
+        "options": [],
+        "clients": [1, BATCH],
+        "seconds": _CLIENT_SECONDS,
+    }
     return [
         Peer(OURS, "saved_model.py", settings(model, "ours.json")),
+        Peer(SERVER, "server.py", requests),
         Peer(TUTORIAL, "saved_model.py", settings(tutorial, "tutorial.json")),
         Peer(
             TRANSFORMERS,
@@ -218,7 +230,11 @@ def main(
 def _read_predictions(peers: Sequence[Peer]) -> dict[str, np.ndarray]:
     import numpy as np
 
-    files = {peer.name: Path(peer.settings["predictions"]) for peer in peers}
+    files = {
+        peer.name: Path(peer.settings["predictions"])
+        for peer in peers
+        if "predictions" in peer.settings
+    }
     return {name: np.array(json.loads(f.read_text())) for name, f in files.items()}
 
 
