@@ -21,7 +21,8 @@ ARGS ?=
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install run tensorboard test test-fast test-all test-newest \
-  test-newest-fast coverage bench bench-gpu lint types format lock image push-image check-image clean
+  test-newest-fast coverage bench bench-gpu lint types format lock image push-image \
+  check-image clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile

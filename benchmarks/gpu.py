@@ -17,9 +17,9 @@ import click
 
 from benchmarks import peer_environment, rounds, training
 from benchmarks.rounds import Peer
+from modules import environment
 
 OURS, OURS_XLA = "ours", "ours, XLA"
-_BFLOAT16_CAPABILITY = (8, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +46,10 @@ class Gpu:
     @property
     def precision(self) -> str:
         """The compute type that is measured."""
-        return (
-            training.BFLOAT16
-            if self.capability >= _BFLOAT16_CAPABILITY
-            else training.FLOAT32
-        )
+        from modules.training import precision
+
+        dtype = precision.of_capability(self.capability)
+        return dtype if dtype == precision.BFLOAT16 else precision.FLOAT32
 
 
 def find_gpu() -> Gpu:
@@ -102,6 +101,7 @@ def peers(settings: rounds.Settings, precision: str) -> list[Peer]:
 def main(data: str | None, count: int, short: bool) -> None:
     """Measures, and prints the tables."""
     gpu = find_gpu()
+    environment.set_up(quiet=True)
     precision = gpu.precision
     results = training.measure(
         data, count, short, functools.partial(peers, precision=precision)

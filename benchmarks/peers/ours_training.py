@@ -48,9 +48,8 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
         lengths = sizes[first : first + steps]
         rates = [matrix_multiply_rate(settings["precision"], size)]
         started = time.perf_counter()
-        float(
-            trainer.train(tf.constant(steps))["training_loss"]
-        )  # waits for the device
+        logs = trainer.train(tf.constant(steps))
+        float(logs["training_loss"])  # waits for the device
         seconds = time.perf_counter() - started
         rates.append(matrix_multiply_rate(settings["precision"], size))
         flops = training_flops(trainer.model, np.concatenate(lengths))

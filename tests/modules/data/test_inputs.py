@@ -202,11 +202,12 @@ def host_batches(many_files, hosts, count, **changes):
     return steps, rows, inputs.count_steps(configs[0])
 
 
-def real_rows(steps):
+def real_rows(steps, name="ids"):
+    """Returns a target of the rows that do not fill a batch."""
     return [
-        int(row)
+        int(value)
         for _, targets in steps
-        for row, weight in zip(targets["ids"], targets["weights"], strict=True)
+        for value, weight in zip(targets[name], targets["weights"], strict=True)
         if weight
     ]
 
@@ -248,14 +249,7 @@ def test_evaluation_of_hosts_with_their_own_files_has_each_row_once(many_files):
     positions = []
     for host, rows in zip(steps, own_rows, strict=True):
         assert sorted(real_rows(host)) == sorted(rows)
-        positions += [
-            int(position)
-            for _, targets in host
-            for position, weight in zip(
-                targets["positions"], targets["weights"], strict=True
-            )
-            if weight
-        ]
+        positions += real_rows(host, "positions")
     assert len(set(positions)) == ROWS
 
 

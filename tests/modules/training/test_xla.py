@@ -86,7 +86,7 @@ def test_both_kinds_of_step_are_measured(tmp_path):
         times = xla.measure(task, batch_size=8, lengths=LENGTHS)
     assert 0 < times.plain < 1
     assert 0 < times.compiled < 1
-    assert times.compilation >= 0
+    assert times.compilation > 0
 
 
 def test_compiled_training_takes_the_same_steps(tmp_path):
