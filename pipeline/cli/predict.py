@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.console import Console
@@ -16,9 +16,11 @@ from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
+from pipeline.config.sections import FileFormat
 
-_FORMATS = click.Choice(["tsv", "jsonl", "parquet", "tfrecord"])
-_FILES = (".tsv", ".jsonl")
+_FORMATS = click.Choice(get_args(FileFormat))
+_OUTPUT_FORMATS = click.Choice([f for f in get_args(FileFormat) if f != "arrow"])
+_FILES = (".csv", ".tsv", ".jsonl")
 
 
 @click.command("predict")
@@ -31,14 +33,14 @@ _FILES = (".tsv", ".jsonl")
     "--input",
     "source",
     metavar="FILES",
-    help="Texts: a .tsv or .jsonl file; if --output is a directory also .parquet and "
-    ".tfrecord files, a directory or a glob.",
+    help="Texts: a .csv, .tsv, .jsonl, .parquet or .arrow file; if --output is a "
+    "directory also .tfrecord files, a directory or a glob.",
 )
 @click.option(
     "--output",
     "destination",
     metavar="FILE_OR_DIR",
-    help="A .tsv or .jsonl file, or a new directory, which Beam writes.",
+    help="A .csv, .tsv or .jsonl file, or a new directory, which Beam writes.",
 )
 @click.option(
     "--format",
@@ -46,7 +48,7 @@ _FILES = (".tsv", ".jsonl")
     type=_FORMATS,
     help="Format of --input, if the names of its files do not show it.",
 )
-@click.option("--output-format", type=_FORMATS, help="By default that of --input.")
+@click.option("--output-format", type=_OUTPUT_FORMATS, help="By default that of --input.")
 @click.option(
     "--batch-rows", type=click.IntRange(min=1), help="Rows per call of the model."
 )
@@ -63,15 +65,16 @@ def predict_command(
     destination: str | None,
     config_file: Path,
     overrides: dict[str, Any],
+    input_format: FileFormat | None,
     strict: bool,
     **batch: Any,
 ) -> None:
     """Predict the class or the score of texts with a pushed model.
 
     A model of single sentences takes --text, one of pairs --pair. --input and --output
-    take files: one into a .tsv or .jsonl file, in order, or any number into a
-    directory, with Beam (docs/batch.md). The options after --output apply to a
-    directory only; the section `beam` of the recipe sets where Beam runs.
+    take files: one into a .csv, .tsv or .jsonl file, in order, or any number into a
+    directory, with Beam (docs/batch.md). The section `data` of the recipe sets how the
+    files are read, as --set data.encoding=cp1252, and `beam` where Beam runs.
     """
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
@@ -80,21 +83,24 @@ def predict_command(
         )
     if bool(source) != bool(destination):
         raise UsageError("--input FILE and --output FILE go together: give both")
+    reading = recipe.load_data(config_file, overrides)
+    # The recipe's format is that of its own data.
+    reading = reading.model_copy(update={"format": input_format})
     if source and destination and not destination.endswith(_FILES):
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
-        batch |= {"beam_args": beam_args, "is_strict": strict}
+        batch |= {"beam_args": beam_args, "is_strict": strict, "reading": reading}
         _predict_files(model, source, destination, batch)
         return
-    if overrides or strict or any(batch.values()):
+    if strict or any(batch.values()):
         raise UsageError(
-            "--format, --output-format, --batch-rows, --strict and --set apply to a "
-            "directory: name one with --output"
+            "--output-format, --batch-rows and --strict apply to a directory: name one "
+            "with --output"
         )
     environment.set_up(quiet=True)
     if source and destination:
         from pipeline.prediction.predict_file import predict_file
 
-        count = predict_file(model, source, destination)
+        count = predict_file(model, source, destination, reading)
         click.echo(f"{count} predictions written to {destination}")
     else:
         _predict_texts(model, [*pair, *((single,) for single in text)])

@@ -127,6 +127,12 @@ def load_task(path: str | Path, overrides: _Overrides = None) -> TaskConfig:
     return _validate(TaskConfig, settings.get("task", {}), Path(path))
 
 
+def load_data(path: str | Path, overrides: _Overrides = None) -> DataConfig:
+    """Reads the `data` section of a recipe alone; see `load_config`."""
+    settings = _read(Path(path), overrides)
+    return _validate(DataConfig, settings.get("data", {}), Path(path))
+
+
 def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
     """Reads the `beam` section of a recipe alone; see `load_config`."""
     settings = _read(Path(path), overrides)

@@ -2,27 +2,74 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from modules.config.settings import Settings
 
+FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord"]
+
 
 class DataConfig(Settings):
-    """Where the examples come from, and which schema they must match.
+    """Where the examples come from, how their files are read, and what they must match.
 
     Attributes:
-      source: A directory of TSV or TFRecord splits, or `tfds:NAME`. None reads a
-        GLUE task from TFDS. `{SPAN}` in a directory's name stands for a number: each
-        delivery of data has its own span.
+      source: A file, a directory with the files of each split, a folder that Hugging
+        Face `datasets` saved, or `tfds:NAME`. None reads a GLUE task from TFDS.
+        `{SPAN}` in a directory's name stands for a number: each delivery of data has
+        its own span.
       span: Span to read; None reads the largest one.
       schema_file: A curated schema (`.pbtxt`); None derives one from the task.
+      format: Format of the files; None derives it from their names.
+      encoding: Encoding of CSV, TSV and JSON lines, as Python names it. `utf-8` may
+        start with a byte order mark.
+      delimiter: What separates the fields of CSV and TSV; None finds it.
+      quoting: How CSV and TSV quote: `double` writes a quote in a quoted field twice,
+        `backslash` puts a backslash before it, `none` has no quoted fields: a quote is
+        text. None finds it.
+      test_size: Share of the rows that become the split `eval`, if the source has no
+        splits.
+      group_column: Column whose rows of one value go to the same split, if the source
+        has no splits, such as an author or a question.
+      split_seed: Seed of the split of a source without splits.
+      on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
+        label that the task does not allow. `refuse` stops before any long work and
+        names the first rows; `skip` leaves such rows out and writes them with their
+        reasons to `skipped.jsonl` beside the examples.
+      license: License of the data, for its card.
     """
 
     source: str | None = None
     span: int | None = Field(default=None, ge=0)
     schema_file: str | None = None
+    format: FileFormat | None = None
+    encoding: str = "utf-8"
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    quoting: Literal["double", "backslash", "none"] | None = None
+    test_size: float = Field(default=0.2, gt=0, lt=1)
+    group_column: str | None = None
+    split_seed: int = Field(default=0, ge=0)
+    on_bad_rows: Literal["refuse", "skip"] = "refuse"
+    license: str | None = None
+
+    @field_validator("delimiter", mode="before")
+    @classmethod
+    def _read_name(cls, delimiter: Any) -> Any:
+        # A tab is hard to write in a shell and in YAML.
+        return "\t" if delimiter in ("tab", "\\t") else delimiter
+
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, encoding: str) -> str:
+        try:
+            return codecs.lookup(encoding).name
+        except LookupError:
+            raise ValueError(
+                "not an encoding of Python; examples are utf-8, utf-16, cp1252 "
+                "(Windows, Western Europe), cp1251 (Cyrillic) and shift_jis"
+            ) from None
 
     @model_validator(mode="after")
     def _check_span(self) -> DataConfig:

@@ -10,7 +10,7 @@ from modules import fingerprint
 from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.row_errors import RowError
+from pipeline.inputs.rows.row_errors import RowError
 
 _KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
 

@@ -5,27 +5,34 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any
 
 from modules import files
 from pipeline.config.errors import UsageError
-from pipeline.inputs.row_errors import Location, RowError
-from pipeline.prediction import readers, serializers
+from pipeline.config.sections import DataConfig, FileFormat
+from pipeline.inputs.rows.row_errors import Location, Row, RowError
+from pipeline.inputs.rows import formats, readers
+from pipeline.prediction import serializers
 from pipeline.prediction.model_description import texts_of
 from pipeline.prediction.predictor import Predictor, find_model, split_batches
 
-_FORMATS = {".tsv": readers.TSV, ".jsonl": readers.JSONL}
+_OUTPUT_FORMATS = (formats.CSV, formats.TSV, formats.JSONL)
 
 
-def predict_file(model: str, source: str, destination: str) -> int:
+def predict_file(
+    model: str,
+    source: str,
+    destination: str,
+    settings: DataConfig = readers.DEFAULTS,
+) -> int:
     """Predicts the rows of a file, keeping their columns and their order.
 
     Args:
       model: A SavedModel, or a directory of its versions.
-      source: `.tsv` or `.jsonl`.
-      destination: `.tsv` or `.jsonl`: the columns of the source, `prediction` and, for
-        classes, `probability`. It appears when it is complete.
+      source: A file of text, gzipped or not.
+      destination: `.csv`, `.tsv` or `.jsonl`: the columns of the source, `prediction`
+        and, for classes, `probability`. It appears when it is complete.
+      settings: How the source is read.
 
     Returns:
       The number of rows.
@@ -36,8 +43,17 @@ def predict_file(model: str, source: str, destination: str) -> int:
     """
     if not os.path.isfile(source):
         raise UsageError(f"--input {source} is not a file")
-    rows = readers.read_rows(source, _find_format("--input", source))
-    file_format = _find_format("--output", destination)
+    input_format = settings.format or formats.format_of(source)
+    if input_format is None or input_format == formats.TFRECORD:
+        raise UsageError(
+            f"--input {source}: into one file, .csv, .tsv, .jsonl, .parquet and .arrow "
+            "can be predicted; set another name's format with --format, or name a "
+            "directory with --output"
+        )
+    file_format = formats.format_of(destination)
+    if file_format not in _OUTPUT_FORMATS or destination.endswith(".gz"):
+        raise UsageError(f"--output {destination}: allowed are .csv, .tsv and .jsonl")
+    rows = readers.read_rows(source, input_format, settings)
     predictions = _predict(Predictor(find_model(model)), rows)
     target = os.path.realpath(destination)  # a symbolic link is kept
     with files.incomplete_beside(target) as incomplete, open(incomplete, "wb") as file:
@@ -52,15 +68,8 @@ def predict_file(model: str, source: str, destination: str) -> int:
     return count
 
 
-def _find_format(option: str, path: str) -> str:
-    try:
-        return _FORMATS[Path(path).suffix]
-    except KeyError:
-        raise UsageError(f"{option} {path}: allowed are .tsv and .jsonl") from None
-
-
 def _predict(
-    predictor: Predictor, rows: Iterator[tuple[Location, readers.Row]]
+    predictor: Predictor, rows: Iterator[tuple[Location, Row]]
 ) -> Iterator[tuple[Location, dict[str, Any], dict[str, Any]]]:
     """Yields locations, rows, and the columns of their predictions."""
     for batch in split_batches(rows):
@@ -77,7 +86,7 @@ def _predict(
 
 def _write(
     file: IO[bytes],
-    file_format: str,
+    file_format: FileFormat,
     predictions: Iterator[tuple[Location, dict[str, Any], dict[str, Any]]],
 ) -> int:
     serializer: serializers.JsonLines | serializers.Table | None = None
@@ -85,8 +94,8 @@ def _write(
     for location, row, predicted in predictions:
         count += 1
         with _usage_errors(location):
-            if serializer is None and file_format == readers.TSV:
-                serializer = serializers.Table({**row, **predicted})
+            if serializer is None and file_format in formats.DELIMITED:
+                serializer = serializers.Table({**row, **predicted}, file_format)
                 file.write(serializer.header + b"\n")
             serializer = serializer or serializers.JsonLines()
             file.write(serializer.serialize({**row, **predicted}) + b"\n")

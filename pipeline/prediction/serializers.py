@@ -1,4 +1,4 @@
-"""Serializes rows with their predictions in four formats."""
+"""Serializes rows with their predictions in the formats of files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.config.errors import UsageError
+from pipeline.config.sections import FileFormat
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.row_errors import RowError
-from pipeline.prediction.readers import JSONL, PARQUET, TFRECORD, TSV
+from pipeline.inputs.rows.row_errors import RowError
+from pipeline.inputs.rows.formats import CSV, DELIMITED, JSONL, PARQUET, TFRECORD
 
 
 class JsonLines:
@@ -34,20 +35,21 @@ class JsonLines:
 
 
 class Table:
-    """A line of TSV, unquoted and without the line's end.
+    """A line of CSV or TSV without the line's end; TSV is not quoted.
 
     Attributes:
       header: The line of the column names.
     """
 
-    def __init__(self, columns: Iterable[str]) -> None:
+    def __init__(self, columns: Iterable[str], file_format: FileFormat) -> None:
         self._columns = list(columns)
-        self.header = _to_line(self._columns)
+        self._to_line = _to_csv if file_format == CSV else _to_tsv
+        self.header = self._to_line(self._columns)
 
     def serialize(self, row: dict[str, Any]) -> bytes:
         """Returns the line in UTF-8; a column that the row lacks is empty."""
         _refuse_surplus(row, self._columns)
-        return _to_line(row.get(column) for column in self._columns)
+        return self._to_line(row.get(column) for column in self._columns)
 
 
 class Parquet:
@@ -86,7 +88,7 @@ RowSerializer = JsonLines | Table | Parquet | Examples
 
 
 def create(
-    file_format: str,
+    file_format: FileFormat,
     rows: Sequence[dict[str, Any]],
     predicted: dict[str, Any],
     schema: pa.Schema | None = None,
@@ -94,7 +96,7 @@ def create(
     """Creates the serializer of a format.
 
     Args:
-      file_format: One of `readers.FORMATS`.
+      file_format: One of `formats.FORMATS`.
       rows: The first rows, which decide the columns and types of a table.
       predicted: The columns of a prediction, with any value of their types.
       schema: The schema of the input, if it is Parquet.
@@ -108,15 +110,24 @@ def create(
     if file_format == TFRECORD:
         return Examples()
     columns = [*dict.fromkeys(name for row in rows for name in row)]
-    if file_format == TSV:
-        return Table(dict.fromkeys([*columns, *predicted]))
+    if file_format in DELIMITED:
+        return Table(dict.fromkeys([*columns, *predicted]), file_format)
     assert file_format == PARQUET
     fields = {field.name: field for field in schema or _infer_schema(rows, columns)}
     fields |= {field.name: field for field in _infer_schema([predicted], [*predicted])}
     return Parquet(pa.schema(list(fields.values())))
 
 
-def _to_line(values: Iterable[Any]) -> bytes:
+def _to_csv(values: Iterable[Any]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    try:
+        return line.getvalue().encode()
+    except UnicodeEncodeError as error:
+        raise RowError(f"CSV cannot hold a value ({error})") from error
+
+
+def _to_tsv(values: Iterable[Any]) -> bytes:
     line = io.StringIO()
     writer = csv.writer(
         line,
@@ -132,7 +143,7 @@ def _to_line(values: Iterable[Any]) -> bytes:
         return line.getvalue().encode()
     except (csv.Error, UnicodeEncodeError) as error:
         raise RowError(
-            f"TSV cannot hold a value ({error}); write jsonl instead"
+            f"TSV cannot hold a value ({error}); write csv or jsonl instead"
         ) from error
 
 

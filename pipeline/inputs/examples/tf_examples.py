@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipeline.inputs.row_errors import RowError
+from pipeline.inputs.rows.row_errors import RowError
 
 if TYPE_CHECKING:
     from tensorflow.core.example.example_pb2 import Example

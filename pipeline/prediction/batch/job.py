@@ -10,9 +10,11 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
+from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.row_errors import Location, RowError
-from pipeline.prediction import readers, serializers
+from pipeline.inputs.rows.row_errors import Location, Row, RowError
+from pipeline.inputs.rows import formats, readers
+from pipeline.prediction import serializers
 from pipeline.prediction.batch.saved_model_handler import SavedModelHandler
 from pipeline.prediction.model_description import (
     ModelDescription,
@@ -39,8 +41,9 @@ class Job:
 
     Attributes:
       model: The model.
-      file_format: Format of the input, one of `readers.FORMATS`.
+      file_format: Format of the input.
       paths: The input files.
+      settings: How they are read.
       serializer: Serializes the predicted rows.
       extension: The end of the names of the predictions' files.
       directory: Where predictions, refused rows and counts are written.
@@ -49,8 +52,9 @@ class Job:
     """
 
     model: ModelDescription
-    file_format: str
+    file_format: FileFormat
     paths: list[str]
+    settings: DataConfig
     serializer: serializers.RowSerializer
     extension: str
     directory: str
@@ -60,13 +64,13 @@ class Job:
     @property
     def takes_examples(self) -> bool:
         """Whether the model gets serialized `tf.Example`s."""
-        return self.file_format == readers.TFRECORD
+        return self.file_format == formats.TFRECORD
 
     def path(self, name: str) -> str:
         """Returns the prefix of the paths of a kind of output."""
         return f"{self.directory}/{name}{self.suffix}"
 
-    def to_request(self, row: readers.Row) -> tuple[str, ...] | bytes:
+    def to_request(self, row: Row) -> tuple[str, ...] | bytes:
         """Returns the model's input for a row.
 
         Raises:
@@ -161,7 +165,8 @@ class _Read(beam.DoFn):
 
     def process(self, path: str) -> Iterator[Any]:
         count = 0
-        for location, row in readers.read_rows(path, self._job.file_format):
+        rows = readers.read_rows(path, self._job.file_format, self._job.settings)
+        for location, row in rows:
             count += 1
             try:
                 request = self._job.to_request(row)

@@ -17,9 +17,11 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 
 from pipeline.beam import IN_PROCESS
 from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.row_errors import Location, RowError
-from pipeline.prediction import readers, serializers
+from pipeline.inputs.rows.row_errors import Location, Row, RowError
+from pipeline.inputs.rows import formats, readers
+from pipeline.prediction import serializers
 from pipeline.prediction.batch import destination as destination_lib
 from pipeline.prediction.batch import execution
 from pipeline.prediction.batch import job as job_lib
@@ -37,16 +39,15 @@ class BatchOptions:
 
     Attributes:
       beam_args: Beam's pipeline arguments.
-      input_format: One of `readers.FORMATS`; None derives it from the names of the
-        files.
-      output_format: One of the same; None is the format of the input.
+      reading: The format of the files, and how they are read.
+      output_format: None is the format of the input, and Parquet for Arrow.
       batch_rows: Rows per call of the model.
       is_strict: Whether nothing is written if a row cannot be predicted.
     """
 
     beam_args: Sequence[str] = IN_PROCESS
-    input_format: str | None = None
-    output_format: str | None = None
+    reading: DataConfig = readers.DEFAULTS
+    output_format: FileFormat | None = None
     batch_rows: int = 512
     is_strict: bool = False
 
@@ -103,7 +104,7 @@ def predict_files(
     """
     started = time.monotonic()
     target = destination_lib.create(destination)
-    file_format, paths = readers.find_files(source, options.input_format)
+    file_format, paths = readers.find_files(source, options.reading.format)
     directory = find_model(model)
     if "://" not in directory:
         directory = os.path.abspath(directory)
@@ -128,26 +129,30 @@ def predict_files(
 
 def _plan(
     model: ModelDescription,
-    file_format: str,
+    file_format: FileFormat,
     paths: list[str],
     target: destination_lib.Destination,
     options: BatchOptions,
 ) -> Job:
     """Creates the job, after a look at the first rows."""
-    if file_format == readers.TFRECORD and not model.features:
+    if file_format == formats.TFRECORD and not model.features:
         raise UsageError(
             f"--model {model.directory} has no signature serve_examples; give text in "
-            ".tsv, .jsonl or .parquet"
+            ".csv, .tsv, .jsonl or .parquet"
         )
     predicted: dict[str, Any] = {"prediction": "", "probability": 0.0}
     if model.is_score:
         predicted = {"prediction": 0.0}
-    all_rows = (readers.read_rows(path, file_format) for path in paths)
+    all_rows = (
+        readers.read_rows(path, file_format, options.reading) for path in paths
+    )
     rows = itertools.chain.from_iterable(all_rows)
     first = list(itertools.islice(rows, _FIRST_ROWS))
     output_format = options.output_format or file_format
+    if output_format == formats.ARROW:
+        output_format = formats.PARQUET
     schema = None
-    if file_format == output_format == readers.PARQUET:
+    if file_format == output_format == formats.PARQUET:
         schema = _read_schema(paths)
     columns: dict[str, Any] = dict.fromkeys(model.columns)
     known = [row for row in map(_to_columns, first) if row is not None] or [columns]
@@ -155,11 +160,12 @@ def _plan(
         serializer = serializers.create(output_format, known, predicted, schema)
     except RowError as error:
         raise UsageError(f"the names of the columns: {error}") from error
-    is_gzip = paths[0].endswith(".gz") and output_format != readers.PARQUET
+    is_gzip = paths[0].endswith(".gz") and output_format != formats.PARQUET
     job = Job(
         model=model,
         file_format=file_format,
         paths=paths,
+        settings=options.reading,
         serializer=serializer,
         extension=f".{output_format}{'.gz' if is_gzip else ''}",
         directory=target.working,
@@ -170,7 +176,7 @@ def _plan(
     return job
 
 
-def _to_columns(located: tuple[Location, readers.Row]) -> dict[str, Any] | None:
+def _to_columns(located: tuple[Location, Row]) -> dict[str, Any] | None:
     _, row = located
     try:
         row = tf_examples.to_row(row) if isinstance(row, bytes) else row
@@ -180,7 +186,7 @@ def _to_columns(located: tuple[Location, readers.Row]) -> dict[str, Any] | None:
 
 
 def _refuse_wrong_columns(
-    job: Job, first: list[tuple[Location, readers.Row]], predicted: dict[str, Any]
+    job: Job, first: list[tuple[Location, Row]], predicted: dict[str, Any]
 ) -> None:
     refusals = []
     for location, row in first:

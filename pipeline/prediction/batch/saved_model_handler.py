@@ -8,7 +8,7 @@ from typing import Any
 from apache_beam.ml.inference import base
 
 from modules import environment
-from pipeline.inputs.row_errors import RowError
+from pipeline.inputs.rows.row_errors import RowError
 from pipeline.prediction import predictor
 from pipeline.prediction.model_description import ModelDescription
 

@@ -1,4 +1,4 @@
-"""Reads rows of files of four formats, in order and in bounded memory."""
+"""Reads rows of files of all formats, in order and in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,19 +16,25 @@ from typing import IO, Any, cast
 import pyarrow as pa
 from pyarrow import parquet
 
+from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
-from pipeline.inputs.examples import tables
-from pipeline.inputs.row_errors import Location, RowError
+from pipeline.config.sections import DataConfig, FileFormat
+from pipeline.inputs.rows import delimited, text_lines
+from pipeline.inputs.rows.formats import (
+    ARROW,
+    CSV,
+    DELIMITED,
+    FORMATS,
+    JSONL,
+    PARQUET,
+    TFRECORD,
+    TSV,
+    format_of,
+)
+from pipeline.inputs.rows.row_errors import Location, Row, RowError
 
-TSV, JSONL, PARQUET, TFRECORD = FORMATS = ("tsv", "jsonl", "parquet", "tfrecord")
-
-_SUFFIXES = {
-    TSV: re.compile(r"\.tsv(\.gz)?$"),
-    JSONL: re.compile(r"\.jsonl(\.gz)?$"),
-    PARQUET: re.compile(r"\.parquet$"),
-    # TFX names its own `data_tfrecord-00000-of-00001.gz`.
-    TFRECORD: re.compile(r"[._]tf_?record"),
-}
+DEFAULTS = DataConfig()
+_DELIMITERS = {CSV: ",", TSV: "\t"}
 _ROWS_AT_A_TIME = 1024
 _BUFFER_BYTES = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -37,30 +43,29 @@ _DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile)
 # Values that Python cannot hold: invalid UTF-8, dates after 9999, unknown time zones.
 _UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 
-# Values by column, a serialized `tf.Example`, or why there is neither.
-Row = dict[str, Any] | bytes | RowError
 
-
-def find_files(source: str, file_format: str | None = None) -> tuple[str, list[str]]:
+def find_files(
+    source: str, file_format: FileFormat | None = None
+) -> tuple[FileFormat, list[str]]:
     """Returns the format and the paths of the files to read.
 
     Args:
       source: A file, a directory or a glob, local or remote.
-      file_format: One of `FORMATS`; None derives it from the names of the files.
+      file_format: None derives it from the names of the files.
 
     Raises:
       UsageError: There is no file, or the files have several formats or none.
     """
     paths, is_directory = _match(source)
     if is_directory:
-        known = [path for path in paths if file_format or _format_of(path)]
+        known = [path for path in paths if file_format or format_of(path)]
         paths = [p for p in known if not os.path.basename(p).startswith((".", "_"))]
     if not paths:
         raise UsageError(
             f"--input {source} matches no file; give a file, a directory or a glob of "
-            ".tsv, .jsonl, .parquet or .tfrecord files"
+            ".csv, .tsv, .jsonl, .parquet, .arrow or .tfrecord files"
         )
-    formats = {file_format or _format_of(path) or "unknown" for path in paths}
+    formats = {file_format or format_of(path) or "unknown" for path in paths}
     if len(formats) > 1 or "unknown" in formats:
         raise UsageError(
             f"--input {source} has files of the formats {', '.join(sorted(formats))}; "
@@ -88,29 +93,59 @@ def _match(source: str) -> tuple[list[str], bool]:
     return sorted(file.path for file in files), is_directory
 
 
-def _format_of(path: str) -> str | None:
-    name = os.path.basename(path)
-    formats = (f for f, suffix in _SUFFIXES.items() if suffix.search(name))
-    return next(formats, None)
-
-
-def read_rows(path: str, file_format: str) -> Iterator[tuple[Location, Row]]:
+def read_rows(
+    path: str,
+    file_format: FileFormat,
+    settings: DataConfig = DEFAULTS,
+    task: TaskConfig | None = None,
+) -> Iterator[tuple[Location, Row]]:
     """Reads a file.
 
     Args:
       path: The file, local or remote.
-      file_format: One of `FORMATS`.
+      file_format: Its format.
+      settings: How text is encoded, and fields are separated and quoted.
+      task: Its GLUE task decides which layout of GLUE's archives a TSV file may have.
 
     Yields:
       Locations and rows in order. A damaged file ends with a `RowError`.
+
+    Raises:
+      UsageError: The delimiter of the file is ambiguous.
     """
     number = 0
     try:
-        for number, row in _READERS[file_format](path):
+        for number, row in _read(path, file_format, settings, task):
             yield Location(path, number), row
     except _DAMAGE as error:
         message = f"the file cannot be read from here: {error}"
         yield Location(path, number + 1), RowError(message)
+
+
+def describe_dialect(path: str, file_format: FileFormat, settings: DataConfig) -> str:
+    """Returns how a file is read, for people; its format alone if that says all."""
+    if file_format not in DELIMITED:
+        return file_format
+    found = delimited.find_dialect(
+        path, lambda: _open(path), settings, _DELIMITERS[file_format]
+    )
+    return f"{file_format}: {found}"
+
+
+def _read(
+    path: str,
+    file_format: FileFormat,
+    settings: DataConfig,
+    task: TaskConfig | None,
+) -> Iterator[tuple[int, Row]]:
+    if file_format in DELIMITED:
+        delimiter = _DELIMITERS[file_format]
+        return delimited.read_table(
+            path, lambda: _open(path), settings, delimiter, task
+        )
+    if file_format == JSONL:
+        return _read_json_lines(path, settings.encoding)
+    return _BINARY_READERS[file_format](path)
 
 
 @contextlib.contextmanager
@@ -135,31 +170,24 @@ def _open_packed(path: str) -> IO[bytes]:
     return io.BufferedReader(file, _BUFFER_BYTES)
 
 
-def _read_tsv(path: str) -> Iterator[tuple[int, Row]]:
+def _read_json_lines(path: str, encoding: str) -> Iterator[tuple[int, Row]]:
     with _open(path) as file:
-        yield from tables.parse_table(file)
-
-
-def _read_json_lines(path: str) -> Iterator[tuple[int, Row]]:
-    with _open(path) as file:
-        for number, line in enumerate(file, start=1):
+        lines = text_lines.decode(file, encoding)
+        for number, line in enumerate(lines, start=1):
             try:
+                text_lines.check(line, number, encoding)
                 yield number, _parse_object(line)
             except RowError as error:
                 yield number, error
 
 
-def _parse_object(line: bytes) -> dict[str, Any]:
-    try:
-        text = line.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RowError(f"not UTF-8: {error}") from error
+def _parse_object(text: str) -> dict[str, Any]:
     try:
         row = json.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: 4,301 digits and more
         raise RowError(f"not JSON: {error}") from error
     if not isinstance(row, dict):
-        raise RowError("not a JSON object")
+        raise RowError("not a JSON object; each line must be one")
     if _SURROGATE.search(text):
         _refuse_surrogates(row)
     return row
@@ -223,6 +251,17 @@ def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
     return row
 
 
+def _read_arrow(path: str) -> Iterator[tuple[int, Row]]:
+    """Reads a file of Arrow's streaming format, as Hugging Face `datasets` writes."""
+    with _open(path) as file:
+        first = 1
+        for batch in pa.ipc.open_stream(file):
+            for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
+                rows = _read_batch(batch.slice(start, _ROWS_AT_A_TIME))
+                yield from enumerate(rows, start=first + start)
+            first += batch.num_rows
+
+
 def _read_examples(path: str) -> Iterator[tuple[int, Row]]:
     import tensorflow as tf
 
@@ -234,9 +273,8 @@ def _read_examples(path: str) -> Iterator[tuple[int, Row]]:
         raise ValueError(error.message) from error
 
 
-_READERS = {
-    TSV: _read_tsv,
-    JSONL: _read_json_lines,
+_BINARY_READERS = {
     PARQUET: _read_parquet,
+    ARROW: _read_arrow,
     TFRECORD: _read_examples,
 }

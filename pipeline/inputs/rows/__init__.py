@@ -1,0 +1,1 @@
+"""Rows of files of any format, for training and for prediction."""

@@ -1,0 +1,214 @@
+"""Finds how a CSV or TSV file separates and quotes its fields.
+
+`csv.Sniffer` guesses from the frequencies of characters, which text misleads. Here a
+delimiter is one that the header has, and TSV is quoted only if a program that writes
+CSV would have written the same lines: GLUE's TSV has quotes that are text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import dataclasses
+import io
+import re
+from collections.abc import Callable
+from typing import IO, Any
+
+from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig
+from pipeline.inputs.rows import text_lines
+
+DOUBLE, BACKSLASH, NONE = "double", "backslash", "none"
+
+_DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
+_SAMPLE_BYTES = 1 << 20
+# Excel's own first line, which names the delimiter.
+_EXCEL = re.compile(r"sep=(.)\r?\n")
+_WIDE = ("utf-16", "utf-32")
+_SPECIAL = set('\t"\r\n')
+_SPECIAL_IN_EXCEL = {*_SPECIAL, ","}
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """How a file separates and quotes its fields.
+
+    Attributes:
+      delimiter: What separates the fields.
+      quoting: `double`, `backslash` or `none`, as `data.quoting`.
+      newline: The end of a line.
+      skipped_lines: Lines before the header.
+    """
+
+    delimiter: str
+    quoting: str
+    newline: str = "\n"
+    skipped_lines: int = 0
+
+    def __str__(self) -> str:
+        name = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
+        quotes = {
+            DOUBLE: 'quoted, a quote in a field is ""',
+            BACKSLASH: 'quoted, a quote in a field is \\"',
+            NONE: "no quoting",
+        }
+        return f"{name}, {quotes[self.quoting]}"
+
+    @property
+    def reader_options(self) -> dict[str, Any]:
+        """The arguments of `csv.reader`."""
+        return _reader_options(self.delimiter, self.quoting)
+
+
+def find_dialect(
+    path: str, file: IO[bytes], settings: DataConfig, default_delimiter: str
+) -> Dialect:
+    """Finds the dialect of a file from its first MiB.
+
+    Args:
+      path: Its path, for messages.
+      file: The file, which is read from its start.
+      settings: `delimiter` and `quoting` are not looked for if they are set.
+      default_delimiter: That of the format: a comma, or a tab.
+
+    Raises:
+      UsageError: Several delimiters fit.
+    """
+    text, is_whole = _read_sample(file, settings.encoding, default_delimiter)
+    newline = "\r" if "\r" in text and "\n" not in text else "\n"
+    excel = _EXCEL.match(text)
+    sample = _Sample(text[excel.end() if excel else 0 :], newline, is_whole)
+    delimiter = settings.delimiter or (excel[1] if excel else None)
+    if delimiter is None:
+        delimiter = _find_delimiter(path, sample, default_delimiter)
+    quoting = settings.quoting or _find_quoting(sample, delimiter)
+    return Dialect(delimiter, quoting, newline, skipped_lines=1 if excel else 0)
+
+
+def _read_sample(
+    file: IO[bytes], encoding: str, default_delimiter: str
+) -> tuple[str, bool]:
+    """Returns the first MiB, or the first that has a quote, and whether that is all."""
+    start = sample = file.read(_SAMPLE_BYTES)
+    text_lines.refuse_utf_16(start, encoding)
+    is_whole = len(sample) < _SAMPLE_BYTES
+    # A file of TSV without quotes in its first MiB may have quoted fields later.
+    seeks_quote = default_delimiter == "\t" and not encoding.startswith(_WIDE)
+    while seeks_quote and b'"' not in sample and not is_whole:
+        sample = file.read(_SAMPLE_BYTES)
+        is_whole = len(sample) < _SAMPLE_BYTES
+    if sample is not start:  # with the header, and from the start of a line on
+        sample = start.partition(b"\n")[0] + b"\n" + sample.partition(b"\n")[2]
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    return decoder.decode(sample).removeprefix("\ufeff"), is_whole
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sample:
+    """The start of a file.
+
+    Attributes:
+      text: Its text.
+      newline: The end of a line.
+      is_whole: Whether it is the whole file.
+    """
+
+    text: str
+    newline: str
+    is_whole: bool
+
+    def parse(self, delimiter: str, quoting: str) -> list[tuple[str, list[str]]] | None:
+        """Returns the text and the fields of the records; None if one is malformed.
+
+        Blank lines are left out, and so is a record that the end of the sample cuts.
+        """
+        lines = list(io.StringIO(self.text, newline=self.newline))
+        reader = csv.reader(lines, **_reader_options(delimiter, quoting))
+        records, start = [], 0
+        try:
+            for fields in reader:
+                end = reader.line_num
+                if fields and (self.is_whole or end < len(lines)):
+                    text = "".join(lines[start:end]).rstrip("\r\n")
+                    records.append((text, fields))
+                start = end
+        except csv.Error:
+            if self.is_whole or reader.line_num < len(lines):
+                return None
+        return records
+
+
+def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
+    columns, consistent = {}, set()
+    for delimiter in _DELIMITERS:
+        records = sample.parse(delimiter, DOUBLE) or sample.parse(delimiter, NONE) or []
+        columns[delimiter] = len(records[0][1]) if records else 0
+        if _have_equal_lengths(records):
+            consistent.add(delimiter)
+    fitting = [d for d, number in columns.items() if number > 1]
+    fitting = [d for d in fitting if d in consistent] or fitting
+    if default in fitting or not fitting:
+        return default
+    if len(fitting) > 1:
+        names = " and ".join(_DELIMITERS[d] for d in fitting)
+        raise UsageError(
+            f"{path}: its fields may be separated by {names}; set the one that does "
+            f"with data.delimiter, as --set data.delimiter='{fitting[0]}'"
+        )
+    return fitting[0]
+
+
+def _find_quoting(sample: _Sample, delimiter: str) -> str:
+    if delimiter == "\t":
+        return DOUBLE if _is_as_written(sample) else NONE
+    if '"' not in sample.text:
+        return DOUBLE
+    for quoting in (DOUBLE, BACKSLASH, NONE):
+        records = sample.parse(delimiter, quoting)
+        if records is not None and _have_equal_lengths(records):
+            return quoting
+    return DOUBLE
+
+
+def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:
+    return len({len(fields) for _, fields in records}) <= 1
+
+
+def _is_as_written(sample: _Sample) -> bool:
+    """Returns whether a program that quotes would have written these lines of TSV.
+
+    It quotes the fields that need it, or all, or all that are not numbers. Excel quotes
+    those with commas, too.
+    """
+    records = sample.parse("\t", DOUBLE) if '"' in sample.text else None
+    return records is not None and any(
+        all(text == _write(fields, needs_quotes) for text, fields in records)
+        for needs_quotes in _NEEDS_QUOTES
+    )
+
+
+_NEEDS_QUOTES: tuple[Callable[[str], bool], ...] = (
+    lambda field: not _SPECIAL.isdisjoint(field),
+    lambda field: not _SPECIAL_IN_EXCEL.isdisjoint(field),
+    lambda field: True,
+    lambda field: not _NUMBER.fullmatch(field),
+    lambda field: bool(field and not _NUMBER.fullmatch(field)),
+)
+
+
+def _write(fields: list[str], needs_quotes: Callable[[str], bool]) -> str:
+    return "\t".join(
+        '"' + field.replace('"', '""') + '"' if needs_quotes(field) else field
+        for field in fields
+    )
+
+
+def _reader_options(delimiter: str, quoting: str) -> dict[str, Any]:
+    options: dict[str, Any] = {"delimiter": delimiter, "strict": True}
+    if quoting == NONE:
+        return {**options, "quoting": csv.QUOTE_NONE}
+    if quoting == BACKSLASH:
+        return {**options, "doublequote": False, "escapechar": "\\"}
+    return options

@@ -1,0 +1,31 @@
+"""Rows of files, and what is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+class RowError(ValueError):
+    """The reason why a row cannot be read, trained on, predicted or written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Location:
+    """Where a row is.
+
+    Attributes:
+      file: The path of its file.
+      row: Its number, from 1: the first line of a row in a text file, header included,
+        a row of a Parquet or Arrow table, or a record of a TFRecord file.
+    """
+
+    file: str
+    row: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.row}"
+
+
+# Values by column, a serialized `tf.Example`, or why there is neither.
+Row = dict[str, Any] | bytes | RowError
