@@ -1,0 +1,45 @@
+"""The limits of DataGate."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from modules.config.settings import Settings
+
+
+class DataGateConfig(Settings):
+    """Which data stop a run before training, and which only cause a warning.
+
+    Attributes:
+      max_interval: Largest half width of the 95 % interval around a threshold of the
+        evaluator, on the rows that its metric counts. The default is 0.1: with fewer
+        rows, models of 0.8 and of 0.9 cannot be told apart. It refuses.
+      max_contradictions: Largest share of rows, over all splits, whose texts stand with
+        another label too (of a regression: with a score that is more than a fifth of
+        `label_range` away). The default is 0.05: no model can learn both labels, so
+        half of such rows are errors in any evaluation. It refuses; fewer are a warning.
+      warn_duplicates: Share of a split's rows that repeat the texts of another row of
+        it, which then count several times.
+      warn_shared: Share of the rows of `evaluator.split` whose texts are in the
+        training split. By default any: there a model is tested on what it memorized.
+      warn_class_share: Share of a class in the training split, below which a model may
+        never predict it. With more than ten classes the limit is at most half of an
+        equal share.
+      warn_cut: Share of a split's rows that are longer than
+        `preprocessing.max_seq_length`, whose ends the model does not see.
+      warn_label_drift: Largest difference between two splits in the share of a class,
+        or of the scores up to any value. The training split is compared with each other
+        one, and with that of the last span. Only a difference that chance explains with
+        a probability below 0.001 is a warning.
+      warn_length_drift: The same for the lengths: largest difference in the share of
+        rows up to any length.
+    """
+
+    max_interval: float = Field(default=0.1, gt=0, le=1)
+    max_contradictions: float = Field(default=0.05, ge=0, le=1)
+    warn_duplicates: float = Field(default=0.01, ge=0, le=1)
+    warn_shared: float = Field(default=0.0, ge=0, le=1)
+    warn_class_share: float = Field(default=0.05, ge=0, le=1)
+    warn_cut: float = Field(default=0.01, ge=0, le=1)
+    warn_label_drift: float = Field(default=0.1, ge=0, le=1)
+    warn_length_drift: float = Field(default=0.2, ge=0, le=1)

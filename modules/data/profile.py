@@ -1,0 +1,84 @@
+"""The distribution of labels and lengths of a split, and how far two are apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from modules.config.task import TaskConfig
+from modules.data.row_facts import RowFacts
+
+_SCORE_BINS = 100
+_LONGEST = 10_000  # tokens; longer rows count as this long
+_QUANTILES = (0.0, 0.5, 0.95, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """A split's rows, counted.
+
+    Attributes:
+      labels: Rows by the name of the class; of a regression by the lower edge of a
+        hundredth of `label_range`.
+      lengths: Rows by their length in tokens: the first has those of 0 tokens.
+      span: The span of the data; None if the source has no spans.
+    """
+
+    labels: dict[str, int]
+    lengths: list[int]
+    span: int | None = None
+
+    @classmethod
+    def of(cls, facts: RowFacts, task: TaskConfig, span: int | None = None) -> Profile:
+        """Counts the rows of a split."""
+        if task.classes is not None:
+            names = task.classes
+            counts = np.bincount(facts.labels.astype(int), minlength=len(names))
+        else:
+            counts, edges = np.histogram(facts.labels, _SCORE_BINS, task.label_range)
+            names = [f"{edge:.9g}" for edge in edges[:-1]]
+        lengths = np.bincount(np.minimum(facts.lengths, _LONGEST))
+        labels = dict(zip(names, counts.tolist(), strict=True))
+        return cls(labels, lengths.tolist(), span)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(self.lengths)
+
+    def length_at(self, quantile: float) -> int:
+        """Returns the length that a share of the rows does not exceed."""
+        return int(np.searchsorted(np.cumsum(self.lengths), quantile * self.rows))
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what a reader wants to know, as JSON can hold it."""
+        is_filled = bool(self.rows)
+        lengths = {f"{q:.0%}": self.length_at(q) for q in _QUANTILES if is_filled}
+        filled = {name: count for name, count in self.labels.items() if count}
+        return {"rows": self.rows, "labels": filled, "tokens": lengths}
+
+
+def compare_classes(first: Profile, second: Profile) -> tuple[str, float, float]:
+    """Returns the class whose share differs most, the difference, and its p-value."""
+    counts = np.array([list(first.labels.values()), list(second.labels.values())])
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    differences = np.abs(shares[0] - shares[1])
+    present = counts[:, counts.any(axis=0)]
+    result = stats.chi2_contingency(present)
+    name = list(first.labels)[int(differences.argmax())]
+    return name, float(differences.max()), float(result.pvalue)
+
+
+def compare_counts(first: list[int], second: list[int]) -> tuple[float, float]:
+    """Returns the statistic of Kolmogorov and Smirnov of two histograms, and its p."""
+    size = max(len(first), len(second))
+    counts = np.array([row + [0] * (size - len(row)) for row in (first, second)])
+    totals = counts.sum(axis=1, keepdims=True)
+    cumulative = np.cumsum(counts, axis=1) / totals
+    statistic = float(np.abs(cumulative[0] - cumulative[1]).max())
+    effective = float(totals.prod() / totals.sum())
+    return statistic, float(stats.kstwobign.sf(statistic * math.sqrt(effective)))

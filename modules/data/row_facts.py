@@ -1,0 +1,184 @@
+"""What DataGate judges of the rows: hashes of texts, labels and lengths, as arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+
+if TYPE_CHECKING:
+    from tensorflow.core.example.example_pb2 import Example
+
+_HASH_BYTES = 8
+_NO_ID = -1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowFacts:
+    """The rows of a split, without their texts: 36 bytes a row.
+
+    Attributes:
+      texts: `hash_texts` of each row, uint64[rows].
+      labels: Indices of classes, or scores, float64[rows].
+      lengths: Packed tokens before truncation, special tokens included, int32[rows].
+      ids: The id column, -1 where a row has none, int64[rows].
+      records: What identifies a row to the caller: `hash_record` of its Example, or
+        its index, uint64[rows].
+    """
+
+    texts: np.ndarray
+    labels: np.ndarray
+    lengths: np.ndarray
+    ids: np.ndarray
+    records: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, dtype in _DTYPES.items():
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[RowFacts]) -> RowFacts:
+        """Returns the rows of all parts, in their order; no parts are no rows."""
+        parts = list(parts)
+        return cls(
+            **{
+                name: np.concatenate(
+                    [np.empty(0, dtype), *(vars(p)[name] for p in parts)]
+                )
+                for name, dtype in _DTYPES.items()
+            }
+        )
+
+
+_DTYPES = {
+    "texts": np.uint64,
+    "labels": np.float64,
+    "lengths": np.int32,
+    "ids": np.int64,
+    "records": np.uint64,
+}
+
+
+def hash_texts(texts: Sequence[str]) -> int:
+    """Returns a hash of 64 bits, the same for texts that count as equal.
+
+    Texts are equal if they differ only in letter case, white space, compatibility forms
+    of Unicode (NFKC: full-width letters, ligatures), or in the order of a pair.
+
+    Args:
+      texts: The text of a row, or the two of a pair.
+    """
+    normalized = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
+    # No line break is left in a text.
+    lines = "\n".join(sorted(" ".join(text.split()) for text in normalized))
+    return _hash(lines.encode("utf-8", "surrogatepass"))
+
+
+def hash_record(serialized: bytes) -> int:
+    """Returns a hash of 64 bits of a serialized Example."""
+    return _hash(serialized)
+
+
+def packed_lengths(segments: list[list[str]], vocab_file: str) -> np.ndarray:
+    """Returns the length of each row as packed for the encoder, before truncation.
+
+    Args:
+      segments: One text column, or the two of a pair, each with a text per row.
+      vocab_file: One token a line. The settings of its encoder are beside it.
+
+    Returns:
+      Tokens, special tokens included, int32[rows].
+    """
+    import tensorflow as tf
+
+    from modules.data import preprocessing
+
+    texts = [tf.constant(column, tf.string, [len(column)]) for column in segments]
+    tokens = preprocessing.tokenize(texts, vocab_file)
+    lengths = sum(ids.row_lengths().numpy() for ids in tokens)
+    return np.asarray(lengths + 1 + len(segments), np.int32)  # [CLS], and each [SEP]
+
+
+def describe_examples(serialized: list[bytes], settings: dict[str, Any]) -> RowFacts:
+    """Returns the facts of Examples.
+
+    Rows without a text or without a label that the task allows are left out: the schema
+    refuses them.
+
+    Args:
+      serialized: Examples as `tf.train.Example`.
+      settings: `task`, and `vocab_file` in the encoder's directory.
+    """
+    from tensorflow.core.example.example_pb2 import Example
+
+    task = TaskConfig.model_validate(settings["task"])
+    rows = []
+    for record in serialized:
+        example = Example.FromString(record)
+        label = _read_label(example, task)
+        content = (
+            _read_tokens(example) if task.is_tokenized else _read_texts(example, task)
+        )
+        if label is not None and content is not None:
+            number = _read(example, task.id_column, "int64_list")
+            rows.append((content, label, number[0] if number else _NO_ID, record))
+    if not rows:
+        return RowFacts.concatenate([])
+    contents, labels, ids, records = zip(*rows, strict=True)
+    if task.is_tokenized:
+        texts = [_hash(np.asarray(tokens, np.int64).tobytes()) for tokens in contents]
+        lengths = np.array(list(map(len, contents)))
+    else:
+        texts = list(map(hash_texts, contents))
+        columns = [list(column) for column in zip(*contents, strict=True)]
+        lengths = packed_lengths(columns, settings["vocab_file"])
+    return RowFacts(
+        texts=np.array(texts, np.uint64),
+        labels=np.array(labels),
+        lengths=lengths,
+        ids=np.array(ids),
+        records=np.array(list(map(hash_record, records)), np.uint64),
+    )
+
+
+def _hash(content: bytes) -> int:
+    digest = hashlib.blake2b(content, digest_size=_HASH_BYTES).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _read(example: Example, column: str, kind: str) -> list[Any]:
+    """Returns the values of a feature; empty if they are missing or of another kind."""
+    features = example.features.feature
+    # Reading a key of this map would add it.
+    return list(getattr(features[column], kind).value) if column in features else []
+
+
+def _read_texts(example: Example, task: TaskConfig) -> list[str] | None:
+    columns = [_read(example, column, "bytes_list") for column in task.text_columns]
+    if any(len(values) != 1 for values in columns):
+        return None
+    return [values[0].decode("utf-8", "replace") for values in columns]
+
+
+def _read_tokens(example: Example) -> list[int] | None:
+    ids, mask, _ = (_read(example, name, "int64_list") for name in TOKENIZED_FEATURES)
+    if not ids or len(ids) != len(mask):
+        return None
+    return [token for token, is_real in zip(ids, mask, strict=True) if is_real]
+
+
+def _read_label(example: Example, task: TaskConfig) -> float | None:
+    kind = "float_list" if task.is_regression else "int64_list"
+    labels = _read(example, task.label_column, kind)
+    low, high = task.label_range or (0, task.outputs - 1)
+    is_allowed = len(labels) == 1 and low <= labels[0] <= high  # NaN is not
+    return float(labels[0]) if is_allowed else None

@@ -1,0 +1,75 @@
+"""Where a record of an Examples artifact came from: a file and the row in it.
+
+ExampleGen shuffles the records, but does not change their bytes, so that a record is
+found again by its hash. The TFRecords that this project writes from other formats have
+a file beside them that leads on to the row of the original source.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+LOCATIONS_FILE = "locations.jsonl"
+
+
+class LocationWriter:
+    """Writes where the records of a split came from.
+
+    Consecutive rows of a file take one line: `{"record": 0, "file": "/data/a.csv",
+    "row": 2}` says that record `r`, up to the next line's, is row `2 + r` of the file.
+
+    Args:
+      directory: The folder of the split's records.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._path = Path(directory) / LOCATIONS_FILE
+        self._records = 0
+        self._next: tuple[str, int] | None = None
+
+    def __enter__(self) -> LocationWriter:
+        self._file = self._path.open("w", encoding="utf-8")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def add(self, file: str, row: int) -> None:
+        """Adds the location of the next record.
+
+        Args:
+          file: The file, as messages shall name it.
+          row: The line, or the number of the row, in the file.
+        """
+        if (file, row) != self._next:
+            line = {"record": self._records, "file": file, "row": row}
+            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._next = file, row + 1
+        self._records += 1
+
+
+class Locations:
+    """The locations that a `LocationWriter` wrote.
+
+    Args:
+      lines: The lines of its file.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self._breaks: list[dict[str, Any]] = [json.loads(line) for line in lines]
+
+    def find(self, record: int) -> str:
+        """Returns `FILE:ROW` of a record, by its number from 0."""
+        index = bisect.bisect_right(self._breaks, record, key=lambda b: b["record"])
+        start = self._breaks[index - 1]
+        return f"{start['file']}:{start['row'] + record - start['record']}"

@@ -1,0 +1,73 @@
+"""How exactly a metric is known from the rows that it counts."""
+
+from __future__ import annotations
+
+import bisect
+import math
+
+import numpy as np
+from scipy import stats
+
+from modules.config.task import TaskConfig
+
+_CONFIDENCE = 0.95
+_CORRELATIONS = ("matthews", "pearson", "spearman", "pearson_spearman")
+_OF_ONE_CLASS = ("precision", "recall", "f1")
+_POSITIVE_CLASS = 1
+_MOST_ROWS = 1 << 30
+
+
+def count_rows(metric: str, counts: np.ndarray, task: TaskConfig) -> int | None:
+    """Returns how many rows decide a metric; None if the task has no such metric.
+
+    Args:
+      metric: Its name; that of one class is `recall/CLASS`.
+      counts: Rows of each class, int64[classes]; of a regression all rows, int64[1].
+      task: The classes.
+    """
+    name, _, class_name = metric.partition("/")
+    classes = task.classes or []
+    if class_name:
+        return int(counts[classes.index(class_name)]) if class_name in classes else None
+    if name not in task.metrics:
+        return None
+    if name == "auc":
+        return int(counts.min())
+    if name in _OF_ONE_CLASS and task.is_binary:
+        return int(counts[_POSITIVE_CLASS])
+    if name == "f1":
+        # The mean over the classes has the variance of this many rows of one.
+        present = counts[counts > 0]
+        return int(len(present) ** 2 / np.sum(1 / present)) if present.any() else 0
+    return int(counts.sum())
+
+
+def find_interval(metric: str, value: float, rows: int) -> tuple[float, float]:
+    """Returns the 95 % interval of a metric with a value on some rows."""
+    name, _, _ = metric.partition("/")
+    if name not in _CORRELATIONS:
+        if not rows:
+            return 0.0, 1.0
+        test = stats.binomtest(round(value * rows), rows)
+        interval = test.proportion_ci(_CONFIDENCE, method="wilson")
+        return float(interval.low), float(interval.high)
+    if rows <= 3:  # Fisher's z has a standard error of 1 / sqrt(rows - 3)
+        return -1.0, 1.0
+    z = np.arctanh(min(value, 1 - 1e-9))
+    margin = stats.norm.ppf((1 + _CONFIDENCE) / 2) / math.sqrt(rows - 3)
+    return float(np.tanh(z - margin)), float(np.tanh(z + margin))
+
+
+def half_width(metric: str, value: float, rows: int) -> float:
+    """Returns half the width of `find_interval`."""
+    low, high = find_interval(metric, value, rows)
+    return (high - low) / 2
+
+
+def needed_rows(metric: str, value: float, limit: float) -> int:
+    """Returns from about how many rows on the interval is within a limit."""
+    return bisect.bisect_left(
+        range(_MOST_ROWS),
+        True,
+        key=lambda rows: half_width(metric, value, rows) <= limit,
+    )
