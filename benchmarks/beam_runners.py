@@ -84,7 +84,7 @@ def write_large(directory: Path, rows: int, seed: int = 0) -> Path:
     Returns:
       The recipe.
     """
-    sample = [row for _, row in examples.read_table(SAMPLE / "train.tsv")]
+    sample = list(examples.read_split(str(SAMPLE), "train"))
     chance = random.Random(seed)
     tables = directory / "data"
     tables.mkdir(parents=True)
@@ -214,7 +214,6 @@ def measure(
 
 
 def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
-    from pipeline.inputs.examples import tables
     from pipeline.prediction.batch import BatchOptions, predict_files
 
     paths = OutputPaths.of(config)
@@ -223,7 +222,7 @@ def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
     started = time.monotonic()
     predict_files(
         str(paths.pushed),
-        str(tables.find_tables(config.data_source)["eval"]),
+        examples.find_source(config.data_source, config.data).files["eval"][0],
         str(destination),
         BatchOptions(beam_args=beam_arguments(beam)),
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipeline.inputs import examples
+from pipeline.inputs.rows import formats, readers
 
 # Runners batch rows differently, which changes the last digits of floats.
 _TOLERANCE = 1e-5
@@ -131,7 +130,8 @@ def compare_predictions(one: str, other: str) -> list[str]:
 def _read_predictions(directory: str) -> dict[str, tuple[Any, float]]:
     rows = {}
     for path in glob.glob(f"{directory}/predictions-*"):
-        for _, row in examples.read_table(Path(path)):
+        for _, row in readers.read_rows(path, formats.TSV):
+            assert isinstance(row, dict)
             probability = float(row.get("probability", 0))
             rows[row["idx"]] = (row["prediction"], probability)
     return rows

@@ -68,14 +68,13 @@ def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
       UsageError: There is no such file, or the task is a regression.
     """
     task = config.task
-    path = examples.find_tables(config.data_source).get("eval")
-    if path is None or task.classes is None:
-        raise UsageError(
-            f"data {config.data_source} of task {task.name} has no TSV file of "
-            "classes for the split eval; give a directory with --data DIR"
-        )
-    table = itertools.islice(examples.read_table(path, task), limit)
-    rows = [[row[name] for name in task.text_columns] for _, row in table]
+    if task.classes is None:
+        raise UsageError(f"task {task.name} is a regression; give one of classes")
+    table = examples.read_split(config.data_source, "eval", config.data, task)
+    rows = [
+        [row[name] for name in task.text_columns]
+        for row in itertools.islice(table, limit)
+    ]
     return [row for row in rows if all(t.lower() == t.casefold() for t in row)]
 
 

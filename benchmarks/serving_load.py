@@ -40,15 +40,12 @@ def read_rows(source: str, columns: Sequence[str]) -> list[list[str]]:
     Raises:
       UsageError: There is no such split, or it lacks a column.
     """
-    path = examples.find_tables(source).get("eval")
-    if path is None:
-        raise UsageError(f"--data {source} has no TSV file of the split eval")
-    rows = [row for _, row in examples.read_table(path)]
+    rows = list(examples.read_split(source, "eval"))
     missing = [name for name in columns if name not in rows[0]]
     if missing:
         raise UsageError(
-            f"{path} has no column {', '.join(missing)} of the model; give a directory "
-            "with --data DIR that has"
+            f"data {source} has no column {', '.join(missing)} of the model; give a "
+            "directory with --data DIR that has"
         )
     return [[row[name] for name in columns] for row in rows]
 

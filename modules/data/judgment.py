@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-
-import numpy as np
 
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
-from modules.data import profile, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _HASH_BYTES = 8
 _NO_ID = -1
+# Unicode categories of the characters that BERT's tokenizer drops.
+_INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,6 +68,18 @@ _DTYPES = {
     "ids": np.int64,
     "records": np.uint64,
 }
+
+
+def is_empty(text: str) -> bool:
+    """Returns whether BERT's tokenizer drops all characters of a text.
+
+    It drops white space, control and format characters such as the zero width space,
+    and the replacement character.
+    """
+    return all(
+        character == "\ufffd" or unicodedata.category(character) in _INVISIBLE
+        for character in text
+    )
 
 
 def hash_texts(texts: Sequence[str]) -> int:

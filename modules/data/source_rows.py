@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-LOCATIONS_FILE = "locations.jsonl"
+# Readers of data ignore names that start with "_", as those of Hadoop and Beam do.
+LOCATIONS_FILE = "_locations.jsonl"
 
 
 class LocationWriter:

@@ -100,15 +100,17 @@ def prepare_data(
 ) -> None:
     """Write SOURCE as TFRecords to DESTINATION, a new directory.
 
-    SOURCE is a directory with train.tsv, eval.tsv (or validation.tsv, dev.tsv) and
-    optionally test.tsv, such as an unpacked GLUE archive, or tfds:NAME. The recipe's
-    task names the columns; --set task=stsb sets those of a GLUE task.
+    SOURCE is a file, which is split, a directory with train.csv, eval.csv (or
+    validation, dev) and optionally test.csv, or the same in another format, such as an
+    unpacked GLUE archive, or tfds:NAME. The recipe's task names the columns; --set
+    task=stsb sets those of a GLUE task.
     """
     task = recipe.load_task(config_file, overrides)
+    settings = recipe.load_data(config_file, overrides)
     environment.set_up(quiet=True)
     from pipeline.inputs import examples
 
-    examples.prepare(source, destination, task, click.echo)
+    examples.prepare(source, destination, task, click.echo, settings)
 
 
 @main.command("import-encoder")

@@ -48,7 +48,9 @@ _FILES = (".csv", ".tsv", ".jsonl")
     type=_FORMATS,
     help="Format of --input, if the names of its files do not show it.",
 )
-@click.option("--output-format", type=_OUTPUT_FORMATS, help="By default that of --input.")
+@click.option(
+    "--output-format", type=_OUTPUT_FORMATS, help="By default that of --input."
+)
 @click.option(
     "--batch-rows", type=click.IntRange(min=1), help="Rows per call of the model."
 )

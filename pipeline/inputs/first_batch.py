@@ -44,7 +44,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     encoder = encoder_source.resolve_encoder(config, paths, report)
     task = config.task
     examples = examples_lib.resolve_examples(
-        config.data_source, task, paths, report, span=config.data.span
+        config.data_source, task, paths, report, config.data
     )
     files = examples_lib.list_examples(examples, _SPLIT)
     with tempfile.TemporaryDirectory() as directory:

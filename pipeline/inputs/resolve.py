@@ -46,7 +46,7 @@ def resolve_inputs(
     _check_trainer(config, encoder.directory)
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
-        config.data_source, config.task, paths, report, span=config.data.span
+        config.data_source, config.task, paths, report, config.data
     )
     if config.evaluator.split not in examples.patterns:
         raise UsageError(

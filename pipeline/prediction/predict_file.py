@@ -10,8 +10,8 @@ from typing import IO, Any
 from modules import files
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
-from pipeline.inputs.rows.row_errors import Location, Row, RowError
 from pipeline.inputs.rows import formats, readers
+from pipeline.inputs.rows.row_errors import Location, Row, RowError
 from pipeline.prediction import serializers
 from pipeline.prediction.model_description import texts_of
 from pipeline.prediction.predictor import Predictor, find_model, split_batches

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import FileFormat
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.rows.row_errors import RowError
 from pipeline.inputs.rows.formats import CSV, DELIMITED, JSONL, PARQUET, TFRECORD
+from pipeline.inputs.rows.row_errors import RowError
 
 
 class JsonLines:

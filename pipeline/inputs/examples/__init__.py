@@ -1,7 +1,7 @@
-"""Labelled examples as TFRecords, from text or from TFDS."""
+"""Labelled examples as TFRecords, from files of any format or from TFDS."""
 
 from pipeline.inputs.examples.preparation import prepare, resolve_examples
-from pipeline.inputs.examples.tables import find_tables, read_table
+from pipeline.inputs.examples.sources import find_source, read_split
 from pipeline.inputs.examples.tfrecords import (
     ExamplesDirectory,
     find_examples,
@@ -11,9 +11,9 @@ from pipeline.inputs.examples.tfrecords import (
 __all__ = [
     "ExamplesDirectory",
     "find_examples",
-    "find_tables",
+    "find_source",
     "list_examples",
     "prepare",
-    "read_table",
+    "read_split",
     "resolve_examples",
 ]

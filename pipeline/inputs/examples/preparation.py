@@ -10,15 +10,26 @@ from modules import fingerprint
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
+from pipeline.config.sections import DataConfig
 from pipeline.inputs import remote
-from pipeline.inputs.examples import spans, tables, tfds_source
+from pipeline.inputs.examples import (
+    sources,
+    spans,
+    splits,
+    text_source,
+    tfds_source,
+)
+from pipeline.inputs.examples.bad_rows import SKIPPED_FILE, BadRows
+from pipeline.inputs.examples.card import DataCard, SplitCard, describe_splitting
+from pipeline.inputs.examples.row_values import RowParser
 from pipeline.inputs.examples.spans import Span
-from pipeline.inputs.examples.splits import MissingSplitError, Report
+from pipeline.inputs.examples.splits import MissingSplitError, OpenSplit, Report
 from pipeline.inputs.examples.tfrecords import (
     ExamplesDirectory,
     find_examples,
     write_records,
 )
+from pipeline.inputs.rows.readers import DEFAULTS
 from pipeline.inputs.working_directory import WorkingDirectory
 
 
@@ -31,30 +42,30 @@ def resolve_examples(
     task: TaskConfig,
     paths: OutputPaths,
     report: Report = lambda _: None,
-    *,
-    span: int | None = None,
+    settings: DataConfig = DEFAULTS,
 ) -> ExamplesDirectory:
-    """Returns the Examples of a run; text and TFDS data are written as TFRecords first.
+    """Returns the Examples of a run; other formats are written as TFRecords first.
 
     Args:
-      source: A directory of TFRecord or TSV splits, or `tfds:NAME`. Tokenized input
-        must be TFRecords. Of a directory with `{SPAN}` in its path, one span is used.
+      source: A file or a directory, see `sources.find_source`, TFRecord splits, or
+        `tfds:NAME`. Tokenized input must be TFRecords. Of a directory with `{SPAN}` in
+        its path, one span is used.
       task: Names the columns and classes.
-      paths: Where TFRecords are written. Those of the same text are used again.
+      paths: Where TFRecords are written. Those of the same source are used again.
       report: Called with a line for the user.
-      span: The number of the span; None is the newest.
+      settings: How the source is read and split, and the number of the span.
 
     Raises:
       UsageError: The source does not exist or cannot be read.
     """
     if not spans.has_span(source):
-        return _resolve(source, task, paths, report)
-    directory, found_span = spans.find_span(source, span, report)
+        return _resolve(source, task, paths, report, settings)
+    directory, span = spans.find_span(source, settings.span, report)
     try:
-        return _resolve(directory, task, paths, report, found_span)
+        return _resolve(directory, task, paths, report, settings, span)
     except MissingSplitError as error:
         raise UsageError(
-            f"{error}. It is span {found_span.number} of {source}: complete it, or use "
+            f"{error}. It is span {span.number} of {source}: complete it, or use "
             "another one with --set data.span=N"
         ) from error
 
@@ -64,44 +75,50 @@ def _resolve(
     task: TaskConfig,
     paths: OutputPaths,
     report: Report,
+    settings: DataConfig,
     span: Span | None = None,
 ) -> ExamplesDirectory:
     if source.startswith(tfds_source.PREFIX):
         key = source
     elif "://" in source:
         with remote.usage_errors(f"data {source}", "--data DIR"):
-            return dataclasses.replace(find_examples(source), span=span)
+            return _use_records(source, settings, span)
     else:
-        files = tables.find_tables(source)
-        if task.is_tokenized or not files:
-            examples = _find_local(source, task, has_text=bool(files))
-            return dataclasses.replace(examples, span=span)
-        key = fingerprint.of_files(files.values())
+        files = sources.find_source(source, settings)
+        if task.is_tokenized or not files.files:
+            return _find_local(files, task, settings, span)
+        key = fingerprint.of_files(files.all_files)
     _refuse_tokenized(source, task)
     code = fingerprint.of_code(__name__)
     # Key on the span: equal text in two spans yields two sets of Examples.
     number = "" if span is None else str(span.number)
-    key = fingerprint.of_text(key, task.model_dump_json(), code, number)
+    reading = settings.model_dump_json(exclude={"span", "source"})
+    key = fingerprint.of_text(key, task.model_dump_json(), reading, code, number)
     destination = paths.examples(key[:16])
     if span is not None:
         span = Span(span.number, str(destination), spans.SPAN)
         destination /= number
     # The name is a hash of the content: what another run wrote there is the same.
     with contextlib.suppress(DestinationExistsError):
-        prepare(source, str(destination), task, report)
+        prepare(source, str(destination), task, report, settings)
     return dataclasses.replace(find_examples(str(destination)), span=span)
 
 
 def prepare(
-    source: str, destination: str, task: TaskConfig, report: Report = lambda _: None
+    source: str,
+    destination: str,
+    task: TaskConfig,
+    report: Report = lambda _: None,
+    settings: DataConfig = DEFAULTS,
 ) -> dict[str, int]:
-    """Writes text as TFRecords, a folder for each split.
+    """Writes the rows of a source as TFRecords, a folder for each split.
 
     Args:
-      source: A directory of TSV splits, or `tfds:NAME`.
+      source: A file or a directory, see `sources.find_source`, or `tfds:NAME`.
       destination: A new directory. It appears when it is complete.
       task: Names the columns and classes.
       report: Called with a line for the user.
+      settings: How the source is read and split, and what happens to bad rows.
 
     Returns:
       The number of examples of each split.
@@ -113,22 +130,96 @@ def prepare(
     target = Path(destination)
     _refuse_existing(target)
     _refuse_tokenized(source, task)
-    is_tfds = source.startswith(tfds_source.PREFIX)
-    open_source = tfds_source.open_tables if is_tfds else tables.open_tables
-    rows_by_split = open_source(source, task, report)
+    card = DataCard(
+        source=source, on_bad_rows=settings.on_bad_rows, license=settings.license
+    )
+    if source.startswith(tfds_source.PREFIX):
+        opened = tfds_source.open_splits(source, task, report)
+    else:
+        opened = _open_files(source, task, settings, report, card)
     working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
     working.open(wait=report)
     try:
         _refuse_existing(target)
-        counts = {}
-        for split, rows in rows_by_split.items():
-            if rows is not None:
-                counts[split] = write_records(rows, working.path / split, task)
-                report(f"{split}: {counts[split]} examples")
+        for line in card.files:
+            report(line)
+        _write(opened, working.path, task, settings, report, card)
+        if card.skipped_file:
+            card.skipped_file = str(target / card.skipped_file)
+            skipped = sum(split.skipped for split in card.splits.values())
+            report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
+        card.write(working.path)
         working.publish(target)
     finally:
         working.delete()
-    return counts
+    return {name: split.rows for name, split in card.splits.items()}
+
+
+def _open_files(
+    source: str,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+    card: DataCard,
+) -> dict[str, OpenSplit | None]:
+    files = sources.find_source(source, settings)
+    if not files.files:
+        splits.require_splits(source, (), "train.csv")
+    card.fingerprint = fingerprint.of_files(files.all_files)
+    card.files = files.describe_reading(settings)
+    if not files.has_splits:
+        card.splitting = describe_splitting(settings)
+    return text_source.open_splits(files, task, settings, report)
+
+
+def _write(
+    opened: dict[str, OpenSplit | None],
+    directory: Path,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+    card: DataCard,
+) -> None:
+    """Writes the splits that have labels, and completes the card."""
+    with BadRows(settings.on_bad_rows, directory) as bad_rows:
+        for name, split in opened.items():
+            if split is None:
+                continue
+            parser = RowParser(
+                task,
+                split.class_names,
+                allows_all_values=settings.schema_file is not None,
+            )
+            rows = bad_rows.filter(name, split.rows, parser.parse)
+            count = write_records(rows, directory / name)
+            card.splits[name] = SplitCard(
+                rows=count,
+                skipped=bad_rows.counts[name],
+                left_out=bad_rows.left_out[name],
+            )
+        bad_rows.refuse()
+    if bad_rows.counts:
+        card.skipped_file = SKIPPED_FILE
+    for name, split_card in card.splits.items():
+        if not split_card.rows:
+            raise UsageError(f"the split {name} has no rows left; add some")
+        report(f"{name}: {split_card.rows} examples")
+        if split_card.left_out:
+            report(
+                f"{name}: {split_card.left_out} malformed rows left out, as TFDS does"
+            )
+
+
+def _use_records(
+    source: str, settings: DataConfig, span: Span | None
+) -> ExamplesDirectory:
+    """Returns TFRecords as they are, with the rows that they have."""
+    if settings.on_bad_rows != "refuse":
+        raise UsageError(
+            f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
+            "which a run takes as they are; use refuse"
+        )
+    return dataclasses.replace(find_examples(source), span=span)
 
 
 def _refuse_existing(target: Path) -> None:
@@ -136,12 +227,14 @@ def _refuse_existing(target: Path) -> None:
         raise DestinationExistsError(f"{target} exists; name a new directory")
 
 
-def _find_local(source: str, task: TaskConfig, *, has_text: bool) -> ExamplesDirectory:
+def _find_local(
+    files: sources.Source, task: TaskConfig, settings: DataConfig, span: Span | None
+) -> ExamplesDirectory:
     try:
-        return find_examples(source)
-    except UsageError:
-        if has_text:
-            _refuse_tokenized(source, task)
+        return _use_records(files.location, settings, span)
+    except MissingSplitError:
+        if files.files:
+            _refuse_tokenized(files.location, task)
         raise
 
 

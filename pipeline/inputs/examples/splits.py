@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
+from pipeline.inputs.rows.row_errors import Location, RowError
 
-SPLITS = ("train", "eval", "eval_mismatched", "test", "test_mismatched")
-REQUIRED_SPLITS = ("train", "eval")
+TRAIN, EVAL = REQUIRED_SPLITS = ("train", "eval")
+SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", "test", "test_mismatched")
 # Names of other libraries. MNLI's mismatched pairs are of other genres than those of
 # its training split.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
@@ -22,10 +25,22 @@ SPLIT_NAMES = {split: split for split in SPLITS} | {
     "test_matched": "test",
 }
 
-Row = dict[str, str]
-# Rows with their locations in the source, for messages.
-Rows = Iterator[tuple[str, Row]]
+Row = dict[str, Any]
 Report = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenSplit:
+    """The rows of a split.
+
+    Attributes:
+      rows: Locations, and rows or why one cannot be read; to be read once.
+      class_names: The source's names of the classes by their indices; None if it has
+        none.
+    """
+
+    rows: Iterator[tuple[Location, Row | RowError]]
+    class_names: Sequence[str] | None = None
 
 
 class MissingSplitError(UsageError):
@@ -43,7 +58,8 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
     Raises:
       MissingSplitError: A split is missing.
     """
-    missing = [split for split in REQUIRED_SPLITS if split not in set(names)]
+    present = set(names)
+    missing = [split for split in REQUIRED_SPLITS if split not in present]
     if missing:
         files = sorted(os.listdir(source)) if os.path.isdir(source) else []
         raise MissingSplitError(
@@ -52,34 +68,40 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
         )
 
 
-def has_labels(source: str, split: str, row: Row, task: TaskConfig) -> bool:
+def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bool:
     """Checks the columns of a split.
 
     Args:
       source: The file or the data set, for messages.
       split: One of `SPLITS`.
-      row: Its first row; empty if it has none.
+      row: Its first row; None if it has none.
       task: Names the columns.
 
     Returns:
       Whether the split has labels; a required split always has.
 
     Raises:
-      UsageError: A required column is missing.
+      UsageError: A required split has no rows, or a required column is missing.
     """
+    is_required = split in REQUIRED_SPLITS
+    if row is None:
+        if is_required:
+            raise UsageError(f"{source} has no rows; the split {split} needs some")
+        return False
     required = {"task.text_columns": task.text_columns}
-    if split in REQUIRED_SPLITS:
+    if is_required:
         required["task.label_column"] = [task.label_column]
     for setting, columns in required.items():
         missing = [column for column in columns if column not in row]
         if missing:
             raise UsageError(
                 f"{source} has no column {', '.join(missing)}; it has "
-                f"{', '.join(row) or 'no rows'} ({setting} names them)"
+                f"{', '.join(row)} ({setting} names them)"
             )
-    if split in REQUIRED_SPLITS:
+    if is_required:
         return True
-    return task.label_column in row and not _is_secret(row[task.label_column], task)
+    label = row.get(task.label_column)
+    return label is not None and not _is_secret(str(label), task)
 
 
 def _is_secret(label: str, task: TaskConfig) -> bool:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import splits
-from pipeline.inputs.examples.splits import Report, Row, Rows
+from pipeline.inputs.examples.splits import OpenSplit, Report, Row
+from pipeline.inputs.rows.row_errors import Location
 
 PREFIX = "tfds:"
 _TIMEOUT_SECONDS = 10
 
 
-def open_tables(
+def open_splits(
     source: str, task: TaskConfig, report: Report
-) -> dict[str, Rows | None]:
+) -> dict[str, OpenSplit | None]:
     """Returns the rows of each split of a data set.
 
     Args:
@@ -28,32 +30,34 @@ def open_tables(
       report: Called with a line for the user.
 
     Returns:
-      Rows by split; None for a split without labels.
+      The splits; None for one without labels.
 
     Raises:
       UsageError: The data set cannot be loaded, or lacks a split or a column.
     """
     data, info = _load(source)
-    class_names = _class_names(info.features, task)
-    tables: dict[str, Rows | None] = {}
+    label = dict(info.features.items()).get(task.label_column)
+    class_names = getattr(label, "names", None)
+    opened: dict[str, OpenSplit | None] = {}
     for name in data:
         split = splits.SPLIT_NAMES.get(name)
         if split is None:
             report(f"{source} {name} is not a known split: left out")
             continue
-        location = f"{source.removeprefix(PREFIX)} {name}"
-        _, first = next(_rows(data[name], location, task, class_names), ("", {}))
-        tables[split] = None
-        if splits.has_labels(f"data {source} {name}", split, first, task):
-            tables[split] = _rows(data[name], location, task, class_names)
+        rows = _rows(data[name], f"{source} {name}")
+        first = next(rows, None)
+        opened[split] = None
+        if splits.has_labels(f"data {source} {name}", split, first and first[1], task):
+            assert first is not None
+            opened[split] = OpenSplit(itertools.chain([first], rows), class_names)
         else:
             report(f"{source} {name} has no {task.label_column}: left out")
-    missing = [split for split in splits.REQUIRED_SPLITS if split not in tables]
+    missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
     if missing:
         raise UsageError(
             f"data {source} has no split {', '.join(missing)}; it has {', '.join(data)}"
         )
-    return tables
+    return opened
 
 
 def _load(source: str) -> tuple[dict[str, Any], Any]:
@@ -91,24 +95,12 @@ def _require_network(urls: Iterable[str]) -> None:
         raise ConnectionError(f"no answer from {', '.join(by_host)}")
 
 
-def _class_names(features: Any, task: TaskConfig) -> list[str] | None:
-    """Returns TFDS's class names in its own order; None if they are not the task's."""
-    label = dict(features.items()).get(task.label_column)
-    names = list(getattr(label, "names", None) or ())
-    return names if sorted(names) == sorted(task.classes or ("",)) else None
-
-
-def _rows(
-    dataset: Any, location: str, task: TaskConfig, class_names: list[str] | None
-) -> Rows:
+def _rows(dataset: Any, location: str) -> Iterator[tuple[Location, Row]]:
     import tensorflow_datasets as tfds
 
-    for index, example in enumerate(tfds.as_numpy(dataset)):
+    for number, example in enumerate(tfds.as_numpy(dataset), start=1):
         row: Row = {
             key: value.decode() if isinstance(value, bytes) else str(value)
             for key, value in example.items()
         }
-        label = row.get(task.label_column)
-        if class_names and label is not None and int(label) >= 0:
-            row[task.label_column] = class_names[int(label)]
-        yield f"{location} {index}", row
+        yield Location(location, number), row

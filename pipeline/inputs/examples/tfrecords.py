@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from modules import fingerprint
-from modules.config.task import TaskConfig
+from modules.data.source_rows import LocationWriter
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import splits, tf_examples
 from pipeline.inputs.examples.spans import Span
-from pipeline.inputs.examples.splits import Row, Rows
+from pipeline.inputs.rows.row_errors import Location
 
 _FILE = "data-00000-of-00001.tfrecord.gz"
 _GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -79,34 +80,30 @@ def find_examples(source: str) -> ExamplesDirectory:
     return ExamplesDirectory(source, patterns)
 
 
-def write_records(rows: Rows, directory: Path, task: TaskConfig) -> int:
-    """Writes rows as Examples of the task's columns, without other columns.
+def write_records(
+    rows: Iterable[tuple[Location, dict[str, Any]]], directory: Path
+) -> int:
+    """Writes rows as Examples, and where each came from.
 
     Args:
-      rows: Locations and rows.
+      rows: Locations, and features: text becomes bytes, an int int64, a float float32.
       directory: A new directory.
-      task: Names the columns; text becomes bytes, a class int64, a score float32 and
-        the id int64. Rows without an id are numbered.
 
     Returns:
       The number of examples.
-
-    Raises:
-      UsageError: A label or an id is malformed.
     """
     import tensorflow as tf
 
     directory.mkdir(parents=True)
     count = 0
-    with tf.io.TFRecordWriter(str(directory / _FILE), options="GZIP") as writer:
-        for location, row in rows:
-            label = _parse_score if task.classes is None else _parse_class
-            features = {
-                **{column: row[column] for column in task.text_columns},
-                task.label_column: label(row[task.label_column], location, task),
-                task.id_column: _parse_id(row, count, location, task),
-            }
+    path = str(directory / _FILE)
+    with (
+        tf.io.TFRecordWriter(path, options="GZIP") as writer,
+        LocationWriter(directory) as locations,
+    ):
+        for location, features in rows:
             writer.write(tf_examples.from_row(features))
+            locations.add(location.file, location.row)
             count += 1
     return count
 
@@ -141,50 +138,3 @@ def _check_compression(path: str) -> None:
     if is_gzip != path.endswith(".gz"):
         state = "gzipped" if is_gzip else "not gzipped"
         raise UsageError(f"{path} is {state}; .gz must end its name if it is")
-
-
-def _parse_class(text: str, location: str, task: TaskConfig) -> int:
-    assert task.classes is not None
-    if text in task.classes:
-        return task.classes.index(text)
-    try:
-        return _parse_int64(text)  # the data gate checks the range
-    except ValueError as error:
-        raise UsageError(
-            f"{location}: {task.label_column} is {text!r}; allowed are "
-            f"0 to {len(task.classes) - 1} and {', '.join(task.classes)}"
-        ) from error
-
-
-def _parse_int64(text: str) -> int:
-    number = int(text)
-    if not -(1 << 63) < number < 1 << 63:  # `from_row` would write a float
-        raise ValueError(f"{text} has more than 64 bits")
-    return number
-
-
-def _parse_score(text: str, location: str, task: TaskConfig) -> float:
-    try:
-        score = float(text)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        low, high = task.label_range or (None, None)
-        raise UsageError(
-            f"{location}: {task.label_column} is {text!r}; allowed are numbers from "
-            f"{low} to {high}"
-        )
-    return score  # the data gate checks the range
-
-
-def _parse_id(row: Row, default: int, location: str, task: TaskConfig) -> int:
-    text = row.get(task.id_column)
-    if text is None:
-        return default
-    try:
-        return _parse_int64(text)
-    except ValueError as error:
-        raise UsageError(
-            f"{location}: {task.id_column} is {text!r}, not a whole number; name "
-            "another column with task.id_column, or a new one to number the rows"
-        ) from error

@@ -65,13 +65,15 @@ def find_files(
             f"--input {source} matches no file; give a file, a directory or a glob of "
             ".csv, .tsv, .jsonl, .parquet, .arrow or .tfrecord files"
         )
-    formats = {file_format or format_of(path) or "unknown" for path in paths}
-    if len(formats) > 1 or "unknown" in formats:
+    formats = {file_format or format_of(path) for path in paths}
+    (only, *others) = formats
+    if others or only is None:
+        names = ", ".join(sorted(name or "unknown" for name in formats))
         raise UsageError(
-            f"--input {source} has files of the formats {', '.join(sorted(formats))}; "
-            f"give a glob of one, or set it with --format {'|'.join(FORMATS)}"
+            f"--input {source} has files of the formats {names}; give a glob of one, "
+            f"or set it with --format {'|'.join(FORMATS)}"
         )
-    return formats.pop(), paths
+    return only, paths
 
 
 def _match(source: str) -> tuple[list[str], bool]:

@@ -12,8 +12,8 @@ from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
 from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.rows.row_errors import Location, Row, RowError
 from pipeline.inputs.rows import formats, readers
+from pipeline.inputs.rows.row_errors import Location, Row, RowError
 from pipeline.prediction import serializers
 from pipeline.prediction.batch.saved_model_handler import SavedModelHandler
 from pipeline.prediction.model_description import (

@@ -48,7 +48,7 @@ def test_tokens_equal_those_of_the_original_tokenizer(vocab_file):
 def test_tokens_of_real_sentences_equal_those_of_the_original(mrpc):
     vocab_file = resolve_encoder(load_config(DEFAULT_CONFIG)).vocab_file
     reference = tokenization.FullTokenizer(vocab_file, do_lower_case=True)
-    rows = [row for _, row in examples_lib.read_table(mrpc / "validation.tsv")]
+    rows = examples_lib.read_split(str(mrpc), "eval")
     texts = [row[column] for row in rows for column in ("sentence1", "sentence2")]
     (ids,) = preprocessing.tokenize([tf.constant(texts)], vocab_file)
     differing = [

@@ -47,7 +47,7 @@ def test_json_lines_keep_their_fields(served, tmp_path):
         ("in.jsonl", '["a"]\n', "out.jsonl", r":1: not a JSON object"),
         ("in.jsonl", '{"n": "\\ud800"}', "out.jsonl", r":1: column n is not Unicode"),
         ("in.jsonl", f'{{"n": {"1" * 5000}}}', "out.jsonl", r":1: not JSON: Exceeds"),
-        ("in.jsonl", '{"n": "\udcff"}', "out.jsonl", r":1: not UTF-8"),
+        ("in.jsonl", '{"n": "\udcff"}', "out.jsonl", r":1: is not utf-8"),
         ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 fields, the header has 2"),
         ("in.csv", "left,right\n", "out.tsv", r"in\.csv: allowed are \.tsv and"),
         ("in.tsv", "left\tright\na\tb\n", "out.txt", r"out\.txt: allowed are \.tsv"),

@@ -97,7 +97,7 @@ def test_columns_have_the_names_of_the_task(tmp_path):
         ),
         ("label\ttext\n1\ta\n", r"no column sentence1, sentence2; it has label, text"),
         ("sentence1\tsentence2\na\tb\n", r"no column label; .*task\.label_column"),
-        (HEADER, r"train\.tsv has no column sentence1, sentence2; it has no rows"),
+        (HEADER, r"train\.tsv has no rows; the split train needs some"),
         (
             HEADER.replace("idx", "label") + ROW,
             r"train\.tsv:1: the header has the column 'label' more than once; rename",
@@ -117,7 +117,10 @@ def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
     source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
     with open(f"{source}/train.tsv", "ab") as file:
         file.write(b"1\t1\t\xff\xfe\tb\n")
-    with pytest.raises(UsageError, match=r"train\.tsv:.*utf-8"):
+    with pytest.raises(
+        UsageError,
+        match=r"train\.tsv:3: line 3, column 5: the byte 0xff is not utf-8.*cp1252",
+    ):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 
@@ -127,8 +130,8 @@ def test_missing_split_is_refused_with_the_files_that_exist(tmp_path):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 
-def test_source_that_is_not_a_directory_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="absent is not a directory"):
+def test_source_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="absent does not exist; give a file"):
         examples_lib.prepare(str(tmp_path / "absent"), str(tmp_path / "records"), TASK)
 
 
@@ -223,18 +226,17 @@ RATED = "body\tlabel\n"
 
 
 def test_single_sentences_are_rated_with_numbers(tmp_path):
-    table = RATED + "A cat.\t7.25\nA dog.\t-3\nA bird.\t1e1\n"
+    table = RATED + "A cat.\t7.25\nA bird.\t1e1\n"
     source = write(tmp_path / "text", train=table, eval=table)
     examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
     assert read(tmp_path / "records", "train") == [
         {"body": [b"A cat."], "label": [7.25], "idx": [0]},
-        {"body": [b"A dog."], "label": [-3.0], "idx": [1]},  # the gate's business
-        {"body": [b"A bird."], "label": [10.0], "idx": [2]},
+        {"body": [b"A bird."], "label": [10.0], "idx": [1]},
     ]
 
 
-@pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5"])
-def test_score_that_is_not_finite_is_refused_with_file_and_line(tmp_path, score):
+@pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5", "-3"])
+def test_score_beyond_the_range_is_refused_with_file_and_line(tmp_path, score):
     table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
     source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
     message = rf"train\.tsv:3: label is '{score}'; allowed are numbers from 0\.0 to 10"
@@ -267,7 +269,7 @@ def test_minus_one_is_a_missing_label_of_a_test_split_unless_the_task_has_it(
 def test_two_files_of_one_split_are_refused(tmp_path):
     table = HEADER + ROW
     source = write(tmp_path / "text", train=table, dev=table, validation=table)
-    with pytest.raises(UsageError, match=r"validation\.tsv and dev\.tsv.*split eval"):
+    with pytest.raises(UsageError, match=r"dev\.tsv and validation\.tsv.*split eval"):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 

@@ -12,6 +12,7 @@ from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
+from pipeline.config.sections import DataConfig
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import spans
 from pipeline.orchestrators.staging import plan_examples
@@ -31,6 +32,10 @@ def source(tmp_path):
     for rows, name in enumerate(("day-2", "day-9", "day-10"), start=4):
         tiny.write_tables(tmp_path / "spans" / name, rows)
     return f"{tmp_path}/spans/day-{{SPAN}}"
+
+
+def chosen(span):
+    return DataConfig(source="{SPAN}", span=span)
 
 
 def count(examples, split="train"):
@@ -67,7 +72,9 @@ def test_newest_span_is_the_largest_number_and_is_reported(source, paths):
 
 def test_older_span_is_used_if_set(source, paths):
     lines = []
-    examples = examples_lib.resolve_examples(source, TASK, paths, lines.append, span=2)
+    examples = examples_lib.resolve_examples(
+        source, TASK, paths, lines.append, settings=chosen(2)
+    )
     assert lines[0] == f"span 2 of {source}: the newest is 10"
     assert count(examples) == 4
 
@@ -137,14 +144,19 @@ def test_source_without_spans_is_refused_with_its_directories(source, paths, tmp
 
 def test_missing_span_is_refused_with_the_spans_that_exist(source, paths):
     with pytest.raises(UsageError, match=r"data\.span is 7; .* the spans 2, 9, 10"):
-        examples_lib.resolve_examples(source, TASK, paths, span=7)
+        examples_lib.resolve_examples(source, TASK, paths, settings=chosen(7))
 
 
 def test_two_directories_of_one_span_are_refused(source, paths, tmp_path):
     (tmp_path / "spans" / "day-010").mkdir()
     with pytest.raises(UsageError, match="day-010 and day-10, which are both span 10"):
         examples_lib.resolve_examples(source, TASK, paths)
-    assert examples_lib.resolve_examples(source, TASK, paths, span=9).span.number == 9
+    assert (
+        examples_lib.resolve_examples(
+            source, TASK, paths, settings=chosen(9)
+        ).span.number
+        == 9
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +176,9 @@ def test_span_of_a_source_without_spans_is_refused(tmp_path):
 def test_remote_spans_are_found_as_local_ones(source, paths):
     """TensorFlow's file system in memory stands in for a bucket."""
     for span, number in ((9, "08"), (10, "11")):
-        local = examples_lib.resolve_examples(source, TASK, paths, span=span)
+        local = examples_lib.resolve_examples(
+            source, TASK, paths, settings=chosen(span)
+        )
         for split in local.patterns:
             (path,) = examples_lib.list_examples(local, split)
             folder = f"ram://spans/{number}/{split}"
@@ -173,9 +187,9 @@ def test_remote_spans_are_found_as_local_ones(source, paths):
     remote = "ram://spans/{SPAN}"
     examples = examples_lib.resolve_examples(remote, TASK, paths)
     assert (examples.directory, examples.span.number) == ("ram://spans/11", 11)
-    assert examples_lib.resolve_examples(remote, TASK, paths, span=8).directory == (
-        "ram://spans/08"
-    )
+    assert examples_lib.resolve_examples(
+        remote, TASK, paths, settings=chosen(8)
+    ).directory == ("ram://spans/08")
     staged, copies = plan_examples(examples, OrchestratorPaths("ram://root", "tiny"))
     assert (staged.input_base, staged.input_patterns) == (
         "ram://spans/11",

@@ -39,7 +39,7 @@ def prepare(tmp_path):
     def prepare(source, task):
         lines = []
         counts = examples.prepare(source, str(tmp_path / "records"), task, lines.append)
-        return {s: records.read(f"{tmp_path}/records/{s}/*") for s in counts}, lines
+        return {s: records.read(f"{tmp_path}/records/{s}/*.gz") for s in counts}, lines
 
     return prepare
 

@@ -7,6 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig
 from pipeline.prediction.batch import BatchOptions, predict_files
 from pipeline.prediction.predict_file import predict_file
 from pipeline.prediction.predictor import Predictor
@@ -153,7 +154,10 @@ def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
 def test_format_can_be_set_if_names_do_not_show_it(longer, tmp_path):
     source = write_rows(tmp_path / "in.jsonl", [{"left": "a", "right": ""}])
     renamed = source.rename(tmp_path / "rows")
-    target, options = str(tmp_path / "out"), BatchOptions(input_format="jsonl")
+    target, options = (
+        str(tmp_path / "out"),
+        BatchOptions(reading=DataConfig(format="jsonl")),
+    )
     assert predict_files(longer, str(renamed), target, options).read == 1
 
 

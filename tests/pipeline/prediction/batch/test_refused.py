@@ -62,7 +62,7 @@ def read_refused():
                 4: "no column right; the model takes text in left and right",
                 5: "column right is '3', not text",
                 6: "column right is 'None', not text",
-                7: "not UTF-8",
+                7: "is not utf-8",
                 8: "column left is not Unicode text",
                 9: "column other is not Unicode text",
                 10: "column n\\ud800 is not Unicode text",
@@ -76,7 +76,7 @@ def read_refused():
             {
                 3: "1 fields, the header has 2",
                 4: "3 fields, the header has 2",
-                5: "not UTF-8",
+                5: "is not utf-8",
                 6: "not a line of TSV",
             },
         ),
@@ -115,7 +115,7 @@ def test_example_without_its_feature_is_refused(longer, tmp_path, read_refused):
     assert "no feature right" in refused[2]
     assert "has 0 values" in refused[3]
     assert "has 2 values" in refused[4]
-    assert "not UTF-8" in refused[5]
+    assert "is not utf-8" in refused[5]
     assert "not a tf.Example" in refused[6]
 
 
@@ -206,7 +206,7 @@ def test_value_of_parquet_that_python_cannot_hold_is_refused(
 def test_corrupt_page_of_parquet_loses_the_rest_of_its_row_group(
     longer, tmp_path, read_refused, monkeypatch
 ):
-    monkeypatch.setattr("pipeline.prediction.readers._ROWS_AT_A_TIME", 100)
+    monkeypatch.setattr("pipeline.inputs.rows.readers._ROWS_AT_A_TIME", 100)
     path = tmp_path / "in.parquet"
     rows = [{**GOOD, "text": f"text {n}", "n": n} for n in range(4000)]
     layout = {"write_batch_size": 100, "data_page_size": 500, "use_dictionary": False}

@@ -140,7 +140,7 @@ def prepare(tmp_path, task, **changes):
     source = write_archive(tmp_path / "archive", task.name, **changes)
     lines = []
     counts = examples.prepare(source, str(tmp_path / "records"), task, lines.append)
-    return {s: records.read(f"{tmp_path}/records/{s}/*") for s in counts}, lines
+    return {s: records.read(f"{tmp_path}/records/{s}/*.gz") for s in counts}, lines
 
 
 @pytest.mark.parametrize("name", sorted(set(GLUE) - {"mrpc"}))
@@ -197,7 +197,7 @@ def test_malformed_rows_of_qqp_are_left_out_and_counted(tmp_path):
         [b"Is it a cat?"],
         [b"Is it a dog?"],
     ]
-    assert "train.tsv: 2 malformed rows left out, as TFDS does" in lines
+    assert "train: 2 malformed rows left out, as TFDS does" in lines
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_same_task_is_read_in_the_columns_of_tfds(tmp_path, name):
     examples.prepare(str(source), str(tmp_path / "records"), task, lines.append)
     assert "test.tsv has only -1 for label: left out" in lines
     for split in ("train", "eval"):
-        (example,) = records.read(f"{tmp_path}/records/{split}/*")
+        (example,) = records.read(f"{tmp_path}/records/{split}/*.gz")
         assert example["idx"] == [3]
         assert example["label"] == [1]
         assert all(example[column] == [b"A cat."] for column in task.text_columns)

@@ -8,7 +8,7 @@ from pyarrow import parquet
 
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
-from pipeline.prediction import readers
+from pipeline.inputs.rows import readers
 from tests.pipeline.prediction.batch.conftest import write_rows
 
 
@@ -16,7 +16,7 @@ from tests.pipeline.prediction.batch.conftest import write_rows
     ("names", "source", "message"),
     [
         ([], "", "matches no file"),
-        (["a.csv"], "a.csv", "of the formats unknown; .*--format tsv"),
+        (["a.txt"], "a.txt", "of the formats unknown; .*--format csv"),
         (["a.tsv", "b.jsonl"], "", "of the formats jsonl, tsv; give a glob of one"),
     ],
 )
@@ -51,7 +51,7 @@ def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path)
     header = b"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     (tmp_path / "in.tsv").write_bytes(header + b"1\t2\t3\t\xff\tb\n1\t2\t3\ta\tb\n")
     (_, error), (_, row) = readers.read_rows(str(tmp_path / "in.tsv"), "tsv")
-    assert "not UTF-8" in str(error)
+    assert "is not utf-8" in str(error)
     assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
 
 

@@ -1,0 +1,112 @@
+"""Rows that a run cannot take: refused, or left out and written to a file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from pipeline.config.errors import UsageError
+from pipeline.inputs.rows.delimited import LeftOutError
+from pipeline.inputs.rows.row_errors import Location, RowError
+
+SKIPPED_FILE = "skipped.jsonl"
+_SHOWN = 5
+
+
+class BadRows:
+    """Collects the bad rows of all splits.
+
+    Args:
+      policy: `refuse` or `skip`, as `data.on_bad_rows`.
+      directory: Where skipped rows are written, as `skipped.jsonl`.
+
+    Attributes:
+      counts: Skipped rows by split.
+      left_out: Rows by split that TFDS leaves out of GLUE's archives, too.
+    """
+
+    def __init__(self, policy: str, directory: Path) -> None:
+        self._skips = policy == "skip"
+        self._path = directory / SKIPPED_FILE
+        self._file: IO[str] | None = None
+        self._first: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+
+    def __enter__(self) -> BadRows:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._file:
+            self._file.close()
+
+    def filter(
+        self,
+        split: str,
+        rows: Iterator[tuple[Location, dict[str, Any] | RowError]],
+        parse: Callable[[dict[str, Any], int], dict[str, Any]],
+    ) -> Iterator[tuple[Location, dict[str, Any]]]:
+        """Yields the features of the rows that are not bad.
+
+        Args:
+          split: Their split.
+          rows: Locations, and rows or why they cannot be read.
+          parse: Returns the features of a row, by its number among those yielded.
+        """
+        number = 0
+        for location, row in rows:
+            try:
+                if isinstance(row, RowError):
+                    raise row
+                features = parse(row, number)
+            except LeftOutError:
+                self.left_out[split] += 1
+            except RowError as error:
+                self._add(split, location, row, error)
+            else:
+                yield location, features
+                number += 1
+
+    def refuse(self) -> None:
+        """Refuses the rows, unless they are skipped.
+
+        Raises:
+          UsageError: There are bad rows; names the first ones.
+        """
+        count = self.counts.total()
+        if not count or self._skips:
+            return
+        more = f"\n  and {count - _SHOWN} more" if count > _SHOWN else ""
+        rows = "1 row" if count == 1 else f"{count} rows"
+        raise UsageError(
+            f"{rows} cannot be used:\n  "
+            + "\n  ".join(self._first)
+            + f"{more}\nCorrect the data, or leave such rows out with --set "
+            "data.on_bad_rows=skip"
+        )
+
+    def _add(self, split: str, location: Location, row: Any, error: RowError) -> None:
+        self.counts[split] += 1
+        if len(self._first) < _SHOWN:
+            self._first.append(f"{location}: {error}")
+        if not self._skips:
+            return
+        if self._file is None:
+            self._file = self._path.open("w", encoding="utf-8")
+        line = {
+            "split": split,
+            "file": location.file,
+            "row": location.row,
+            "reason": str(error),
+            "values": row if isinstance(row, dict) else None,
+        }
+        self._file.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")

@@ -1,0 +1,70 @@
+"""The card of a data set: where its rows came from, and what became of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from pipeline.config.sections import DataConfig
+
+CARD_FILE = "card.json"
+
+
+class SplitCard(BaseModel):
+    """The rows of a split.
+
+    Attributes:
+      rows: Rows that became examples.
+      skipped: Bad rows that were left out, with `data.on_bad_rows: skip`.
+      left_out: Malformed rows of GLUE's archives, which TFDS leaves out, too.
+    """
+
+    rows: int
+    skipped: int = 0
+    left_out: int = 0
+
+
+class DataCard(BaseModel):
+    """The card of a data set.
+
+    Attributes:
+      source: What `data.source` names.
+      fingerprint: SHA-256 of the source's files; None if they were not read here.
+      files: How each kind of file was read: its format, delimiter and quoting.
+      splits: The rows by split; empty if they were not read here.
+      splitting: `test_size`, `group_column` and `split_seed`, if the source had no
+        splits.
+      on_bad_rows: What happened to bad rows.
+      skipped_file: The file with the skipped rows and the reasons.
+      license: What `data.license` names.
+    """
+
+    source: str
+    fingerprint: str | None = None
+    files: list[str] = []
+    splits: dict[str, SplitCard] = {}
+    splitting: dict[str, Any] | None = None
+    on_bad_rows: str = "refuse"
+    skipped_file: str | None = None
+    license: str | None = None
+
+    def write(self, directory: Path) -> None:
+        """Writes the card beside the examples."""
+        text = self.model_dump_json(indent=1)
+        (directory / CARD_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def read_card(directory: str) -> DataCard | None:
+    """Returns the card that was written beside examples; None if there is none."""
+    path = Path(directory) / CARD_FILE
+    if "://" in directory or not path.is_file():
+        return None
+    return DataCard.model_validate(json.loads(path.read_text(encoding="utf-8")))
+
+
+def describe_splitting(settings: DataConfig) -> dict[str, Any]:
+    """Returns the settings that a source without splits is split by."""
+    return settings.model_dump(include={"test_size", "group_column", "split_seed"})

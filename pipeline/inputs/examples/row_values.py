@@ -1,0 +1,140 @@
+"""The values of a row that training takes, or why it cannot take the row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modules.config.task import TaskConfig
+from modules.data.row_facts import is_empty
+from pipeline.inputs.rows.row_errors import RowError
+
+
+class RowParser:
+    """Turns rows of files into the features of Examples.
+
+    Args:
+      task: Names the columns, and the classes or the range of the score.
+      class_names: Names of the classes by the indices in the label column, in the
+        source's own order; None if the source has no such names.
+      allows_all_values: Whether empty texts and labels beyond the task's are left to a
+        curated schema.
+    """
+
+    def __init__(
+        self,
+        task: TaskConfig,
+        class_names: Sequence[str] | None = None,
+        *,
+        allows_all_values: bool = False,
+    ) -> None:
+        self._task = task
+        self._allows_all_values = allows_all_values
+        self._class_names: Sequence[str] | None = None
+        if class_names and sorted(class_names) == sorted(task.classes or ()):
+            self._class_names = class_names
+
+    def parse(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """Returns a row's features.
+
+        Args:
+          row: Values by column.
+          number: The id of a row without one.
+
+        Returns:
+          The texts as str, the label as int or float, the id as int.
+
+        Raises:
+          RowError: A value is missing, or not allowed.
+        """
+        return {
+            **{column: self._text(row, column) for column in self._task.text_columns},
+            self._task.label_column: self.label(row),
+            self._task.id_column: self._id(row, number),
+        }
+
+    def label(self, row: Mapping[str, Any]) -> int | float:
+        """Returns the index of a row's class, or its score; see `parse`."""
+        value = _value(row, self._task.label_column)
+        if self._task.classes is None:
+            return self._score(value)
+        return self._class(value, self._task.classes)
+
+    def _text(self, row: Mapping[str, Any], column: str) -> str:
+        text = _value(row, column)
+        if not isinstance(text, str):
+            raise RowError(f"{column} is {str(text)[:80]!r}, not text")
+        if not self._allows_all_values and is_empty(text):
+            raise RowError(f"{column} is {text[:80]!r}, which has no visible character")
+        return text
+
+    def _class(self, value: Any, classes: list[str]) -> int:
+        text = _to_text(value)
+        if text in classes:
+            return classes.index(text)
+        try:
+            label = _parse_int64(text.removesuffix(".0"))  # as pandas may write 1
+        except ValueError:
+            label = -1
+        else:
+            if self._class_names and 0 <= label < len(classes):
+                return classes.index(self._class_names[label])
+            if 0 <= label < len(classes) or self._allows_all_values:
+                return label
+        raise RowError(
+            f"{self._task.label_column} is {text!r}; allowed are 0 to "
+            f"{len(classes) - 1} and {', '.join(classes)}"
+        )
+
+    def _score(self, value: Any) -> float:
+        text = _to_text(value)
+        try:
+            score = float(text)
+        except ValueError:
+            score = math.nan
+        low, high = self._task.label_range or (-math.inf, math.inf)
+        is_allowed = low <= score <= high or self._allows_all_values
+        if not math.isfinite(score) or not is_allowed:
+            raise RowError(
+                f"{self._task.label_column} is {text!r}; allowed are numbers from "
+                f"{low} to {high}"
+            )
+        return score
+
+    def _id(self, row: Mapping[str, Any], number: int) -> int:
+        column = self._task.id_column
+        if column not in row:
+            return number
+        text = _to_text(row[column])
+        try:
+            return _parse_int64(text)
+        except ValueError:
+            raise RowError(
+                f"{column} is {text!r}, not a whole number; name another column with "
+                "task.id_column, or a new one to number the rows"
+            ) from None
+
+
+def _value(row: Mapping[str, Any], column: str) -> Any:
+    if column not in row:
+        raise RowError(f"no column {column}; the row has {', '.join(row) or 'none'}")
+    if row[column] is None:
+        raise RowError(f"{column} has no value")
+    return row[column]
+
+
+def _to_text(value: Any) -> str:
+    """Returns a value as CSV has it: true for a boolean, 1 for 1.0 of an integer."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _parse_int64(text: str) -> int:
+    number = int(text)
+    if not -(1 << 63) < number < 1 << 63:  # a tf.Example cannot hold it
+        raise ValueError(f"{text} has more than 64 bits")
+    return number

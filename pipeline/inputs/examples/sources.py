@@ -1,0 +1,233 @@
+"""The files of a data set, by split."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from modules.config.task import TaskConfig
+from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig, FileFormat
+from pipeline.inputs.examples import splits, tf_examples
+from pipeline.inputs.rows import hugging_face, readers
+from pipeline.inputs.rows.delimited import LeftOutError
+from pipeline.inputs.rows.formats import FORMATS, TFRECORD, format_of, stem_of
+from pipeline.inputs.rows.row_errors import Location, RowError
+
+# The longest first: `eval_mismatched` is no shard of `eval`.
+_NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
+# `train`, and shards such as `train-00000-of-00002` and `train.1`.
+_STEM = re.compile(rf"({'|'.join(_NAMES)})([-.].*)?")
+_TEXT_FORMATS = tuple(f for f in FORMATS if f != TFRECORD)
+_RECORDS = ("*.tf*record*", "*/*.tf*record*")
+_SHOWN = 8
+
+ReadRow = dict[str, Any] | RowError
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The files of a data set.
+
+    Attributes:
+      location: What the user named.
+      files: The files of each split in their order; those of a source without splits
+        are of the split None.
+    """
+
+    location: str
+    files: dict[str | None, list[str]]
+
+    @property
+    def all_files(self) -> list[str]:
+        """The files of all splits."""
+        return [path for paths in self.files.values() for path in paths]
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether the files say which split a row belongs to."""
+        return None not in self.files
+
+    def describe_reading(self, settings: DataConfig) -> list[str]:
+        """Returns a line for each way that files are read: format and dialect."""
+        ways: dict[str, list[str]] = {}
+        for path in self.all_files:
+            file_format = file_format_of(path, settings)
+            way = readers.describe_dialect(path, file_format, settings)
+            ways.setdefault(way, []).append(Path(path).name)
+        return [
+            f"{', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}: {way}"
+            for way, names in ways.items()
+        ]
+
+    def describe(self, split: str | None) -> str:
+        """Returns the file of a split, or the folder of its files."""
+        files = self.files[split]
+        return files[0] if len(files) == 1 else str(Path(files[0]).parent)
+
+    def read(
+        self, split: str | None, settings: DataConfig, task: TaskConfig | None = None
+    ) -> Iterator[tuple[Location, ReadRow]]:
+        """Reads the rows of a split.
+
+        Args:
+          split: One of `files`.
+          settings: How the files are read.
+          task: Its GLUE task decides which layout of an archive a file may have.
+
+        Yields:
+          Locations, and rows by column or why one cannot be read.
+        """
+        for path in self.files[split]:
+            file_format = file_format_of(path, settings)
+            rows = readers.read_rows(path, file_format, settings, task)
+            for location, row in rows:
+                yield location, _decode(row) if isinstance(row, bytes) else row
+
+
+def file_format_of(path: str, settings: DataConfig) -> FileFormat:
+    """Returns the format of a file of a source.
+
+    Raises:
+      UsageError: Its name shows none.
+    """
+    file_format = settings.format or format_of(path)
+    if file_format is None:
+        raise UsageError(
+            f"data {path}: its name shows no format; allowed are "
+            f"{', '.join(f'.{name}' for name in FORMATS)}, or set data.format"
+        )
+    return file_format
+
+
+def find_source(location: str, settings: DataConfig) -> Source:
+    """Finds the files of a source on this machine, but for splits of TFRecords.
+
+    Args:
+      location: A file, a directory with the files of each split (`train.csv`, shards as
+        `train-00000-of-00002.csv`, or a folder for each split), a directory with the
+        files of a data set without splits, or a folder that Hugging Face `datasets`
+        saved.
+      settings: `format` is that of all files if it is set.
+
+    Returns:
+      The source, without files if the directory has none of these.
+
+    Raises:
+      UsageError: There is no such file or directory, or two files are one split.
+    """
+    path = Path(location)
+    if path.is_file():
+        file_format_of(location, settings)
+        return Source(location, {None: [location]})
+    if not path.is_dir():
+        raise UsageError(
+            f"data {location} does not exist; give a file, a directory with train.csv "
+            f"and eval.csv (or {', '.join(_TEXT_FORMATS[1:])}, or TFRecords of the "
+            "same splits), or tfds:NAME"
+        )
+    saved = hugging_face.find_files(path)
+    if saved is not None:
+        if None in saved:
+            return Source(location, saved)
+        return Source(location, _by_split(location, saved.items()))
+    named = _find_named_files(path, settings)
+    if named:
+        return Source(location, _by_split(location, named))
+    if any(True for pattern in _RECORDS for _ in path.glob(pattern)):
+        return Source(location, {})
+    files = _list_files(path, settings)
+    return Source(location, {None: files} if files else {})
+
+
+def read_split(
+    location: str,
+    split: str,
+    settings: DataConfig = readers.DEFAULTS,
+    task: TaskConfig | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a split of a source.
+
+    Args:
+      location: The source; see `find_source`.
+      split: The name of the split.
+      settings: How the files are read.
+      task: Its GLUE task decides which layout of an archive a file may have.
+
+    Raises:
+      UsageError: The source has no such split, or a row cannot be read.
+    """
+    source = find_source(location, settings)
+    if split not in source.files:
+        raise UsageError(
+            f"data {location} has no files of the split {split}; give a directory with "
+            f"{split}.tsv with --data DIR"
+        )
+    for row_location, row in source.read(split, settings, task):
+        if isinstance(row, RowError):
+            if isinstance(row, LeftOutError):
+                continue
+            raise UsageError(f"{row_location}: {row}") from row
+        yield row
+
+
+def _find_named_files(
+    directory: Path, settings: DataConfig
+) -> list[tuple[str, list[str]]]:
+    """Returns the files by the names of splits, each set of shards by itself."""
+    named: dict[tuple[str, str | None], list[str]] = {}
+    for path in _list_files(directory, settings):
+        match = _STEM.fullmatch(stem_of(path))
+        if match:
+            name, shard = match.groups()
+            # Only shards of one format and name may be several files of a split.
+            unique = path if shard is None else str(format_of(path))
+            named.setdefault((name, unique), []).append(path)
+    for name in _NAMES:
+        files = _list_files(directory / name, settings)
+        if files:
+            named[name, str(directory / name)] = files
+    return [(name, files) for (name, _), files in named.items()]
+
+
+def _list_files(directory: Path, settings: DataConfig) -> list[str]:
+    if not directory.is_dir():
+        return []
+    return [
+        str(path)
+        for path in sorted(directory.iterdir())
+        if path.is_file()
+        and not path.name.startswith((".", "_"))
+        and format_of(str(path)) in (settings.format or _TEXT_FORMATS)
+    ]
+
+
+def _by_split(
+    location: str, named: Iterable[tuple[str | None, list[str]]]
+) -> dict[str | None, list[str]]:
+    by_split: dict[str | None, list[str]] = {}
+    for name, files in named:
+        split = splits.SPLIT_NAMES.get(name or "")
+        if split is None:
+            continue
+        if split in by_split:
+            first, second = (
+                str(Path(paths[0]).relative_to(location))
+                for paths in (by_split[split], files)
+            )
+            raise UsageError(
+                f"data {location} has {first} and {second}, which are both the split "
+                f"{split}; keep one of them"
+            )
+        by_split[split] = files
+    return {split: by_split[split] for split in splits.SPLITS if split in by_split}
+
+
+def _decode(serialized: bytes) -> ReadRow:
+    try:
+        return tf_examples.to_row(serialized)
+    except RowError as error:
+        return error

@@ -1,0 +1,137 @@
+"""Splits the rows of a source without splits into train and eval."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import model_selection
+
+from modules.config.task import TaskConfig
+from modules.data.row_facts import hash_texts
+from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig
+from pipeline.inputs.examples.row_values import RowParser
+from pipeline.inputs.rows.row_errors import RowError
+
+_SCORE_STRATA = 10
+_BAD_ROW = -1
+
+
+def choose_eval_rows(
+    rows: Iterable[dict[str, Any] | RowError],
+    task: TaskConfig,
+    settings: DataConfig,
+    parser: RowParser,
+) -> np.ndarray:
+    """Chooses the rows of the split `eval`.
+
+    Rows of equal texts, and rows of one group, go to the same split: else the model
+    would be evaluated on what it was trained on. The splits are stratified by class, or
+    by tenths of the scores, and follow from the seed.
+
+    Args:
+      rows: All rows, which are read once. Bad rows are in neither split.
+      task: Names the columns.
+      settings: `test_size`, `group_column` and `split_seed`.
+      parser: Checks the rows, and reads their labels.
+
+    Returns:
+      bool[rows], True for the split `eval`.
+
+    Raises:
+      UsageError: A row has no group, or a class has too few rows for two splits.
+    """
+    texts, groups, labels, positions = array("Q"), array("Q"), array("d"), array("q")
+    number = -1
+    for number, row in enumerate(rows):
+        try:
+            if isinstance(row, RowError):
+                continue
+            features = parser.parse(row, number)
+        except RowError:
+            continue
+        texts.append(hash_texts([features[column] for column in task.text_columns]))
+        labels.append(features[task.label_column])
+        positions.append(number)
+        if settings.group_column:
+            groups.append(_hash_group(row, settings.group_column))
+    is_eval = np.zeros(number + 1, bool)
+    if not len(labels):
+        return is_eval
+    units = _join(np.array(texts), np.array(groups))
+    chosen = _choose_units(units, np.array(labels), task, settings)
+    is_eval[np.array(positions)[chosen[units]]] = True
+    return is_eval
+
+
+def _hash_group(row: dict[str, Any], column: str) -> int:
+    if column not in row:
+        raise UsageError(
+            f"data.group_column is {column}; the rows have {', '.join(row)}"
+        )
+    return hash_texts([str(row[column])])
+
+
+def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Returns the number of each row's unit: the rows that must stay together."""
+    _, by_text = np.unique(texts, return_inverse=True)
+    if not len(groups):
+        return by_text
+    _, by_group = np.unique(groups, return_inverse=True)
+    count = by_text.max() + 1
+    size = count + by_group.max() + 1
+    edges = sparse.coo_matrix(
+        (np.ones(len(texts), bool), (by_text, count + by_group)), shape=(size, size)
+    )
+    _, components = sparse.csgraph.connected_components(edges, directed=False)
+    _, units = np.unique(components[by_text], return_inverse=True)
+    return units
+
+
+def _choose_units(
+    units: np.ndarray, labels: np.ndarray, task: TaskConfig, settings: DataConfig
+) -> np.ndarray:
+    """Returns which units go to `eval`, bool[units]."""
+    _, first = np.unique(units, return_index=True)
+    strata = labels[first]
+    if task.is_regression:
+        ranks = np.argsort(np.argsort(strata, kind="stable"), kind="stable")
+        strata = ranks * min(_SCORE_STRATA, len(ranks) // 2) // max(len(ranks), 1)
+    _refuse_small(strata, task, settings)
+    _, chosen = model_selection.train_test_split(
+        np.arange(len(strata)),
+        test_size=settings.test_size,
+        stratify=strata,
+        random_state=settings.split_seed,
+    )
+    is_chosen = np.zeros(len(strata), bool)
+    is_chosen[chosen] = True
+    return is_chosen
+
+
+def _refuse_small(strata: np.ndarray, task: TaskConfig, settings: DataConfig) -> None:
+    """Refuses classes that cannot be in both splits."""
+    values, counts = np.unique(strata, return_counts=True)
+    kind = "groups" if settings.group_column else "different texts"
+    small = [
+        task.describe_label(int(value)) if task.classes else "the scores"
+        for value, count in zip(values, counts, strict=True)
+        if count < 2
+    ]
+    if small:
+        raise UsageError(
+            f"data has fewer than two {kind} of {', '.join(small)}, which cannot be "
+            "in two splits; add rows, or leave the class out"
+        )
+    rows = len(strata)
+    eval_rows = int(np.ceil(rows * settings.test_size))
+    if min(eval_rows, rows - eval_rows) < len(values):
+        raise UsageError(
+            f"data.test_size is {settings.test_size}, which makes splits of "
+            f"{rows - eval_rows} and {eval_rows} {kind} for {len(values)} classes; "
+            "each split needs one of every class: add rows or change data.test_size"
+        )

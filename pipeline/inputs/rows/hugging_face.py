@@ -1,0 +1,77 @@
+"""Folders that Hugging Face `datasets` saved to disk, and the names of their classes.
+
+The layout is that of `DatasetDict.save_to_disk` and `Dataset.save_to_disk`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from pipeline.config.errors import UsageError
+from pipeline.config.sections import FileFormat
+from pipeline.inputs.rows.formats import ARROW, PARQUET
+
+_SPLITS_FILE = "dataset_dict.json"
+_STATE_FILE = "state.json"
+_METADATA = b"huggingface"
+
+
+def find_files(directory: Path) -> dict[str | None, list[str]] | None:
+    """Returns the Arrow files of each split in their order.
+
+    Args:
+      directory: A folder.
+
+    Returns:
+      The files by the name of the split, or those of None if the folder is a single
+      `Dataset`; None if the folder is neither.
+
+    Raises:
+      UsageError: A data set is a selection of the rows of its files.
+    """
+    if (directory / _SPLITS_FILE).is_file():
+        names = json.loads((directory / _SPLITS_FILE).read_text())["splits"]
+        return {name: _list_files(directory / name) for name in names}
+    if (directory / _STATE_FILE).is_file():
+        return {None: _list_files(directory)}
+    return None
+
+
+def class_names(path: str, file_format: FileFormat, column: str) -> list[str] | None:
+    """Returns the names of a `ClassLabel` column, whose values are their indices.
+
+    Args:
+      path: A Parquet or Arrow file; others have no class names.
+      file_format: Its format.
+      column: The column.
+    """
+    if file_format not in (PARQUET, ARROW):
+        return None
+    try:
+        schema = _read_schema(path, file_format)
+        metadata: dict[str, Any] = json.loads((schema.metadata or {})[_METADATA])
+        return list(metadata["info"]["features"][column]["names"])
+    except (KeyError, TypeError, ValueError, pa.ArrowException):
+        return None  # no such metadata, or a file that the reader will refuse
+
+
+def _read_schema(path: str, file_format: FileFormat) -> pa.Schema:
+    if file_format == PARQUET:
+        return parquet.read_schema(path)
+    with pa.OSFile(path) as file:
+        return pa.ipc.open_stream(file).schema
+
+
+def _list_files(directory: Path) -> list[str]:
+    state = json.loads((directory / _STATE_FILE).read_text())
+    if state.get("_indices_data_files") or state.get("_indices_files"):
+        raise UsageError(
+            f"data {directory} is a selection of the rows of its files; save it again "
+            "after dataset.flatten_indices()"
+        )
+    return [str(directory / file["filename"]) for file in state["_data_files"]]
