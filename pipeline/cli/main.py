@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from modules import environment
-from pipeline.cli import options, orchestrators, predict, serve, show_batch
+from pipeline.cli import options, orchestrators, predict, project, serve, show_batch
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 
@@ -50,6 +50,8 @@ def main() -> None:
 
 main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
+main.add_command(project.init_command)
+main.add_command(project.inspect_command)
 main.add_command(predict.predict_command)
 main.add_command(serve.serve_command)
 main.add_command(show_batch.show_batch_command)

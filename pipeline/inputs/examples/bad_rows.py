@@ -25,16 +25,18 @@ class BadRows:
       directory: Where skipped rows are written, as `skipped.jsonl`.
 
     Attributes:
-      counts: Skipped rows by split.
+      skips: Whether bad rows are skipped.
+      counts: Bad rows by split.
+      first: The first of them, with their reasons.
       left_out: Rows by split that TFDS leaves out of GLUE's archives, too.
     """
 
     def __init__(self, policy: str, directory: Path) -> None:
-        self._skips = policy == "skip"
+        self.skips = policy == "skip"
         self._path = directory / SKIPPED_FILE
         self._file: IO[str] | None = None
-        self._first: list[str] = []
         self.counts: Counter[str] = Counter()
+        self.first: list[str] = []
         self.left_out: Counter[str] = Counter()
 
     def __enter__(self) -> BadRows:
@@ -83,22 +85,22 @@ class BadRows:
           UsageError: There are bad rows; names the first ones.
         """
         count = self.counts.total()
-        if not count or self._skips:
+        if not count or self.skips:
             return
         more = f"\n  and {count - _SHOWN} more" if count > _SHOWN else ""
         rows = "1 row" if count == 1 else f"{count} rows"
         raise UsageError(
             f"{rows} cannot be used:\n  "
-            + "\n  ".join(self._first)
+            + "\n  ".join(self.first)
             + f"{more}\nCorrect the data, or leave such rows out with --set "
             "data.on_bad_rows=skip"
         )
 
     def _add(self, split: str, location: Location, row: Any, error: RowError) -> None:
         self.counts[split] += 1
-        if len(self._first) < _SHOWN:
-            self._first.append(f"{location}: {error}")
-        if not self._skips:
+        if len(self.first) < _SHOWN:
+            self.first.append(f"{location}: {error}")
+        if not self.skips:
             return
         if self._file is None:
             self._file = self._path.open("w", encoding="utf-8")

@@ -40,6 +40,7 @@ class DataCard(BaseModel):
       on_bad_rows: What happened to bad rows.
       skipped_file: The file with the skipped rows and the reasons.
       license: What `data.license` names.
+      origin: The card beside the source's files, if `init` wrote them.
     """
 
     source: str
@@ -50,6 +51,7 @@ class DataCard(BaseModel):
     on_bad_rows: str = "refuse"
     skipped_file: str | None = None
     license: str | None = None
+    origin: DataCard | None = None
 
     def write(self, directory: Path) -> None:
         """Writes the card beside the examples."""

@@ -20,7 +20,12 @@ from pipeline.inputs.examples import (
     tfds_source,
 )
 from pipeline.inputs.examples.bad_rows import SKIPPED_FILE, BadRows
-from pipeline.inputs.examples.card import DataCard, SplitCard, describe_splitting
+from pipeline.inputs.examples.card import (
+    DataCard,
+    SplitCard,
+    describe_splitting,
+    read_card,
+)
 from pipeline.inputs.examples.row_values import RowParser
 from pipeline.inputs.examples.spans import Span
 from pipeline.inputs.examples.splits import MissingSplitError, OpenSplit, Report
@@ -167,8 +172,11 @@ def _open_files(
         splits.require_splits(source, (), "train.csv")
     card.fingerprint = fingerprint.of_files(files.all_files)
     card.files = files.describe_reading(settings)
+    card.origin = read_card(source)
     if not files.has_splits:
         card.splitting = describe_splitting(settings)
+    if files.has_splits:
+        splits.require_splits(source, filter(None, files.files), "train.csv")
     return text_source.open_splits(files, task, settings, report)
 
 
@@ -187,7 +195,7 @@ def _write(
                 continue
             parser = RowParser(
                 task,
-                split.class_names,
+                split.class_of_value,
                 allows_all_values=settings.schema_file is not None,
             )
             rows = bad_rows.filter(name, split.rows, parser.parse)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from modules.config.task import TaskConfig
@@ -16,8 +17,8 @@ class RowParser:
 
     Args:
       task: Names the columns, and the classes or the range of the score.
-      class_names: Names of the classes by the indices in the label column, in the
-        source's own order; None if the source has no such names.
+      class_of_value: The class by label of the source, if the source has other labels
+        than the task; it is ignored if its classes are not the task's.
       allows_all_values: Whether empty texts and labels beyond the task's are left to a
         curated schema.
     """
@@ -25,15 +26,15 @@ class RowParser:
     def __init__(
         self,
         task: TaskConfig,
-        class_names: Sequence[str] | None = None,
+        class_of_value: Mapping[str, str] | None = None,
         *,
         allows_all_values: bool = False,
     ) -> None:
         self._task = task
         self._allows_all_values = allows_all_values
-        self._class_names: Sequence[str] | None = None
-        if class_names and sorted(class_names) == sorted(task.classes or ()):
-            self._class_names = class_names
+        self._class_of_value: Mapping[str, str] = {}
+        if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
+            self._class_of_value = class_of_value
 
     def parse(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
         """Returns a row's features.
@@ -71,15 +72,11 @@ class RowParser:
 
     def _class(self, value: Any, classes: list[str]) -> int:
         text = _to_text(value)
-        if text in classes:
-            return classes.index(text)
-        try:
+        name = self._class_of_value.get(text, text)
+        if name in classes:
+            return classes.index(name)
+        with contextlib.suppress(ValueError):
             label = _parse_int64(text.removesuffix(".0"))  # as pandas may write 1
-        except ValueError:
-            label = -1
-        else:
-            if self._class_names and 0 <= label < len(classes):
-                return classes.index(self._class_names[label])
             if 0 <= label < len(classes) or self._allows_all_values:
                 return label
         raise RowError(

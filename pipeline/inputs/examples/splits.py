@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from modules.config.task import TaskConfig
@@ -35,12 +35,16 @@ class OpenSplit:
 
     Attributes:
       rows: Locations, and rows or why one cannot be read; to be read once.
-      class_names: The source's names of the classes by their indices; None if it has
-        none.
+      class_of_value: The class by label of the source; None if it says nothing of it.
     """
 
     rows: Iterator[tuple[Location, Row | RowError]]
-    class_names: Sequence[str] | None = None
+    class_of_value: Mapping[str, str] | None = None
+
+
+def by_index(class_names: Iterable[str] | None) -> dict[str, str]:
+    """Returns names of classes by their indices, as text."""
+    return {str(index): name for index, name in enumerate(class_names or ())}
 
 
 class MissingSplitError(UsageError):

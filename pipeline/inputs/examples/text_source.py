@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pipeline.config.sections import DataConfig
 from pipeline.inputs.examples import splits, splitting
 from pipeline.inputs.examples.row_values import RowParser
 from pipeline.inputs.examples.sources import ReadRow, Source, file_format_of
-from pipeline.inputs.examples.splits import OpenSplit, Report, Row
+from pipeline.inputs.examples.splits import OpenSplit, Report, by_index
 from pipeline.inputs.rows import hugging_face
 from pipeline.inputs.rows.row_errors import Location, RowError
 
@@ -22,7 +22,11 @@ _FIRST_ROWS = 1000
 
 
 def open_splits(
-    source: Source, task: TaskConfig, settings: DataConfig, report: Report
+    source: Source,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+    class_of_value: Mapping[str, str] | None = None,
 ) -> dict[str, OpenSplit | None]:
     """Returns the rows of each split of a source.
 
@@ -31,62 +35,77 @@ def open_splits(
       task: Names the columns.
       settings: How the files are read and split.
       report: Called with a line for the user.
+      class_of_value: The class by label; None takes the names that the files have.
 
     Returns:
       The splits; None for one without labels.
 
     Raises:
-      UsageError: A split or a column is missing.
+      UsageError: A column is missing, or a split that a run needs has no rows.
     """
+    if class_of_value is None:
+        class_of_value = find_class_names(source, task.label_column, settings)
     if not source.has_splits:
-        return _split(source, task, settings)
-    splits.require_splits(source.location, filter(None, source.files), "train.csv")
+        return _split(source, task, settings, class_of_value)
     opened: dict[str, OpenSplit | None] = {}
     for split in source.files:
         assert split is not None
-        name = source.describe(split)
-        rows = list(itertools.islice(source.read(split, settings, task), _FIRST_ROWS))
-        first = _first_row(row for _, row in rows)
-        if (rows and first is None) or splits.has_labels(name, split, first, task):
-            names = _class_names(source, split, task, settings)
-            opened[split] = OpenSplit(source.read(split, settings, task), names)
-            continue
-        reason = "only -1 for" if first and task.label_column in first else "no column"
-        report(f"{os.path.basename(name)} has {reason} {task.label_column}: left out")
-        opened[split] = None
+        if _has_labels(source, split, task, settings, report):
+            rows = source.read(split, settings, task)
+            opened[split] = OpenSplit(rows, class_of_value)
+        else:
+            opened[split] = None
     return opened
 
 
+def find_class_names(
+    source: Source, column: str, settings: DataConfig
+) -> dict[str, str]:
+    """Returns the names of classes by index, if the files of a source have them."""
+    path = source.all_files[0]
+    names = hugging_face.class_names(path, file_format_of(path, settings), column)
+    return by_index(names)
+
+
 def _split(
-    source: Source, task: TaskConfig, settings: DataConfig
+    source: Source,
+    task: TaskConfig,
+    settings: DataConfig,
+    class_of_value: Mapping[str, str],
 ) -> dict[str, OpenSplit | None]:
-    first = _first_row(
-        row
-        for _, row in itertools.islice(source.read(None, settings, task), _FIRST_ROWS)
-    )
-    splits.has_labels(source.describe(None), splits.TRAIN, first, task)
-    names = _class_names(source, None, task, settings)
+    _has_labels(source, None, task, settings, lambda _: None)
     rows = (row for _, row in source.read(None, settings, task))
-    is_eval = splitting.choose_eval_rows(rows, task, settings, RowParser(task, names))
+    parser = RowParser(task, class_of_value)
+    is_eval = splitting.choose_eval_rows(rows, task, settings, parser)
 
     def chosen(mask: np.ndarray) -> Iterator[tuple[Location, ReadRow]]:
         return itertools.compress(source.read(None, settings, task), mask)
 
     # Bad rows are reported with those of `train`.
     return {
-        splits.TRAIN: OpenSplit(chosen(~is_eval), names),
-        splits.EVAL: OpenSplit(chosen(is_eval), names),
+        splits.TRAIN: OpenSplit(chosen(~is_eval), class_of_value),
+        splits.EVAL: OpenSplit(chosen(is_eval), class_of_value),
     }
 
 
-def _first_row(rows: Iterator[ReadRow]) -> Row | None:
-    return next((row for row in rows if not isinstance(row, RowError)), None)
-
-
-def _class_names(
-    source: Source, split: str | None, task: TaskConfig, settings: DataConfig
-) -> list[str] | None:
-    path = source.files[split][0]
-    return hugging_face.class_names(
-        path, file_format_of(path, settings), task.label_column
-    )
+def _has_labels(
+    source: Source,
+    split: str | None,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+) -> bool:
+    """Checks the columns of a split's first row; see `splits.has_labels`."""
+    name = source.describe(split)
+    rows = [
+        row
+        for _, row in itertools.islice(source.read(split, settings, task), _FIRST_ROWS)
+    ]
+    first = next((row for row in rows if not isinstance(row, RowError)), None)
+    if rows and first is None:
+        return True  # all rows are bad, which is reported later
+    if splits.has_labels(name, split or splits.TRAIN, first, task):
+        return True
+    reason = "only -1 for" if first and task.label_column in first else "no column"
+    report(f"{os.path.basename(name)} has {reason} {task.label_column}: left out")
+    return False

@@ -12,7 +12,7 @@ from typing import Any
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import splits
-from pipeline.inputs.examples.splits import OpenSplit, Report, Row
+from pipeline.inputs.examples.splits import OpenSplit, Report, Row, by_index
 from pipeline.inputs.rows.row_errors import Location
 
 PREFIX = "tfds:"
@@ -37,7 +37,7 @@ def open_splits(
     """
     data, info = _load(source)
     label = dict(info.features.items()).get(task.label_column)
-    class_names = getattr(label, "names", None)
+    class_of_value = by_index(getattr(label, "names", ()))
     opened: dict[str, OpenSplit | None] = {}
     for name in data:
         split = splits.SPLIT_NAMES.get(name)
@@ -49,7 +49,7 @@ def open_splits(
         opened[split] = None
         if splits.has_labels(f"data {source} {name}", split, first and first[1], task):
             assert first is not None
-            opened[split] = OpenSplit(itertools.chain([first], rows), class_names)
+            opened[split] = OpenSplit(itertools.chain([first], rows), class_of_value)
         else:
             report(f"{source} {name} has no {task.label_column}: left out")
     missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]

@@ -99,7 +99,8 @@ def _records(
             )
         try:
             for offset, line in enumerate(source.taken):
-                text_lines.check(line, number + offset, encoding)
+                place = f"line {number + offset}, " if offset else ""
+                text_lines.check(line, encoding, place)
         except RowError as error:
             fields = error
         yield number, fields

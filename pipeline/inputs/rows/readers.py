@@ -176,8 +176,10 @@ def _read_json_lines(path: str, encoding: str) -> Iterator[tuple[int, Row]]:
     with _open(path) as file:
         lines = text_lines.decode(file, encoding)
         for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue  # as pandas does
             try:
-                text_lines.check(line, number, encoding)
+                text_lines.check(line, encoding)
                 yield number, _parse_object(line)
             except RowError as error:
                 yield number, error

@@ -34,13 +34,13 @@ def decode(file: Any, encoding: str, newline: str = "\n") -> io.TextIOWrapper:
     return io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=newline)
 
 
-def check(line: str, number: int, encoding: str) -> None:
+def check(line: str, encoding: str, place: str = "") -> None:
     """Refuses a line with bytes that do not decode.
 
     Args:
       line: A line of `decode`.
-      number: Its number.
       encoding: The encoding that it was decoded with.
+      place: What the message says before the column.
 
     Raises:
       RowError: Names the first such byte and the setting that reads it.
@@ -51,7 +51,7 @@ def check(line: str, number: int, encoding: str) -> None:
     if bad:
         byte = ord(bad.group()) - _BAD_OFFSET
         raise RowError(
-            f"line {number}, column {bad.start() + 1}: the byte 0x{byte:02x} is not "
+            f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not "
             f"{encoding}. Set the encoding of the file with data.encoding, as --set "
             "data.encoding=cp1252 for Windows in Western Europe"
         )

@@ -42,15 +42,15 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
         ),
         (
             ["predict", "--model", "absent", "--strict", *_TO_FILE],
-            "--set apply to a directory",
+            "--strict apply to a directory",
         ),
         (
             ["predict", "--model", "absent", "--input", "no.tsv", "--output", "no"],
             "no.tsv matches no file",
         ),
         (["show-batch", "--output", "absent/b.png"], "there is no directory absent"),
-        (["show-batch", "--data", "absent"], "absent is not a directory"),
-        (["prepare-data", "absent", "records"], "absent is not a directory"),
+        (["show-batch", "--data", "absent"], "absent does not exist"),
+        (["prepare-data", "absent", "records"], "absent does not exist"),
         (["import-encoder", "absent", "new"], "SOURCE absent is not a directory"),
         (["import-encoder", "package:no_such", "new"], "no_such is not installed"),
         (["import-encoder", ".", "new"], "has neither bert_config.json"),
@@ -67,8 +67,8 @@ def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):
     result = invoke("prepare-data", source, tmp_path / "records")
     assert result.exit_code == 0
     assert result.output.splitlines() == [
-        f"{split}: 5 examples" for split in ("train", "eval", "test")
-    ]
+        "train.tsv, eval.tsv, test.tsv: tsv: tab, no quoting"
+    ] + [f"{split}: 5 examples" for split in ("train", "eval", "test")]
 
 
 def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_path):

@@ -119,7 +119,7 @@ def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
         file.write(b"1\t1\t\xff\xfe\tb\n")
     with pytest.raises(
         UsageError,
-        match=r"train\.tsv:3: line 3, column 5: the byte 0xff is not utf-8.*cp1252",
+        match=r"train\.tsv:3: column 5: the byte 0xff is not utf-8.*cp1252",
     ):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 

@@ -67,7 +67,6 @@ def read_refused():
                 9: "column other is not Unicode text",
                 10: "column n\\ud800 is not Unicode text",
                 11: "not JSON: Exceeds the limit (4300 digits)",
-                12: "not JSON",
             },
         ),
         (
@@ -77,7 +76,7 @@ def read_refused():
                 3: "1 fields, the header has 2",
                 4: "3 fields, the header has 2",
                 5: "is not utf-8",
-                6: "not a line of TSV",
+                6: "not a line of this dialect (tab, no quoting)",
             },
         ),
     ],
@@ -115,7 +114,7 @@ def test_example_without_its_feature_is_refused(longer, tmp_path, read_refused):
     assert "no feature right" in refused[2]
     assert "has 0 values" in refused[3]
     assert "has 2 values" in refused[4]
-    assert "is not utf-8" in refused[5]
+    assert "is not UTF-8" in refused[5]
     assert "not a tf.Example" in refused[6]
 
 

@@ -1,0 +1,244 @@
+"""The commands that look at a user's own data, and make a project of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from modules import environment
+from pipeline.cli import options
+from pipeline.config import recipe
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import DEFAULT_CONFIG
+
+if TYPE_CHECKING:
+    from pipeline.project.create import Project
+    from pipeline.project.data_set import DataSet
+    from pipeline.project.inspection import Inspection
+
+_EXIT_USAGE = 2
+_LABELS_SHOWN = 10
+
+_CHOICES: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--text",
+        multiple=True,
+        metavar="COLUMN",
+        help="Text column; give it twice for pairs. By default it is guessed.",
+    ),
+    click.option("--label", metavar="COLUMN", help="Label column, else guessed."),
+    click.option(
+        "--kind",
+        type=click.Choice(["classes", "score"]),
+        help="Whether the label is a class or a score, else guessed.",
+    ),
+    click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Column whose rows of one value stay in one split, as an author.",
+    ),
+    click.option(
+        "--test-size",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Share of the rows of the split eval.  [default: 0.2]",
+    ),
+)
+
+
+def _choices(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_CHOICES):
+        command = option(command)
+    return command
+
+
+@click.command("init")
+@click.argument("folder")
+@click.option(
+    "--data", required=True, metavar="PATH", help="A file, or a directory of splits."
+)
+@_choices
+@options.ENCODER
+@options.SET
+def init_command(
+    folder: str,
+    data: str,
+    encoder: str | None,
+    overrides: dict[str, Any],
+    **choices: Any,
+) -> None:
+    """Write a project for your own data to FOLDER, a new folder.
+
+    It guesses the columns, the classes and the settings, shows them, splits the rows,
+    and writes a recipe, a README and the splits. Data that a run would refuse are
+    shown, and nothing is written. --set data.encoding=cp1252 and the like apply to
+    reading, --set trainer.epochs=2 to the recipe.
+    """
+    data_set = _look_at(data, overrides, choices)
+    environment.set_up(quiet=True)
+    from pipeline.project.create import create_project
+
+    project = create_project(folder, data_set, encoder, overrides, click.echo)
+    console = Console()
+    _show_guesses(project, console)
+    _show(project.inspection, console)
+    if project.inspection.refused:
+        console.print("nothing was written: a run would be refused", style="red")
+        sys.exit(_EXIT_USAGE)
+    if project.skipped_file:
+        console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
+    recipe_file = project.folder / "recipe.yaml"
+    console.print(
+        f"{project.folder} is written. Next:\n"
+        f"  python -m pipeline run --config {recipe_file}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@click.command("inspect-data")
+@click.argument("path", required=False)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Recipe that names the data and the task; without it, the task is guessed.",
+)
+@_choices
+@options.ENCODER
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.SET
+def inspect_command(
+    path: str | None,
+    config_file: Path | None,
+    encoder: str | None,
+    as_json: bool,
+    overrides: dict[str, Any],
+    **choices: Any,
+) -> None:
+    """Show what the data at PATH hold, and what a run would refuse or warn of.
+
+    PATH is a file or a directory of splits; by default the data of --config. Exits with
+    status 2 only if a run would be refused.
+    """
+    if path is None and config_file is None:
+        raise click.UsageError("give PATH or --config FILE")
+    terminal = Console()
+    if config_file is not None:
+        options.override_sources(overrides, path, encoder)
+        config = recipe.load_config(config_file, overrides)
+        environment.set_up(quiet=True)
+        from pipeline.project.recipe_data import inspect_recipe
+
+        result = inspect_recipe(config, _to_stderr)
+    elif path is not None:
+        data_set = _look_at(path, overrides, choices)
+        environment.set_up(quiet=True)
+        from pipeline.project.create import inspect_data_set
+
+        project = inspect_data_set(data_set, encoder, overrides, _to_stderr)
+        if not as_json:
+            _show_guesses(project, terminal)
+        result = project.inspection
+    else:
+        raise UsageError("give PATH or --config FILE")
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(result), ensure_ascii=False, indent=1))
+    else:
+        _show(result, terminal)
+    sys.exit(_EXIT_USAGE if result.refused else 0)
+
+
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _look_at(
+    location: str, overrides: dict[str, Any], choices: dict[str, Any]
+) -> DataSet:
+    """Reads the data, and guesses their task."""
+    from pipeline.project.data_set import Choices, look_at
+
+    test_size, group = choices.pop("test_size"), choices["group"]
+    if test_size is not None:
+        overrides["data.test_size"] = test_size
+    if group is not None:
+        overrides["data.group_column"] = group
+    settings = recipe.load_data(DEFAULT_CONFIG, overrides)
+    data_set = look_at(location, settings, Choices(**choices))
+    for line in data_set.source.describe_reading(settings):
+        _to_stderr(line)
+    return data_set
+
+
+def _show_guesses(project: Project, console: Console) -> None:
+    table = Table("setting", "value", "why")
+    for key, value, reason in project.settings.table():
+        table.add_row(key, escape(value), escape(reason))
+    console.print(table)
+
+
+def _show(inspection: Inspection, console: Console) -> None:
+    console.print(_splits_table(inspection))
+    _show_lengths(inspection, console)
+    for name, split in inspection.splits.items():
+        if split.rows:
+            for kind, row in (("shortest", split.shortest), ("longest", split.longest)):
+                console.print(f"{name}, {kind}: {row}", markup=False, soft_wrap=True)
+    lines = [
+        (inspection.contradictions, "rows with texts that have another label, too"),
+        (inspection.shared, "rows of the gate's split with texts of train"),
+        *((count, f"rows with {kind}") for kind, count in inspection.odd.items()),
+    ]
+    for count, what in lines:
+        if count:
+            console.print(f"{count:,} {what}", markup=False)
+    for style, kind, texts in (
+        ("yellow", "warning", inspection.warnings),
+        ("red", "refused", inspection.refused),
+    ):
+        for text in texts:
+            line = f"{kind}: {text}"
+            console.print(line, markup=False, soft_wrap=True, style=style)
+
+
+def _splits_table(inspection: Inspection) -> Table:
+    """Returns a column for each split."""
+    splits = inspection.splits
+    table = Table("", *splits)
+    for what in ("rows", "bad", "duplicates", "near_empty"):
+        values = (f"{getattr(split, what):,}" for split in splits.values())
+        table.add_row({"near_empty": "nearly empty"}.get(what, what), *values)
+    labels = list(next(iter(splits.values())).labels)
+    for label in labels[:_LABELS_SHOWN]:
+        table.add_row(
+            escape(label),
+            *(
+                f"{split.labels.get(label, 0):,} "
+                f"({split.labels.get(label, 0) / max(split.rows, 1):.0%})"
+                for split in splits.values()
+            ),
+        )
+    if len(labels) > _LABELS_SHOWN:
+        table.add_row(f"and {len(labels) - _LABELS_SHOWN} classes more")
+    for quantile in ("median", "p95", "max"):
+        values = (str(split.lengths.get(quantile, "")) for split in splits.values())
+        table.add_row(f"tokens, {quantile}", *values)
+    cut = (f"{split.cut:,}" for split in splits.values())
+    table.add_row(f"over {inspection.max_seq_length} tokens", *cut)
+    return table
+
+
+def _show_lengths(inspection: Inspection, console: Console) -> None:
+    from pipeline.project.inspection import bars
+
+    for label, count, bar in bars(inspection.histogram):
+        console.print(f"{label:>9} tokens {count:>9,} {bar}", markup=False)

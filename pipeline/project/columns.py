@@ -1,0 +1,112 @@
+"""Summaries of the columns of a data set, from one pass over its rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from pipeline.inputs.rows.row_errors import RowError
+
+_MOST_VALUES = 1000  # that are counted; a column with more has no classes
+
+
+@dataclasses.dataclass
+class Column:
+    """The values of a column.
+
+    Attributes:
+      name: Its name.
+      filled: Rows with a value.
+      values: The number of rows by value, as text; None if there are too many.
+      texts: Rows whose value is text, and no number.
+      words: Words of these texts.
+      letters: Letters of these texts.
+      characters: Characters of these texts.
+      numbers: Rows whose value is a number.
+      low: The lowest number.
+      high: The highest number.
+      is_whole: Whether all numbers are whole.
+    """
+
+    name: str
+    filled: int = 0
+    values: Counter[str] | None = dataclasses.field(default_factory=Counter)
+    texts: int = 0
+    words: int = 0
+    letters: int = 0
+    characters: int = 0
+    numbers: int = 0
+    low: float = float("inf")
+    high: float = float("-inf")
+    is_whole: bool = True
+
+    @property
+    def mean_words(self) -> float:
+        """Words of a text; 0 without texts."""
+        return self.words / self.texts if self.texts else 0.0
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all values are numbers."""
+        return 0 < self.filled == self.numbers
+
+    @property
+    def is_text(self) -> bool:
+        """Whether most values are sentences, and not names, dates or addresses."""
+        return (
+            self.texts > self.filled / 2
+            and self.letters > self.characters / 2
+            and self.mean_words >= 1.5
+            and (self.values is None or len(self.values) > self.filled / 5)
+        )
+
+    def add(self, value: Any) -> None:
+        """Counts a value; None and empty text are none."""
+        if value is None or value == "" or isinstance(value, list | dict):
+            return
+        self.filled += 1
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if self.values is not None:
+            self.values[text] += 1
+            if len(self.values) > _MOST_VALUES:
+                self.values = None
+        number = _to_number(text)
+        if number is not None:
+            self.numbers += 1
+            self.low, self.high = min(self.low, number), max(self.high, number)
+            self.is_whole = self.is_whole and number.is_integer()
+        elif isinstance(value, str):
+            self.texts += 1
+            self.words += len(text.split())
+            self.characters += len(text) - text.count(" ")
+            self.letters += sum(map(str.isalpha, text))
+
+
+def summarize(
+    rows: Iterable[dict[str, Any] | RowError],
+) -> dict[str, Column]:
+    """Returns the columns by name, in the order of the file.
+
+    Args:
+      rows: The rows; those that cannot be read have no values.
+    """
+    columns: dict[str, Column] = {}
+    for row in rows:
+        if isinstance(row, RowError):
+            continue
+        for name, value in row.items():
+            if name not in columns:
+                columns[name] = Column(name)
+            columns[name].add(value)
+    return columns
+
+
+def _to_number(text: str) -> float | None:
+    if len(text) > 30 or not any(map(str.isdigit, text)):
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,306 @@
+"""Writes a project from a user's own data: recipe, README and splits."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from modules import encoder as encoder_lib
+from modules import fingerprint
+from modules.config.task import TaskConfig
+from pipeline.config import recipe
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.inputs import encoder_source
+from pipeline.inputs.examples.bad_rows import SKIPPED_FILE, BadRows
+from pipeline.inputs.examples.card import DataCard, SplitCard, describe_splitting
+from pipeline.inputs.examples.row_values import RowParser
+from pipeline.inputs.examples.splits import EVAL, TRAIN, Report
+from pipeline.inputs.rows.row_errors import Location
+from pipeline.inputs.working_directory import WorkingDirectory
+from pipeline.project.data_set import DataSet
+from pipeline.project.inspection import Inspection, Inspector
+from pipeline.project.settings import (
+    ProjectSettings,
+    add_class_weights,
+    add_gate,
+    choose_epochs,
+    choose_length,
+)
+
+RECIPE_FILE = "recipe.yaml"
+_README_FILE = "README.md"
+_DATA_FOLDER = "data"
+_TEST = "test"
+_DATA_KEPT = ("data.license", "data.schema_file")
+
+
+@dataclasses.dataclass(frozen=True)
+class Project:
+    """A project, which is written unless its data would be refused.
+
+    Attributes:
+      folder: Where it is.
+      settings: The settings of its recipe.
+      inspection: The data.
+      skipped_file: The file with the skipped rows; None if none was skipped.
+    """
+
+    folder: Path
+    settings: ProjectSettings
+    inspection: Inspection
+    skipped_file: Path | None
+
+
+def create_project(
+    folder: str,
+    data_set: DataSet,
+    encoder: str | None,
+    overrides: Mapping[str, Any],
+    report: Report,
+) -> Project:
+    """Writes a project that runs as it stands.
+
+    Args:
+      folder: A new folder. It appears when it is complete, unless a run would be
+        refused.
+      data_set: The data, and the task that was guessed of them.
+      encoder: The source of the encoder; None is that of the sample.
+      overrides: Values by dotted key, which the recipe gets instead of the guesses.
+      report: Called with a line for the user.
+
+    Raises:
+      UsageError: The folder exists, or a setting is not allowed.
+    """
+    target = Path(folder)
+    if target.exists():
+        raise UsageError(f"{target} exists; name a new folder")
+    working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
+    working.open(wait=report)
+    try:
+        builder = _Builder(target, working.path, data_set, overrides, report)
+        project = builder.build(encoder)
+        if not project.inspection.refused:
+            working.publish(target)
+    finally:
+        working.delete()
+    return project
+
+
+def inspect_data_set(
+    data_set: DataSet,
+    encoder: str | None,
+    overrides: Mapping[str, Any],
+    report: Report,
+) -> Project:
+    """Returns the project that would be written; see `create_project`."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path("project")
+        builder = _Builder(target, Path(directory), data_set, overrides, report)
+        return builder.build(encoder)
+
+
+class _Builder:
+    def __init__(
+        self,
+        target: Path,
+        directory: Path,
+        data_set: DataSet,
+        overrides: Mapping[str, Any],
+        report: Report,
+    ) -> None:
+        self._target = target
+        self._directory = directory
+        self._data_set = data_set
+        self._task = data_set.task
+        self._overrides = overrides
+        self._report = report
+        self._settings = ProjectSettings({}, dict(data_set.guess.reasons))
+
+    def build(self, encoder: str | None) -> Project:
+        self._describe_task()
+        self._describe_encoder(encoder)
+        config = self._validate({"evaluator.thresholds": {self._task.metric: 0.0}})
+        paths = OutputPaths(self._directory / "output", config.name)
+        resolved = encoder_source.resolve_encoder(config, paths, self._report)
+        inspector = Inspector(self._task, resolved.vocab_file)
+        policy = self._data_set.settings.on_bad_rows
+        with BadRows(policy, self._directory) as bad_rows:
+            splits = self._read_rows(inspector, bad_rows)
+        longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
+        self._describe_rows(inspector, splits, longest)
+        for key, value in self._overrides.items():
+            # How the source was read does not apply to the splits that were written.
+            is_reading = key.startswith("data.") and key not in _DATA_KEPT
+            if not (is_reading and self._data_set.needs_split):
+                self._settings.set(key, value, "chosen by you")
+        config = self._validate({})
+        inspection = inspector.finish(
+            config.data_gate,
+            bad_rows,
+            gate_split=config.evaluator.split,
+            thresholds=config.evaluator.thresholds,
+            max_seq_length=config.preprocessing.max_seq_length,
+        )
+        self._write_files(splits, bad_rows)
+        is_skipped = bad_rows.skips and bad_rows.counts
+        skipped_file = self._target / SKIPPED_FILE if is_skipped else None
+        return Project(self._target, self._settings, inspection, skipped_file)
+
+    def _describe_task(self) -> None:
+        settings, task = self._settings, self._task
+        settings.set("name", _name_of(self._target))
+        settings.set("task.text_columns", task.text_columns)
+        settings.set("task.label_column", task.label_column)
+        if task.id_column != TaskConfig().id_column:
+            settings.set("task.id_column", task.id_column)
+        if task.classes:
+            settings.set("task.classes", task.classes)
+        else:
+            settings.set("task.label_range", task.label_range)
+        settings.set("task.metric", task.metric)
+
+    def _describe_encoder(self, encoder: str | None) -> None:
+        default = recipe.load_config(DEFAULT_CONFIG).encoder
+        self._settings.set("data.source", _DATA_FOLDER)
+        if not self._data_set.needs_split:
+            source = os.path.abspath(self._data_set.source.location)
+            self._settings.set("data.source", source)
+        if encoder is None:
+            self._settings.set("encoder.source", default.source)
+            self._settings.set("encoder.sha256", default.sha256)
+        else:
+            is_directory = os.path.isdir(encoder)
+            source = os.path.abspath(encoder) if is_directory else encoder
+            self._settings.set("encoder.source", source)
+
+    def _read_rows(self, inspector: Inspector, bad_rows: BadRows) -> dict[str, int]:
+        """Inspects all rows, and writes the splits; returns their good rows."""
+        data_set, counts = self._data_set, {}
+        (self._directory / _DATA_FOLDER).mkdir()
+        for name, split in data_set.open(self._report).items():
+            parser = RowParser(self._task, split.class_of_value)
+            rows = bad_rows.filter(name, split.rows, parser.parse)
+            rows = inspector.add(name, self._number(rows))
+            if data_set.needs_split:
+                path = self._directory / _DATA_FOLDER / f"{name}.csv"
+                with path.open("w", encoding="utf-8", newline="") as file:
+                    counts[name] = self._write_split(file, rows)
+            else:
+                counts[name] = sum(1 for _ in rows)
+        return counts
+
+    def _number(
+        self, rows: Iterator[tuple[Location, dict[str, Any]]]
+    ) -> Iterator[tuple[Location, dict[str, Any]]]:
+        """Makes the row in the source the id, if the source has no ids."""
+        column = self._task.id_column
+        has_ids = column in self._data_set.columns
+        for location, features in rows:
+            if not has_ids:
+                features[column] = location.row
+            yield location, features
+
+    def _write_split(
+        self, file: IO[str], rows: Iterator[tuple[Location, dict[str, Any]]]
+    ) -> int:
+        task = self._task
+        columns = [task.id_column, *task.text_columns, task.label_column]
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        count = 0
+        for _, features in rows:
+            label = features[task.label_column]
+            name = task.classes[label] if task.classes else repr(label)
+            writer.writerow({**features, task.label_column: name})
+            count += 1
+        return count
+
+    def _describe_rows(
+        self, inspector: Inspector, splits: dict[str, int], longest: int
+    ) -> None:
+        settings, task, facts = self._settings, self._task, inspector.facts
+        gate = _TEST if _TEST in splits else EVAL
+        train, gated = facts[TRAIN], facts[gate]
+        if len(train):
+            settings.set(
+                "preprocessing.max_seq_length",
+                choose_length(train.lengths, longest),
+                f"cuts one row of 200 at most; the longest has {train.lengths.max()} "
+                "tokens",
+            )
+        rows = splits[TRAIN]
+        settings.set(
+            "trainer.epochs", choose_epochs(rows), f"{rows} rows are trained on"
+        )
+        settings.set("evaluator.split", gate, f"{splits[gate]} rows")
+        counts = inspector.count_labels(gate)
+        if len(gated):
+            add_gate(settings, task, counts, len(gated))
+        if task.classes and len(train):
+            add_class_weights(settings, inspector.count_labels(TRAIN))
+
+    def _validate(self, overrides: Mapping[str, Any]) -> recipe.Config:
+        """Writes the recipe, and reads it as a run would."""
+        path = self._directory / RECIPE_FILE
+        head = (
+            f"Fine-tunes on {self._data_set.source.location}.\n"
+            f"  python -m pipeline run --config {self._target / RECIPE_FILE}\n"
+            "docs/settings.md describes each setting."
+        )
+        self._settings.values.setdefault("output", "output")
+        path.write_text(self._settings.to_yaml(head), encoding="utf-8")
+        return recipe.load_config(path, overrides)
+
+    def _write_files(self, splits: dict[str, int], bad_rows: BadRows) -> None:
+        data_set = self._data_set
+        if data_set.needs_split:
+            DataCard(
+                source=os.path.abspath(data_set.source.location),
+                fingerprint=fingerprint.of_files(data_set.source.all_files),
+                files=data_set.source.describe_reading(data_set.settings),
+                splits={
+                    name: SplitCard(rows=rows, skipped=bad_rows.counts[name])
+                    for name, rows in splits.items()
+                },
+                splitting=describe_splitting(data_set.settings),
+                on_bad_rows=data_set.settings.on_bad_rows,
+                license=data_set.settings.license,
+            ).write(self._directory / _DATA_FOLDER)
+        else:
+            (self._directory / _DATA_FOLDER).rmdir()
+        (self._directory / ".gitignore").write_text("output/\n")
+        readme = _readme(self._target, self._settings, self._task)
+        (self._directory / _README_FILE).write_text(readme, encoding="utf-8")
+
+
+def _readme(folder: Path, settings: ProjectSettings, task: TaskConfig) -> str:
+    name = settings.values["name"]
+    texts = "--text TEXT" if len(task.text_columns) == 1 else "--pair TEXT TEXT"
+    predicted = f"`{task.label_column}` from {' and '.join(task.text_columns)}"
+    python, config = "python -m pipeline", shlex.quote(str(folder / RECIPE_FILE))
+    model = shlex.quote(str(folder / "output" / "serving" / name))
+    return f"""# {name}
+
+Predicts {predicted}. Run the commands from the folder of the pipeline.
+
+```
+{python} run --config {config}
+{python} predict --model {model} {texts}
+{python} serve --model {model}
+```
+`{RECIPE_FILE}` has the settings with their reasons.
+"""
+
+
+def _name_of(folder: Path) -> str:
+    """Returns the name of a folder as a pipeline's name allows it."""
+    name = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-")
+    return name if name[:1].isalpha() else f"project-{name}".rstrip("-")

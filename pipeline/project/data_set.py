@@ -1,0 +1,125 @@
+"""A user's data set, and the task that was guessed of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from modules.config.task import TaskConfig
+from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig
+from pipeline.inputs.examples import text_source
+from pipeline.inputs.examples.sources import Source, find_source
+from pipeline.inputs.examples.splits import EVAL, TRAIN, OpenSplit, Report
+from pipeline.project import columns as columns_lib
+from pipeline.project.guess import Guess, Kind, guess_task
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """What the user chose instead of a guess.
+
+    Attributes:
+      text: The text columns; empty guesses them.
+      label: The label column; None guesses it.
+      kind: Whether the label is a class or a score; None guesses it.
+      group: The column whose rows of one value go to one split.
+    """
+
+    text: Sequence[str] = ()
+    label: str | None = None
+    kind: Kind | None = None
+    group: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A data set.
+
+    Attributes:
+      source: Its files.
+      settings: How they are read and split.
+      columns: The names of its columns; empty if the task was not guessed.
+      guess: The task, and the reasons.
+    """
+
+    source: Source
+    settings: DataConfig
+    columns: tuple[str, ...]
+    guess: Guess
+
+    @property
+    def task(self) -> TaskConfig:
+        """The task."""
+        return self.guess.task
+
+    @property
+    def needs_split(self) -> bool:
+        """Whether the source has no split `eval`, so that `train` is split."""
+        return EVAL not in self.source.files
+
+    def open(self, report: Report) -> dict[str, OpenSplit]:
+        """Returns the rows of each split with labels, `train` and `eval` among them."""
+        arguments = self.task, self.settings, report, self.guess.class_of_value or None
+        files = dict(self.source.files)
+        opened: dict[str, OpenSplit | None] = {}
+        if self.needs_split:
+            train = files.pop(TRAIN if self.source.has_splits else None)
+            unsplit = dataclasses.replace(self.source, files={None: train})
+            opened |= text_source.open_splits(unsplit, *arguments)
+        if files:
+            others = dataclasses.replace(self.source, files=files)
+            opened |= text_source.open_splits(others, *arguments)
+        return {name: split for name, split in opened.items() if split is not None}
+
+
+def look_at(location: str, settings: DataConfig, choices: Choices) -> DataSet:
+    """Reads a data set once, and guesses its task.
+
+    Args:
+      location: A source on this machine; see `sources.find_source`.
+      settings: How its files are read.
+      choices: What is not guessed.
+
+    Raises:
+      UsageError: The source has no files of text, or no rows for training; or several
+        guesses are as good.
+    """
+    source = _find(location, settings)
+    split = TRAIN if source.has_splits else None
+    rows = (row for _, row in source.read(split, settings))
+    columns = columns_lib.summarize(rows)
+    if not columns:
+        errors = (str(row) for _, row in source.read(split, settings))
+        reason = next(errors, "the file is empty, or has a header and no rows")
+        raise UsageError(f"data {source.describe(split)} has no rows: {reason}")
+    guess = guess_task(
+        columns,
+        text=choices.text,
+        label=choices.label,
+        kind=choices.kind,
+        group=choices.group,
+        class_names=lambda label: text_source.find_class_names(source, label, settings),
+    )
+    if guess.class_of_value and EVAL in source.files:
+        raise UsageError(
+            f"the label {guess.task.label_column} has numbers that could be indices "
+            f"of classes ({', '.join(guess.class_of_value)}): write names instead of "
+            "them, or give one file, whose splits and class names are then written"
+        )
+    return DataSet(source, settings, tuple(columns), guess)
+
+
+def _find(location: str, settings: DataConfig) -> Source:
+    source = find_source(location, settings)
+    if not source.files:
+        raise UsageError(
+            f"data {location} has no files of text; give a file, or a directory with "
+            "train.csv and eval.csv"
+        )
+    if source.has_splits and TRAIN not in source.files:
+        raise UsageError(
+            f"data {location} has the splits {', '.join(map(str, source.files))}, but "
+            "no train; give the files of the rows to train on"
+        )
+    return source

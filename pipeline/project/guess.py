@@ -1,0 +1,281 @@
+"""Guesses a task from the columns of a data set."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from modules.config.task import REGRESSION_METRICS, TaskConfig
+from pipeline.config.errors import UsageError
+from pipeline.project.columns import Column
+
+Kind = Literal["classes", "score"]
+
+_TEXT_NAMES = (
+    *("text", "sentence", "review", "content", "body", "comment", "message", "tweet"),
+    *("document", "article", "abstract", "description", "question", "answer", "query"),
+    *("premise", "hypothesis", "sentence1", "sentence2", "question1", "question2"),
+    *("text1", "text2", "text_a", "text_b", "utterance", "title"),
+)
+_LABEL_NAMES = (
+    *("label", "labels", "class", "category", "target", "y", "sentiment", "intent"),
+    *("topic", "score", "rating", "stars", "similarity", "gold_label", "quality"),
+    *("is_duplicate", "polarity", "emotion"),
+)
+_NEGATIVE_NAMES = ("0", "-1", "no", "false", "neg", "negative", "n", "ham", "bad")
+_MOST_LABELS = 200
+_MOST_LABELS_WITHOUT_A_NAME = 50
+_MOST_INDICES = 20
+_STRONG_WORDS = 4.0
+_BALANCED = 0.4  # share of the smaller of two classes from which accuracy says enough
+_LEARNED = 0.1  # share of what a majority class gets wrong that a model must get right
+
+
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """A task, and the reason of each choice.
+
+    Attributes:
+      task: The task.
+      class_of_value: The class by label in the data, where it is another.
+      reasons: Why, by setting.
+    """
+
+    task: TaskConfig
+    class_of_value: dict[str, str]
+    reasons: dict[str, str]
+
+
+def guess_task(
+    columns: dict[str, Column],
+    *,
+    text: Sequence[str] = (),
+    label: str | None = None,
+    kind: Kind | None = None,
+    group: str | None = None,
+    class_names: Callable[[str], dict[str, str]] = lambda label: {},
+) -> Guess:
+    """Guesses the task of a data set.
+
+    Args:
+      columns: Its columns.
+      text: The text columns; empty guesses them.
+      label: The label column; None guesses it.
+      kind: Whether the label is a class or a score; None guesses it.
+      group: A column that is neither text nor label.
+      class_names: Returns the names of a column's classes by label, if the source has
+        them.
+
+    Raises:
+      UsageError: A named column does not exist, or several guesses are as good.
+    """
+    named = [("--text", name) for name in text]
+    for option, name in (*named, ("--label", label), ("--group", group)):
+        if name is not None and name not in columns:
+            raise UsageError(
+                f"{option} {name}: there is no such column; there are "
+                f"{', '.join(columns)}"
+            )
+    reasons: dict[str, str] = {}
+    class_of_value: dict[str, str] = {}
+    free = {name: column for name, column in columns.items() if name != group}
+    texts = list(text) or _guess_texts(free, label, reasons)
+    others = {name: column for name, column in free.items() if name not in texts}
+    label = label or _guess_label(others, reasons)
+    column = columns[label]
+    settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
+    if "idx" in columns and not _is_id(columns["idx"]):
+        settings["id_column"] = "row_number"
+    if names := class_names(label):
+        classes = list(names.values())
+        reasons["task.classes"] = "the names that the data set has"
+    elif (kind or _guess_kind(column, reasons)) == "score":
+        low, high = _label_range(column)
+        settings |= {"label_range": [low, high], "metric": REGRESSION_METRICS[0]}
+        reasons["task.label_range"] = "the lowest and the highest label"
+        return Guess(TaskConfig.model_validate(settings), {}, reasons)
+    else:
+        classes, class_of_value = _guess_classes(column, reasons)
+    settings |= {"classes": classes, "metric": _guess_metric(column, reasons)}
+    return Guess(TaskConfig.model_validate(settings), class_of_value, reasons)
+
+
+def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
+    """Returns thresholds that a model passes only if it has learned something.
+
+    A model that always predicts one class reaches the baseline: the share of the
+    largest class, or the best F1 of a single class. A threshold is a tenth of the way
+    from there to 1; of a correlation, whose baseline is 0, it is 0.2.
+
+    Args:
+      task: The classes.
+      counts: Rows of the gate's split by class.
+    """
+    if task.classes is None:
+        return {task.metric: 0.2}
+    shares = [counts[name] / sum(counts.values()) for name in task.classes]
+    baseline = {"accuracy": max(shares)}
+    if task.is_binary:
+        baseline["f1"] = _single_class_f1(shares[1])
+    else:
+        baseline["f1"] = max(map(_single_class_f1, shares)) / len(shares)
+    return {
+        name: round(value + _LEARNED * (1 - value), 2)
+        for name, value in baseline.items()
+        if name in ("accuracy", task.metric)
+    }
+
+
+def _single_class_f1(share: float) -> float:
+    return 2 * share / (1 + share)
+
+
+def _guess_texts(
+    columns: dict[str, Column], label: str | None, reasons: dict[str, str]
+) -> list[str]:
+    texts = {
+        name: column
+        for name, column in columns.items()
+        if column.is_text and name != label
+    }
+    named = [name for name in texts if name.lower() in _TEXT_NAMES]
+    long = [name for name, c in texts.items() if c.mean_words >= _STRONG_WORDS]
+    chosen = named or long or list(texts)
+    if not chosen:
+        raise UsageError(
+            f"none of the columns {', '.join(columns)} looks like text; name the text "
+            "column with --text COLUMN, or both of a pair with two --text"
+        )
+    if len(chosen) > 2:
+        raise UsageError(
+            f"the columns {', '.join(chosen)} may all be the text; name one with "
+            f"--text {chosen[0]}, or the two of a pair with --text {chosen[0]} --text "
+            f"{chosen[1]}"
+        )
+    why = "known as names of text" if named else "long texts"
+    reasons["task.text_columns"] = (
+        f"{why}; two are read as a pair" if len(chosen) == 2 else why
+    )
+    return chosen
+
+
+def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
+    named = [n for n, c in columns.items() if n.lower() in _LABEL_NAMES and c.filled]
+    few = [
+        name
+        for name, column in columns.items()
+        if column.values is not None
+        and 2 <= len(column.values) <= _MOST_LABELS_WITHOUT_A_NAME
+        and len(column.values) <= column.filled / 2
+    ]
+    candidates = named or few
+    if not candidates:
+        raise UsageError(
+            f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
+            "label; name it with --label COLUMN"
+        )
+    if len(candidates) > 1:
+        raise UsageError(
+            f"the columns {', '.join(candidates)} may all be the label; name one with "
+            f"--label {candidates[0]}"
+        )
+    (label,) = candidates
+    reasons["task.label_column"] = (
+        "known as the name of a label" if named else "the only column of few values"
+    )
+    return label
+
+
+def _guess_kind(column: Column, reasons: dict[str, str]) -> Kind:
+    values = column.values
+    if not column.filled:
+        raise UsageError(f"the label column {column.name} has no value")
+    if not column.is_numeric:
+        return "classes"
+    if values is None or not column.is_whole or len(values) > _MOST_INDICES:
+        reasons["task.label_range"] = "labels are numbers of many values"
+        return "score"
+    indices = {str(index) for index in range(len(values))}
+    if len(values) == 2 or values.keys() == indices:
+        return "classes"
+    raise UsageError(
+        f"the label {column.name} has the numbers {', '.join(_sort(values))}, which "
+        "may be classes or scores; choose with --kind classes or --kind score"
+    )
+
+
+def _label_range(column: Column) -> tuple[float, float]:
+    if not column.is_numeric or column.low == column.high:
+        raise UsageError(
+            f"the label {column.name} is to be a score, but its values are not "
+            "different numbers; use --kind classes or name another with --label"
+        )
+    return float(math.floor(column.low)), float(math.ceil(column.high))
+
+
+def _guess_classes(
+    column: Column, reasons: dict[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Returns the names of the classes, and those by value that are no names."""
+    values = column.values
+    if values is None or not 2 <= len(values) <= _MOST_LABELS:
+        number = "over 1,000" if values is None else len(values)
+        raise UsageError(
+            f"the label {column.name} has {number} values; allowed are 2 to "
+            f"{_MOST_LABELS} classes: name another with --label COLUMN"
+        )
+    names = _sort(values)
+    reasons["task.classes"] = f"the {len(names)} values of {column.name}"
+    if len(names) == 2:
+        names = _order_pair(names, values, reasons)
+    indices = {str(index): name for index, name in enumerate(names)}
+    if all(indices.get(name, name) == name for name in names):
+        return names, {}
+    # A label 1 could be the class `1` or that of index 1.
+    class_of_value = {name: f"{column.name}_{name}" for name in names}
+    reasons["task.classes"] += ", renamed: a number could be an index"
+    return list(class_of_value.values()), class_of_value
+
+
+def _order_pair(
+    names: list[str], values: dict[str, int], reasons: dict[str, str]
+) -> list[str]:
+    """Puts the positive class second."""
+    first, second = names
+    lowered = [name.lower() for name in names]
+    negative = [
+        name
+        for name, low, other in zip(names, lowered, lowered[::-1], strict=True)
+        if low in _NEGATIVE_NAMES or low in (f"not_{other}", f"non-{other}")
+    ]
+    if len(negative) == 1:
+        why = f"{negative[0]} means no"
+        positive = second if negative[0] == first else first
+    else:
+        positive = min(names, key=lambda name: (values[name], names.index(name)))
+        why = f"{positive} is the rarer one"
+    reasons["task.classes"] += f"; the second is the positive class: {why}"
+    return [name for name in names if name != positive] + [positive]
+
+
+def _guess_metric(column: Column, reasons: dict[str, str]) -> str:
+    counts = sorted((column.values or {}).values())
+    share = counts[0] / sum(counts)
+    is_balanced = share >= _BALANCED * 2 / len(counts)
+    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows" + (
+        "" if is_balanced else ", which accuracy hardly shows"
+    )
+    return "accuracy" if is_balanced else "f1"
+
+
+def _is_id(column: Column) -> bool:
+    return column.is_numeric and column.is_whole
+
+
+def _sort(values: dict[str, int]) -> list[str]:
+    try:
+        return sorted(values, key=float)
+    except ValueError:
+        return sorted(values)

@@ -1,0 +1,302 @@
+"""What a data set holds, and what a run would say of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from modules.config.data_gate import DataGateConfig
+from modules.config.task import TaskConfig
+from modules.data import judgment, row_facts
+from modules.data.profile import Profile
+from modules.data.row_facts import RowFacts
+from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs.rows.row_errors import Location
+
+_ROWS_AT_A_TIME = 1024
+_NEAR_EMPTY = 3  # letters and digits
+_BAR_WIDTH = 40
+_BINS = 12
+# Characters that text from another encoding or a web page leaves behind.
+_ODD_NAMES = {
+    "\ufffd": "replacement characters (bytes that another program could not decode)",
+    "\u200b": "zero width spaces",
+    "\ufeff": "byte order marks inside a text",
+    "\x00": "NUL characters",
+    "\u00a0": "no-break spaces",
+}
+_MOJIBAKE = ("Ã¤", "Ã¶", "Ã¼", "Ã©", "Ã¨", "â€™", "â€œ", "Â ")
+_HTML = ("<br", "&amp;", "&quot;", "&#39;", "&lt;", "</p>")
+_ODD_WORDS = dict.fromkeys(_MOJIBAKE, "UTF-8 that was read as another encoding") | (
+    dict.fromkeys(_HTML, "HTML")
+)
+
+# Where a row is, and its texts, label and id by column.
+GoodRow = tuple[Location, dict[str, Any]]
+
+
+@dataclasses.dataclass
+class SplitInspection:
+    """The rows of a split.
+
+    Attributes:
+      rows: Good rows.
+      bad: Bad rows.
+      labels: Rows by class; empty for a regression.
+      lengths: Quantiles of the packed lengths, in tokens, by name.
+      cut: Rows longer than `preprocessing.max_seq_length`.
+      near_empty: Rows with a text of at most three letters and digits.
+      duplicates: Rows that repeat the texts of another row of the split.
+      shortest: The row with the fewest tokens, and its texts.
+      longest: The row with the most tokens, and its texts.
+    """
+
+    rows: int = 0
+    bad: int = 0
+    labels: dict[str, int] = dataclasses.field(default_factory=dict)
+    lengths: dict[str, int] = dataclasses.field(default_factory=dict)
+    cut: int = 0
+    near_empty: int = 0
+    duplicates: int = 0
+    shortest: str = ""
+    longest: str = ""
+
+
+@dataclasses.dataclass
+class Inspection:
+    """A data set.
+
+    Attributes:
+      splits: The rows by split.
+      max_seq_length: The tokens that a model sees of a row.
+      histogram: Rows by length: the lower bounds of the bins, in tokens, and the rows.
+      contradictions: Rows whose texts stand with another label, too.
+      shared: Rows of the gate's split whose texts are in `train`, too.
+      odd: Rows by kind of odd characters.
+      refused: Why a run would be refused.
+      warnings: What a run would warn of.
+    """
+
+    splits: dict[str, SplitInspection]
+    max_seq_length: int
+    histogram: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    contradictions: int = 0
+    shared: int = 0
+    odd: dict[str, int] = dataclasses.field(default_factory=dict)
+    refused: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+
+class Inspector:
+    """Collects the facts of all splits.
+
+    Args:
+      task: Names the columns.
+      vocab_file: The vocabulary of the encoder.
+
+    Attributes:
+      facts: The facts of the good rows by split.
+    """
+
+    def __init__(self, task: TaskConfig, vocab_file: str) -> None:
+        self._task = task
+        self._vocab_file = vocab_file
+        self._locations = _Locations()
+        self._splits: dict[str, SplitInspection] = {}
+        self._odd: Counter[str] = Counter()
+        self.facts: dict[str, RowFacts] = {}
+
+    def add(self, split: str, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
+        """Takes the good rows of a split, and yields them."""
+        inspected = self._splits.setdefault(split, SplitInspection())
+        parts: list[RowFacts] = []
+        while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
+            parts.append(self._describe(inspected, batch))
+            yield from batch
+        self.facts[split] = RowFacts.concatenate(parts)
+
+    def count_labels(self, split: str) -> dict[str, int]:
+        """Returns the rows of a split by class, or by score."""
+        return Profile.of(self.facts[split], self._task).labels
+
+    def finish(
+        self,
+        limits: DataGateConfig,
+        bad_rows: BadRows,
+        *,
+        gate_split: str,
+        thresholds: dict[str, float],
+        max_seq_length: int,
+    ) -> Inspection:
+        """Judges all rows; see `judgment.judge` for the other arguments.
+
+        Args:
+          limits: What is refused, and what is a warning.
+          bad_rows: The rows that were not taken.
+          gate_split: See there.
+          thresholds: See there.
+          max_seq_length: See there.
+        """
+
+        def judge(limits: DataGateConfig) -> list[judgment.Finding]:
+            return judgment.judge(
+                self.facts,
+                self._task,
+                limits,
+                gate_split=gate_split,
+                thresholds=thresholds,
+                max_seq_length=max_seq_length,
+            )
+
+        inspection = Inspection(self._splits, max_seq_length)
+        inspection.odd = dict(self._odd)
+        self._describe_splits(inspection)
+        unlimited = {
+            name: 0.0 for name in DataGateConfig.model_fields if "warn" in name
+        }
+        for finding in judge(limits.model_copy(update=unlimited)):
+            if finding.kind == judgment.CONTRADICTIONS:
+                inspection.contradictions = finding.count
+            elif finding.kind == judgment.SHARED:
+                inspection.shared = finding.count
+            elif finding.kind == judgment.DUPLICATES:
+                self._splits[finding.split].duplicates = finding.count
+            elif finding.kind == judgment.CUT:
+                self._splits[finding.split].cut = finding.count
+        for finding in judge(limits):
+            lines = inspection.refused if finding.is_refused else inspection.warnings
+            lines.append(self._render(finding))
+        for split, count in bad_rows.counts.items():
+            self._splits.setdefault(split, SplitInspection()).bad = count
+        lines = inspection.warnings if bad_rows.skips else inspection.refused
+        lines += [f"bad row {row}" for row in bad_rows.first]
+        return inspection
+
+    def _describe(
+        self,
+        inspected: SplitInspection,
+        batch: list[GoodRow],
+    ) -> RowFacts:
+        task = self._task
+        rows = [[f[column] for column in task.text_columns] for _, f in batch]
+        columns = [list(texts) for texts in zip(*rows, strict=True)]
+        records = [self._locations.add(location) for location, _ in batch]
+        for texts in rows:
+            inspected.near_empty += any(map(_is_near_empty, texts))
+            self._odd.update(set().union(*map(_find_odd, texts)))
+        lengths = row_facts.packed_lengths(columns, self._vocab_file)
+        _keep_extremes(inspected, lengths, rows, batch)
+        return RowFacts(
+            texts=np.array(list(map(row_facts.hash_texts, rows)), np.uint64),
+            labels=np.array([f[task.label_column] for _, f in batch]),
+            lengths=lengths,
+            ids=np.array([f[task.id_column] for _, f in batch]),
+            records=np.array(records),
+        )
+
+    def _describe_splits(self, inspection: Inspection) -> None:
+        for name, split in self._splits.items():
+            facts = self.facts[name]
+            split.rows = len(facts)
+            if not split.rows:
+                continue
+            profile = Profile.of(facts, self._task)
+            if self._task.classes:
+                split.labels = dict(profile.labels)
+            split.lengths = {
+                label: profile.length_at(quantile)
+                for label, quantile in (("median", 0.5), ("p95", 0.95), ("max", 1.0))
+            }
+        lengths = RowFacts.concatenate(self.facts.values()).lengths
+        if len(lengths):
+            edges = np.histogram_bin_edges(lengths, _BINS).astype(int)
+            edges = np.unique(edges)
+            counts, _ = np.histogram(lengths, [*edges[:-1], lengths.max() + 1])
+            pairs = zip(edges[:-1], counts, strict=False)
+            inspection.histogram = [(int(low), int(count)) for low, count in pairs]
+
+    def _render(self, finding: judgment.Finding) -> str:
+        rows = [
+            " and ".join(self._locations.find(row.record) for row in group)
+            for group in finding.rows
+        ]
+        return finding.message + (f" ({'; '.join(rows)})" if rows else "")
+
+
+class _Locations:
+    """Where rows are, 12 bytes a row."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, int] = {}
+        self._file_of_row = array("i")
+        self._rows = array("q")
+
+    def add(self, location: Location) -> int:
+        """Returns the number of a location."""
+        file = self._files.setdefault(location.file, len(self._files))
+        self._file_of_row.append(file)
+        self._rows.append(location.row)
+        return len(self._rows) - 1
+
+    def find(self, number: int) -> str:
+        """Returns the location of a number."""
+        file = list(self._files)[self._file_of_row[number]]
+        return str(Location(file, self._rows[number]))
+
+
+def bars(histogram: list[tuple[int, int]]) -> Iterator[tuple[str, int, str]]:
+    """Yields the range of lengths, the rows and a bar of each bin of a histogram."""
+    most = max((count for _, count in histogram), default=0)
+    for index, (low, count) in enumerate(histogram):
+        is_last = index + 1 == len(histogram)
+        high = "" if is_last else str(histogram[index + 1][0] - 1)
+        width = -(-count * _BAR_WIDTH // most) if most else 0
+        yield f"{low}-{high}" if high else f"{low}+", count, "█" * width
+
+
+def _is_near_empty(text: str) -> bool:
+    letters = itertools.islice(filter(str.isalnum, text), _NEAR_EMPTY + 1)
+    return sum(1 for _ in letters) <= _NEAR_EMPTY
+
+
+def _find_odd(text: str) -> set[str]:
+    if text.isascii():
+        found = {"HTML" for word in _HTML if word in text}
+        odd = {c for c in text if not c.isprintable() and c not in "\t\r\n"}
+    else:
+        found = {kind for word, kind in _ODD_WORDS.items() if word in text}
+        found |= {name for c, name in _ODD_NAMES.items() if c in text}
+        odd = {
+            c
+            for c in text
+            if unicodedata.category(c) in ("Cc", "Co", "Cn") and c not in "\t\r\n"
+        }
+    return found | ({"control characters"} if odd - _ODD_NAMES.keys() else set())
+
+
+def _keep_extremes(
+    inspected: SplitInspection,
+    lengths: np.ndarray,
+    rows: list[list[str]],
+    batch: list[GoodRow],
+) -> None:
+    low, high = int(lengths.argmin()), int(lengths.argmax())
+    bounds = inspected.lengths
+    if not bounds or lengths[low] < bounds["min"]:
+        bounds["min"] = int(lengths[low])
+        inspected.shortest = _show(batch[low][0], rows[low])
+    if "max" not in bounds or lengths[high] > bounds["max"]:
+        bounds["max"] = int(lengths[high])
+        inspected.longest = _show(batch[high][0], rows[high])
+
+
+def _show(location: Location, texts: list[str]) -> str:
+    shown = " | ".join(" ".join(text[:80].split()) for text in texts)
+    return f"{location}: {shown:.100}"

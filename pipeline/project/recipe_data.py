@@ -1,0 +1,77 @@
+"""Inspects the data of a recipe, as a run would read them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from pipeline.config.errors import UsageError
+from pipeline.config.recipe import Config
+from pipeline.inputs import encoder_source
+from pipeline.inputs import examples as examples_lib
+from pipeline.inputs.examples import sources, spans, text_source, tfds_source
+from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs.examples.row_values import RowParser
+from pipeline.inputs.examples.sources import Source
+from pipeline.inputs.examples.splits import OpenSplit, Report
+from pipeline.project.inspection import Inspection, Inspector
+
+
+def inspect_recipe(config: Config, report: Report) -> Inspection:
+    """Reads all rows of a recipe's data, and judges them.
+
+    Args:
+      config: Names the data, the task and the encoder.
+      report: Called with a line for the user.
+
+    Raises:
+      UsageError: The data cannot be read, or are tokenized already.
+    """
+    task, settings = config.task, config.data
+    if task.is_tokenized:
+        raise UsageError("task.input is tokenized: inspect-data looks at text")
+    encoder = encoder_source.resolve_encoder(config, report=report)
+    inspector = Inspector(task, encoder.vocab_file)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,
+    ):
+        for name, split in _open(config, report).items():
+            if split is None:
+                continue
+            parser = RowParser(
+                task,
+                split.class_of_value,
+                allows_all_values=settings.schema_file is not None,
+            )
+            for _ in inspector.add(
+                name, bad_rows.filter(name, split.rows, parser.parse)
+            ):
+                pass
+        return inspector.finish(
+            config.data_gate,
+            bad_rows,
+            gate_split=config.evaluator.split,
+            thresholds=config.evaluator.thresholds,
+            max_seq_length=config.preprocessing.max_seq_length,
+        )
+
+
+def _open(config: Config, report: Report) -> dict[str, OpenSplit | None]:
+    location, task, settings = config.data_source, config.task, config.data
+    if location.startswith(tfds_source.PREFIX):
+        return tfds_source.open_splits(location, task, report)
+    if "://" in location:
+        raise UsageError(f"data {location} is remote: inspect-data reads local files")
+    if spans.has_span(location):
+        location, _ = spans.find_span(location, settings.span, report)
+    source = sources.find_source(location, settings)
+    if not source.files:
+        records = examples_lib.find_examples(location)
+        source = Source(
+            location,
+            {s: examples_lib.list_examples(records, s) for s in records.patterns},
+        )
+    for line in source.describe_reading(settings):
+        report(line)
+    return text_source.open_splits(source, task, settings, report)

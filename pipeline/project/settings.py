@@ -1,0 +1,142 @@
+"""The recipe of a project, with the reason of each setting."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from modules.config.task import TaskConfig
+from pipeline.project import guess
+
+_LONGEST_SHARE = 0.995  # of the rows that are not cut
+_LENGTH_STEP = 8
+_SHORTEST = 16
+_RARE_SHARE = 0.1  # of a class, below which the training loss weighs the classes
+# Epochs by rows: the more rows, the fewer passes a fine-tuning needs.
+_EPOCHS = ((5_000, 4), (20_000, 3), (100_000, 2))
+_SECTION_COMMENTS = {
+    "task": "What is predicted from what. Of two classes, the second is the positive.",
+    "data": "Where the rows are; docs/data.md has the formats and the limits.",
+    "encoder": "The pre-trained model that is fine-tuned.",
+    "evaluator": "What a model must reach before it is pushed.",
+}
+
+
+@dataclasses.dataclass
+class ProjectSettings:
+    """The settings of a project's recipe.
+
+    Attributes:
+      values: Values by section and name, or by name at the top level.
+      reasons: Why, by dotted key.
+    """
+
+    values: dict[str, Any]
+    reasons: dict[str, str]
+
+    def set(self, key: str, value: Any, reason: str = "") -> None:
+        """Sets a value by its dotted key."""
+        *sections, name = key.split(".")
+        node = self.values
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[name] = value
+        if reason:
+            self.reasons[key] = reason
+
+    def table(self) -> Iterator[tuple[str, str, str]]:
+        """Yields key, value and reason of each setting that has a reason."""
+        for key, value in _flatten(self.values):
+            if key in self.reasons:
+                yield key, _to_yaml(value), self.reasons[key]
+
+    def to_yaml(self, head: str) -> str:
+        """Returns the recipe, with a comment for each reason."""
+        lines = [f"# {line}" for line in head.splitlines()]
+        for key, value in self.values.items():
+            if not isinstance(value, dict):
+                lines += self._entry(key, key, value, "")
+                continue
+            if key in _SECTION_COMMENTS:
+                lines.append(f"# {_SECTION_COMMENTS[key]}")
+            lines.append(f"{key}:")
+            for name, setting in value.items():
+                lines += self._entry(f"{key}.{name}", name, setting, "  ")
+        return "\n".join(lines) + "\n"
+
+    def _entry(self, key: str, name: str, value: Any, indent: str) -> list[str]:
+        reason = self.reasons.get(key)
+        comment = [f"{indent}# {reason}"] if reason else []
+        return [*comment, f"{indent}{name}: {_to_yaml(value)}"]
+
+
+def choose_length(lengths: np.ndarray, longest: int) -> int:
+    """Returns a sequence length that cuts at most one row of 200.
+
+    Args:
+      lengths: Packed lengths in tokens, int32[rows].
+      longest: The longest sequence that the encoder takes.
+    """
+    needed = int(np.quantile(lengths, _LONGEST_SHARE, method="higher"))
+    return min(max(_SHORTEST, -(-needed // _LENGTH_STEP) * _LENGTH_STEP), longest)
+
+
+def choose_epochs(rows: int) -> int:
+    """Returns passes over the training split, by its rows."""
+    return next((epochs for most, epochs in _EPOCHS if rows <= most), 1)
+
+
+def add_gate(
+    settings: ProjectSettings, task: TaskConfig, counts: dict[str, int], rows: int
+) -> None:
+    """Adds the thresholds, and how far below the champion a model may be.
+
+    Args:
+      settings: Modified in place.
+      task: The classes.
+      counts: Rows of the gate's split by class.
+      rows: All rows of the gate's split.
+    """
+    thresholds = guess.guess_thresholds(task, counts)
+    settings.set(
+        "evaluator.thresholds",
+        thresholds,
+        "a tenth of the way from what the largest class reaches by itself to 1"
+        if task.classes
+        else "a correlation that chance does not reach",
+    )
+    margins = {
+        name: max(0.01, round(math.sqrt(value * (1 - value) / rows), 2))
+        for name, value in thresholds.items()
+    }
+    settings.set(
+        "evaluator.max_regression",
+        margins,
+        f"the standard error on the {rows} rows of the split",
+    )
+
+
+def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None:
+    """Weighs the classes in the training loss if one of them is rare."""
+    share = min(counts.values()) / sum(counts.values())
+    if share < _RARE_SHARE:
+        reason = f"the rarest class has {share:.1%} of the rows"
+        settings.set("trainer.class_weights", "auto", reason)
+
+
+def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if key in ("task", "data", "encoder", "trainer", "evaluator", "preprocessing"):
+            yield from ((f"{key}.{name}", setting) for name, setting in value.items())
+        else:
+            yield key, value
+
+
+def _to_yaml(value: Any) -> str:
+    """Returns a value as JSON, which is YAML, too."""
+    return json.dumps(value, ensure_ascii=False)
