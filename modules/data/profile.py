@@ -39,7 +39,8 @@ class Profile:
             names = task.classes
             counts = np.bincount(facts.labels.astype(int), minlength=len(names))
         else:
-            counts, edges = np.histogram(facts.labels, _SCORE_BINS, task.label_range)
+            low, high = task.label_range or (0.0, 1.0)
+            counts, edges = np.histogram(facts.labels, _SCORE_BINS, (low, high))
             names = [f"{edge:.9g}" for edge in edges[:-1]]
         lengths = np.bincount(np.minimum(facts.lengths, _LONGEST))
         labels = dict(zip(names, counts.tolist(), strict=True))
