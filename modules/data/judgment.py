@@ -231,7 +231,7 @@ class _Judgment:
             shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:_SHOWN])
             message = (
                 f"{TRAIN}: {len(rare)} of {len(labels)} classes have less than "
-                f"{limit:.2g} of the rows (data_gate.warn_class_share): {shown}; a "
+                f"{limit:.1%} of the rows (data_gate.warn_class_share): {shown}; a "
                 "model may never predict them: add rows, or compare by f1"
             )
             count = sum(n for n, _ in rare)
