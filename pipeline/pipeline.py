@@ -51,6 +51,12 @@ def create_pipeline(
     )
 
 
+def data_gate_code() -> str:
+    """Returns the fingerprint of DataGate, with the functions that it calls."""
+    modules = (DataGate.__module__, GATE_FUNCTIONS)
+    return fingerprint.of_text(*map(fingerprint.of_code, modules))
+
+
 class _Builder:
     def __init__(
         self, config: Config, inputs: ResolvedInputs, platform: Platform
@@ -148,9 +154,7 @@ class _Builder:
             # The run's parameter `data` may name another directory, without a span.
             spans=json.dumps({} if span is None else {examples.input_base: span}),
             profiles=self._platform.profiles,
-            fingerprint=fingerprint.of_text(
-                *map(fingerprint.of_code, (DataGate.__module__, GATE_FUNCTIONS))
-            ),
+            fingerprint=data_gate_code(),
         )
 
     def _transform(

@@ -14,7 +14,7 @@ from modules.data.row_facts import RowFacts
 
 _SCORE_BINS = 100
 _LONGEST = 10_000  # tokens; longer rows count as this long
-_QUANTILES = (0.0, 0.5, 0.95, 1.0)
+_QUANTILES = (0.05, 0.5, 0.95, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
