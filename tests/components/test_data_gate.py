@@ -5,9 +5,11 @@ A run on Beam takes seconds, so all faults of a task are the splits of one run.
 
 import functools
 import json
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
+import tensorflow as tf
 import tensorflow_data_validation as tfdv
 from tensorflow_data_validation.statistics import stats_impl
 from tfx import v1 as tfx
@@ -16,6 +18,8 @@ from tfx_bsl.coders import example_coder
 from components.data_gate import DataAnomaliesError, DataGate
 from modules.config.task import TaskConfig
 from modules.data import source_rows
+from pipeline.config.paths import REPOSITORY
+from pipeline.inputs.examples import prepare
 from pipeline.inputs.schema import build_schema
 from tests import records, tiny
 
@@ -63,7 +67,17 @@ def generate_statistics(rows):
     return stats_impl.generate_statistics_in_memory(batch)
 
 
-def run_gate(root, splits, task, contract=None, *, span=None, origins=(), **settings):
+def run_gate(
+    root,
+    splits,
+    task,
+    contract=None,
+    *,
+    span=None,
+    origins=(),
+    thresholds=None,
+    **settings,
+):
     """Runs the component on the rows of each split; returns the verdict.
 
     The source is `root / "source"`, with the rows in the order that they are given, and
@@ -76,6 +90,7 @@ def run_gate(root, splits, task, contract=None, *, span=None, origins=(), **sett
       contract: The schema; None is that of the task.
       span: The span of the source.
       origins: Splits whose records come from a text file, from its line 2 on.
+      thresholds: Lowest value by metric.
       **settings: Those that differ from the defaults.
     """
     types = tfx.types.standard_artifacts
@@ -118,7 +133,7 @@ def run_gate(root, splits, task, contract=None, *, span=None, origins=(), **sett
         id_column=task.id_column,
         functions="modules.data.gate_functions",
         settings=json.dumps(settings),
-        thresholds=json.dumps({}),
+        thresholds=json.dumps(thresholds or {}),
         source=source,
         patterns=json.dumps({split: f"{split}/*.tf*record*" for split in splits}),
         spans=json.dumps({} if span is None else {source: span}),
@@ -342,3 +357,27 @@ def test_drift_against_the_last_span_is_a_warning(tmp_path):
     assert "train: the class `" in warning
     assert "of the rows, and 50.0% in train of span 8" in warning
     assert run(9, 3000, 0.5) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "gate"),
+    [(REPOSITORY / "sample_data", "test"), (Path("/work/shared/data/mrpc"), "eval")],
+    ids=["sample", "mrpc"],
+)
+def test_real_data_pass_without_a_refusal(source, gate, tmp_path):
+    if not source.is_dir():
+        pytest.skip(f"{source} is absent: MRPC may not be redistributed")
+    prepare(str(source), str(tmp_path / "records"), PAIRS_TASK)
+    splits = {
+        split: [
+            tf.train.Example.FromString(record)
+            for path in (tmp_path / "records" / split).glob("*.gz")
+            for record in tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator()
+        ]
+        for split in ("train", "eval", "test")
+    }
+    thresholds = {"accuracy": 0.8, "f1": 0.85}
+    verdict = run_gate(
+        tmp_path, splits, PAIRS_TASK, gate_split=gate, thresholds=thresholds
+    )
+    assert verdict["warnings"] == []
