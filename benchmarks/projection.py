@@ -77,7 +77,7 @@ class Cost:
 COSTS = {
     "ImportExampleGen": Cost(2.0, 80e-6),
     "StatisticsGen": Cost(6.0, 70e-6),
-    "DataGate": Cost(1.8, 40e-6),
+    "DataGate": Cost(3.0, 90e-6),
     "Transform": Cost(7.5, 104e-6),
 }
 EVALUATOR = Cost(6.0, 2.6e-3)  # without the encoder

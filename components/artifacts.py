@@ -16,7 +16,7 @@ NOT_COMPARED = "not_compared"
 
 
 class DataVerdict(Artifact):
-    """`verdict.json` of DataGate: the anomalies that are reported but do not fail."""
+    """`verdict.json` of DataGate: notes, warnings and a profile of each split."""
 
     TYPE_NAME = "components.DataVerdict"
 

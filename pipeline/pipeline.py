@@ -27,6 +27,7 @@ PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn.run_fn"
 FIND_INCOMPATIBILITY = "modules.training.warm_start.find_incompatibility"
 FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
+GATE_FUNCTIONS = "modules.data.gate_functions"
 VALIDATE_TRAINER = "modules.config.trainer.validate_trainer"
 
 
@@ -48,6 +49,12 @@ def create_pipeline(
         metadata_connection_config=platform.metadata,
         beam_pipeline_args=list(platform.beam_args),
     )
+
+
+def data_gate_code() -> str:
+    """Returns the fingerprint of DataGate, with the functions that it calls."""
+    modules = (DataGate.__module__, GATE_FUNCTIONS)
+    return fingerprint.of_text(*map(fingerprint.of_code, modules))
 
 
 class _Builder:
@@ -112,21 +119,43 @@ class _Builder:
         validator = tfx.components.ExampleValidator(
             statistics=statistics, schema=schema.outputs["schema"]
         )
-        gate = DataGate(
-            examples=self._examples,
-            schema=schema.outputs["schema"],
-            anomalies=validator.outputs["anomalies"],
-            id_column=self._config.task.id_column,
-            fingerprint=fingerprint.of_code(DataGate.__module__),
-        )
         return {
             "statistics": statistics_gen,
             # For people only: the schema below is the one that is enforced.
             "view": tfx.components.SchemaGen(statistics=statistics),
             "schema": schema,
             "validator": validator,
-            "gate": gate,
+            "gate": self._data_gate(schema, validator),
         }
+
+    def _data_gate(
+        self, schema: BaseComponent, validator: BaseComponent
+    ) -> BaseComponent:
+        config, examples = self._config, self._inputs.examples
+        settings = {
+            "task": config.task.model_dump(),
+            "limits": config.data_gate.model_dump(),
+            "gate_split": config.evaluator.split,
+            "max_seq_length": config.preprocessing.max_seq_length,
+            "vocab_file": self._inputs.encoder.vocab_file,
+            "vocab_fingerprint": self._inputs.encoder.vocab_fingerprint,
+        }
+        span = self._inputs.span
+        return DataGate(
+            examples=self._examples,
+            schema=schema.outputs["schema"],
+            anomalies=validator.outputs["anomalies"],
+            id_column=config.task.id_column,
+            functions=GATE_FUNCTIONS,
+            settings=json.dumps(settings),
+            thresholds=self._parameters.thresholds,
+            source=self._parameters.data,
+            patterns=json.dumps(examples.input_patterns),
+            # The run's parameter `data` may name another directory, without a span.
+            spans=json.dumps({} if span is None else {examples.input_base: span}),
+            profiles=self._platform.profiles,
+            fingerprint=data_gate_code(),
+        )
 
     def _transform(
         self, schema: BaseComponent, upstream: BaseComponent

@@ -23,6 +23,7 @@ class Platform:
       pipeline_root: Directory that components write to.
       training: Directory of checkpoints that a retried training resumes from.
       pushed: Directory of versions that a model server watches.
+      profiles: Directory of the spans' profiles, which the next span is compared with.
       beam_args: Beam arguments of every component, the same wherever Beam runs, because
         they are part of the cache key.
       enable_cache: Whether a component with unchanged inputs is skipped.
@@ -39,6 +40,7 @@ class Platform:
     pipeline_root: str
     training: str
     pushed: str
+    profiles: str
     beam_args: tuple[str, ...]
     enable_cache: bool = True
     parameter: Callable[[str, Any], Any] = lambda name, default: default
@@ -63,6 +65,7 @@ def local_platform(paths: OutputPaths, beam: BeamConfig) -> Platform:
         pipeline_root=str(paths.artifacts),
         training=str(paths.training),
         pushed=str(paths.pushed),
+        profiles=str(paths.profiles),
         library_versions=fingerprint.library_versions,
         beam_args=configured_runner.configure(beam_arguments(beam)),
         metadata=tfx.orchestration.metadata.sqlite_metadata_connection_config(

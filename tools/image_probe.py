@@ -56,15 +56,13 @@ def bytecode_is_there() -> Iterator[str]:
 
 
 def write_data_gate_input(folder: Path) -> None:
-    """Writes one Example, its schema, and anomalies without a finding."""
+    """Writes tokenized Examples, their schema, and anomalies without a finding."""
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
-    text = 'feature { name: "id" type: INT presence { min_fraction: 1 } }'
+    text = 'feature { name: "input_ids" type: INT presence { min_fraction: 1 } }'
     schema = text_format.Parse(text, schema_pb2.Schema())
     anomalies = anomalies_pb2.Anomalies(baseline=schema)
-    example = tf.train.Example()
-    example.features.feature["id"].int64_list.value.append(7)
     for name in ("schema", "anomalies/Split-train", "examples/Split-train"):
         (folder / name).mkdir(parents=True)
     (folder / "schema/schema.pbtxt").write_text(text)
@@ -72,7 +70,14 @@ def write_data_gate_input(folder: Path) -> None:
     path.write_bytes(anomalies.SerializeToString())
     path = folder / "examples/Split-train/data_tfrecord-00000-of-00001.gz"
     with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        writer.write(example.SerializeToString())
+        for label in (0, 1):
+            example = tf.train.Example()
+            for name, value in (
+                *(("input_ids", 7 + label), ("input_mask", 1), ("segment_ids", 0)),
+                *(("label_ids", label), ("example_id", label)),
+            ):
+                example.features.feature[name].int64_list.value.append(value)
+            writer.write(example.SerializeToString())
 
 
 def main() -> None:

@@ -1,5 +1,9 @@
-"""Stops a pipeline if its data does not match the schema."""
+"""Stops a pipeline on data that training would suffer from."""
 
-from components.data_gate.component import DataAnomaliesError, DataGate
+from components.data_gate.component import (
+    DataAnomaliesError,
+    DataGate,
+    read_warnings,
+)
 
-__all__ = ["DataAnomaliesError", "DataGate"]
+__all__ = ["DataAnomaliesError", "DataGate", "read_warnings"]

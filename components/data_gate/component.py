@@ -1,8 +1,13 @@
-"""DataGate: fails on anomalies, which ExampleValidator only writes to a file."""
+"""DataGate: stops a pipeline on data that training would suffer from."""
 
+import functools
 import json
+import logging
 import os
+import pkgutil
+import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import apache_beam as beam
 import tensorflow_data_validation as tfdv
@@ -12,17 +17,18 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
 from components.artifacts import DataVerdict
-from components.data_gate import faulty_rows
-from components.examples import NO_ID
+from components.data_gate import beam_reading, faulty_rows, span_profiles
+from components.data_gate.row_names import Message, Row, render
 
 VERDICT_FILE = "verdict.json"
 
 # The pipeline does not read columns that the schema does not name.
 _HARMLESS = {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}
+_SPAN = re.compile(r"\{SPAN(?::(\d+))?\}")
 
 
 class DataAnomaliesError(Exception):
-    """The data does not fit its schema; names columns, anomalies and rows."""
+    """The data are refused; names columns or limits, numbers and rows."""
 
 
 @tfx.dsl.components.component(use_beam=True)
@@ -34,46 +40,93 @@ def DataGate(
     ],
     verdict: tfx.dsl.components.OutputArtifact[DataVerdict],
     id_column: tfx.dsl.components.Parameter[str],
+    functions: tfx.dsl.components.Parameter[str],
+    settings: tfx.dsl.components.Parameter[str],
+    thresholds: tfx.dsl.components.Parameter[str],
+    source: tfx.dsl.components.Parameter[str],
+    patterns: tfx.dsl.components.Parameter[str],
+    spans: tfx.dsl.components.Parameter[str],
+    profiles: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
-    """Fails on anomalies, and on empty texts where the schema forbids them.
+    """Fails on anomalies, on empty texts, and on rows that a judgment refuses.
 
     Args:
       examples: The raw Examples of all splits.
       schema: Their schema. Features with the annotation tag `not_empty` must contain at
         least one visible character.
       anomalies: ExampleValidator's, against the same schema.
-      verdict: The anomalies that are reported but do not fail.
-      id_column: The int64 feature that identifies a row in the error.
-      fingerprint: Hash of this code; part of the cache key.
+      verdict: What is reported but does not fail, and a profile of each split.
+      id_column: The int64 feature that identifies a row in a message.
+      functions: Import path of a module with `describe`, `judge`, `hash_record` and
+        `locate`, as `modules.data.gate_functions` has them.
+      settings: JSON: the settings of `describe` and `judge`.
+      thresholds: JSON: lowest value by metric that the Evaluator will require.
+      source: The directory that ExampleGen read.
+      patterns: JSON: the file pattern of each split, relative to the source.
+      spans: JSON: the number of the span by source, only of sources with spans.
+      profiles: Directory of the spans' profiles. A span is compared with the last one.
+      fingerprint: Hash of this code and of `functions`; part of the cache key.
       beam_pipeline: Set by TFX.
 
     Raises:
-      DataAnomaliesError: The data does not fit its schema.
+      DataAnomaliesError: The data are refused.
     """
     del fingerprint
-    contract = tfdv.load_schema_text(io_utils.get_only_uri_in_dir(schema.uri))
-    patterns = {
+    library = pkgutil.resolve_name(functions)
+    splits = {
         split: os.path.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
-    failures, notes = _sort_anomalies(anomalies, patterns)
-    faults = faulty_rows.find_faults(
+    failures, notes = _sort_anomalies(anomalies, splits)
+    faults, facts = beam_reading.read_splits(
         beam_pipeline,
-        patterns,
-        contract,
-        id_column,
-        {split for split, _, _ in failures},
+        splits,
         verdict.uri,
+        schema=tfdv.load_schema_text(io_utils.get_only_uri_in_dir(schema.uri)),
+        id_column=id_column,
+        invalid_splits={split for split, _, _ in failures},
+        hash_record=library.hash_record,
+        describe=library.describe,
+        settings=json.loads(settings),
     )
-    problems = _describe(failures, faults, id_column)
+    span = json.loads(spans).get(source)
+    judgment = library.judge(
+        facts,
+        json.loads(settings),
+        json.loads(thresholds),
+        span=span,
+        previous=None if span is None else span_profiles.read_last(profiles, span),
+    )
+    refused, warnings = _sort_findings(judgment.findings, failures, facts)
+    problems = [*_describe(failures, faults), *refused]
+    locate = functools.partial(library.locate, source, _patterns(patterns, span))
     if problems:
-        raise DataAnomaliesError(
-            "the data does not fit its schema:\n  " + "\n  ".join(problems)
-        )
+        lines = render(problems, id_column, locate)
+        raise DataAnomaliesError("the data are refused:\n  " + "\n  ".join(lines))
+    texts = render(warnings, id_column, locate)
+    for text in texts:
+        logging.getLogger(__name__).warning(text)
+    content = {"notes": notes, "warnings": texts, "profile": judgment.summaries}
     path = os.path.join(verdict.uri, VERDICT_FILE)
-    io_utils.write_string_file(path, json.dumps(notes, indent=1))
+    io_utils.write_string_file(path, json.dumps(content, indent=1))
+    if span is not None and judgment.reference is not None:
+        span_profiles.write(profiles, span, judgment.reference)
+
+
+def read_warnings(uri: str) -> list[str]:
+    """Returns the warnings of a verdict."""
+    with tfx.dsl.io.fileio.open(os.path.join(uri, VERDICT_FILE)) as file:
+        return json.load(file)["warnings"]
+
+
+def _patterns(patterns: str, span: int | None) -> dict[str, str]:
+    """Returns the patterns by split, with the digits of the span in them."""
+    return {
+        split: _SPAN.sub(lambda width: f"{span:0{width[1] or 0}}", pattern)
+        for split, pattern in json.loads(patterns).items()
+    }
 
 
 def _sort_anomalies(
@@ -106,25 +159,40 @@ def _read_anomalies(
         yield "(dataset)", info
 
 
+def _sort_findings(
+    findings: list[Any],
+    failures: list[tuple[str, str, str]],
+    facts: dict[str, list[beam_reading.Facts]],
+) -> tuple[list[Message], list[Message]]:
+    """Returns the findings that are refused, and the warnings."""
+    # That no row of a split can be judged is reported with the reason already.
+    failed = {split for split, _, _ in failures if not _count(facts[split])}
+    refused: list[Message] = []
+    warnings: list[Message] = []
+    for finding in findings:
+        if finding.split not in failed:
+            groups = [[Row(*row) for row in rows] for rows in finding.rows]
+            message = Message(finding.message, finding.split, groups)
+            (refused if finding.is_refused else warnings).append(message)
+    return refused, warnings
+
+
+def _count(parts: list[beam_reading.Facts]) -> int:
+    return sum(len(array) for part in parts for array in part.values())
+
+
 def _describe(
-    failures: list[tuple[str, str, str]], faults: faulty_rows.Faults, id_column: str
-) -> list[str]:
-    """Returns a line per anomaly and per other fault, with some of its rows."""
-    lines = []
+    failures: list[tuple[str, str, str]], faults: faulty_rows.Faults
+) -> list[Message]:
+    """Returns a message per anomaly and per other fault, with some of its rows."""
+    messages = []
     for split, column, text in failures:
         _, rows = faults.get((split, column, faulty_rows.INVALID), (0, []))
-        shown = "; ".join(
-            f"{id_column} {_show_id(row)}: {values}" for row, values in rows
-        )
-        lines.append(f"{text} (rows {shown})" if shown else text)
+        groups = [[Row(split, record, row, values)] for row, values, record in rows]
+        messages.append(Message(text, split, groups))
     for (split, column, kind), (count, rows) in faults.items():
         if kind != faulty_rows.INVALID:
-            shown = ", ".join(_show_id(row) for row, _ in rows)
-            lines.append(
-                f"{split}: {column}: {kind}: in {count} examples (rows {shown})"
-            )
-    return lines
-
-
-def _show_id(row: int) -> str:
-    return "?" if row == NO_ID else str(row)
+            groups = [[Row(split, record, row)] for row, _, record in rows]
+            text = f"{split}: {column}: {kind}: in {count} examples"
+            messages.append(Message(text, split, groups))
+    return messages

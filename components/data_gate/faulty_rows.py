@@ -7,9 +7,8 @@ the length of a string, so rows without visible text are found here alone.
 from __future__ import annotations
 
 import json
-import os
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import apache_beam as beam
 import tensorflow as tf
@@ -29,56 +28,40 @@ INVALID = "Invalid"
 _NO_VALUE = "No value"
 _EMPTY_TEXT = "Empty text"
 
-_ROWS_SHOWN = 3
+ROWS_SHOWN = 3
 # Unicode categories of the characters that BERT's tokenizer drops: white space, control
 # and format characters, such as the zero width space.
 _INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 
-# The number of rows and the first rows, each its id and values, by split, column and
-# kind of the fault.
-Faults = dict[tuple[str, str, str], tuple[int, list[tuple[int, str]]]]
+# The number of rows and the first rows, each its id, values and hash, by split, column
+# and kind of the fault.
+Faults = dict[tuple[str, str, str], tuple[int, list[tuple[int, str, int]]]]
 
 
-def find_faults(
-    pipeline: beam.Pipeline,
-    patterns: dict[str, str],
-    schema: schema_pb2.Schema,
-    id_column: str,
-    invalid_splits: set[str],
-    directory: str,
-) -> Faults:
-    """Returns the faults of all splits, in the order of split, column and kind.
+def count_faults(rows: Iterable[beam.PCollection], output: str) -> None:
+    """Counts the faults of all splits, and writes them for `read_faults`.
 
     Args:
-      pipeline: Runs the search.
-      patterns: TFRecord files by split.
-      schema: The schema.
-      id_column: The int64 feature that identifies a row.
-      invalid_splits: The splits with anomalies; only their rows are validated.
-      directory: For Beam's output.
+      rows: What `find_in_row` yields for each split.
+      output: Prefix of the files.
     """
-    output = os.path.join(directory, "faults")
-    with pipeline as p:
-        rows = [
-            p
-            | f"Read[{split}]" >> beam.io.ReadFromTFRecord(pattern)
-            | f"Find[{split}]"
-            >> beam.FlatMap(_find_in_row, split, schema, id_column, invalid_splits)
-            for split, pattern in patterns.items()
-        ]
-        (
-            rows
-            | "AllSplits" >> beam.Flatten()
-            | "CountAndSample"
-            >> beam.CombinePerKey(
-                beam.combiners.SingleInputTupleCombineFn(
-                    beam.combiners.CountCombineFn(),
-                    beam.combiners.TopCombineFn(_ROWS_SHOWN, reverse=True),
-                )
+    (
+        rows
+        | "AllSplits" >> beam.Flatten()
+        | "CountAndSample"
+        >> beam.CombinePerKey(
+            beam.combiners.SingleInputTupleCombineFn(
+                beam.combiners.CountCombineFn(),
+                beam.combiners.TopCombineFn(ROWS_SHOWN, reverse=True),
             )
-            | "ToJson" >> beam.Map(json.dumps)
-            | "Write" >> beam.io.WriteToText(output)
         )
+        | "ToJson" >> beam.Map(json.dumps)
+        | "Write" >> beam.io.WriteToText(output)
+    )
+
+
+def read_faults(output: str) -> Faults:
+    """Returns the faults of all splits, in the order of split, column and kind."""
     faults: Faults = {}
     for path in tfx.dsl.io.fileio.glob(f"{output}-*"):
         with tfx.dsl.io.fileio.open(path) as file:
@@ -88,14 +71,24 @@ def find_faults(
     return dict(sorted(faults.items()))
 
 
-def _find_in_row(
+def find_in_row(
     record: bytes,
     split: str,
     schema: schema_pb2.Schema,
     id_column: str,
     invalid_splits: set[str],
-) -> Iterator[tuple[tuple[str, str, str], tuple[int, str]]]:
-    """Yields ((split, column, kind), (id, values)) of each fault of an Example."""
+    hash_record: Callable[[bytes], int],
+) -> Iterator[tuple[tuple[str, str, str], tuple[int, str, int]]]:
+    """Yields ((split, column, kind), (id, values, hash)) of each fault of an Example.
+
+    Args:
+      record: The Example.
+      split: Its split.
+      schema: The schema.
+      id_column: The int64 feature that identifies a row.
+      invalid_splits: The splits with anomalies; only their rows are validated.
+      hash_record: Returns the hash.
+    """
     example = tf.train.Example.FromString(record)
     row = examples.read_id(example, id_column)
     faults = _check_features(example, schema)
@@ -107,7 +100,7 @@ def _find_in_row(
         faults += [(column, INVALID) for column in anomalies.anomaly_info]
     for column, kind in faults:
         values = f"{examples.read_values(example, column)!r:.80}"
-        yield (split, column, kind), (row, values)
+        yield (split, column, kind), (row, values, hash_record(record))
 
 
 def _check_features(

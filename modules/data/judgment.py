@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
+from modules.data import profile, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 
@@ -90,4 +95,294 @@ def judge(
     Returns:
       The findings, refused ones first.
     """
-    raise NotImplementedError
+    judgment = _Judgment(
+        facts, task, limits, gate_split, thresholds, max_seq_length, previous
+    )
+    return sorted(judgment.findings(), key=lambda finding: not finding.is_refused)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Judgment:
+    facts: dict[str, RowFacts]
+    task: TaskConfig
+    limits: DataGateConfig
+    gate_split: str
+    thresholds: dict[str, float]
+    max_seq_length: int
+    previous: Profile | None
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._empty_splits()
+        yield from self._single_classes()
+        yield from self._small_gate()
+        yield from self._contradictions()
+        yield from self._rare_classes()
+        yield from self._shared_rows()
+        for split, facts in self._filled.items():
+            yield from self._duplicates(split, facts)
+            yield from self._cut_texts(split, facts)
+        yield from self._drifts()
+
+    @functools.cached_property
+    def _filled(self) -> dict[str, RowFacts]:
+        return {split: facts for split, facts in self.facts.items() if len(facts)}
+
+    @functools.cached_property
+    def _profiles(self) -> dict[str, Profile]:
+        return {
+            split: Profile.of(facts, self.task) for split, facts in self._filled.items()
+        }
+
+    def _empty_splits(self) -> Iterator[Finding]:
+        for split in self.facts:
+            if split not in self._filled:
+                message = f"{split}: it has no rows; add rows, or leave the split out"
+                yield Finding(NO_ROWS, split, message, is_refused=True)
+
+    def _single_classes(self) -> Iterator[Finding]:
+        for split in dict.fromkeys([TRAIN, self.gate_split]):
+            facts = self._filled.get(split)
+            if facts is None or np.ptp(facts.labels):
+                continue
+            count = len(facts)
+            label = facts.labels[0]
+            if self.task.classes is None:
+                value, missing = f"score {label:.9g}", "other scores"
+            else:
+                name = self.task.classes[int(label)]
+                others = [other for other in self.task.classes if other != name]
+                value, missing = f"class `{name}`", " or ".join(others[:_SHOWN])
+            consequence = (
+                "a model learns nothing but to predict it"
+                if split == TRAIN
+                else "a model that always predicts it would pass"
+            )
+            message = (
+                f"{split}: all {count} rows have the {value}: {consequence}; add rows "
+                f"of {missing}"
+            )
+            yield Finding(ONE_CLASS, split, message, is_refused=True, count=count)
+
+    def _small_gate(self) -> Iterator[Finding]:
+        split = self.gate_split
+        if split not in self._filled:
+            return
+        counts = np.array(list(self._profiles[split].labels.values()))
+        for metric, threshold in self.thresholds.items():
+            counted = threshold_interval.count_rows(metric, counts, self.task)
+            if counted is None or threshold <= 0:
+                continue
+            rows, kind = counted
+            limit = self.limits.max_interval
+            if threshold_interval.half_width(metric, threshold, rows) <= limit:
+                continue
+            low, high = threshold_interval.find_interval(metric, threshold, rows)
+            needed = threshold_interval.needed_rows(metric, threshold, limit)
+            message = (
+                f"{split}: too small for evaluator.thresholds {metric} {threshold:g}: "
+                f"on {rows} {kind} its 95 % interval is {low:.2f} to {high:.2f}, and "
+                f"data_gate.max_interval allows ±{limit:g}; about {needed} are needed: "
+                "add rows, or name a larger split with evaluator.split"
+            )
+            yield Finding(SMALL_GATE, split, message, is_refused=True, count=rows)
+
+    def _contradictions(self) -> Iterator[Finding]:
+        """Finds texts with several labels, over all splits."""
+        facts = RowFacts.concatenate(self._filled.values())
+        order, starts, sizes = _group(facts.texts)
+        if not len(facts):
+            return
+        labels = facts.labels[order]
+        differences = np.maximum.reduceat(labels, starts)
+        differences -= np.minimum.reduceat(labels, starts)
+        low, high = self.task.label_range or (0, 0)
+        is_contradictory = differences > _SCORE_TOLERANCE * (high - low)
+        count = int(sizes[is_contradictory].sum())
+        if not count:
+            return
+        rows = order[np.repeat(is_contradictory, sizes)]
+        limit = self.limits.max_contradictions
+        is_refused = count > limit * len(facts)
+        advice = "correct the labels" + (", or raise the limit" if is_refused else "")
+        message = (
+            f"all splits: {_share(count, len(facts))} have texts that stand with "
+            f"another label too; data_gate.max_contradictions is {limit:g}: {advice}"
+        )
+        splits = list(self._filled)
+        ends = np.cumsum([len(self._filled[split]) for split in splits])
+        pairs = tuple(
+            tuple(
+                _name(splits[np.searchsorted(ends, row, side="right")], facts, row)
+                for row in pair
+            )
+            for pair in _pair_extremes(facts, rows, facts.labels)
+        )
+        yield Finding(CONTRADICTIONS, "", message, is_refused, count, pairs)
+
+    def _rare_classes(self) -> Iterator[Finding]:
+        if self.task.classes is None or TRAIN not in self._filled:
+            return
+        labels, rows = self._profiles[TRAIN].labels, self._profiles[TRAIN].rows
+        limit = min(
+            self.limits.warn_class_share, _MANY_CLASSES_SHARE / len(self.task.classes)
+        )
+        rare = sorted((n, name) for name, n in labels.items() if n < limit * rows)
+        if rare:
+            shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:_SHOWN])
+            message = (
+                f"{TRAIN}: {len(rare)} of {len(labels)} classes have less than "
+                f"{limit:.1%} of the rows (data_gate.warn_class_share): {shown}; a "
+                "model may never predict them: add rows, or compare by f1"
+            )
+            count = sum(n for n, _ in rare)
+            yield Finding(RARE_CLASS, TRAIN, message, count=count)
+
+    def _shared_rows(self) -> Iterator[Finding]:
+        gate, train = self._filled.get(self.gate_split), self._filled.get(TRAIN)
+        if gate is None or train is None or self.gate_split == TRAIN:
+            return
+        shared = np.flatnonzero(np.isin(gate.texts, train.texts))
+        limit = self.limits.warn_shared
+        if len(shared) <= limit * len(gate):
+            return
+        pairs = []
+        for row in _sort(gate, shared)[:_SHOWN]:
+            same = np.flatnonzero(train.texts == gate.texts[row])
+            partner = _sort(train, same)[0]
+            named = _name(self.gate_split, gate, row), _name(TRAIN, train, partner)
+            pairs.append(named)
+        message = (
+            f"{self.gate_split}: {_share(len(shared), len(gate))} have texts that are "
+            f"in {TRAIN} too (data_gate.warn_shared {limit:g}): the metrics are too "
+            f"good by what the model memorized; remove them from {TRAIN}"
+        )
+        yield Finding(
+            SHARED, self.gate_split, message, count=len(shared), rows=tuple(pairs)
+        )
+
+    def _duplicates(self, split: str, facts: RowFacts) -> Iterator[Finding]:
+        order, _, sizes = _group(facts.texts)
+        count = int((sizes - 1).sum())
+        limit = self.limits.warn_duplicates
+        if count <= limit * len(facts):
+            return
+        repeated = order[np.repeat(sizes > 1, sizes)]
+        pairs = tuple(
+            tuple(_name(split, facts, row) for row in pair)
+            for pair in _pair_extremes(facts, repeated, facts.ids)
+        )
+        message = (
+            f"{split}: {_share(count, len(facts))} repeat the texts of another row "
+            f"(data_gate.warn_duplicates {limit:g}): they count several times; remove "
+            "them"
+        )
+        yield Finding(DUPLICATES, split, message, count=count, rows=pairs)
+
+    def _cut_texts(self, split: str, facts: RowFacts) -> Iterator[Finding]:
+        cut = np.flatnonzero(facts.lengths > self.max_seq_length)
+        limit = self.limits.warn_cut
+        if len(cut) <= limit * len(facts):
+            return
+        message = (
+            f"{split}: {_share(len(cut), len(facts))} have more than "
+            f"{self.max_seq_length} tokens and are cut (data_gate.warn_cut "
+            f"{limit:g}); the longest has {facts.lengths.max()}: raise "
+            "preprocessing.max_seq_length, up to what the encoder allows"
+        )
+        first = _sort(facts, cut)[:_SHOWN]
+        rows = tuple((_name(split, facts, row),) for row in first)
+        yield Finding(CUT, split, message, count=len(cut), rows=rows)
+
+    def _drifts(self) -> Iterator[Finding]:
+        train = self._profiles.get(TRAIN)
+        if train is None:
+            return
+        for split, other in self._profiles.items():
+            if split != TRAIN:
+                yield from self._drift(split, other, TRAIN, train)
+        if self.previous is not None:
+            name = f"{TRAIN} of span {self.previous.span}"
+            yield from self._drift(TRAIN, train, name, self.previous)
+
+    def _drift(
+        self, split: str, new: Profile, other: str, reference: Profile
+    ) -> Iterator[Finding]:
+        # Another task in the last span has other labels.
+        if new.labels.keys() == reference.labels.keys():
+            yield from self._label_drift(split, new, other, reference)
+        difference, p = profile.compare_counts(new.lengths, reference.lengths)
+        limit = self.limits.warn_length_drift
+        if difference > limit and p < _DRIFT_P:
+            message = (
+                f"{split}: the lengths differ from those of {other} by "
+                f"{difference:.2f} (data_gate.warn_length_drift {limit:g}): the "
+                f"median is {new.length_at(0.5)} tokens, and "
+                f"{reference.length_at(0.5)} in {other}; look whether both are of one "
+                "kind of text"
+            )
+            yield Finding(LENGTH_DRIFT, split, message, count=new.rows)
+
+    def _label_drift(
+        self, split: str, new: Profile, other: str, reference: Profile
+    ) -> Iterator[Finding]:
+        if self.task.classes is None:
+            scores = list(new.labels.values()), list(reference.labels.values())
+            difference, p = profile.compare_counts(*scores)
+            what = f"the scores differ from those of {other} by {difference:.2f}"
+        else:
+            name, difference, p = profile.compare_classes(new, reference)
+            shares = (each.labels[name] / each.rows for each in (new, reference))
+            here, there = (f"{share:.1%}" for share in shares)
+            what = f"the class `{name}` has {here} of the rows, and {there} in {other}"
+        limit = self.limits.warn_label_drift
+        if difference > limit and p < _DRIFT_P:
+            message = (
+                f"{split}: {what} (data_gate.warn_label_drift {limit:g}): look whether "
+                "both were sampled and labeled in the same way"
+            )
+            yield Finding(LABEL_DRIFT, split, message, count=new.rows)
+
+
+def _share(count: int, rows: int) -> str:
+    return f"{count} of {rows} rows ({count / rows:.1%})"
+
+
+def _name(split: str, facts: RowFacts, row: int) -> Row:
+    return Row(split, int(facts.records[row]), int(facts.ids[row]))
+
+
+def _sort(facts: RowFacts, rows: np.ndarray) -> np.ndarray:
+    """Returns rows in the order of their ids, and not in that of the files."""
+    return rows[np.lexsort((facts.records[rows], facts.ids[rows]))]
+
+
+def _group(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Groups rows with equal texts.
+
+    Returns:
+      The rows, group after group; the first position and the size of each group.
+    """
+    order = np.argsort(texts, kind="stable")
+    ordered = texts[order]
+    is_first = np.ones(len(texts), bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(is_first)
+    return order, starts, np.diff(starts, append=len(texts))
+
+
+def _pair_extremes(
+    facts: RowFacts, rows: np.ndarray, values: np.ndarray
+) -> list[tuple[int, int]]:
+    """Returns the rows with the lowest and highest value of the first groups.
+
+    Args:
+      facts: The rows.
+      rows: All rows of groups with equal texts, at least two of each.
+      values: What the rows of a group are ordered by, one for each of `facts`.
+    """
+    keys = (facts.records, facts.ids, values, facts.texts)
+    ordered = rows[np.lexsort([key[rows] for key in keys])]
+    _, starts, sizes = _group(facts.texts[ordered])
+    first, last = ordered[starts], ordered[starts + sizes - 1]
+    shown = np.lexsort((facts.records[first], facts.ids[first]))[:_SHOWN]
+    return list(zip(first[shown].tolist(), last[shown].tolist(), strict=True))

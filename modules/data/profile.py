@@ -14,7 +14,7 @@ from modules.data.row_facts import RowFacts
 
 _SCORE_BINS = 100
 _LONGEST = 10_000  # tokens; longer rows count as this long
-_QUANTILES = (0.0, 0.5, 0.95, 1.0)
+_QUANTILES = (0.05, 0.5, 0.95, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Profile:
             names = task.classes
             counts = np.bincount(facts.labels.astype(int), minlength=len(names))
         else:
-            counts, edges = np.histogram(facts.labels, _SCORE_BINS, task.label_range)
+            low, high = task.label_range or (0.0, 1.0)
+            counts, edges = np.histogram(facts.labels, _SCORE_BINS, (low, high))
             names = [f"{edge:.9g}" for edge in edges[:-1]]
         lengths = np.bincount(np.minimum(facts.lengths, _LONGEST))
         labels = dict(zip(names, counts.tolist(), strict=True))

@@ -8,11 +8,16 @@ a file beside them that leads on to the row of the original source.
 from __future__ import annotations
 
 import bisect
+import functools
 import json
 import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from modules.data.row_facts import hash_record
 
 # Readers of data ignore names that start with "_", as those of Hadoop and Beam do.
 LOCATIONS_FILE = "_locations.jsonl"
@@ -74,3 +79,55 @@ class Locations:
         index = bisect.bisect_right(self._breaks, record, key=lambda b: b["record"])
         start = self._breaks[index - 1]
         return f"{start['file']}:{start['row'] + record - start['record']}"
+
+
+def locate(
+    source: str, patterns: dict[str, str], records: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], list[str]]:
+    """Finds records in the files that ExampleGen read.
+
+    Args:
+      source: The directory that the patterns are relative to.
+      patterns: File pattern of each split.
+      records: Split and `hash_record` of each; one that is given twice is looked for
+        twice.
+
+    Returns:
+      `FILE:ROW` of each record that was found, as often as it was found: of the
+      original source, or the TFRecord file and the record's number from 1.
+    """
+    wanted: dict[str, Counter[int]] = defaultdict(Counter)
+    for split, record in records:
+        wanted[split][record] += 1
+    locations = defaultdict(list)
+    for split, counts in wanted.items():
+        for serialized, location in _read(os.path.join(source, patterns[split])):
+            record = hash_record(serialized)
+            if counts[record]:
+                locations[split, record].append(location())
+                counts[record] -= 1
+                if not counts.total():
+                    break
+    return dict(locations)
+
+
+def _read(pattern: str) -> Iterator[tuple[bytes, Callable[[], str]]]:
+    """Yields the records of files, each with a function that returns its location."""
+    import tensorflow as tf
+
+    paths = sorted(tf.io.gfile.glob(pattern))
+    sidecar = os.path.join(os.path.dirname(paths[0]), LOCATIONS_FILE) if paths else ""
+    origins = None
+    if sidecar and tf.io.gfile.exists(sidecar):
+        with tf.io.gfile.GFile(sidecar) as lines:
+            origins = Locations(list(lines))
+    number = 0
+    for path in paths:
+        compression = "GZIP" if path.endswith(".gz") else ""
+        records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
+        for row, serialized in enumerate(records, start=1):
+            if origins is None:
+                yield serialized, functools.partial("{}:{}".format, path, row)
+            else:
+                yield serialized, functools.partial(origins.find, number)
+            number += 1

@@ -17,8 +17,10 @@ _POSITIVE_CLASS = 1
 _MOST_ROWS = 1 << 30
 
 
-def count_rows(metric: str, counts: np.ndarray, task: TaskConfig) -> int | None:
-    """Returns how many rows decide a metric; None if the task has no such metric.
+def count_rows(
+    metric: str, counts: np.ndarray, task: TaskConfig
+) -> tuple[int, str] | None:
+    """Returns how many rows decide a metric, and which; None for an unknown metric.
 
     Args:
       metric: Its name; that of one class is `recall/CLASS`.
@@ -27,19 +29,22 @@ def count_rows(metric: str, counts: np.ndarray, task: TaskConfig) -> int | None:
     """
     name, _, class_name = metric.partition("/")
     classes = task.classes or []
+    if name in _OF_ONE_CLASS and task.is_binary and not class_name:
+        class_name = classes[_POSITIVE_CLASS]
     if class_name:
-        return int(counts[classes.index(class_name)]) if class_name in classes else None
+        if name not in _OF_ONE_CLASS or class_name not in classes:
+            return None
+        return int(counts[classes.index(class_name)]), f"rows of `{class_name}`"
     if name not in task.metrics:
         return None
     if name == "auc":
-        return int(counts.min())
-    if name in _OF_ONE_CLASS and task.is_binary:
-        return int(counts[_POSITIVE_CLASS])
+        return int(counts.min()), "rows of the smaller class"
     if name == "f1":
-        # The mean over the classes has the variance of this many rows of one.
+        # The mean over the classes varies as much as on this many rows of one.
         present = counts[counts > 0]
-        return int(len(present) ** 2 / np.sum(1 / present)) if present.any() else 0
-    return int(counts.sum())
+        rows = int(len(present) ** 2 / np.sum(1 / present))
+        return rows, "rows, weighted by class,"
+    return int(counts.sum()), "rows"
 
 
 def find_interval(metric: str, value: float, rows: int) -> tuple[float, float]:

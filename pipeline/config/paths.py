@@ -64,6 +64,11 @@ class OutputPaths:
         return self.root / "training"
 
     @property
+    def profiles(self) -> Path:
+        """Profiles of the training splits of spans, a file by span."""
+        return self.root / "profiles"
+
+    @property
     def lock(self) -> Path:
         """Lock file of the run that writes here."""
         return self.root / "run.lock"
@@ -94,6 +99,11 @@ class OrchestratorPaths:
     def pushed(self) -> str:
         """Directory of versions that a model server watches."""
         return f"{self.root}/serving/{self.name}"
+
+    @property
+    def profiles(self) -> str:
+        """Profiles of the training splits of spans, a file by span."""
+        return f"{self.root}/profiles/{self.name}"
 
     @property
     def temporary(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from modules.config.data_gate import DataGateConfig
 from modules.config.settings import Settings
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
@@ -53,6 +54,7 @@ class Config(Settings):
     name: str = Field(pattern="^[a-z][a-z0-9_-]*$")
     task: TaskConfig = TaskConfig()
     data: DataConfig = DataConfig()
+    data_gate: DataGateConfig = DataGateConfig()
     encoder: EncoderConfig
     preprocessing: PreprocessingConfig = PreprocessingConfig()
     trainer: TrainerConfig = TrainerConfig()

@@ -20,11 +20,13 @@ class ResolvedInputs:
       examples: TFRecords of the splits.
       schema_file: Path of the schema of the Examples.
       encoder: The pre-trained encoder.
+      span: The number of the span; None if the source has no spans.
     """
 
     examples: examples_lib.ExamplesDirectory
     schema_file: str
     encoder: encoder_source.ResolvedEncoder
+    span: int | None = None
 
 
 def resolve_inputs(
@@ -53,7 +55,8 @@ def resolve_inputs(
             f"evaluator.split is {config.evaluator.split!r}; the data has "
             f"{', '.join(sorted(examples.patterns))}"
         )
-    return ResolvedInputs(examples, str(schema_file), encoder)
+    span = examples.span.number if examples.span else None
+    return ResolvedInputs(examples, str(schema_file), encoder, span)
 
 
 def _check_trainer(config: Config, encoder: str) -> None:

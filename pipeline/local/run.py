@@ -156,14 +156,14 @@ class ProgressHandler(logging.Handler):
     """Shows the progress of a run from its log records.
 
     LocalDagRunner logs when components start and finish; records of `modules`, such as
-    training steps, are shown as they are.
+    training steps, and the warnings of `components` are shown as they are.
 
     Args:
       console: Shows a line for each finished component.
       status: A `rich.status.Status` that shows the running component.
     """
 
-    _LOGGERS = ("absl", "modules")
+    _LOGGERS = ("absl", "components", "modules")
 
     def __init__(self, console: Console, status) -> None:  # type: ignore[no-untyped-def]
         super().__init__(logging.INFO)
@@ -203,3 +203,7 @@ class ProgressHandler(logging.Handler):
             self._status.update(f"{self._component}: {message}")
             if not self._console.is_terminal or record.levelno > logging.INFO:
                 self._console.print(f"  {message}")
+        elif record.name.startswith("components") and record.levelno > logging.INFO:
+            self._console.print(
+                f"  warning: {record.getMessage()}", markup=False, soft_wrap=True
+            )

@@ -84,6 +84,7 @@ def compile_job(
         pipeline_root=paths.root,
         training=paths.training,
         pushed=settings.pushed or paths.pushed,
+        profiles=paths.profiles,
         enable_cache=settings.cache,
         parameter=_runtime_parameter,
         beam_args=(f"{entrypoint.BEAM_FILE}{staged.beam_file}",),

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from modules import fingerprint
+from modules.data.source_rows import LOCATIONS_FILE
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths
 from pipeline.inputs import examples as examples_lib
@@ -56,7 +57,7 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
     key = fingerprint.of_file(schema)[:KEY_LENGTH]
     schema_file = f"{paths.staged('schema', key)}/{os.path.basename(schema)}"
     return StagedInputs(
-        ResolvedInputs(examples, schema_file, encoder),
+        ResolvedInputs(examples, schema_file, encoder, inputs.span),
         [*copies, *encoder_copies, (schema, schema_file)],
     )
 
@@ -79,10 +80,16 @@ def plan_examples(
     copies = [
         (path, f"{destination}/{split}/{os.path.basename(path)}")
         for split in files
-        for path in files[split]
+        for path in [*files[split], *_find_locations(files[split])]
     ]
     patterns = {split: f"{split}/{_PATTERN}" for split in files}
     return ExamplesDirectory(destination, patterns), copies
+
+
+def _find_locations(records: list[str]) -> list[str]:
+    """Returns the file that says where a split's records came from, if there is one."""
+    path = os.path.join(os.path.dirname(records[0]), LOCATIONS_FILE)
+    return [path] if os.path.exists(path) else []
 
 
 def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -> None:

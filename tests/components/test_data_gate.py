@@ -5,9 +5,11 @@ A run on Beam takes seconds, so all faults of a task are the splits of one run.
 
 import functools
 import json
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
+import tensorflow as tf
 import tensorflow_data_validation as tfdv
 from tensorflow_data_validation.statistics import stats_impl
 from tfx import v1 as tfx
@@ -15,8 +17,11 @@ from tfx_bsl.coders import example_coder
 
 from components.data_gate import DataAnomaliesError, DataGate
 from modules.config.task import TaskConfig
+from modules.data import source_rows
+from pipeline.config.paths import REPOSITORY
+from pipeline.inputs.examples import prepare
 from pipeline.inputs.schema import build_schema
-from tests import records
+from tests import records, tiny
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +30,7 @@ RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 def example(index, **changes):
     columns = {
-        "sentence1": [b"some text"],
+        "sentence1": [b"some text %d" % index],
         "sentence2": [b"other text"],
         "label": [index % 2],
         "idx": [index],
@@ -35,7 +40,7 @@ def example(index, **changes):
 
 def tokenized(index, **changes):
     columns = {
-        "input_ids": [2, 6, 3, 0],
+        "input_ids": [2, 6 + index, 3, 0],
         "input_mask": [1, 1, 1, 0],
         "segment_ids": [0, 0, 0, 0],
         "label_ids": [index % 2],
@@ -62,8 +67,32 @@ def generate_statistics(rows):
     return stats_impl.generate_statistics_in_memory(batch)
 
 
-def run_gate(root, splits, task, contract=None):
-    """Runs the component on the rows of each split; returns the verdict."""
+def run_gate(
+    root,
+    splits,
+    task,
+    contract=None,
+    *,
+    span=None,
+    origins=(),
+    thresholds=None,
+    **settings,
+):
+    """Runs the component on the rows of each split; returns the verdict.
+
+    The source is `root / "source"`, with the rows in the order that they are given, and
+    the Examples have them in another order, as ExampleGen leaves them.
+
+    Args:
+      root: A new directory.
+      splits: Examples by split.
+      task: The task.
+      contract: The schema; None is that of the task.
+      span: The span of the source.
+      origins: Splits whose records come from a text file, from its line 2 on.
+      thresholds: Lowest value by metric.
+      **settings: Those that differ from the defaults.
+    """
     types = tfx.types.standard_artifacts
     artifacts = {
         "examples": types.Examples(),
@@ -75,12 +104,26 @@ def run_gate(root, splits, task, contract=None):
         artifact.uri = str(root / name)
         (root / name).mkdir()
     contract = contract or build_schema(task)
+    source = str(root / "source")
+    settings = {
+        "task": task.model_dump(),
+        "limits": {},
+        "gate_split": "eval",
+        "max_seq_length": 128,
+        "vocab_file": str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
+        **settings,
+    }
     tfdv.write_schema_text(contract, str(root / "schema" / "schema.pbtxt"))
     for name in ("examples", "anomalies"):
         artifacts[name].split_names = json.dumps(list(splits))
     for split, rows in splits.items():
         path = root / "examples" / f"Split-{split}" / "data.gz"
-        records.write(path, rows)
+        records.write(path, rows[::-1])
+        records.write(root / "source" / split / "data.tfrecord.gz", rows)
+        if split in origins:
+            with source_rows.LocationWriter(root / "source" / split) as writer:
+                for line in range(2, 2 + len(rows)):
+                    writer.add(f"/data/{split}.tsv", line)
         anomalies = tfdv.validate_statistics(generate_statistics(rows), contract)
         directory = root / "anomalies" / f"Split-{split}"
         directory.mkdir()
@@ -88,16 +131,23 @@ def run_gate(root, splits, task, contract=None):
     DataGate.EXECUTOR_SPEC.executor_class._FUNCTION(
         **artifacts,
         id_column=task.id_column,
+        functions="modules.data.gate_functions",
+        settings=json.dumps(settings),
+        thresholds=json.dumps(thresholds or {}),
+        source=source,
+        patterns=json.dumps({split: f"{split}/*.tf*record*" for split in splits}),
+        spans=json.dumps({} if span is None else {source: span}),
+        profiles=str(root.parent / "profiles"),
         fingerprint="",
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )
     return json.loads((root / "verdict" / "verdict.json").read_text())
 
 
-def find_faults(root, splits, task, contract=None):
+def find_faults(root, splits, task, contract=None, **settings):
     """Returns the lines of the error that stops the run, by split."""
     with pytest.raises(DataAnomaliesError) as caught:
-        run_gate(root, splits, task, contract)
+        run_gate(root, splits, task, contract, **settings)
     _, *lines = str(caught.value).split("\n  ")
     faults = {split: [] for split in splits}
     for line in lines:
@@ -107,19 +157,23 @@ def find_faults(root, splits, task, contract=None):
 
 def test_matching_data_pass_and_an_unknown_column_is_reported(tmp_path):
     extra = [example(index, extra=[b"x"]) for index in range(4)]
-    (note,) = run_gate(tmp_path, {"train": PAIRS, "extra": extra}, PAIRS_TASK)
+    verdict = run_gate(tmp_path, {"train": PAIRS, "extra": extra}, PAIRS_TASK)
+    assert verdict["warnings"] == []
+    (note,) = verdict["notes"]
     assert note.startswith("extra: extra: New column")
 
 
 def test_scores_within_their_range_pass(tmp_path):
     edges = [example(8, label=[0.0]), example(9, label=[5.0])]
-    assert run_gate(tmp_path, {"train": [*SCORES, *edges]}, SCORES_TASK) == []
+    verdict = run_gate(tmp_path, {"train": [*SCORES, *edges]}, SCORES_TASK)
+    assert verdict["notes"] == verdict["warnings"] == []
+    assert verdict["profile"]["train"]["rows"] == 10
 
 
 def test_tokenized_examples_pass_with_unknown_columns_and_without_ids(tmp_path):
-    without_ids = [tokenized(index, example_id=None) for index in range(8)]
+    without_ids = [tokenized(index, example_id=None) for index in range(2, 10)]
     splits = {"train": TOKENS, "nameless": without_ids}
-    notes = run_gate(tmp_path, splits, TOKENS_TASK)
+    notes = run_gate(tmp_path, splits, TOKENS_TASK)["notes"]
     assert [note.partition(": New column")[0] for note in notes] == [
         "train: is_real_example",
         "nameless: is_real_example",
@@ -137,7 +191,10 @@ FAULTY = {
                 *(example(80, label=[5]), example(81, label=[-1])),
                 example(82, sentence2=[]),
                 example(83, sentence1=[b"a", b"b"]),
-                *(example(85, sentence1=[b" "]), example(86, sentence1=[b""])),
+                *(
+                    example(85, sentence1=[b" "]),
+                    example(86, sentence1=[b""], label=[1]),
+                ),
                 example(87, sentence2=["\u00a0\u3000\u2003".encode()]),
                 example(88, sentence2=["\u200b\ufeff\x00".encode()]),
                 example(89, sentence2=["\u00e9".encode()]),
@@ -194,20 +251,36 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
 @pytest.mark.parametrize(
     ("kind", "split", "texts"),
     [
-        ("pairs", "rows", ["rows: label: ", "idx 80: [5]", "idx 81: [-1]"]),
+        ("pairs", "rows", ["rows: label: ", "idx 80 at /", "gz:9: [5]", "gz:10: [-1]"]),
         ("pairs", "rows", ["rows: sentence2: Multiple errors: "]),
-        ("pairs", "rows", ["rows: sentence2: No value: in 1 examples (rows 82)"]),
-        ("pairs", "rows", ["rows: sentence1: ", "idx 83: [b'a', b'b']"]),
-        ("pairs", "rows", ["sentence1: Empty text: in 2 examples (rows 85, 86)"]),
-        ("pairs", "rows", ["sentence2: Empty text: in 3 examples (rows 87, 88, 90)"]),
+        (
+            "pairs",
+            "rows",
+            ["sentence2: No value: in 1 examples (rows idx 82 at ", "gz:11)"],
+        ),
+        ("pairs", "rows", ["rows: sentence1: ", "idx 83", "gz:12: [b'a', b'b']"]),
+        (
+            "pairs",
+            "rows",
+            ["sentence1: Empty text: in 2 examples (rows idx 85", "gz:14)"],
+        ),
+        (
+            "pairs",
+            "rows",
+            ["sentence2: Empty text: in 3 examples (rows idx 87", "gz:18)"],
+        ),
         ("pairs", "types", ["types: label: "]),
         ("pairs", "types", ["types: sentence1: "]),
         ("pairs", "empty", ["empty: (dataset): "]),
-        ("scores", "range", ["range: label: ", "idx 80: [5.5]", "idx 81: [-0.25]"]),
+        (
+            "scores",
+            "range",
+            ["range: label: ", "idx 80", "gz:9: [5.5]", "gz:10: [-0.25]"],
+        ),
         ("scores", "nan", ["nan: label: ", "NaN"]),
         ("scores", "types", ["types: label: "]),
-        ("tokens", "rows", ["rows: label_ids: ", "example_id 80: [5]"]),
-        ("tokens", "rows", ["rows: input_ids: No value: in 1 examples (rows 81)"]),
+        ("tokens", "rows", ["rows: label_ids: ", "example_id 80 at ", ".gz:9: [5]"]),
+        ("tokens", "rows", ["input_ids: No value: in 1 examples (rows example_id 81"]),
         ("tokens", "nothing", ["nothing: input_ids: "]),
         ("tokens", "types", ["types: input_ids: "]),
     ],
@@ -227,6 +300,84 @@ def test_rows_without_label_or_text_stop_it_under_a_curated_schema(tmp_path):
     ]
     del rows[1].features.feature["label"], rows[3].features.feature["sentence1"]
     splits = {"train": [*PAIRS, *rows], "eval": PAIRS}
-    lines = find_faults(tmp_path, splits, PAIRS_TASK, contract)["train"]
-    assert "train: label: No value: in 2 examples (rows 80, 81)" in lines
-    assert "train: sentence1: No value: in 2 examples (rows 82, 83)" in lines
+    lines = find_faults(tmp_path, splits, PAIRS_TASK, contract, origins=["train"])
+    path = "/data/train.tsv"
+    for column, rows in (
+        ("label", f"idx 80 at {path}:10; idx 81 at {path}:11"),
+        ("sentence1", f"idx 82 at {path}:12; idx 83 at {path}:13"),
+    ):
+        line = f"train: {column}: No value: in 2 examples (rows {rows})"
+        assert line in lines["train"]
+
+
+def test_split_of_one_class_and_a_split_without_rows_stop_it(tmp_path):
+    positive = [example(index, label=[1]) for index in range(8)]
+    lines = find_faults(tmp_path, {"train": positive, "eval": []}, PAIRS_TASK)
+    assert any("all 8 rows have the class `equivalent`" in x for x in lines["train"])
+    (empty,) = lines["eval"]
+    assert "(dataset)" in empty
+
+
+def test_warnings_are_logged_and_in_the_verdict_with_the_rows(tmp_path, caplog):
+    evaluated = [example(index) for index in range(20, 27)]
+    shared = example(27, sentence1=[b"OTHER  text"], sentence2=[b"some text 5"])
+    splits = {"train": PAIRS, "eval": [*evaluated, shared]}
+    verdict = run_gate(tmp_path, splits, PAIRS_TASK, origins=["eval"])
+    (warning,) = verdict["warnings"]
+    assert warning.startswith("eval: 1 of 8 rows (12.5%) have texts that are in train")
+    train = tmp_path / "source" / "train" / "data.tfrecord.gz"
+    assert f"(rows idx 27 at /data/eval.tsv:9 and train idx 5 at {train}:6)" in warning
+    assert caplog.messages == [warning]
+    profile = verdict["profile"]["eval"]
+    assert (profile["rows"], profile["labels"]) == (
+        8,
+        {"not_equivalent": 4, "equivalent": 4},
+    )
+
+
+def test_repeated_record_is_named_by_each_of_its_places(tmp_path):
+    splits = {"train": [*PAIRS, PAIRS[3]], "eval": [example(i) for i in (50, 51)]}
+    (warning,) = run_gate(tmp_path, splits, PAIRS_TASK)["warnings"]
+    assert "data.tfrecord.gz:4 and idx 3 at " in warning
+    assert warning.endswith("data.tfrecord.gz:9)")
+
+
+def test_drift_against_the_last_span_is_a_warning(tmp_path):
+    def run(span, first, share, **limits):
+        rows = range(first, first + 200)
+        train = [example(i, label=[int(i % 200 < 200 * share)]) for i in rows]
+        splits = {"train": train, "eval": [example(i) for i in (5000, 5001)]}
+        root = tmp_path / str(span)
+        root.mkdir()
+        settings = {"limits": {"warn_label_drift": 0.3, **limits}}
+        return run_gate(root, splits, PAIRS_TASK, span=span, **settings)["warnings"]
+
+    assert run(8, 1000, 0.5) == []
+    (warning,) = run(10, 2000, 0.9)
+    assert "train: the class `" in warning
+    assert "of the rows, and 50.0% in train of span 8" in warning
+    assert run(9, 3000, 0.5) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "gate"),
+    [(REPOSITORY / "sample_data", "test"), (Path("/work/shared/data/mrpc"), "eval")],
+    ids=["sample", "mrpc"],
+)
+def test_real_data_pass_without_a_refusal(source, gate, tmp_path):
+    if not source.is_dir():
+        pytest.skip(f"{source} is absent: MRPC may not be redistributed")
+    prepare(str(source), str(tmp_path / "records"), PAIRS_TASK)
+    splits = {
+        split: [
+            tf.train.Example.FromString(record)
+            for path in (tmp_path / "records" / split).glob("*.gz")
+            for record in tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator()
+        ]
+        for split in ("train", "eval", "test")
+    }
+    thresholds = {"accuracy": 0.8, "f1": 0.85}
+    verdict = run_gate(
+        tmp_path, splits, PAIRS_TASK, gate_split=gate, thresholds=thresholds
+    )
+    assert verdict["warnings"] == []

@@ -52,7 +52,7 @@ def write_mnli(directory):
     def rows(seed):
         yield "index", "sentence1", "sentence2", "gold_label"
         for index, (same, *texts) in enumerate(tiny.pairs(ROWS, seed)):
-            yield index, *texts, classes[same + (index % 5 == 0)]
+            yield index, *texts, classes[same + ("tree" in texts[1])]
 
     write(
         directory,

@@ -103,7 +103,13 @@ _T = {"Trainer"}
             "modules/data/preprocessing.py",
             "NO_ID = -1",
             "NO_ID = -2",
-            _T | {"Transform"},
+            _T | {"DataGate", "Transform"},
+        ),
+        (
+            "modules/data/judgment.py",
+            "_DRIFT_P = 0.001",
+            "_DRIFT_P = 0.1",
+            {"DataGate"},
         ),
         ("components/evaluator/bounds.py", "def add_to(", "def add(", {"Evaluator"}),
         ("components/versions.py", "def choose_version(", "def choose(", {}),
@@ -119,14 +125,13 @@ def test_an_edit_reruns_the_components_that_run_the_code(edit, name, old, new, r
 def component_code():
     """The fingerprints of code that stand in the components' properties."""
     from components import serving_check
-    from components.data_gate import DataGate
     from components.evaluator import Evaluator
-    from pipeline.pipeline import PREPROCESSING_FN, RUN_FN
+    from pipeline.pipeline import PREPROCESSING_FN, RUN_FN, data_gate_code
 
     return {
         "Transform": fingerprint.of_code(PREPROCESSING_FN),
         "Trainer": fingerprint.of_code(RUN_FN),
-        "DataGate": fingerprint.of_code(DataGate.__module__),
+        "DataGate": data_gate_code(),
         "Evaluator": fingerprint.of_code(Evaluator.__module__),
         "ServingCheck": fingerprint.of_package(serving_check.__name__),
     }
@@ -167,6 +172,7 @@ def test_another_tensorflow_makes_and_trains_anew_and_keeps_what_reads_data(
         pipeline_root="gs://b/r",
         training="gs://b/t",
         pushed="gs://b/p",
+        profiles="gs://b/profiles",
         beam_args=(),
     )
 

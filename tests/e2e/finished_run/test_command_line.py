@@ -101,6 +101,17 @@ def test_reworded_errors_and_comments_execute_nothing(story):
     assert states(story.reworded) == dict.fromkeys(EVERYTHING, "cached")
 
 
+def test_warnings_about_the_data_are_shown_while_they_are_found_and_after_the_run(
+    finished, run, story
+):
+    shown = "eval: 19 of 48 rows (39.6%) have texts that are in train too"
+    assert story.reworded.stdout.count(f"warning: {shown}") == 1
+    code, output, _ = run("--set", "data_gate.warn_duplicates=0.9")
+    assert code == 0
+    assert output.count(f"warning: {shown}") == 2
+    assert "repeat the texts" not in output
+
+
 def test_changed_default_of_the_optimizer_trains_again_and_what_depends_on_it(story):
     executed = {name for name, state in states(story.changed).items() if state == "run"}
     assert executed == set(MODEL)
@@ -168,10 +179,11 @@ def test_bad_data_exit_2_with_all_that_is_wrong_and_are_not_transformed(run, fin
     assert code == 2
     for message in (
         "eval: label: Out-of-range values",
-        "idx 904: [-3]",
+        "(rows idx 904 at ",
+        ":49: [-3])",
         "train: label: Out-of-range values",
-        "idx 901: [7]",
-        "train: sentence1: Empty text: in 2 examples (rows 902, 903)",
+        "(rows idx 901 at ",
+        "train: sentence1: Empty text: in 2 examples (rows idx 902 at ",
     ):
         assert message in errors
     assert "Transform" not in finished.latest_run()

@@ -74,6 +74,16 @@ def test_components_and_training_steps_are_shown(console):
     assert len(lines) == 2
 
 
+def test_warnings_of_components_are_shown_and_nothing_else_of_them(console):
+    gate = logging.getLogger("components.data_gate.component")
+    with run.ProgressHandler(console, console.status("")).attached():
+        gate.info("rows read")
+        gate.warning("eval: 3 of 40 rows [of train] are repeated")
+    assert console.file.getvalue().splitlines() == [
+        "  warning: eval: 3 of 40 rows [of train] are repeated"
+    ]
+
+
 def test_help_imports_neither_tensorflow_nor_tfx():
     program = (
         "import sys\nfrom pipeline.cli.main import main\n"

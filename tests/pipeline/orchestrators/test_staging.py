@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from modules.data.source_rows import LOCATIONS_FILE, LocationWriter
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
@@ -46,6 +47,20 @@ def test_inputs_are_copied_to_their_planned_locations(config, inputs, paths):
     assert Path(staged.inputs.schema_file).read_text() == (
         Path(inputs.schema_file).read_text()
     )
+
+
+def test_origins_of_records_are_copied_beside_them(inputs, paths):
+    train = Path(inputs.examples.directory) / "train"
+    with LocationWriter(train) as writer:
+        writer.add("/data/train.tsv", 2)
+    staged = staging.plan(inputs, paths)
+    staging.copy(staged)
+    directory = Path(staged.inputs.examples.directory)
+    copied = (directory / "train" / LOCATIONS_FILE).read_text()
+    assert copied == (train / LOCATIONS_FILE).read_text()
+    examples = examples_lib.find_examples(str(directory))
+    records = examples_lib.list_examples(examples, "train")
+    assert [Path(path).parent.name for path in records] == ["train"]
 
 
 def config_path(inputs):

@@ -1,0 +1,35 @@
+"""The training splits of former spans, a small JSON file each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from tfx import v1 as tfx
+from tfx.utils import io_utils
+
+_FILE = re.compile(r"(\d+)\.json")
+
+
+def read_last(directory: str, span: int) -> dict[str, Any] | None:
+    """Returns the profile of the largest span below another; None if there is none."""
+    if not tfx.dsl.io.fileio.exists(directory):
+        return None
+    matches = map(_FILE.fullmatch, tfx.dsl.io.fileio.listdir(directory))
+    spans = [int(match[1]) for match in matches if match]
+    last = max((number for number in spans if number < span), default=None)
+    if last is None:
+        return None
+    with tfx.dsl.io.fileio.open(_path(directory, last)) as file:
+        return json.load(file)
+
+
+def write(directory: str, span: int, profile: dict[str, Any]) -> None:
+    """Writes the profile of a span, replacing an older one."""
+    io_utils.write_string_file(_path(directory, span), json.dumps(profile))
+
+
+def _path(directory: str, span: int) -> str:
+    return os.path.join(directory, f"{span}.json")

@@ -1,0 +1,271 @@
+"""What is refused, what is a warning, and which rows are named."""
+
+import numpy as np
+import pytest
+
+from modules.config.data_gate import DataGateConfig
+from modules.config.task import TaskConfig
+from modules.data import judgment
+from modules.data.judgment import Row
+from modules.data.profile import Profile
+from modules.data.row_facts import RowFacts
+
+TASK = TaskConfig(classes=["ham", "spam"])
+SCORES = TaskConfig(label_range=[0.0, 5.0])
+MANY = TaskConfig(classes=[f"class{index}" for index in range(40)])
+
+
+def rows(count=200, first=0, **columns):
+    """Returns rows of alternating labels and 20 tokens, each with a text of its own."""
+    index = np.arange(first, first + count)
+    values = {
+        "texts": index,
+        "labels": index % 2,
+        "lengths": np.full(count, 20),
+        "ids": index,
+        "records": index + 10_000,
+    }
+    return RowFacts(**{**values, **columns})
+
+
+def judge(splits, task=TASK, thresholds=None, previous=None, **limits):
+    return judgment.judge(
+        splits,
+        task,
+        DataGateConfig(**limits),
+        gate_split="eval",
+        thresholds=thresholds or {},
+        max_seq_length=128,
+        previous=previous,
+    )
+
+
+def find(findings, kind):
+    """Returns the only finding of a kind."""
+    (finding,) = (finding for finding in findings if finding.kind == kind)
+    return finding
+
+
+def good():
+    return {"train": rows(), "eval": rows(first=1000), "test": rows(first=2000)}
+
+
+def test_good_data_have_no_finding():
+    assert judge(good(), thresholds={"accuracy": 0.8, "f1": 0.8, "auc": 0.9}) == []
+
+
+@pytest.mark.parametrize("split", ["train", "eval"])
+def test_split_of_one_class_is_refused_with_the_class_to_add(split):
+    splits = good()
+    splits[split] = rows(40, first=5000, labels=np.ones(40))
+    finding = find(judge(splits), judgment.ONE_CLASS)
+    assert finding.is_refused
+    assert finding.message.startswith(f"{split}: all 40 rows have the class `spam`: ")
+    assert finding.message.endswith("; add rows of ham")
+
+
+def test_other_splits_may_have_one_class():
+    splits = {**good(), "test": rows(10, first=5000, labels=np.ones(10))}
+    kinds = {finding.kind for finding in judge(splits)}
+    assert judgment.ONE_CLASS not in kinds
+
+
+def test_equal_scores_are_refused():
+    splits = {"train": rows(40, labels=np.full(40, 2.5)), "eval": rows(first=1000)}
+    finding = find(judge(splits, SCORES), judgment.ONE_CLASS)
+    assert "all 40 rows have the score 2.5" in finding.message
+
+
+def test_split_without_rows_is_refused():
+    findings = judge({**good(), "test": RowFacts.concatenate([])})
+    (finding,) = findings
+    assert (finding.kind, finding.split, finding.is_refused) == (
+        "no rows",
+        "test",
+        True,
+    )
+    assert judge({"train": RowFacts.concatenate([]), "eval": RowFacts.concatenate([])})
+
+
+def test_gate_that_is_too_small_is_refused_with_its_interval_and_the_rows_it_needs():
+    splits = {**good(), "eval": rows(40, first=1000)}
+    finding = find(judge(splits, thresholds={"accuracy": 0.85}), judgment.SMALL_GATE)
+    assert finding.is_refused
+    assert finding.message.startswith(
+        "eval: too small for evaluator.thresholds accuracy 0.85: on 40 rows its 95 % "
+        "interval is 0.71 to 0.93, and data_gate.max_interval allows ±0.1; about "
+    )
+    assert judge(splits, thresholds={"accuracy": 0.85}, max_interval=0.2) == []
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.5])
+def test_threshold_that_every_model_passes_needs_no_rows(threshold):
+    splits = {**good(), "eval": rows(4, first=1000)}
+    assert judge(splits, thresholds={"accuracy": threshold}) == []
+
+
+def test_contradictions_beyond_the_limit_are_refused_and_fewer_are_a_warning():
+    splits = good()
+    texts = splits["eval"].texts.copy()
+    texts[:2] = 1, 2  # train has 1 of the other class, and 2 of the same class
+    labels = splits["eval"].labels.copy()
+    labels[:2] = 0, 0
+    splits["eval"] = rows(first=1000, texts=texts, labels=labels)
+    warned = find(judge(splits), judgment.CONTRADICTIONS)
+    assert not warned.is_refused
+    assert warned.count == 2
+    assert "all splits: 2 of 600 rows (0.3%)" in warned.message
+    assert warned.rows == ((Row("eval", 11_000, 1000), Row("train", 10_001, 1)),)
+    refused = find(judge(splits, max_contradictions=0.001), judgment.CONTRADICTIONS)
+    assert refused.is_refused
+    assert "data_gate.max_contradictions is 0.001" in refused.message
+
+
+def test_scores_contradict_if_they_are_a_fifth_of_the_range_apart():
+    def count(second):
+        labels = np.tile([2.0, 4.0], 100)
+        texts = np.arange(200)
+        texts[1], labels[:2] = 0, (2.0, second)
+        splits = {"train": rows(texts=texts, labels=labels)}
+        kinds = [f.kind for f in judge(splits, SCORES, warn_duplicates=1)]
+        return kinds.count(judgment.CONTRADICTIONS)
+
+    assert count(3.0) == 0
+    assert count(3.1) == 1
+
+
+def test_duplicates_are_a_warning_with_pairs():
+    texts = np.arange(200)
+    texts[[50, 60, 70]] = 3
+    finding = find(
+        judge({"train": rows(texts=texts, labels=np.arange(200) // 100)}),
+        judgment.DUPLICATES,
+    )
+    assert not finding.is_refused
+    assert finding.count == 3
+    assert "train: 3 of 200 rows (1.5%) repeat" in finding.message
+    assert finding.rows == ((Row("train", 10_003, 3), Row("train", 10_070, 70)),)
+    findings = judge({"train": rows(texts=texts)}, warn_duplicates=0.02)
+    assert judgment.DUPLICATES not in {finding.kind for finding in findings}
+
+
+def test_shared_rows_of_the_gate_are_a_warning_with_their_partners():
+    splits = good()
+    texts = splits["eval"].texts.copy()
+    texts[[8, 4, 6, 2]] = 108, 104, 106, 102
+    splits["eval"] = rows(first=1000, texts=texts)
+    finding = find(judge(splits), judgment.SHARED)
+    assert finding.count == 4
+    assert "eval: 4 of 200 rows (2.0%) have texts that are in train" in finding.message
+    assert finding.rows == tuple(
+        (Row("eval", 11_000 + row, 1000 + row), Row("train", 10_100 + row, 100 + row))
+        for row in (2, 4, 6)
+    )
+    assert judge(splits, warn_shared=0.02) == []
+
+
+def test_rare_class_is_a_warning():
+    labels = (np.arange(200) < 9).astype(float)
+    findings = judge({"train": rows(labels=labels)})
+    finding = find(findings, judgment.RARE_CLASS)
+    assert "`spam` 4.5%" in finding.message
+    common = judge({"train": rows(labels=(np.arange(200) < 10).astype(float))})
+    assert common == []
+
+
+def test_of_many_classes_those_far_below_an_equal_share_are_rare():
+    index = np.arange(4000)
+    labels = np.where(index < 20, 39, index % 39).astype(float)
+    finding = find(
+        judge({"train": rows(4000, labels=labels)}, MANY), judgment.RARE_CLASS
+    )
+    assert finding.message.startswith("train: 1 of 40 classes have less than 1.2% of")
+
+
+def test_texts_that_are_cut_are_a_warning_with_the_longest():
+    lengths = np.full(200, 128)
+    lengths[[5, 9, 11]] = 129, 300, 140
+    findings = judge({"train": rows(lengths=lengths)})
+    finding = find(findings, judgment.CUT)
+    assert "3 of 200 rows (1.5%) have more than 128 tokens" in finding.message
+    assert "the longest has 300" in finding.message
+    assert [row.id for (row,) in finding.rows] == [5, 9, 11]
+
+
+def test_drift_of_labels_and_lengths_is_a_warning_of_each_split():
+    drifted = rows(
+        first=1000,
+        labels=(np.arange(200) < 160).astype(float),
+        lengths=np.repeat([20, 60], 100),
+    )
+    findings = judge({**good(), "eval": drifted})
+    label = find(findings, judgment.LABEL_DRIFT)
+    assert label.message.startswith("eval: the class `spam` has 80.0% of the rows, and")
+    length = find(findings, judgment.LENGTH_DRIFT)
+    assert "differ from those of train by 0.50" in length.message
+    assert {label.split, length.split} == {"eval"}
+
+
+def test_difference_that_chance_explains_is_no_drift():
+    small = rows(10, first=1000, labels=(np.arange(10) < 8).astype(float))
+    assert judge({**good(), "eval": small}) == []
+
+
+def test_drift_of_scores():
+    splits = {
+        "train": rows(labels=np.linspace(0, 5, 200)),
+        "eval": rows(first=1000, labels=np.linspace(2, 5, 200)),
+    }
+    finding = find(judge(splits, SCORES), judgment.LABEL_DRIFT)
+    assert "eval: the scores differ from those of train by 0.4" in finding.message
+
+
+def test_drift_against_the_last_span():
+    last = rows(labels=(np.arange(200) < 20).astype(float))
+    previous = Profile.of(last, TASK, span=7)
+    (finding,) = judge(good(), previous=previous)
+    assert (finding.kind, finding.split) == (judgment.LABEL_DRIFT, "train")
+    assert "90.0% in train of span 7" in finding.message
+
+
+def test_last_span_of_another_task_has_no_labels_to_compare():
+    last = rows(labels=(np.arange(200) < 20).astype(float))
+    previous = Profile.of(last, TaskConfig(classes=["no", "yes"]), span=7)
+    assert judge(good(), previous=previous) == []
+
+
+def test_judgment_does_not_depend_on_the_order_of_rows():
+    random = np.random.default_rng(0)
+    splits = {
+        split: RowFacts(
+            texts=random.integers(0, 150, 200),
+            labels=random.integers(0, 2, 200),
+            lengths=random.integers(5, 150 + 100 * number, 200),
+            ids=np.full(200, -1),
+            records=random.permutation(200),
+        )
+        for number, split in enumerate(("train", "eval", "test"))
+    }
+
+    def shuffle(facts):
+        order = random.permutation(len(facts))
+        return RowFacts(**{name: array[order] for name, array in vars(facts).items()})
+
+    thresholds = {"accuracy": 0.8, "f1": 0.8}
+    expected = judge(splits, thresholds=thresholds)
+    assert {finding.kind for finding in expected} >= {
+        judgment.CONTRADICTIONS,
+        judgment.DUPLICATES,
+        judgment.SHARED,
+        judgment.CUT,
+        judgment.LENGTH_DRIFT,
+    }
+    for _ in range(5):
+        shuffled = {split: shuffle(facts) for split, facts in splits.items()}
+        assert judge(shuffled, thresholds=thresholds) == expected
+
+
+def test_refused_findings_come_first():
+    splits = {**good(), "eval": rows(4, first=0)}
+    findings = judge(splits, thresholds={"accuracy": 0.9})
+    assert [finding.is_refused for finding in findings] == [True, False]
