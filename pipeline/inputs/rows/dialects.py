@@ -8,10 +8,13 @@ CSV would have written the same lines: GLUE's TSV has quotes that are text.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import dataclasses
+import gzip
 import io
 import re
+import zlib
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -23,6 +26,7 @@ DOUBLE, BACKSLASH, NONE = "double", "backslash", "none"
 
 _DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
 _SAMPLE_BYTES = 1 << 20
+_PART_BYTES = 1 << 14
 # Excel's own first line, which names the delimiter.
 _EXCEL = re.compile(r"sep=(.)\r?\n")
 _WIDE = ("utf-16", "utf-32")
@@ -91,18 +95,27 @@ def _read_sample(
     file: IO[bytes], encoding: str, default_delimiter: str
 ) -> tuple[str, bool]:
     """Returns the first MiB, or the first that has a quote, and whether that is all."""
-    start = sample = file.read(_SAMPLE_BYTES)
+    start = sample = _read(file)
     text_lines.refuse_utf_16(start, encoding)
     is_whole = len(sample) < _SAMPLE_BYTES
     # A file of TSV without quotes in its first MiB may have quoted fields later.
     seeks_quote = default_delimiter == "\t" and not encoding.startswith(_WIDE)
     while seeks_quote and b'"' not in sample and not is_whole:
-        sample = file.read(_SAMPLE_BYTES)
+        sample = _read(file)
         is_whole = len(sample) < _SAMPLE_BYTES
     if sample is not start:  # with the header, and from the start of a line on
         sample = start.partition(b"\n")[0] + b"\n" + sample.partition(b"\n")[2]
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     return decoder.decode(sample).removeprefix("\ufeff"), is_whole
+
+
+def _read(file: IO[bytes]) -> bytes:
+    """Returns the next MiB, or what comes before the damage of a file."""
+    parts: list[bytes] = []
+    with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
+        for _ in range(_SAMPLE_BYTES // _PART_BYTES):
+            parts.append(file.read(_PART_BYTES))
+    return b"".join(parts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +178,9 @@ def _find_quoting(sample: _Sample, delimiter: str) -> str:
         return DOUBLE if _is_as_written(sample) else NONE
     if '"' not in sample.text:
         return DOUBLE
-    for quoting in (DOUBLE, BACKSLASH, NONE):
+    # The reader of backslashes accepts any text after a closing quote.
+    escapes = [BACKSLASH] if '\\"' in sample.text else []
+    for quoting in (DOUBLE, *escapes, NONE):
         records = sample.parse(delimiter, quoting)
         if records is not None and _have_equal_lengths(records):
             return quoting
@@ -179,30 +194,38 @@ def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:
 def _is_as_written(sample: _Sample) -> bool:
     """Returns whether a program that quotes would have written these lines of TSV.
 
-    It quotes the fields that need it, or all, or all that are not numbers. Excel quotes
-    those with commas, too.
+    It quotes the fields that need it, or all text. Excel quotes those with commas, too.
     """
     records = sample.parse("\t", DOUBLE) if '"' in sample.text else None
     return records is not None and any(
-        all(text == _write(fields, needs_quotes) for text, fields in records)
+        all(_could_write(text, fields, needs_quotes) for text, fields in records)
         for needs_quotes in _NEEDS_QUOTES
     )
 
 
-_NEEDS_QUOTES: tuple[Callable[[str], bool], ...] = (
+# Whether a program quotes a field; None if it may or may not.
+_NEEDS_QUOTES: tuple[Callable[[str], bool | None], ...] = (
     lambda field: not _SPECIAL.isdisjoint(field),
     lambda field: not _SPECIAL_IN_EXCEL.isdisjoint(field),
-    lambda field: True,
-    lambda field: not _NUMBER.fullmatch(field),
-    lambda field: bool(field and not _NUMBER.fullmatch(field)),
+    lambda field: None if not field or _NUMBER.fullmatch(field) else True,
 )
 
 
-def _write(fields: list[str], needs_quotes: Callable[[str], bool]) -> str:
-    return "\t".join(
-        '"' + field.replace('"', '""') + '"' if needs_quotes(field) else field
-        for field in fields
-    )
+def _could_write(
+    text: str, fields: list[str], needs_quotes: Callable[[str], bool | None]
+) -> bool:
+    text, position = f"{text}\t", 0
+    for field in fields:
+        needs = needs_quotes(field)
+        quoted = '"' + field.replace('"', '""') + '"'
+        forms = {True: [quoted], False: [field], None: [quoted, field]}[needs]
+        for form in forms:
+            if text.startswith(f"{form}\t", position):
+                position += len(form) + 1
+                break
+        else:
+            return False
+    return True
 
 
 def _reader_options(delimiter: str, quoting: str) -> dict[str, Any]:
