@@ -253,8 +253,8 @@ class _Judgment:
             pairs.append(named)
         message = (
             f"{self.gate_split}: {_share(len(shared), len(gate))} have texts that are "
-            f"in {TRAIN} too (data_gate.warn_shared {limit:g}): the metrics are too "
-            f"good by what the model memorized; remove them from {TRAIN}"
+            f"in {TRAIN} too (data_gate.warn_shared {limit:g}): a model can pass by "
+            f"memorizing them; remove them from {TRAIN}"
         )
         yield Finding(
             SHARED, self.gate_split, message, count=len(shared), rows=tuple(pairs)
