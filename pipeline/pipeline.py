@@ -154,6 +154,7 @@ class _Builder:
             # The run's parameter `data` may name another directory, without a span.
             spans=json.dumps({} if span is None else {examples.input_base: span}),
             profiles=self._platform.profiles,
+            card=examples.card.model_dump_json(),
             fingerprint=data_gate_code(),
         )
 

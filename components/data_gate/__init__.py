@@ -3,7 +3,7 @@
 from components.data_gate.component import (
     DataAnomaliesError,
     DataGate,
-    read_warnings,
+    read_data_verdict,
 )
 
-__all__ = ["DataAnomaliesError", "DataGate", "read_warnings"]
+__all__ = ["DataAnomaliesError", "DataGate", "read_data_verdict"]

@@ -31,6 +31,7 @@ def read_splits(
     id_column: str,
     invalid_splits: set[str],
     hash_record: Callable[[bytes], int],
+    is_empty: Callable[[str], bool],
     describe: Callable[[list[bytes], dict[str, Any]], Facts],
     settings: dict[str, Any],
 ) -> tuple[faulty_rows.Faults, dict[str, list[Facts]]]:
@@ -44,12 +45,13 @@ def read_splits(
       id_column: The int64 feature that identifies a row.
       invalid_splits: The splits with anomalies; only their rows are validated.
       hash_record: Returns what a row is found again by.
+      is_empty: Returns whether a model sees nothing of a text.
       describe: Returns the facts of a batch of rows.
       settings: The second argument of `describe`.
     """
     faults_output = os.path.join(directory, "faults")
     facts_output = os.path.join(directory, "facts")
-    rule = (schema, id_column, invalid_splits, hash_record)
+    rule = (schema, id_column, invalid_splits, hash_record, is_empty)
     faults, facts = [], []
     with pipeline as p:
         for split, pattern in patterns.items():

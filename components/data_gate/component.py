@@ -47,6 +47,7 @@ def DataGate(
     patterns: tfx.dsl.components.Parameter[str],
     spans: tfx.dsl.components.Parameter[str],
     profiles: tfx.dsl.components.Parameter[str],
+    card: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
@@ -59,14 +60,15 @@ def DataGate(
       anomalies: ExampleValidator's, against the same schema.
       verdict: What is reported but does not fail, and a profile of each split.
       id_column: The int64 feature that identifies a row in a message.
-      functions: Import path of a module with `describe`, `judge`, `hash_record` and
-        `locate`, as `modules.data.gate_functions` has them.
+      functions: Import path of a module with `describe`, `judge`, `hash_record`,
+        `is_empty` and `locate`, as `modules.data.gate_functions` has them.
       settings: JSON: the settings of `describe` and `judge`.
       thresholds: JSON: lowest value by metric that the Evaluator will require.
       source: The directory that ExampleGen read.
       patterns: JSON: the file pattern of each split, relative to the source.
       spans: JSON: the number of the span by source, only of sources with spans.
       profiles: Directory of the spans' profiles. A span is compared with the last one.
+      card: JSON: where the rows came from, which the verdict repeats.
       fingerprint: Hash of this code and of `functions`; part of the cache key.
       beam_pipeline: Set by TFX.
 
@@ -88,6 +90,7 @@ def DataGate(
         id_column=id_column,
         invalid_splits={split for split, _, _ in failures},
         hash_record=library.hash_record,
+        is_empty=library.is_empty,
         describe=library.describe,
         settings=json.loads(settings),
     )
@@ -108,17 +111,22 @@ def DataGate(
     texts = render(warnings, id_column, locate)
     for text in texts:
         logging.getLogger(__name__).warning(text)
-    content = {"notes": notes, "warnings": texts, "profile": judgment.summaries}
+    content = {
+        "card": json.loads(card),
+        "profile": judgment.summaries,
+        "warnings": texts,
+        "notes": notes,
+    }
     path = os.path.join(verdict.uri, VERDICT_FILE)
     io_utils.write_string_file(path, json.dumps(content, indent=1))
     if span is not None and judgment.reference is not None:
         span_profiles.write(profiles, span, judgment.reference)
 
 
-def read_warnings(uri: str) -> list[str]:
-    """Returns the warnings of a verdict."""
+def read_data_verdict(uri: str) -> dict[str, Any]:
+    """Returns `card`, `profile`, `warnings` and `notes` of a verdict."""
     with tfx.dsl.io.fileio.open(os.path.join(uri, VERDICT_FILE)) as file:
-        return json.load(file)["warnings"]
+        return json.load(file)
 
 
 def _patterns(patterns: str, span: int | None) -> dict[str, str]:

@@ -7,7 +7,6 @@ the length of a string, so rows without visible text are found here alone.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 import apache_beam as beam
@@ -29,9 +28,6 @@ _NO_VALUE = "No value"
 _EMPTY_TEXT = "Empty text"
 
 ROWS_SHOWN = 3
-# Unicode categories of the characters that BERT's tokenizer drops: white space, control
-# and format characters, such as the zero width space.
-_INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 
 # The number of rows and the first rows, each its id, values and hash, by split, column
 # and kind of the fault.
@@ -78,6 +74,7 @@ def find_in_row(
     id_column: str,
     invalid_splits: set[str],
     hash_record: Callable[[bytes], int],
+    is_empty: Callable[[str], bool],
 ) -> Iterator[tuple[tuple[str, str, str], tuple[int, str, int]]]:
     """Yields ((split, column, kind), (id, values, hash)) of each fault of an Example.
 
@@ -88,10 +85,11 @@ def find_in_row(
       id_column: The int64 feature that identifies a row.
       invalid_splits: The splits with anomalies; only their rows are validated.
       hash_record: Returns the hash.
+      is_empty: Returns whether a model sees nothing of a text.
     """
     example = tf.train.Example.FromString(record)
     row = examples.read_id(example, id_column)
-    faults = _check_features(example, schema)
+    faults = _check_features(example, schema, is_empty)
     if split in invalid_splits:  # it takes milliseconds per row
         batch = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch([record])
         anomalies = validation_api.validate_instance(
@@ -104,7 +102,9 @@ def find_in_row(
 
 
 def _check_features(
-    example: tf.train.Example, schema: schema_pb2.Schema
+    example: tf.train.Example,
+    schema: schema_pb2.Schema,
+    is_empty: Callable[[str], bool],
 ) -> list[tuple[str, str]]:
     faults = []
     for feature in schema.feature:
@@ -112,15 +112,8 @@ def _check_features(
         if feature.presence.min_fraction == 1 and not values:
             faults.append((feature.name, _NO_VALUE))
         if NOT_EMPTY_TAG in feature.annotation.tag and any(
-            isinstance(value, bytes) and _is_empty(value) for value in values
+            isinstance(value, bytes) and is_empty(value.decode("utf-8", "replace"))
+            for value in values
         ):
             faults.append((feature.name, _EMPTY_TEXT))
     return faults
-
-
-def _is_empty(text: bytes) -> bool:
-    # The tokenizer drops bytes that are not UTF-8, and their replacement character.
-    characters = text.decode("utf-8", errors="ignore").replace("\ufffd", "")
-    return all(
-        unicodedata.category(character) in _INVISIBLE for character in characters
-    )

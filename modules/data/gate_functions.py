@@ -14,6 +14,7 @@ from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 
 hash_record = row_facts.hash_record
+is_empty = row_facts.is_empty
 locate = source_rows.locate
 
 

@@ -74,7 +74,7 @@ def is_empty(text: str) -> bool:
     """Returns whether BERT's tokenizer drops all characters of a text.
 
     It drops white space, control and format characters such as the zero width space,
-    and the replacement character.
+    and the replacement character of bytes that are not UTF-8.
     """
     return all(
         character == "\ufffd" or unicodedata.category(character) in _INVISIBLE

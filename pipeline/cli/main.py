@@ -145,7 +145,7 @@ def _show(report: RunReport, console: Console) -> int:
         state = "cached" if component.is_cached else "run"
         components.add_row(component.name, f"{component.seconds:.1f}", state)
     console.print(components)
-    for warning in report.warnings:
+    for warning in report.data["warnings"]:
         console.print(f"warning: {warning}", markup=False, soft_wrap=True)
     metrics = Table("metric", "candidate", "champion", "threshold", "at most below", "")
     for metric in report.verdict.metrics:

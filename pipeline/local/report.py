@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from components.artifacts import PUSHED_DESTINATION
-from components.data_gate import DataGate, read_warnings
+from components.data_gate import DataGate, read_data_verdict
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
 from components.serving_check import ServingCheck, read_reasons
@@ -41,14 +42,14 @@ class RunReport:
 
     Attributes:
       components: In the order of their start.
-      warnings: What DataGate warned of, in this run or the one that it was cached from.
+      data: The verdict of DataGate, of this run or the one that it was cached from.
       verdict: The Evaluator's, with the metrics on all rows of `evaluator.split`.
       serving_failures: Why the serving check refused the model.
       pushed: The directory that the model is served from; None if it was refused.
     """
 
     components: list[ComponentRun]
-    warnings: list[str]
+    data: dict[str, Any]
     verdict: Verdict
     serving_failures: list[str]
     pushed: str | None
@@ -136,7 +137,7 @@ def read_report(paths: OutputPaths) -> RunReport:
     pushed = outputs[AtomicPusher.__name__, "pushed_model"].custom_properties
     return RunReport(
         components=components,
-        warnings=read_warnings(outputs[DataGate.__name__, "verdict"].uri),
+        data=read_data_verdict(outputs[DataGate.__name__, "verdict"].uri),
         verdict=read_verdict(outputs[Evaluator.__name__, "verdict"].uri),
         serving_failures=read_reasons(outputs[ServingCheck.__name__, "blessing"].uri),
         pushed=pushed[PUSHED_DESTINATION].string_value

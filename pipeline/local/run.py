@@ -115,12 +115,16 @@ def _run(
     if inputs.examples.span is not None:
         # With the span that was resolved, so that the record repeats the run.
         _write_config(config.with_span(inputs.examples.span.number), record)
+    card = inputs.examples.card
+    card.write(record)
     dag = create_pipeline(config, inputs, platform)
     try:
         tfx.orchestration.LocalDagRunner().run(dag)
     except (ChampionError, DataAnomaliesError, WarmStartError) as error:
         raise UsageError(str(error)) from error
-    return read_report(paths)
+    report = read_report(paths)
+    card.model_copy(update={"profile": report.data["profile"]}).write(record)
+    return report
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ def plan_examples(
         for path in [*files[split], *_find_locations(files[split])]
     ]
     patterns = {split: f"{split}/{_PATTERN}" for split in files}
-    return ExamplesDirectory(destination, patterns), copies
+    return ExamplesDirectory(destination, patterns, examples.card), copies
 
 
 def _find_locations(records: list[str]) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from pipeline.config.sections import DataConfig
 
-CARD_FILE = "card.json"
+CARD_FILE = "data_card.json"
 
 
 class SplitCard(BaseModel):
@@ -40,6 +40,7 @@ class DataCard(BaseModel):
       on_bad_rows: What happened to bad rows.
       skipped_file: The file with the skipped rows and the reasons.
       license: What `data.license` names.
+      profile: Rows, labels and lengths of each split, as DataGate counted them.
       origin: The card beside the source's files, if `init` wrote them.
     """
 
@@ -51,10 +52,11 @@ class DataCard(BaseModel):
     on_bad_rows: str = "refuse"
     skipped_file: str | None = None
     license: str | None = None
+    profile: dict[str, Any] = {}
     origin: DataCard | None = None
 
     def write(self, directory: Path) -> None:
-        """Writes the card beside the examples."""
+        """Writes the card into a directory."""
         text = self.model_dump_json(indent=1)
         (directory / CARD_FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -64,7 +66,9 @@ def read_card(directory: str) -> DataCard | None:
     path = Path(directory) / CARD_FILE
     if "://" in directory or not path.is_file():
         return None
-    return DataCard.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    with contextlib.suppress(ValidationError):  # another program's file of that name
+        return DataCard.model_validate_json(path.read_bytes())
+    return None
 
 
 def describe_splitting(settings: DataConfig) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from modules import fingerprint
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
@@ -32,6 +33,7 @@ from pipeline.inputs.examples.splits import MissingSplitError, OpenSplit, Report
 from pipeline.inputs.examples.tfrecords import (
     ExamplesDirectory,
     find_examples,
+    list_examples,
     write_records,
 )
 from pipeline.inputs.rows.readers import DEFAULTS
@@ -227,7 +229,15 @@ def _use_records(
             f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
             "which a run takes as they are; use refuse"
         )
-    return dataclasses.replace(find_examples(source), span=span)
+    records = find_examples(source)
+    update: dict[str, Any] = {"license": settings.license or records.card.license}
+    if "://" not in source and records.card.fingerprint is None:
+        paths = [
+            path for split in records.patterns for path in list_examples(records, split)
+        ]
+        update["fingerprint"] = fingerprint.of_files(paths)
+    card = records.card.model_copy(update=update)
+    return dataclasses.replace(records, card=card, span=span)
 
 
 def _refuse_existing(target: Path) -> None:

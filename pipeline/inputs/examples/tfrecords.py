@@ -12,6 +12,7 @@ from modules import fingerprint
 from modules.data.source_rows import LocationWriter
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import splits, tf_examples
+from pipeline.inputs.examples.card import DataCard, read_card
 from pipeline.inputs.examples.spans import Span
 from pipeline.inputs.rows.row_errors import Location
 
@@ -26,11 +27,13 @@ class ExamplesDirectory:
     Attributes:
       directory: Its path.
       patterns: File pattern of each split, relative to the directory.
+      card: Where the rows came from.
       span: The span of the source; None if the source has no spans.
     """
 
     directory: str
     patterns: dict[str, str]
+    card: DataCard
     span: Span | None = None
 
     @property
@@ -77,7 +80,8 @@ def find_examples(source: str) -> ExamplesDirectory:
     for pattern in patterns.values():
         for path in _glob(source, pattern):
             _check_compression(path)
-    return ExamplesDirectory(source, patterns)
+    card = read_card(source) or DataCard(source=source)
+    return ExamplesDirectory(source, patterns, card)
 
 
 def write_records(
