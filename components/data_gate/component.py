@@ -42,7 +42,8 @@ def DataGate(
     Args:
       examples: The raw Examples of all splits.
       schema: Their schema. Features with the annotation tag `not_empty` must contain at
-        least one visible character.
+        least one visible character. Those whose `in_environment` names a split must
+        have a value in each of its rows.
       anomalies: ExampleValidator's, against the same schema.
       verdict: The anomalies that are reported but do not fail.
       id_column: The int64 feature that identifies a row in the error.

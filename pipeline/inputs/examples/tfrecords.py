@@ -85,14 +85,14 @@ def write_records(rows: Rows, directory: Path, task: TaskConfig) -> int:
     Args:
       rows: Locations and rows.
       directory: A new directory.
-      task: Names the columns; text becomes bytes, a class int64, a score float32 and
-        the id int64. Rows without an id are numbered.
+      task: Names the columns; text becomes bytes, a class int64, a score and a weight
+        float32 and the id int64. Rows without an id are numbered.
 
     Returns:
       The number of examples.
 
     Raises:
-      UsageError: A label or an id is malformed.
+      UsageError: A label, an id or a weight is malformed.
     """
     import tensorflow as tf
 
@@ -106,6 +106,8 @@ def write_records(rows: Rows, directory: Path, task: TaskConfig) -> int:
                 task.label_column: label(row[task.label_column], location, task),
                 task.id_column: _parse_id(row, count, location, task),
             }
+            if task.weight_column in row:
+                features[task.weight_column] = _parse_weight(row, location, task)
             writer.write(tf_examples.from_row(features))
             count += 1
     return count
@@ -175,6 +177,20 @@ def _parse_score(text: str, location: str, task: TaskConfig) -> float:
             f"{low} to {high}"
         )
     return score  # the data gate checks the range
+
+
+def _parse_weight(row: Row, location: str, task: TaskConfig) -> float:
+    assert task.weight_column is not None
+    text = row[task.weight_column]
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 <= weight < math.inf:
+        raise UsageError(
+            f"{location}: {task.weight_column} is {text!r}; allowed are numbers from 0"
+        )
+    return weight
 
 
 def _parse_id(row: Row, default: int, location: str, task: TaskConfig) -> int:
