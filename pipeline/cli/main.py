@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import options, orchestrators, predict, serve, show_batch
@@ -159,7 +159,9 @@ def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:
 
     A metric of a class has a line in the first table too if it has a bound.
     """
-    table = Table("metric", "candidate", "champion", "threshold", "at most below", "")
+    name_column = Column("metric", overflow="fold")  # the whole name of a class
+    headers = ("candidate", "champion", "threshold", "at most below", "")
+    table = Table(name_column, *headers)
     classes: dict[str, dict[str, str]] = {}
     for metric in metrics:
         kind, _, class_name = metric.metric.partition("/")
