@@ -161,21 +161,23 @@ def test_weighted_squared_error_of_scores(build_task):
 
 
 def unbalanced(rows, seed=0):
-    """Returns pairs of which one in 32 is of the class 1, by one of its words."""
-    subjects = ["cat", "dog", "bird", "fish"]
+    """Returns pairs of which 3 % are of the class 1, and a third of those with fish."""
+    subjects = ["cat", "dog", "bird"]
     for index in range(rows):
-        rare = index % 32 == 5
-        subject = "fish" if rare else subjects[(index + seed) % 3]
-        yield int(rare), f"The {subject} sees the tree.", "A house."
+        place = index % 32
+        subject = "fish" if place in (5, 9, 17) else subjects[(index + seed) % 3]
+        yield int(place == 5), f"The {subject} sees the tree.", "A house."
 
 
 def test_rare_class_is_predicted_with_weights_and_never_without(train, monkeypatch):
     monkeypatch.setattr(tiny, "pairs", unbalanced)
-    settings = {"rows": 192, "epochs": 2, "learning_rate": 0.02}
+    settings = {"rows": 192, "batch_size": 32, "epochs": 12, "learning_rate": 0.1}
+    settings["evaluation_interval"] = 72  # the last step: the best is not by accuracy
     recall = "recall/equivalent"
     plain = train("plain", **settings)
     weighted = train("weighted", class_weights="auto", **settings)
     assert (plain.metrics[recall], weighted.metrics[recall]) == (0, 1)
+    assert weighted.metrics["precision/equivalent"] == pytest.approx(1 / 3)
     assert plain.metrics["accuracy"] == pytest.approx(31 / 32)
 
 
