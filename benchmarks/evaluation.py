@@ -75,7 +75,7 @@ def with_tfma_metrics(config: config_pb2.EvalConfig) -> config_pb2.EvalConfig:
         for metric in metrics:
             options = json.loads(f"{{{metric.config}}}")
             class_name = _TFMA_CLASSES.get(options["statistic"])
-            if class_name:
+            if class_name and "class_id" not in options:
                 name = options.get("name")
                 text = f'"name": "{name}"' if name else ""
                 spec.metrics.add(class_name=class_name, config=text)

@@ -134,7 +134,12 @@ def write_config(
 
 
 def write_transformed(
-    path: Path, rows: int = 48, seed: int = 0, label: str = "class", first: int = 0
+    path: Path,
+    rows: int = 48,
+    seed: int = 0,
+    label: str = "class",
+    first: int = 0,
+    has_weights: bool = False,
 ) -> Path:
     """Writes Examples as Transform does: packed token ids of the pairs, unpadded.
 
@@ -144,6 +149,7 @@ def write_transformed(
       seed: Seed of the pairs.
       label: `class` (0 or 1), or `score` (0.0 or 5.0).
       first: The first id; ids count up from it.
+      has_weights: Whether each example has a `weight`, 0.5 to 2.5.
     """
     from tests import records
 
@@ -157,6 +163,7 @@ def write_transformed(
                 + [1] * (len(segments[1]) + 1),
                 idx=[first + index],
                 label=[same if label == "class" else 5.0 * same],
+                **({"weight": [0.5 + index % 3]} if has_weights else {}),
             )
         )
     records.write(path, examples)

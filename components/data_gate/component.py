@@ -56,7 +56,8 @@ def DataGate(
     Args:
       examples: The raw Examples of all splits.
       schema: Their schema. Features with the annotation tag `not_empty` must contain at
-        least one visible character.
+        least one visible character. Those whose `in_environment` names a split must
+        have a value in each of its rows.
       anomalies: ExampleValidator's, against the same schema.
       verdict: What is reported but does not fail, and a profile of each split.
       id_column: The int64 feature that identifies a row in a message.

@@ -89,7 +89,7 @@ def find_in_row(
     """
     example = tf.train.Example.FromString(record)
     row = examples.read_id(example, id_column)
-    faults = _check_features(example, schema, is_empty)
+    faults = _check_features(example, schema, split, is_empty)
     if split in invalid_splits:  # it takes milliseconds per row
         batch = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch([record])
         anomalies = validation_api.validate_instance(
@@ -104,12 +104,14 @@ def find_in_row(
 def _check_features(
     example: tf.train.Example,
     schema: schema_pb2.Schema,
+    split: str,
     is_empty: Callable[[str], bool],
 ) -> list[tuple[str, str]]:
     faults = []
     for feature in schema.feature:
         values = examples.read_values(example, feature.name)
-        if feature.presence.min_fraction == 1 and not values:
+        is_required = feature.presence.min_fraction == 1
+        if (is_required or split in feature.in_environment) and not values:
             faults.append((feature.name, _NO_VALUE))
         if NOT_EMPTY_TAG in feature.annotation.tag and any(
             isinstance(value, bytes) and is_empty(value.decode("utf-8", "replace"))

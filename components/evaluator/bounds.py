@@ -33,9 +33,12 @@ class Bounds:
         metrics = dict(_named_metrics(config))
         unknown = {*self.thresholds, *self.max_regression} - set(metrics)
         if unknown:
+            # Those of classes are `recall/CLASS`: not a name for each of many classes.
+            parts = (name.partition("/") for name in metrics)
+            names = [f"{kind}/CLASS" if slash else kind for kind, slash, _ in parts]
             raise ValueError(
                 f"bounds on {', '.join(sorted(unknown))}, but the evaluated metrics "
-                f"are {', '.join(metrics)}"
+                f"are {', '.join(dict.fromkeys(names))}"
             )
         for name in {*self.thresholds, *self.max_regression}:
             metrics[name].per_slice_thresholds.append(self._of_metric(name))

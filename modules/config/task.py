@@ -11,6 +11,7 @@ from modules.config.settings import Settings
 BINARY_METRICS = ("accuracy", "f1", "precision", "recall", "auc", "matthews")
 MULTICLASS_METRICS = ("accuracy", "f1")
 REGRESSION_METRICS = ("pearson_spearman", "pearson", "spearman")
+CLASS_METRICS = ("precision", "recall", "f1")  # of one class: `recall/CLASS`
 
 # What the Model Garden's `create_finetuning_data.py` calls its features.
 TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -46,6 +47,16 @@ GLUE: dict[str, dict[str, Any]] = {
 }
 
 
+def class_metric(kind: str, name: str) -> str:
+    """Returns the name of a metric of one class, as `recall/CLASS`.
+
+    Args:
+      kind: One of `CLASS_METRICS`.
+      name: The class.
+    """
+    return f"{kind}/{name}"
+
+
 class TaskConfig(Settings):
     """The columns of the examples and what is predicted from them.
 
@@ -58,10 +69,13 @@ class TaskConfig(Settings):
       label_column: The column with the index of the class (int64), or with the score
         of a regression (float32).
       id_column: The int64 column that identifies a row.
+      weight_column: The float32 column with the weight of a row in the training loss, 0
+        or more. Splits other than `train` may lack it. None weighs all rows alike.
       classes: Class names; the index is the label. Of two, the second is the positive
         class. A name must not be the index of another class. None for a regression.
       label_range: Lowest and highest score of a regression; None for classes.
-      metric: The metric that models are compared by; higher is better.
+      metric: The metric that models are compared by; higher is better. Of classes also
+        that of one class: `precision/CLASS`, `recall/CLASS` or `f1/CLASS`.
     """
 
     name: str | None = None
@@ -71,6 +85,7 @@ class TaskConfig(Settings):
     )
     label_column: str = "label"
     id_column: str = "idx"
+    weight_column: str | None = None
     classes: list[str] | None = Field(
         default=["not_equivalent", "equivalent"], min_length=2
     )
@@ -105,6 +120,23 @@ class TaskConfig(Settings):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that `metric` and thresholds may name; higher is better."""
+        of_classes = [
+            class_metric(kind, name)
+            for name in self.classes or ()
+            for kind in CLASS_METRICS
+        ]
+        return (*self._metrics_of_all, *of_classes)
+
+    @property
+    def allowed_metrics(self) -> str:
+        """The `metrics` for an error message, which does not list every class."""
+        names = list(self._metrics_of_all)
+        if not self.is_regression:
+            names += [class_metric(kind, "CLASS") for kind in CLASS_METRICS]
+        return ", ".join(names)
+
+    @property
+    def _metrics_of_all(self) -> tuple[str, ...]:
         if self.is_regression:
             return REGRESSION_METRICS
         return BINARY_METRICS if self.is_binary else MULTICLASS_METRICS
@@ -139,6 +171,8 @@ class TaskConfig(Settings):
     @model_validator(mode="after")
     def _check_names(self) -> TaskConfig:
         columns = [*self.text_columns, self.label_column, self.id_column]
+        if self.weight_column is not None:
+            columns.append(self.weight_column)
         for names, what in ((columns, "columns"), (self.classes or [], "classes")):
             if len(set(names)) < len(names) or not all(names):
                 raise ValueError(f"the {what} {names} must be distinct and not empty")
@@ -165,6 +199,6 @@ class TaskConfig(Settings):
             raise ValueError(f"label_range {self.label_range} must rise")
         if self.metric not in self.metrics:
             raise ValueError(
-                f"metric {self.metric!r} is not one of {', '.join(self.metrics)}"
+                f"metric {self.metric!r} is not one of {self.allowed_metrics}"
             )
         return self

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from modules.config.settings import Settings
 
@@ -31,6 +32,10 @@ class TrainerConfig(Settings):
         only. 1 gives all layers the same rate.
       frozen_layers: Lowest layers that are not trained, nor are the embeddings; 0
         trains everything.
+      class_weights: Weights of classes in the training loss, as `{urgent: 5}`, each
+        above 0; a class that is left out has 1. `auto` is rows / (classes * rows of the
+        class). They are scaled to a mean of 1 over the rows; metrics are unweighted.
+        None weighs all classes alike.
       dropout: Dropout rate of the encoder and of the classification head. None takes
         the rates of the encoder's configuration, 0.1 where it has none.
       shuffle_buffer_size: Rows in the shuffle buffer. A split that fits is read once,
@@ -89,6 +94,7 @@ class TrainerConfig(Settings):
     optimization: dict[str, Any] = Field(default_factory=dict)
     layer_decay: float = Field(default=1.0, gt=0, le=1)
     frozen_layers: int = Field(default=0, ge=0)
+    class_weights: Literal["auto"] | dict[str, float] | None = None
     dropout: float | None = Field(default=None, ge=0, lt=1)
     shuffle_buffer_size: PositiveInt = 1_000_000
     seed: int = Field(default=0, ge=0)
@@ -117,6 +123,17 @@ class TrainerConfig(Settings):
     warm_start: Literal["encoder", "champion"] = "encoder"
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     xla: Literal["auto", "on", "off"] = "auto"
+
+    @field_validator("class_weights", mode="before")
+    @classmethod
+    def _check_class_weights(cls, weights: Any) -> Any:
+        # Before pydantic, which reports a value once for each type of the union.
+        if weights is None or weights == "auto":
+            return weights
+        numbers = weights.values() if isinstance(weights, dict) else [weights]
+        if not all(isinstance(n, int | float) and 0 < n < math.inf for n in numbers):
+            raise ValueError("allowed are auto and numbers above 0 as {CLASS: NUMBER}")
+        return weights
 
     @model_validator(mode="after")
     def _check_combination(self) -> TrainerConfig:

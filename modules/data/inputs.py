@@ -14,6 +14,7 @@ from modules.data import preprocessing
 
 LABELS = "labels"
 WEIGHTS = "weights"
+ROW_WEIGHTS = "row_weights"
 IDS = "ids"
 POSITIONS = "positions"
 
@@ -32,6 +33,8 @@ class ExamplesConfig(config_definitions.DataConfig):
     Attributes:
       label_column: Name of the label.
       id_column: Name of the int64 id.
+      weight_column: Name of the float32 weight of a row in the training loss; None
+        reads none.
       is_regression: Whether the label is a float32 score instead of an int64 class.
       lengths: Lengths in tokens that batches are padded to, the first that fits; empty
         pads to the longest row.
@@ -54,6 +57,7 @@ class ExamplesConfig(config_definitions.DataConfig):
 
     label_column: str = "label"
     id_column: str = "idx"
+    weight_column: str | None = None
     is_regression: bool = False
     lengths: list[int] = dataclasses.field(default_factory=list)
     window_batches: int = 16
@@ -124,7 +128,8 @@ def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...
 
     Returns:
       Word ids and type ids int64[batch, (tokens)]; labels int64[batch] or
-      float32[batch]; ids int64[batch].
+      float32[batch]; ids int64[batch]; with a `weight_column` also its values,
+      float32[batch].
     """
     ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     label_type = tf.float32 if config.is_regression else tf.int64
@@ -134,6 +139,8 @@ def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...
         config.label_column: tf.io.FixedLenFeature([], label_type),
         config.id_column: tf.io.FixedLenFeature([], tf.int64),
     }
+    if config.weight_column is not None:
+        features[config.weight_column] = tf.io.FixedLenFeature([], tf.float32)
     examples = tf.io.parse_example(records, features)
     return tuple(examples[name] for name in features)
 
@@ -155,9 +162,10 @@ def build_batches(
 
     Returns:
       A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
-      `labels` int64[batch] or float32[batch], `weights` float32[batch] and `ids`
-      int64[batch]; for evaluation also `positions` int64[batch], the rows' positions in
-      the split, because sorting by length changes their order.
+      `labels` int64[batch] or float32[batch], `weights` float32[batch], which are 1 but
+      for rows that fill a batch, and `ids` int64[batch]; with a `weight_column` also
+      `row_weights` float32[batch]; for evaluation also `positions` int64[batch], the
+      rows' positions in the split, because sorting by length changes their order.
     """
     build = _train_batches if config.is_training else _evaluation_batches
     batches = build(config)
@@ -166,7 +174,9 @@ def build_batches(
         worker = tf.distribute.coordinator.experimental_get_current_worker_index()
         batches = share_among_workers(batches, config, worker)
     batches = batches.map(
-        lambda *columns: pad_batch(columns, config.lengths),
+        lambda *columns: pad_batch(
+            columns, config.lengths, has_weights=config.weight_column is not None
+        ),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     context = input_context or tf.distribute.InputContext()
@@ -304,15 +314,18 @@ def _fold(seed: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     )
 
 
-def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
+def pad_batch(
+    columns: tuple[Any, ...], lengths: list[int], *, has_weights: bool = False
+) -> Batch:
     """Pads a batch, and names its columns.
 
     Args:
       columns: The result of `parse_examples`; for evaluation also the rows' positions
         in the split, int64[batch].
       lengths: Lengths in tokens, the first that fits; empty pads to the longest row.
+      has_weights: Whether the columns have the weights of a `weight_column`.
     """
-    word_ids, type_ids, labels, ids, *positions = columns
+    word_ids, type_ids, labels, ids, *others = columns
     inputs = preprocessing.pad_inputs(word_ids, type_ids)
     if lengths:
         longest = tf.shape(inputs[preprocessing.INPUT_WORD_IDS])[1]
@@ -321,7 +334,8 @@ def pad_batch(columns: tuple[Any, ...], lengths: list[int]) -> Batch:
         inputs = {name: tf.pad(ids, paddings) for name, ids in inputs.items()}
     weights = tf.ones_like(ids, tf.float32)
     targets = {LABELS: labels, WEIGHTS: weights, IDS: ids}
-    return inputs, targets | ({POSITIONS: positions[0]} if positions else {})
+    names = (ROW_WEIGHTS, POSITIONS) if has_weights else (POSITIONS,)
+    return inputs, targets | dict(zip(names, others, strict=False))
 
 
 def _share_out(

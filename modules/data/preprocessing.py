@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import re
 from typing import Any
@@ -41,13 +42,15 @@ def preprocessing_fn(
       inputs: Raw features: the task's text columns (string[batch, 1]), or for
         tokenized input `input_ids`, `input_mask` and `segment_ids` (int64[batch,
         padded tokens]); label (int64[batch, 1], or float32[batch, 1] of a
-        regression) and id (int64[batch, 1], which tokenized input may lack).
+        regression), id (int64[batch, 1], which tokenized input may lack), and the
+        weight if the task has one (float32[batch, 1]).
       custom_config: `task`, `max_seq_length`, and `vocab_file` in the encoder's
         directory, whose configuration is read as well.
 
     Returns:
       `input_word_ids` and `input_type_ids` as `SparseTensor` int64[batch, tokens]
-      without padding, the label unchanged, and the id, -1 if there is none.
+      without padding, the label unchanged, the id, -1 if there is none, and the
+      weight, NaN if a row has none.
     """
     task = TaskConfig.model_validate(custom_config["task"])
     max_seq_length = custom_config["max_seq_length"]
@@ -66,6 +69,9 @@ def preprocessing_fn(
         outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)
     else:  # a curated schema may leave out the id of tokenized input
         outputs[task.id_column] = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
+    if task.weight_column is not None:
+        weight = inputs[task.weight_column]
+        outputs[task.weight_column] = _as_dense(weight, math.nan)
     return outputs
 
 
@@ -237,7 +243,7 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
     return vocab.index("[CLS]"), vocab.index("[SEP]")
 
 
-def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | int) -> tf.Tensor:
+def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | float) -> tf.Tensor:
     # A schema that bounds a column by `value_count` instead of `shape` makes it sparse.
     if not isinstance(feature, tf.SparseTensor):
         return feature

@@ -8,7 +8,7 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from modules import fingerprint
-from modules.config.task import TaskConfig
+from modules.config.task import TaskConfig, class_metric
 from modules.data import slicing
 from modules.evaluation import tfma_metrics
 from modules.evaluation.metrics import POSITIVE_CLASS
@@ -29,6 +29,7 @@ _MULTICLASS_METRICS = {
     "f1": "macro_f1",
     "loss": "cross_entropy",
 }
+_CLASS_STATISTICS = {"f1": "binary_f1", "precision": "precision", "recall": "recall"}
 _REGRESSION_METRICS = ("pearson_spearman", "pearson", "spearman", "mse", "mae")
 
 
@@ -73,6 +74,10 @@ def _metrics_specs(task: TaskConfig) -> list[config_pb2.MetricsSpec]:
             _add(plain, statistic, name=statistic)
         return [plain]
     _add(plain, tfma_metrics.CONFUSION_MATRIX)
+    for index, class_name in enumerate(task.classes or ()):
+        for kind, statistic in _CLASS_STATISTICS.items():
+            name = class_metric(kind, class_name)
+            _add(plain, statistic, name=name, class_id=index)
     if not task.is_binary:
         for name, statistic in _MULTICLASS_METRICS.items():
             _add(plain, statistic, name=name)
@@ -86,10 +91,10 @@ def _metrics_specs(task: TaskConfig) -> list[config_pb2.MetricsSpec]:
     return [plain, of_one_class]
 
 
-def _add(spec: config_pb2.MetricsSpec, statistic: str, **name: str) -> None:
+def _add(spec: config_pb2.MetricsSpec, statistic: str, **options: str | int) -> None:
     """Adds a metric; bounds hold for those with a name in their configuration."""
     code = fingerprint.of_code(tfma_metrics.__name__)
-    options = {"statistic": statistic, "code_fingerprint": code, **name}
+    options = {"statistic": statistic, "code_fingerprint": code, **options}
     spec.metrics.add(
         class_name=tfma_metrics.Statistic.__name__,
         module=tfma_metrics.__name__,

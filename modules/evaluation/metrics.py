@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from modules.config.task import TaskConfig
+from modules.config.task import CLASS_METRICS, TaskConfig, class_metric
 
 POSITIVE_CLASS = 1
 
@@ -52,6 +52,8 @@ def compute(task: TaskConfig, predictions: Predictions) -> dict[str, float]:
         values |= _binary(predictions.labels, predictions.outputs)
     else:
         values |= _multiclass(predictions.labels, predictions.outputs)
+    if task.classes is not None:
+        values |= _by_class(task.classes, predictions.labels, predictions.outputs)
     return {name: float(value) for name, value in values.items()}
 
 
@@ -108,6 +110,23 @@ def _multiclass(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
     return {
         "accuracy": sklearn_metrics.accuracy_score(labels, classes),
         "f1": macro_f1(labels, classes),
+    }
+
+
+def _by_class(
+    names: list[str], labels: np.ndarray, probabilities: np.ndarray
+) -> dict[str, float]:
+    """Returns the metrics of each class; 0 where nothing is counted, as in TFMA's."""
+    *columns, _ = sklearn_metrics.precision_recall_fscore_support(
+        labels,
+        probabilities.argmax(axis=-1),
+        labels=range(len(names)),
+        zero_division=0.0,
+    )
+    return {
+        class_metric(kind, name): value
+        for kind, values in zip(CLASS_METRICS, columns, strict=True)
+        for name, value in zip(names, values, strict=True)
     }
 
 

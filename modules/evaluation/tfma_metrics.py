@@ -5,7 +5,9 @@ model's prediction. Here an extract holds all rows of a batch that are in a slic
 a metric is computed from all rows of a slice at once. Three metrics are those of GLUE
 where TFMA's differ: its macro F1 counts a class as predicted if its probability is over
 0.5, its Matthews correlation is NaN, not 0, if only one class is predicted, and it has
-no rank correlation.
+no rank correlation. Precision, recall and F1 of one class are the Trainer's, and
+scikit-learn's: the most probable class is predicted, and a metric that counts nothing
+is 0. TFMA's precision, recall and F1 of two classes are NaN then.
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ class Statistic(tfma.metrics.Metric):
     Args:
       statistic: One of `STATISTICS`.
       name: Name of the metric in the results; None is that of the statistic.
+      class_id: The class that `precision`, `recall` and `binary_f1` are of; None is the
+        positive one of two.
       code_fingerprint: Unused; in the configuration it lets TFX's cache see an edit of
         this module.
 
@@ -65,7 +69,11 @@ class Statistic(tfma.metrics.Metric):
     """
 
     def __init__(
-        self, statistic: str, name: str | None = None, code_fingerprint: str = ""
+        self,
+        statistic: str,
+        name: str | None = None,
+        class_id: int | None = None,
+        code_fingerprint: str = "",
     ) -> None:
         if statistic not in STATISTICS:
             raise ValueError(
@@ -76,6 +84,7 @@ class Statistic(tfma.metrics.Metric):
             tfma.metrics.merge_per_key_computations(_computations),
             name=name or statistic,
             statistic=statistic,
+            class_id=class_id,
         )
 
 
@@ -151,6 +160,7 @@ def _group(
 def _computations(
     name: str,
     statistic: str,
+    class_id: int | None = None,
     eval_config: config_pb2.EvalConfig | None = None,
     model_name: str = "",
     output_name: str = "",
@@ -168,8 +178,10 @@ def _computations(
     else:
         key = tfma.metrics.MetricKey(name=name, sub_key=sub_key, **names)
 
+    arguments = () if class_id is None else (class_id,)
+
     def result(computed: dict[tfma.metrics.MetricKey, Any]) -> dict:
-        return {key: STATISTICS[statistic](Rows(*computed[rows_key]))}
+        return {key: STATISTICS[statistic](Rows(*computed[rows_key]), *arguments)}
 
     # TFMA runs computations with the same key and combiner once for all metrics.
     gather = tfma.metrics.MetricComputation(
@@ -245,30 +257,36 @@ def _columns(labels: np.ndarray, outputs: np.ndarray) -> Rows:
     return Rows(labels.astype(float), predictions.astype(float), values.astype(float))
 
 
-def _binary_counts(rows: Rows) -> tuple[int, int, int]:
-    """Returns true positives, false positives and false negatives."""
-    predicted, actual = rows.values > _DECISION, rows.labels == metrics.POSITIVE_CLASS
+def _counts(rows: Rows, class_id: int | None) -> tuple[int, int, int]:
+    """Returns true positives, false positives and false negatives of a class."""
+    if class_id is None:
+        predicted = rows.values > _DECISION
+        actual = rows.labels == metrics.POSITIVE_CLASS
+    else:
+        predicted, actual = rows.predictions == class_id, rows.labels == class_id
     true = int(np.sum(predicted & actual))
     return true, int(np.sum(predicted)) - true, int(np.sum(actual)) - true
 
 
-def _divide(numerator: float, denominator: float) -> float:
-    return numerator / denominator if denominator > 0 else math.nan
+def _divide(numerator: float, denominator: float, class_id: int | None = None) -> float:
+    if denominator > 0:
+        return numerator / denominator
+    return math.nan if class_id is None else 0.0
 
 
-def _f1(rows: Rows) -> float:
-    true, false, missed = _binary_counts(rows)
-    return _divide(2 * true, 2 * true + false + missed)
+def _f1(rows: Rows, class_id: int | None = None) -> float:
+    true, false, missed = _counts(rows, class_id)
+    return _divide(2 * true, 2 * true + false + missed, class_id)
 
 
-def _precision(rows: Rows) -> float:
-    true, false, _ = _binary_counts(rows)
-    return _divide(true, true + false)
+def _precision(rows: Rows, class_id: int | None = None) -> float:
+    true, false, _ = _counts(rows, class_id)
+    return _divide(true, true + false, class_id)
 
 
-def _recall(rows: Rows) -> float:
-    true, _, missed = _binary_counts(rows)
-    return _divide(true, true + missed)
+def _recall(rows: Rows, class_id: int | None = None) -> float:
+    true, _, missed = _counts(rows, class_id)
+    return _divide(true, true + missed, class_id)
 
 
 def _auc(rows: Rows) -> float:
@@ -323,10 +341,10 @@ def _of_predictions(function: Callable[..., float]) -> Callable[[Rows], float]:
     return lambda rows: function(rows.labels, rows.predictions)
 
 
-STATISTICS: dict[str, Callable[[Rows], Any]] = {
+STATISTICS: dict[str, Callable[..., Any]] = {
     "example_count": lambda rows: float(len(rows.labels)),
     CONFUSION_MATRIX: _confusion_matrix,
-    # Of two classes.
+    # Of two classes; `binary_f1`, `precision` and `recall` also of one of many.
     "binary_accuracy": lambda rows: float(
         np.mean((rows.values > _DECISION) == (rows.labels == metrics.POSITIVE_CLASS))
     ),

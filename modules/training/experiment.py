@@ -13,7 +13,7 @@ from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
-from modules.training import optimization, precision, strategies
+from modules.training import loss_weights, optimization, precision, strategies
 from modules.training.fine_tuning_task import FineTuningConfig
 
 TRAIN_SPLIT = "train"
@@ -72,7 +72,8 @@ def build_experiment(
       dtype: The compute type; see `precision.choose`.
 
     Raises:
-      ValueError: The training split is empty, or a setting contradicts another.
+      ValueError: The training split is empty or lacks what `trainer.class_weights`
+        needs, a weight of a row is not allowed, or a setting contradicts another.
       EncoderError: A dropout rate of the encoder's configuration is not one.
     """
     is_tpu = strategies.is_tpu(strategy)
@@ -81,6 +82,7 @@ def build_experiment(
         examples_config(task, splits[split], config, lengths=lengths)
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
+    train_data.weight_column = task.weight_column
     train_data = _complete_train_data(train_data, strategy)
     eval_data.global_batch_size = config.evaluation_batch_size or config.batch_size
     if config.evaluation_steps:
@@ -97,6 +99,7 @@ def build_experiment(
             head_dropout=rates.head,
             frozen_layers=config.frozen_layers,
             gradient_clip_norm=config.gradient_clip_norm,
+            loss_weights=loss_weights.choose(config, task, train_data, strategy),
             train_data=train_data,
             validation_data=eval_data,
         ),

@@ -43,6 +43,8 @@ class FineTuningConfig(config_definitions.TaskConfig):
       head_dropout: Dropout rate before the classification head.
       frozen_layers: Lowest layers that are not trained.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
+      loss_weights: Weight of each class in the training loss, or one for all rows of a
+        regression; see `loss_weights.choose`. Empty weighs nothing.
       xla: Whether XLA compiles the training step.
       train_data: The training split.
       validation_data: The evaluation split.
@@ -54,6 +56,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
     head_dropout: float = 0.19
     frozen_layers: int = 0
     gradient_clip_norm: float | None = 1.0
+    loss_weights: list[float] = dataclasses.field(default_factory=list)
     xla: bool = False
     train_data: inputs.ExamplesConfig = dataclasses.field(
         default_factory=inputs.ExamplesConfig
@@ -66,8 +69,9 @@ class FineTuningConfig(config_definitions.TaskConfig):
 class FineTuningTask(base_task.Task):
     """Classification or regression of sentences or pairs with a pre-trained encoder.
 
-    Targets are the `labels`, `weights` and `ids` of `modules.data.inputs`. The loss is
-    the mean over the global batch, whatever the number of replicas.
+    Targets are the `labels`, `weights`, `row_weights` and `ids` of
+    `modules.data.inputs`. The loss is the mean over the global batch, whatever the
+    number of replicas.
 
     Args:
       params: The settings of the model and its data.
@@ -135,15 +139,16 @@ class FineTuningTask(base_task.Task):
         """Returns this replica's share of the mean loss of the global batch, float32[].
 
         The mean of the shares is the mean over all real rows: cross entropy of classes,
-        squared error of scores.
+        squared error of scores, each times the weight of its row. As with Keras's
+        `class_weight`, the sum is divided by the number of rows, not by their weights:
+        a batch of heavy rows makes a large step.
         """
-        weights = labels[inputs.WEIGHTS]
         replica = tf.distribute.get_replica_context()
-        rows = tf.reduce_sum(weights)
+        rows = tf.reduce_sum(labels[inputs.WEIGHTS])
         if replica.num_replicas_in_sync > 1:
             rows = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows)
         losses = self._example_losses(labels, model_outputs)
-        share = tf.reduce_sum(losses * weights) / rows
+        share = tf.reduce_sum(losses * self._loss_weights(labels)) / rows
         if aux_losses:
             share += tf.add_n(aux_losses) / replica.num_replicas_in_sync
         return share * replica.num_replicas_in_sync
@@ -256,6 +261,18 @@ class FineTuningTask(base_task.Task):
     def _outputs(self, logits: tf.Tensor) -> tf.Tensor:
         logits = tf.cast(logits, tf.float32)
         return logits[:, 0] if self.definition.is_regression else tf.nn.softmax(logits)
+
+    def _loss_weights(self, targets: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Returns each row's weight in the training loss, float32[batch]."""
+        weights = targets[inputs.WEIGHTS]
+        if self.task_config.loss_weights:
+            by_class = tf.constant(self.task_config.loss_weights, tf.float32)
+            is_regression = self.definition.is_regression
+            labels = targets[inputs.LABELS]
+            weights *= by_class if is_regression else tf.gather(by_class, labels)
+        if inputs.ROW_WEIGHTS in targets:
+            weights *= targets[inputs.ROW_WEIGHTS]
+        return weights
 
     def _example_losses(
         self, targets: dict[str, tf.Tensor], logits: tf.Tensor

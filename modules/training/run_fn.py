@@ -26,6 +26,7 @@ from modules.training import (
     checkpoints,
     directory_lock,
     experiment,
+    loss_weights,
     model_run,
     precision,
     strategies,
@@ -285,6 +286,7 @@ def _write_records(
         "started_from": warm_start.origin(params.task.base_model),
         "precision": precision.read(directory),
         "xla": xla.read(directory),
+        "loss_weights": loss_weights.describe(task, params.task.loss_weights),
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
         "splits": {

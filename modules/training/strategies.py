@@ -7,6 +7,7 @@ import os
 import socket
 import urllib.parse
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 from official.common import distribute_utils
@@ -120,19 +121,22 @@ def find_host(strategy: tf.distribute.Strategy) -> tuple[int, int]:
 
 
 def sum_over_hosts(
-    strategy: tf.distribute.Strategy, values: Sequence[int]
-) -> list[int]:
+    strategy: tf.distribute.Strategy,
+    values: Sequence[float],
+    dtype: tf.DType = tf.int64,
+) -> list[Any]:
     """Returns the sums of the hosts' values; call it in the process of every host.
 
     Args:
       strategy: The strategy, with the same number of replicas on every host.
       values: Of this host, as many as on the others.
+      dtype: Their type; the sums are of the same.
     """
     local = count_local_replicas(strategy)
     # A tensor of its own in each replica: TensorFlow would sum a shared one once.
-    by_replica = strategy.run(lambda: tf.constant(values, tf.int64))
-    sums = strategy.reduce("SUM", by_replica, axis=None)
-    return [int(value) // local for value in sums]
+    by_replica = strategy.run(lambda: tf.constant(values, dtype))
+    sums = strategy.reduce("SUM", by_replica, axis=None).numpy()
+    return (sums // local if dtype.is_integer else sums / local).tolist()
 
 
 def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import options, orchestrators, predict, project, serve, show_batch
@@ -17,6 +18,7 @@ from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 
 if TYPE_CHECKING:
+    from components.evaluator import MetricVerdict
     from pipeline.local.report import RunReport
 
 EXIT_FAILURE = 1
@@ -147,16 +149,7 @@ def _show(report: RunReport, console: Console) -> int:
     console.print(components)
     for warning in report.data["warnings"]:
         console.print(f"warning: {warning}", markup=False, soft_wrap=True)
-    metrics = Table("metric", "candidate", "champion", "threshold", "at most below", "")
-    for metric in report.verdict.metrics:
-        values = (metric.champion, metric.threshold, metric.max_regression)
-        metrics.add_row(
-            metric.metric,
-            f"{metric.value:.4g}",
-            *("" if value is None else f"{value:.4g}" for value in values),
-            ("failed" if metric.failures else "passed") if metric.is_bounded else "",
-        )
-    console.print(metrics)
+    _show_metrics(report.verdict.metrics, console)
     console.print(report.verdict.comparison, markup=False, soft_wrap=True)
     if report.pushed is None:
         reasons = [*report.verdict.failures, *report.serving_failures]
@@ -165,3 +158,34 @@ def _show(report: RunReport, console: Console) -> int:
         return EXIT_REFUSED
     console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
     return 0
+
+
+def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:
+    """Prints a line for each metric, and for each class its precision, recall and F1.
+
+    A metric of a class has a line in the first table too if it has a bound.
+    """
+    name_column = Column("metric", overflow="fold")  # the whole name of a class
+    headers = ("candidate", "champion", "threshold", "at most below", "")
+    table = Table(name_column, *headers)
+    classes: dict[str, dict[str, str]] = {}
+    for metric in metrics:
+        kind, _, class_name = metric.metric.partition("/")
+        if class_name:
+            classes.setdefault(class_name, {})[kind] = f"{metric.value:.4g}"
+        if class_name and not metric.is_bounded:
+            continue
+        bounds = (metric.champion, metric.threshold, metric.max_regression)
+        table.add_row(
+            escape(metric.metric),
+            f"{metric.value:.4g}",
+            *("" if value is None else f"{value:.4g}" for value in bounds),
+            ("failed" if metric.failures else "passed") if metric.is_bounded else "",
+        )
+    console.print(table)
+    if classes:
+        by_class = Table("class", "precision", "recall", "F1")
+        for name, values in classes.items():
+            row = (values[kind] for kind in ("precision", "recall", "f1"))
+            by_class.add_row(escape(name), *row)
+        console.print(by_class)

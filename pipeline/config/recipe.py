@@ -92,8 +92,26 @@ class Config(Settings):
                 if metric not in self.task.metrics:
                     raise ValueError(
                         f"evaluator.{key} names {metric!r}; this task has "
-                        f"{', '.join(self.task.metrics)}"
+                        f"{self.task.allowed_metrics}"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _check_class_weights(self) -> Config:
+        weights, classes = self.trainer.class_weights, self.task.classes
+        if weights is None:
+            return self
+        if classes is None:
+            raise ValueError(
+                f"trainer.class_weights is {weights}, but the task is a regression; "
+                "leave it out, or weigh rows with task.weight_column"
+            )
+        unknown = [name for name in weights if name not in classes]
+        if isinstance(weights, dict) and unknown:
+            raise ValueError(
+                f"trainer.class_weights names {', '.join(map(repr, unknown))}; this "
+                f"task has {', '.join(classes)}"
+            )
         return self
 
     def with_span(self, span: int) -> Config:

@@ -48,7 +48,7 @@ def load(text: str, kind: Any = Any) -> Any:
     Args:
       text: One YAML document.
       kind: Type of the setting: a model, or an annotation such as `list[str]`. A
-        number or boolean keeps its text where the type is a string.
+        number or boolean keeps its text where the type is a string, as a key too.
 
     Raises:
       yaml.YAMLError: The text is not YAML.
@@ -93,8 +93,13 @@ def _tag_strings(node: yaml.Node, kind: Any) -> None:
             for item in node.value:
                 _tag_strings(item, item_kind)
     elif kind is not Any:
+        has_text_keys = any(
+            get_origin(o) is dict and get_args(o)[0] is str for o in options
+        )
         for key, value in node.value:
             is_merge = key.tag == _TAG + "merge"
+            if has_text_keys:  # such as the class `no`
+                _tag_strings(key, str)
             _tag_strings(value, kind if is_merge else member(kind, key.value))
 
 

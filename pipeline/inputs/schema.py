@@ -23,6 +23,7 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
     Returns:
       A schema in which texts are not empty, and the label is the index of a class or a
       score within its range. Token ids have any length, and their rows may lack an id.
+      A weight is 0 or more; only the training split must have it.
     """
     schema = schema_pb2.Schema()
     schema.dataset_constraints.min_examples_count = 1
@@ -39,14 +40,17 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
         feature.value_count.min = feature.value_count.max = 1
     else:
         _add_column(schema, task.id_column, schema_pb2.INT)
+    if task.weight_column is not None:
+        _add_weight(schema, task.weight_column)
     return schema
 
 
 def required_columns(task: TaskConfig) -> list[str]:
     """Returns the names of the columns that a curated schema must have."""
+    weight = [] if task.weight_column is None else [task.weight_column]
     if task.is_tokenized:
-        return [*TOKENIZED_FEATURES, task.label_column]
-    return [*task.text_columns, task.label_column, task.id_column]
+        return [*TOKENIZED_FEATURES, task.label_column, *weight]
+    return [*task.text_columns, task.label_column, task.id_column, *weight]
 
 
 def write_schema(
@@ -84,6 +88,15 @@ def _add_label(schema: schema_pb2.Schema, task: TaskConfig) -> None:
         label.int_domain.min = 0
         label.int_domain.max = len(task.classes) - 1
         label.int_domain.is_categorical = True
+
+
+def _add_weight(schema: schema_pb2.Schema, name: str) -> None:
+    weight = schema.feature.add(name=name, type=schema_pb2.FLOAT)
+    weight.value_count.min = weight.value_count.max = 1
+    weight.float_domain.min = 0
+    weight.float_domain.disallow_nan = weight.float_domain.disallow_inf = True
+    # TFX's components know no environments. DataGate takes them for splits.
+    weight.in_environment.append("train")
 
 
 def _add_column(
@@ -134,7 +147,7 @@ def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> No
         f"{_show_demands(features[expected.name]) or 'no presence or value_count'}; "
         f"write {_show_demands(expected)}"
         for expected in build_schema(task).feature
-        if expected.name != task.id_column
+        if expected.name not in (task.id_column, task.weight_column)
         and not _demands_values(features[expected.name], expected)
     ]
     if problems:

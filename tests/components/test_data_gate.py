@@ -5,6 +5,7 @@ A run on Beam takes seconds, so all faults of a task are the splits of one run.
 
 import functools
 import json
+import math
 
 import apache_beam as beam
 import pytest
@@ -57,6 +58,8 @@ TOKENS = [tokenized(index) for index in range(8)]
 PAIRS_TASK = TaskConfig()
 SCORES_TASK = TaskConfig(label_range=[0, 5])
 TOKENS_TASK = TaskConfig(input="tokenized")
+WEIGHTED_TASK = TaskConfig(weight_column="weight")
+WEIGHTED = [example(index, weight=[index / 4]) for index in range(8)]
 
 
 def generate_statistics(rows):
@@ -228,6 +231,22 @@ FAULTY = {
         },
     ),
 }
+
+
+def test_weights_are_needed_in_training_alone(tmp_path):
+    assert run_gate(tmp_path, {"train": WEIGHTED, "eval": PAIRS}, WEIGHTED_TASK) == []
+
+
+def test_missing_and_negative_weights_of_training_stop_it(tmp_path):
+    splits = {
+        "train": [*WEIGHTED, example(80), example(81, weight=[-0.5])],
+        "eval": [*PAIRS, example(82, weight=[math.nan])],
+    }
+    faults = find_faults(tmp_path, splits, WEIGHTED_TASK)
+    assert "train: weight: No value: in 1 examples (rows 80)" in faults["train"]
+    assert any("idx 81: [-0.5]" in line for line in faults["train"])
+    (line,) = faults["eval"]
+    assert line.startswith("eval: weight: ")
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def metric(config, name):
         metric
         for spec in config.metrics_specs
         for metric in spec.metrics
-        if f'"{name}"' in metric.config
+        if f'"name": "{name}"' in metric.config
     )
     return config_of_metric
 
@@ -62,6 +62,16 @@ def test_bound_on_an_unknown_metric_is_refused():
     config = eval_config.build_eval_config(TaskConfig())
     with pytest.raises(ValueError, match=r"bounds on pearson.*metrics are .*accuracy"):
         bounds.Bounds({"pearson": 0.5}, {}).add_to(config)
+
+
+def test_error_of_a_bound_does_not_list_every_class():
+    task = TaskConfig(classes=[f"class {number}" for number in range(20)])
+    config = eval_config.build_eval_config(task)
+    with pytest.raises(ValueError, match="bounds on recall/other") as caught:
+        bounds.Bounds({"recall/other": 0.5}, {}).add_to(config)
+    assert str(caught.value).endswith(
+        "f1/CLASS, precision/CLASS, recall/CLASS, accuracy, f1, loss"
+    )
 
 
 @pytest.mark.parametrize("text", ["accuracy", "[1]", '{"accuracy": "high"}', "0.8"])

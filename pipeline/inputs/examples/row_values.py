@@ -11,6 +11,8 @@ from modules.config.task import TaskConfig
 from modules.data.row_facts import is_empty
 from pipeline.inputs.rows.row_errors import RowError
 
+_FLOAT32_MAX = 3.4e38
+
 
 class RowParser:
     """Turns rows of files into the features of Examples.
@@ -44,16 +46,21 @@ class RowParser:
           number: The id of a row without one.
 
         Returns:
-          The texts as str, the label as int or float, the id as int.
+          The texts as str, the label as int or float, the id as int, the weight, if
+          the task and the row have one, as float.
 
         Raises:
           RowError: A value is missing, or not allowed.
         """
-        return {
+        features: dict[str, Any] = {
             **{column: self._text(row, column) for column in self._task.text_columns},
             self._task.label_column: self.label(row),
             self._task.id_column: self._id(row, number),
         }
+        weight_column = self._task.weight_column
+        if weight_column is not None and weight_column in row:
+            features[weight_column] = self._weight(row, weight_column)
+        return features
 
     def label(self, row: Mapping[str, Any]) -> int | float:
         """Returns the index of a row's class, or its score; see `parse`."""
@@ -86,10 +93,7 @@ class RowParser:
 
     def _score(self, value: Any) -> float:
         text = _to_text(value)
-        try:
-            score = float(text)
-        except ValueError:
-            score = math.nan
+        score = _parse_float(text)
         low, high = self._task.label_range or (-math.inf, math.inf)
         is_allowed = low <= score <= high or self._allows_all_values
         if not math.isfinite(score) or not is_allowed:
@@ -98,6 +102,13 @@ class RowParser:
                 f"{low} to {high}"
             )
         return score
+
+    def _weight(self, row: Mapping[str, Any], column: str) -> float:
+        text = _to_text(_value(row, column))
+        weight = _parse_float(text)
+        if not 0 <= weight <= _FLOAT32_MAX:
+            raise RowError(f"{column} is {text!r}; allowed are numbers from 0")
+        return weight
 
     def _id(self, row: Mapping[str, Any], number: int) -> int:
         column = self._task.id_column
@@ -128,6 +139,13 @@ def _to_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def _parse_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _parse_int64(text: str) -> int:

@@ -95,6 +95,8 @@ def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bo
     required = {"task.text_columns": task.text_columns}
     if is_required:
         required["task.label_column"] = [task.label_column]
+    if split == "train" and task.weight_column is not None:
+        required["task.weight_column"] = [task.weight_column]
     for setting, columns in required.items():
         missing = [column for column in columns if column not in row]
         if missing:

@@ -73,6 +73,27 @@ def test_every_epoch_holds_each_row_once_in_an_order_of_its_own(config):
     assert first != second
 
 
+def test_weight_of_a_row_goes_with_it_to_its_replica(tmp_path):
+    path = tiny.write_transformed(tmp_path / "train.gz", 44, has_weights=True)
+    config = inputs.ExamplesConfig(
+        input_path=[str(path)],
+        global_batch_size=BATCH,
+        is_training=True,
+        seed=0,
+        weight_column="weight",
+    )
+    context = tf.distribute.InputContext(num_replicas_in_sync=2)
+    rows = {}
+    for _, targets in batches(config, 6, context):  # an epoch of three batches
+        is_real = targets["weights"].numpy() > 0
+        weights = targets["row_weights"].numpy()
+        rows |= dict(
+            zip(targets["ids"].numpy()[is_real], weights[is_real], strict=True)
+        )
+        assert not weights[~is_real].any()
+    assert rows == {index: 0.5 + index % 3 for index in range(44)}
+
+
 def test_order_follows_from_the_seed_alone(config):
     tf.random.set_seed(0)
     first = rows_of(batches(config, STEPS))

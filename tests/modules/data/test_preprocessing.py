@@ -1,6 +1,7 @@
 """Tokenization and packing, against the reference implementations."""
 
 import json
+import math
 
 import apache_beam as beam
 import pytest
@@ -10,6 +11,7 @@ import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from official.nlp.data import classifier_data_lib
 from official.nlp.tools import tokenization
+from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.public import tfxio
 
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
@@ -363,3 +365,22 @@ def test_tokenized_pairs_of_two_types_are_refused_by_an_encoder_of_one(tmp_path)
     rows["segment_ids"] = tf.constant([[0, 0, 1, 0]], tf.int64)
     with pytest.raises(tf.errors.InvalidArgumentError, match="segment_ids must be 0;"):
         preprocessing.preprocessing_fn(rows, config)
+
+
+@pytest.mark.parametrize("kind", ["text", "tokenized"])
+def test_weight_goes_along_and_is_nan_where_a_row_has_none(vocab_file, kind):
+    task = TaskConfig(input=kind, weight_column="weight")
+    spec = schema_utils.schema_as_feature_spec(build_schema(task)).feature_spec
+    columns = {name: [1] for name in (*TOKENIZED_FEATURES, "label_ids")}
+    if kind == "text":
+        columns = {"sentence1": [b"a"], "sentence2": [b"b"], "label": [1], "idx": [1]}
+    rows = [records.example(**columns, weight=[0.5]), records.example(**columns)]
+    raw = tf.io.parse_example([row.SerializeToString() for row in rows], spec)
+    config = {
+        "task": task.model_dump(),
+        "max_seq_length": 8,
+        "vocab_file": vocab_file,
+    }
+    weights = preprocessing.preprocessing_fn(raw, config)["weight"].numpy()
+    assert weights[0] == 0.5
+    assert math.isnan(weights[1, 0])

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn import metrics as sklearn_metrics
 
 from modules.config.task import TaskConfig
 from modules.evaluation import metrics
@@ -47,6 +48,27 @@ def test_macro_f1_is_the_mean_of_the_classes_that_occur():
     actual = metrics.compute(CLASSES, predictions([0, 0, 1, 0], outputs))
     assert actual["accuracy"] == pytest.approx(3 / 4)
     assert actual["f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
+
+
+@pytest.mark.parametrize("task", [BINARY, CLASSES])
+def test_metrics_of_each_class_equal_those_of_scikit_learn(task):
+    random = np.random.default_rng(0)
+    outputs = random.dirichlet(np.ones(task.outputs), 50)
+    labels = random.integers(0, task.outputs, 50)
+    actual = metrics.compute(task, predictions(labels, outputs))
+    report = sklearn_metrics.classification_report(
+        labels, outputs.argmax(1), target_names=task.classes, output_dict=True
+    )
+    for name in task.classes:
+        assert actual[f"precision/{name}"] == report[name]["precision"]
+        assert actual[f"recall/{name}"] == report[name]["recall"]
+        assert actual[f"f1/{name}"] == report[name]["f1-score"]
+
+
+def test_class_that_never_occurs_and_is_never_predicted_has_metrics_of_0():
+    outputs = np.eye(3)[[0, 0, 1, 1]]
+    actual = metrics.compute(CLASSES, predictions([0, 1, 1, 0], outputs))
+    assert {actual[f"{kind}/c"] for kind in ("precision", "recall", "f1")} == {0}
 
 
 def test_scores_are_correlated():

@@ -1,11 +1,13 @@
 """Our metrics by TFMA's machinery, against scikit-learn and SciPy."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
 import tensorflow_model_analysis as tfma
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, precision_recall_fscore_support
 from tensorflow_model_analysis.proto import config_pb2
 
 from benchmarks import evaluation as batches
@@ -14,8 +16,14 @@ from modules.evaluation import metrics, tfma_metrics
 pytestmark = pytest.mark.slow
 
 
-def measure(rows, *names):
-    """Computes metrics with TFMA on rows in memory; returns them by case and name."""
+def measure(rows, *names, **options):
+    """Computes metrics with TFMA on rows in memory; returns them by case and name.
+
+    Args:
+      rows: Tables of labels and predictions.
+      *names: The statistics.
+      **options: Further arguments of `Statistic` for each.
+    """
     config = config_pb2.EvalConfig(
         model_specs=[
             config_pb2.ModelSpec(label_key="label", prediction_key="prediction")
@@ -27,7 +35,7 @@ def measure(rows, *names):
                     config_pb2.MetricConfig(
                         class_name="Statistic",
                         module="modules.evaluation.tfma_metrics",
-                        config=f'"statistic": "{name}"',
+                        config=json.dumps({"statistic": name, **options})[1:-1],
                     )
                     for name in names
                 ]
@@ -78,6 +86,20 @@ def test_macro_f1_equals_that_of_scikit_learn(classified, case):
     labels, probabilities = cases[case]
     expected = f1_score(labels, probabilities.argmax(1), average="macro")
     assert actual[case]["macro_f1"] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("class_id", [0, 3])  # class 3 does not always occur
+def test_metrics_of_a_class_equal_those_of_scikit_learn(classified, class_id):
+    cases, _ = classified
+    names = ("precision", "recall", "binary_f1")
+    rows = [rows_of(case, *columns) for case, columns in cases.items()]
+    actual = measure(rows, *names, class_id=class_id)
+    for case, (labels, probabilities) in cases.items():
+        *expected, _ = precision_recall_fscore_support(
+            labels, probabilities.argmax(1), labels=[class_id], zero_division=0.0
+        )
+        values = [actual[case][name] for name in names]
+        assert values == pytest.approx(np.concatenate(expected), abs=1e-12), case
 
 
 def test_matthews_of_a_constant_class_is_0(classified):

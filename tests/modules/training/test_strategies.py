@@ -117,6 +117,27 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
     assert_evaluated_as_on_one_device(result)
 
 
+def test_weights_act_the_same_on_one_device_and_on_two_replicas(start, tmp_path):
+    tiny.write_encoder(tmp_path / "encoder")
+    for seed, split in enumerate(("train", "eval")):
+        has_weights = split == "train"
+        path = tmp_path / f"{split}.gz"
+        tiny.write_transformed(path, 44, seed, has_weights=has_weights)
+    process = start(
+        {"one_device": "one_device", "mirrored": "mirrored"},
+        directory=str(tmp_path),
+        trainer={"class_weights": {"equivalent": 8.0}},
+        task={"weight_column": "weight"},
+        devices=2,
+    )
+    results = results_of(process.wait())
+    result = results["mirrored"]
+    assert result["strategy"] == "MirroredStrategy 2"
+    light, heavy = result["loss_weights"]
+    assert heavy == pytest.approx(8 * light)
+    assert_trained_as_on_one_device(tmp_path, "mirrored", results, result)
+
+
 def test_training_killed_while_it_writes_a_checkpoint_goes_on(
     directory, start, one_process
 ):
@@ -205,7 +226,7 @@ def test_two_workers_with_files_of_their_own_train_on_each_row_once_an_epoch(
             tiny.write_transformed(path, rows, seed=file, first=first)
     settings = {
         "directory": str(tmp_path),
-        "trainer": {"checkpoint_interval": 3},
+        "trainer": {"checkpoint_interval": 3, "class_weights": "auto"},
         "print_rows": True,
     }
     epoch = 9  # steps: the first worker's 35 rows, 4 at a time
@@ -222,6 +243,13 @@ def test_two_workers_with_files_of_their_own_train_on_each_row_once_an_epoch(
         for steps in (trained_on[:epoch], trained_on[epoch:]):
             assert sorted(row for batch in steps for row in batch) == rows
     chief, other = (results_of(output)["workers"] for output in outputs)
+    assert chief["loss_weights"] == other["loss_weights"]
+    pairs = [
+        row for seed, rows in enumerate((20, 9, 15)) for row in tiny.pairs(rows, seed)
+    ]
+    same = sum(label for label, *_ in pairs)
+    expected = [44 / (2 * rows) for rows in (44 - same, same)]
+    assert chief["loss_weights"] == pytest.approx(expected)
     assert_evaluated_as_on_one_device(chief)
     for worker in (chief, other):
         # Their rows alternate by file.

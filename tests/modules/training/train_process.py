@@ -110,6 +110,7 @@ def train(
     exit_in_write=None,
     print_rows=False,
     base_model="",
+    task=None,
 ):
     """Trains once for each run, and prints what came of it.
 
@@ -124,6 +125,7 @@ def train(
       exit_in_write: Step whose checkpoint is being written when the process ends.
       print_rows: Whether to print the ids of each batch that is trained on.
       base_model: Exported model to start from.
+      task: Settings of `TaskConfig`.
     """
     split_cpu(devices)
     if gpus:
@@ -138,12 +140,12 @@ def train(
         _exit_in_write(exit_in_write)
     for name, strategy in runs.items():
         config = TrainerConfig(strategy=strategy, **trainer)
-        _train(Path(directory), name, config, TASKS[model], base_model)
+        definition = TaskConfig(**(task or {}))
+        _train(Path(directory), name, config, definition, TASKS[model], base_model)
 
 
-def _train(directory, name, config, task_class, base_model):
+def _train(directory, name, config, definition, task_class, base_model):
     strategy = strategies.choose_strategy(config)
-    definition = TaskConfig()
     params = experiment.build_experiment(
         definition,
         config,
@@ -155,7 +157,10 @@ def _train(directory, name, config, task_class, base_model):
     )
     with contextlib.redirect_stdout(sys.stderr):  # Orbit prints its steps
         result = run_fn.train(definition, params, strategy, str(directory / name))
-    line = {"strategy": f"{type(strategy).__name__} {strategy.num_replicas_in_sync}"}
+    line = {
+        "strategy": f"{type(strategy).__name__} {strategy.num_replicas_in_sync}",
+        "loss_weights": params.task.loss_weights,
+    }
     task = task_class(params.task, definition)
     if strategies.is_mirrored(strategy):
         with strategy.scope():

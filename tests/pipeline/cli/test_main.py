@@ -1,9 +1,15 @@
 """The command line, its messages and exit statuses."""
 
+import io
+import re
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
+from components.evaluator import MetricVerdict
+from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from tests import tiny, toy_models
 from tests.modules.encoder import sources
@@ -60,6 +66,37 @@ def test_bad_usage_exits_2_with_what_to_do(invoke, arguments, message):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
+
+
+def test_metrics_of_classes_are_a_table_of_their_own():
+    values = {
+        "f1": 0.5,
+        "precision/[b]a/c": 0.1,
+        "recall/[b]a/c": 0.2,
+        "f1/[b]a/c": 0.3,
+        "precision/other": 0.8,
+        "recall/other": 0.7,
+        "f1/other": 0.6,
+    }
+    metrics = [
+        MetricVerdict(metric=name, value=value, threshold=0.9 if value == 0.7 else None)
+        for name, value in values.items()
+    ]
+    output = io.StringIO()
+    main_module._show_metrics(metrics, Console(file=output, width=100))
+    lines = [line for line in output.getvalue().splitlines() if line[0] in "│┃"]
+    cells = [
+        [cell.strip() for cell in re.split("[│┃]", line)[1:-1] if cell.strip()]
+        for line in lines
+    ]
+    assert cells == [
+        ["metric", "candidate", "champion", "threshold", "at most below"],
+        ["f1", "0.5"],
+        ["recall/other", "0.7", "0.9", "failed"],
+        ["class", "precision", "recall", "F1"],
+        ["[b]a/c", "0.1", "0.2", "0.3"],
+        ["other", "0.8", "0.7", "0.6"],
+    ]
 
 
 def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):

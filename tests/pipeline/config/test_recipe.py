@@ -172,6 +172,29 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
         ("evaluator.thresholds", {"f2": 0.5}, r"thresholds names 'f2'; this task has"),
         ("evaluator.thresholds", {}, r"a gate needs at least one; accuracy: 0\.0"),
         ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are -1 to 1"),
+        (
+            "evaluator.thresholds",
+            {"f1/no": 0.5},
+            r"'f1/no'; .*, matthews, precision/CL",
+        ),
+        ("trainer.class_weights", "balanced", r"allowed are auto and .*'balanced'\)"),
+        (
+            "trainer.class_weights",
+            {"equivalent": 0.0},
+            r"numbers above 0 as {CLASS: NU",
+        ),
+        (
+            "trainer.class_weights",
+            {"equivalent": math.inf},
+            r"class_weights: .*above 0",
+        ),
+        ("trainer.class_weights", {"equivalent": "1"}, r"class_weights: .*above 0"),
+        (
+            "trainer.class_weights",
+            {"equal": 2.0},
+            r"class_weights names 'equal'; this task has not_equivalent, equivalent",
+        ),
+        ("task.weight_column", "label", r"\['sentence1', .*'label'\] must be distinct"),
         ("preprocessing.max_seq_length", 4, r"max_seq_length: .*8 \(got 4\)"),
         ("encoder.sha256", "abc", r"encoder\.sha256"),
         ("nonsense.key", 1, r"nonsense: unknown key; allowed here: name, task,"),
@@ -183,6 +206,39 @@ def test_impossible_setting_is_refused_with_its_key_and_what_is_allowed(
 ):
     with pytest.raises(UsageError, match=message):
         load_config(recipe, {key: value})
+
+
+@pytest.mark.parametrize("weights", ["auto", {"low": 2.0}])
+def test_class_weights_of_a_regression_are_refused(recipe, weights):
+    settings = {"task": {"label_range": [0, 5]}, "trainer.class_weights": weights}
+    thresholds = {"evaluator.thresholds": {"pearson": 0.0}}
+    with pytest.raises(UsageError, match=r"is a regression; .*task\.weight_column"):
+        load_config(recipe, settings | thresholds)
+
+
+def test_classes_with_names_that_yaml_reads_as_others_are_weighed(recipe):
+    with open(recipe, "a") as file:
+        file.write("task: {classes: [no, 007]}\n")
+        file.write("trainer: {class_weights: {no: 2, 007: 0.5}}\n")
+    config = load_config(recipe)
+    assert config.trainer.class_weights == {"no": 2.0, "007": 0.5}
+    override = parse_override("trainer.class_weights={no: 3}")
+    assert override == ("trainer.class_weights", {"no": 3})
+    assert load_config(recipe, {"trainer.class_weights": "auto"}).trainer.class_weights
+
+
+def test_bounds_and_deciding_metric_may_be_those_of_a_class(recipe):
+    bounds = {"recall/equivalent": 0.5, "f1/not_equivalent": 0.1}
+    settings = {"evaluator.thresholds": bounds, "task.metric": "recall/equivalent"}
+    assert load_config(recipe, settings).evaluator.thresholds == bounds
+
+
+def test_message_of_an_unknown_metric_does_not_list_every_class(recipe):
+    classes = [f"class {number}" for number in range(20)]
+    with pytest.raises(UsageError, match="f1, precision/CLASS, recall/CLASS") as caught:
+        load_config(recipe, {"task.classes": classes, "task.metric": "f1/class 20"})
+    first_line = str(caught.value).partition("(got")[0]
+    assert len(first_line) < 200
 
 
 def test_missing_setting_is_named(tmp_path):

@@ -43,6 +43,28 @@ def test_tokenized_input_has_ids_of_any_length_and_may_lack_those_of_its_rows():
     assert features["example_id"].presence.min_fraction == 0
 
 
+@pytest.mark.parametrize("settings", [{}, {"input": "tokenized"}])
+def test_weight_is_a_number_from_0_that_only_training_must_have(settings):
+    task = TaskConfig(weight_column="weight", **settings)
+    features = {feature.name: feature for feature in schema.build_schema(task).feature}
+    weight = features["weight"]
+    assert weight.type == schema_pb2.FLOAT
+    assert (weight.float_domain.min, weight.float_domain.disallow_inf) == (0, True)
+    assert not weight.HasField("presence")
+    assert list(weight.in_environment) == ["train"]
+
+
+def test_curated_schema_must_name_the_weight_and_may_demand_it(tmp_path):
+    task = TASK.model_copy(update={"weight_column": "weight"})
+    paths = OutputPaths(tmp_path, "tiny")
+    curated = write_curated(tmp_path / "curated.pbtxt")
+    with pytest.raises(UsageError, match="lacks the task's columns weight"):
+        schema.write_schema(task, paths, curated)
+    with open(curated, "a") as file:
+        file.write(f'\nfeature {{ name: "weight" type: FLOAT {ONCE} }}')
+    assert schema.write_schema(task, paths, curated)
+
+
 def test_another_schema_is_written_to_another_path(tmp_path):
     paths = OutputPaths(tmp_path, "tiny")
     first = schema.write_schema(TASK, paths)

@@ -113,6 +113,39 @@ def test_malformed_table_is_refused_with_file_and_line_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 
+WEIGHTED = TaskConfig(weight_column="weight")
+WEIGHTED_HEADER = "label\tsentence1\tsentence2\tweight\n"
+
+
+def test_weights_of_rows_become_numbers_and_only_training_needs_them(tmp_path):
+    rows = "1\tone\ttwo\t2\n0\tone\ttwo\t0.25\n"
+    source = write(tmp_path / "text", train=WEIGHTED_HEADER + rows, eval=HEADER + ROW)
+    examples_lib.prepare(source, str(tmp_path / "records"), WEIGHTED)
+    train, evaluation = (read(tmp_path / "records", s) for s in ("train", "eval"))
+    assert [example["weight"] for example in train] == [[2.0], [0.25]]
+    assert "weight" not in evaluation[0]
+
+
+@pytest.mark.parametrize("split", ["train", "eval"])
+@pytest.mark.parametrize("weight", ["-1", "nan", "inf", "", "heavy"])
+def test_weight_that_is_no_number_from_0_is_refused_with_file_and_line(
+    tmp_path, split, weight
+):
+    good, bad = (WEIGHTED_HEADER + f"1\tone\ttwo\t{w}\n" for w in ("1", weight))
+    tables = {"train": good, "eval": good, split: bad}
+    source = write(tmp_path / "text", **tables)
+    message = rf"{split}\.tsv:2: weight is '{weight}'; allowed are numbers from 0"
+    with pytest.raises(UsageError, match=message):
+        examples_lib.prepare(source, str(tmp_path / "records"), WEIGHTED)
+
+
+def test_training_split_without_the_weight_column_is_refused(tmp_path):
+    source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
+    message = r"train\.tsv has no column weight; .*\(task\.weight_column names them\)"
+    with pytest.raises(UsageError, match=message):
+        examples_lib.prepare(source, str(tmp_path / "records"), WEIGHTED)
+
+
 def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
     source = write(tmp_path / "text", train=HEADER + ROW, eval=HEADER + ROW)
     with open(f"{source}/train.tsv", "ab") as file:

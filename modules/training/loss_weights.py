@@ -1,0 +1,138 @@
+"""The weights of classes and rows in the training loss; metrics are unweighted."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from modules.config.task import TaskConfig
+from modules.config.trainer import TrainerConfig
+from modules.data import inputs
+from modules.training import strategies
+
+_BATCH = 1024  # rows that are counted at once
+
+logger = logging.getLogger(__name__)
+
+
+def choose(
+    config: TrainerConfig,
+    task: TaskConfig,
+    data: inputs.ExamplesConfig,
+    strategy: tf.distribute.Strategy,
+) -> list[float]:
+    """Returns the weight of each class, by which a row's own weight is multiplied.
+
+    They are scaled so that the mean of all products over the training split is 1: the
+    learning rate, its warmup and the clipping act as without weights. Call it in the
+    processes of all hosts.
+
+    Args:
+      config: Setting `class_weights`.
+      task: Names the classes and the weight column.
+      data: The training split, or this host's own files of it.
+      strategy: The strategy.
+
+    Returns:
+      A weight for each class, one for all rows of a regression, or none if neither
+      classes nor rows are weighted.
+
+    Raises:
+      ValueError: A class has no row to be weighed by, a weight of a row is not allowed,
+        or all of them are 0.
+    """
+    if config.class_weights is None and task.weight_column is None:
+        return []
+    rows, sums = _count(data, task.outputs)
+    if data.host_examples:  # the split is larger than this host's files
+        counts = [*rows, *sums]
+        totals = strategies.sum_over_hosts(strategy, counts, tf.float64)
+        rows, sums = np.split(np.array(totals), 2)
+    if not sums.min() >= 0 or np.isinf(sums).any():  # NaN is one that is missing
+        raise ValueError(
+            f"task.weight_column is {task.weight_column}, and the training split has "
+            "rows where it is missing, negative or not finite; allowed are numbers "
+            "from 0"
+        )
+    weights = _class_weights(config, task, rows)
+    total = weights @ sums
+    if not total:
+        raise ValueError(
+            f"task.weight_column is {task.weight_column}, which is 0 in all rows of "
+            "the training split; at least one must be above 0"
+        )
+    weights = weights * (rows.sum() / total)
+    _log(config, task, weights)
+    return weights.tolist()
+
+
+def describe(task: TaskConfig, weights: list[float]) -> dict[str, Any] | None:
+    """Describes the weights of a training for its record; None without weights.
+
+    Args:
+      task: Names the classes and the weight column.
+      weights: The result of `choose`.
+    """
+    if not weights:
+        return None
+    return {
+        "classes": task.classes and dict(zip(task.classes, weights, strict=True)),
+        "weight_column": task.weight_column,
+        "applied_to": "training loss; metrics are unweighted",
+    }
+
+
+def _count(data: inputs.ExamplesConfig, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows and sum of the rows' weights by class, each float64[classes]."""
+    label_type = tf.float32 if data.is_regression else tf.int64
+    features = {data.label_column: tf.io.FixedLenFeature([], label_type)}
+    if data.weight_column is not None:
+        features[data.weight_column] = tf.io.FixedLenFeature([], tf.float32)
+    rows, sums = np.zeros(classes), np.zeros(classes)
+    for records in inputs.without_autotuning(inputs.read_records(data).batch(_BATCH)):
+        columns = tf.io.parse_example(records, features)
+        labels = columns[data.label_column].numpy()
+        index = np.zeros(len(labels), np.int64) if data.is_regression else labels
+        rows += np.bincount(index, minlength=classes)
+        weights = None
+        if data.weight_column is not None:
+            weights = columns[data.weight_column].numpy()
+            weights = np.where(weights >= 0, weights, np.nan)
+        sums += np.bincount(index, weights, minlength=classes)
+    return rows, sums
+
+
+def _class_weights(
+    config: TrainerConfig, task: TaskConfig, rows: np.ndarray
+) -> np.ndarray:
+    """Returns the weights of the setting, float64[classes], not scaled.
+
+    `auto` is scikit-learn's "balanced", from counts that the hosts can add up.
+    """
+    if config.class_weights is None:
+        return np.ones(task.outputs)
+    assert task.classes is not None
+    if isinstance(config.class_weights, dict):
+        return np.array([config.class_weights.get(name, 1) for name in task.classes])
+    absent = [name for name, count in zip(task.classes, rows, strict=True) if not count]
+    if absent:
+        raise ValueError(
+            "trainer.class_weights is auto, but the training split has no row of the "
+            f"class {', '.join(absent)}; add rows of it, take it out of task.classes, "
+            "or set a weight for each class"
+        )
+    return rows.sum() / (len(rows) * rows)
+
+
+def _log(config: TrainerConfig, task: TaskConfig, weights: np.ndarray) -> None:
+    parts = []
+    if config.class_weights is not None and task.classes is not None:
+        by_class = zip(task.classes, weights, strict=True)
+        shown = ", ".join(f"{name} {weight:.3g}" for name, weight in by_class)
+        parts.append(f"class weights in the training loss: {shown}")
+    if task.weight_column is not None:
+        parts.append(f"row weights in the training loss: column {task.weight_column}")
+    logger.info("%s; metrics are unweighted", "; ".join(parts))

@@ -1,0 +1,230 @@
+"""Weights of classes and rows in the training loss."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from sklearn.utils.class_weight import compute_class_weight
+
+from modules.config.task import TaskConfig
+from modules.config.trainer import TrainerConfig
+from modules.data import inputs
+from modules.training import checkpoint_key, loss_weights, run_fn
+from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
+from modules.training.fine_tuning_trainer import predict
+from tests import records, tiny
+from tests.modules.training.small_model import SmallTask
+
+pytestmark = pytest.mark.slow
+
+CLASSES = TaskConfig(classes=["other", "urgent", "spam"])
+WEIGHED = CLASSES.model_copy(update={"weight_column": "weight"})
+LABELS = [0, 0, 0, 0, 0, 0, 1, 2, 2]
+
+
+@pytest.fixture
+def choose(tmp_path):
+    """Chooses the weights of a split with some labels, and weights of its rows."""
+
+    def choose(task, class_weights=None, labels=LABELS, weights=None):
+        columns = {task.label_column: labels}
+        if weights is not None:
+            columns[task.weight_column] = weights
+        rows = zip(*columns.values(), strict=True)
+        examples = [
+            records.example(**{k: [v] for k, v in zip(columns, row, strict=True)})
+            for row in rows
+        ]
+        data = inputs.ExamplesConfig(
+            input_path=[records.write(tmp_path / "train.gz", examples)],
+            label_column=task.label_column,
+            weight_column=task.weight_column,
+            is_regression=task.is_regression,
+        )
+        config = TrainerConfig(class_weights=class_weights)
+        return loss_weights.choose(config, task, data, tf.distribute.get_strategy())
+
+    return choose
+
+
+def test_automatic_weights_are_scikit_learns_balanced_ones(choose, lines):
+    expected = compute_class_weight("balanced", classes=np.arange(3), y=LABELS)
+    weights = choose(CLASSES, "auto")
+    np.testing.assert_allclose(weights, expected, rtol=1e-12)
+    assert lines() == [
+        "class weights in the training loss: other 0.5, urgent 3, spam 1.5; "
+        "metrics are unweighted"
+    ]
+    assert loss_weights.describe(CLASSES, weights) == {
+        "classes": dict(zip(CLASSES.classes, weights, strict=True)),
+        "weight_column": None,
+        "applied_to": "training loss; metrics are unweighted",
+    }
+
+
+def test_named_weights_keep_their_ratio_and_have_a_mean_of_1(choose):
+    weights = choose(CLASSES, {"urgent": 5.0, "spam": 0.5})
+    np.testing.assert_allclose(np.array(weights) / weights[0], [1, 5, 0.5])
+    assert np.mean(np.array(weights)[LABELS]) == pytest.approx(1)
+
+
+def test_weights_of_classes_and_rows_together_have_a_mean_of_1(choose, lines):
+    rows = [0.5, 1.0, 2.0, 0.0, 1.0, 1.0, 3.0, 0.25, 0.25]
+    weights = np.array(choose(WEIGHED, {"urgent": 5.0}, weights=rows))
+    assert np.mean(weights[LABELS] * rows) == pytest.approx(1)
+    assert weights[1] == pytest.approx(5 * weights[0])
+    assert lines()[0].endswith("column weight; metrics are unweighted")
+
+
+def test_weights_of_the_rows_of_a_regression_are_scaled_too(choose):
+    task = TaskConfig(label_range=[0, 5], weight_column="weight")
+    labels, rows = [0.5, 3.0, 4.5], [1.0, 2.0, 6.0]
+    assert choose(task, labels=labels, weights=rows) == pytest.approx([1 / 3])
+
+
+def test_nothing_is_weighted_without_a_setting(choose, lines):
+    assert choose(CLASSES) == []
+    assert lines() == []
+    assert loss_weights.describe(CLASSES, []) is None
+
+
+def test_class_without_a_row_is_named(choose):
+    with pytest.raises(ValueError, match="no row of the class urgent, spam; add rows"):
+        choose(CLASSES, "auto", labels=[0, 0])
+    assert choose(CLASSES, {"urgent": 2.0}, labels=[0, 0]) == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([1.0, math.nan], "rows where it is missing, negative or not finite"),
+        ([1.0, math.inf], "rows where it is missing, negative or not finite"),
+        ([5.0, -1.0], "rows where it is missing, negative or not finite"),
+        ([0.0, 0.0], "0 in all rows of the training split"),
+    ],
+)
+def test_weights_of_rows_that_are_not_allowed_are_refused(choose, rows, message):
+    with pytest.raises(ValueError, match=f"weight_column is weight, .*{message}"):
+        choose(WEIGHED, labels=[0, 1], weights=rows)
+
+
+@pytest.fixture
+def build_task(tmp_path):
+    """Builds a task with a weighted loss, without a model."""
+    encoder = str(tiny.write_encoder(tmp_path / "encoder"))
+
+    def build_task(weights, definition=CLASSES):
+        params = FineTuningConfig(init_checkpoint=encoder, loss_weights=weights)
+        return FineTuningTask(params, definition)
+
+    return build_task
+
+
+TARGETS = {
+    inputs.LABELS: tf.constant([0, 1, 2, 0], tf.int64),
+    inputs.WEIGHTS: tf.constant([1.0, 1.0, 1.0, 0.0]),  # the last one fills the batch
+}
+LOGITS = tf.constant([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0], [9.0, 0.0, 1.0], [1.0, 1, 1]])
+
+
+def test_weighted_loss_is_divided_by_the_number_of_rows(build_task):
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        TARGETS[inputs.LABELS], LOGITS
+    ).numpy()
+    task = build_task([0.5, 3.0, 1.5])
+    expected = (0.5 * losses[0] + 3 * losses[1] + 1.5 * losses[2]) / 3
+    assert float(task.build_losses(TARGETS, LOGITS)) == pytest.approx(expected)
+    rows = {inputs.ROW_WEIGHTS: tf.constant([2.0, 0.0, 1.0, 0.0])}
+    expected = (0.5 * losses[0] * 2 + 1.5 * losses[2]) / 3
+    loss = task.build_losses(TARGETS | rows, LOGITS)
+    assert float(loss) == pytest.approx(expected)
+
+
+def test_weights_of_1_give_the_same_loss_to_the_last_bit(build_task):
+    loss = build_task([]).build_losses(TARGETS, LOGITS).numpy()
+    rows = {inputs.ROW_WEIGHTS: tf.ones([4])}
+    weighted = build_task([1.0] * 3).build_losses(TARGETS | rows, LOGITS).numpy()
+    assert weighted == loss
+
+
+def test_weighted_squared_error_of_scores(build_task):
+    task = build_task([0.5], TaskConfig(label_range=[0, 5]))
+    targets = {
+        inputs.LABELS: tf.constant([1.0, 2.0]),
+        inputs.WEIGHTS: tf.ones([2]),
+        inputs.ROW_WEIGHTS: tf.constant([4.0, 1.0]),
+    }
+    loss = task.build_losses(targets, tf.constant([[2.0], [5.0]]))
+    assert float(loss) == pytest.approx(0.5 * (4 * 1 + 9) / 2)
+
+
+def unbalanced(rows, seed=0):
+    """Returns pairs of which 3 % are of the class 1, and a third of those with fish."""
+    subjects = ["cat", "dog", "bird"]
+    for index in range(rows):
+        place = index % 32
+        subject = "fish" if place in (5, 9, 17) else subjects[(index + seed) % 3]
+        yield int(place == 5), f"The {subject} sees the tree.", "A house."
+
+
+def test_rare_class_is_predicted_with_weights_and_never_without(train, monkeypatch):
+    monkeypatch.setattr(tiny, "pairs", unbalanced)
+    settings = {"rows": 192, "batch_size": 32, "epochs": 12, "learning_rate": 0.1}
+    settings["evaluation_interval"] = 72  # the last step: the best is not by accuracy
+    recall = "recall/equivalent"
+    plain = train("plain", **settings)
+    weighted = train("weighted", class_weights="auto", **settings)
+    assert (plain.metrics[recall], weighted.metrics[recall]) == (0, 1)
+    assert weighted.metrics["precision/equivalent"] == pytest.approx(1 / 3)
+    assert plain.metrics["accuracy"] == pytest.approx(31 / 32)
+
+
+def weights_after(directory, name):
+    """Returns the best weights of a training in a directory."""
+    definition, _, params = tiny.build_experiment(directory)
+    model = run_fn.restore_best(
+        SmallTask(params.task, definition), str(directory / name)
+    )
+    return [variable.numpy() for variable in model.variables]
+
+
+def test_equal_weights_train_the_model_that_none_would(train, tmp_path):
+    equal = {"equivalent": 0.3, "not_equivalent": 0.3}
+    results = [
+        train(name, class_weights=weights)
+        for name, weights in (("plain", None), ("equal", equal))
+    ]
+    assert results[0].metrics == results[1].metrics
+    plain, weighted = (weights_after(tmp_path, name) for name in ("plain", "equal"))
+    for first, second in zip(plain, weighted, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_evaluation_is_unweighted(tmp_path):
+    losses = []
+    for weights in (None, {"equivalent": 9.0}):
+        task, _, params = tiny.build_experiment(tmp_path, class_weights=weights)
+        small = SmallTask(params.task, task)
+        tf_keras.utils.set_random_seed(0)
+        batches = predict(small, small.build_model(), params.task.validation_data)
+        losses.append(small.reduce_aggregated_logs(batches))
+    assert losses[0] == losses[1]
+
+
+def test_weights_are_a_part_of_the_checkpoint_key(tmp_path):
+    settings = dict.fromkeys(
+        ("encoder_fingerprint", "code_fingerprint", "max_seq_length"), 1
+    )
+    path = str(tiny.write_transformed(tmp_path / "train.gz", 2))
+    keys = {
+        checkpoint_key.compute(
+            {**settings, "task": task.model_dump()},
+            TrainerConfig(class_weights=weights),
+            {"train": [path], "eval": [path]},
+        )
+        for task in (CLASSES, WEIGHED)
+        for weights in (None, "auto", {"urgent": 2.0})
+    }
+    assert len(keys) == 6
