@@ -13,7 +13,8 @@ class DataGateConfig(Settings):
     Attributes:
       max_interval: Largest half width of the 95 % interval around a threshold of the
         evaluator, on the rows that its metric counts. The default is 0.1: with fewer
-        rows, models of 0.8 and of 0.9 cannot be told apart. It refuses.
+        rows, models of 0.8 and of 0.9 cannot be told apart. Correlations, which go from
+        -1 to 1, may have twice as much. It refuses.
       max_contradictions: Largest share of rows, over all splits, whose texts stand with
         another label too (of a regression: with a score that is more than a fifth of
         `label_range` away). The default is 0.05: no model can learn both labels, so

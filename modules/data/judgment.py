@@ -169,13 +169,15 @@ class _Judgment:
             return
         counts = np.array(list(self._profiles[split].labels.values()))
         for metric, threshold in self.thresholds.items():
+            maximum = self.limits.max_interval
+            if threshold_interval.is_exact(
+                metric, threshold, counts, self.task, maximum
+            ):
+                continue
             counted = threshold_interval.count_rows(metric, counts, self.task)
-            if counted is None or threshold <= 0:
-                continue
+            assert counted is not None
             rows, kind = counted
-            limit = self.limits.max_interval
-            if threshold_interval.half_width(metric, threshold, rows) <= limit:
-                continue
+            limit = threshold_interval.find_limit(metric, maximum)
             low, high = threshold_interval.find_interval(metric, threshold, rows)
             needed = threshold_interval.needed_rows(metric, threshold, limit)
             message = (

@@ -63,6 +63,40 @@ def find_interval(metric: str, value: float, rows: int) -> tuple[float, float]:
     return float(np.tanh(z - margin)), float(np.tanh(z + margin))
 
 
+def find_limit(metric: str, max_interval: float) -> float:
+    """Returns the largest half width of a metric's interval.
+
+    Args:
+      metric: Its name.
+      max_interval: That of a metric from 0 to 1. A correlation goes from -1 to 1, so
+        that it may be twice as wide.
+    """
+    name, _, _ = metric.partition("/")
+    return max_interval * (2 if name in _CORRELATIONS else 1)
+
+
+def is_exact(
+    metric: str,
+    value: float,
+    counts: np.ndarray,
+    task: TaskConfig,
+    max_interval: float,
+) -> bool:
+    """Returns whether the rows of a split decide on a threshold.
+
+    Args:
+      metric: Its metric.
+      value: The threshold; 0 and less decide nothing.
+      counts: Rows of each class, int64[classes]; of a regression by score.
+      task: The classes.
+      max_interval: See `find_limit`.
+    """
+    counted = count_rows(metric, counts, task)
+    if counted is None or value <= 0:
+        return True
+    return half_width(metric, value, counted[0]) <= find_limit(metric, max_interval)
+
+
 def half_width(metric: str, value: float, rows: int) -> float:
     """Returns half the width of `find_interval`."""
     low, high = find_interval(metric, value, rows)

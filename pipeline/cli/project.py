@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import options
@@ -84,21 +84,24 @@ def init_command(
     """
     data_set = _look_at(data, overrides, choices)
     environment.set_up(quiet=True)
-    from pipeline.project.create import create_project
+    from pipeline.project.create import RECIPE_FILE, command, create_project
 
     project = create_project(folder, data_set, encoder, overrides, click.echo)
     console = Console()
     _show_guesses(project, console)
     _show(project.inspection, console)
     if project.inspection.refused:
-        console.print("nothing was written: a run would be refused", style="red")
+        console.print(
+            "nothing was written: a run would be refused. --test-size 0.3 makes the "
+            "split eval larger; --set data.on_bad_rows=skip leaves bad rows out",
+            soft_wrap=True,
+        )
         sys.exit(_EXIT_USAGE)
     if project.skipped_file:
         console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
-    recipe_file = project.folder / "recipe.yaml"
+    recipe_file = project.folder / RECIPE_FILE
     console.print(
-        f"{project.folder} is written. Next:\n"
-        f"  python -m pipeline run --config {recipe_file}",
+        f"{project.folder} is written. Next:\n  {command()} run --config {recipe_file}",
         markup=False,
         soft_wrap=True,
     )
@@ -180,7 +183,7 @@ def _look_at(
 
 
 def _show_guesses(project: Project, console: Console) -> None:
-    table = Table("setting", "value", "why")
+    table = Table(Column("setting", no_wrap=True), "value", "why")
     for key, value, reason in project.settings.table():
         table.add_row(key, escape(value), escape(reason))
     console.print(table)
@@ -214,13 +217,18 @@ def _splits_table(inspection: Inspection) -> Table:
     """Returns a column for each split."""
     splits = inspection.splits
     table = Table("", *splits)
-    for what in ("rows", "bad", "duplicates", "near_empty"):
+    for name, what in (
+        ("good rows", "rows"),
+        ("bad rows", "bad"),
+        ("duplicates", "duplicates"),
+        ("nearly empty", "near_empty"),
+    ):
         values = (f"{getattr(split, what):,}" for split in splits.values())
-        table.add_row({"near_empty": "nearly empty"}.get(what, what), *values)
+        table.add_row(name, *values)
     labels = list(next(iter(splits.values())).labels)
     for label in labels[:_LABELS_SHOWN]:
         table.add_row(
-            escape(label),
+            escape(f"class {label}"),
             *(
                 f"{split.labels.get(label, 0):,} "
                 f"({split.labels.get(label, 0) / max(split.rows, 1):.0%})"

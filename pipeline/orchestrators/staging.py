@@ -83,7 +83,9 @@ def plan_examples(
         for path in [*files[split], *_find_locations(files[split])]
     ]
     patterns = {split: f"{split}/{_PATTERN}" for split in files}
-    return ExamplesDirectory(destination, patterns, examples.card), copies
+    return ExamplesDirectory(
+        destination, patterns, examples.card.without_paths()
+    ), copies
 
 
 def _find_locations(records: list[str]) -> list[str]:

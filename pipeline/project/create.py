@@ -7,6 +7,7 @@ import dataclasses
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import IO, Any
 
 from modules import encoder as encoder_lib
 from modules import fingerprint
+from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
@@ -39,6 +41,7 @@ RECIPE_FILE = "recipe.yaml"
 _README_FILE = "README.md"
 _DATA_FOLDER = "data"
 _TEST = "test"
+_SHORTEST_LENGTH = 8  # that the setting allows
 _DATA_KEPT = ("data.license", "data.schema_file")
 
 
@@ -57,6 +60,12 @@ class Project:
     settings: ProjectSettings
     inspection: Inspection
     skipped_file: Path | None
+
+
+def command() -> str:
+    """Returns how this process's commands start, as a user types it."""
+    python = os.path.relpath(sys.executable)
+    return f"{sys.executable if python.startswith('..') else python} -m pipeline"
 
 
 def create_project(
@@ -127,7 +136,13 @@ class _Builder:
     def build(self, encoder: str | None) -> Project:
         self._describe_task()
         self._describe_encoder(encoder)
-        config = self._validate({"evaluator.thresholds": {self._task.metric: 0.0}})
+        config = self._validate(
+            {
+                # Both follow from the rows, which are not read yet.
+                "evaluator.thresholds": {self._task.metric: 0.0},
+                "preprocessing.max_seq_length": _SHORTEST_LENGTH,
+            }
+        )
         paths = OutputPaths(self._directory / "output", config.name)
         resolved = encoder_source.resolve_encoder(config, paths, self._report)
         inspector = Inspector(self._task, resolved.vocab_file)
@@ -135,7 +150,7 @@ class _Builder:
         with BadRows(policy, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)
         longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
-        self._describe_rows(inspector, splits, longest)
+        self._describe_rows(inspector, splits, longest, config.data_gate)
         for key, value in self._overrides.items():
             # How the source was read does not apply to the splits that were written.
             is_reading = key.startswith("data.") and key not in _DATA_KEPT
@@ -156,7 +171,7 @@ class _Builder:
 
     def _describe_task(self) -> None:
         settings, task = self._settings, self._task
-        settings.set("name", _name_of(self._target))
+        settings.set("name", _name_of(self._target), "from the name of the folder")
         settings.set("task.text_columns", task.text_columns)
         settings.set("task.label_column", task.label_column)
         if task.id_column != TaskConfig().id_column:
@@ -169,17 +184,22 @@ class _Builder:
 
     def _describe_encoder(self, encoder: str | None) -> None:
         default = recipe.load_config(DEFAULT_CONFIG).encoder
-        self._settings.set("data.source", _DATA_FOLDER)
-        if not self._data_set.needs_split:
-            source = os.path.abspath(self._data_set.source.location)
-            self._settings.set("data.source", source)
+        settings, data_set = self._settings, self._data_set
+        if data_set.needs_split:
+            share = f"{data_set.settings.test_size:.0%}"
+            reason = f"{share} of the rows are in eval; equal texts are in one split"
+            settings.set("data.source", _DATA_FOLDER, reason)
+        else:
+            source = os.path.abspath(data_set.source.location)
+            settings.set("data.source", source, "it has splits already")
         if encoder is None:
-            self._settings.set("encoder.source", default.source)
-            self._settings.set("encoder.sha256", default.sha256)
+            reason = "a small BERT that is installed already; fast on a CPU"
+            settings.set("encoder.source", default.source, reason)
+            settings.set("encoder.sha256", default.sha256, "of the encoder's files")
         else:
             is_directory = os.path.isdir(encoder)
             source = os.path.abspath(encoder) if is_directory else encoder
-            self._settings.set("encoder.source", source)
+            settings.set("encoder.source", source, "chosen by you")
 
     def _read_rows(self, inspector: Inspector, bad_rows: BadRows) -> dict[str, int]:
         """Inspects all rows, and writes the splits; returns their good rows."""
@@ -224,7 +244,11 @@ class _Builder:
         return count
 
     def _describe_rows(
-        self, inspector: Inspector, splits: dict[str, int], longest: int
+        self,
+        inspector: Inspector,
+        splits: dict[str, int],
+        longest: int,
+        limits: DataGateConfig,
     ) -> None:
         settings, task, facts = self._settings, self._task, inspector.facts
         gate = _TEST if _TEST in splits else EVAL
@@ -243,7 +267,9 @@ class _Builder:
         settings.set("evaluator.split", gate, f"{splits[gate]} rows")
         counts = inspector.count_labels(gate)
         if len(gated):
-            add_gate(settings, task, counts, len(gated))
+            add_gate(settings, task, counts, limits)
+        else:
+            settings.set("evaluator.thresholds", {task.metric: 0.0})
         if task.classes and len(train):
             add_class_weights(settings, inspector.count_labels(TRAIN))
 
@@ -252,10 +278,10 @@ class _Builder:
         path = self._directory / RECIPE_FILE
         head = (
             f"Fine-tunes on {self._data_set.source.location}.\n"
-            f"  python -m pipeline run --config {self._target / RECIPE_FILE}\n"
+            f"  {command()} run --config {self._target / RECIPE_FILE}\n"
             "docs/settings.md describes each setting."
         )
-        self._settings.values.setdefault("output", "output")
+        self._settings.set("output", "output", "everything that a run writes")
         path.write_text(self._settings.to_yaml(head), encoding="utf-8")
         return recipe.load_config(path, overrides)
 
@@ -285,16 +311,16 @@ def _readme(folder: Path, settings: ProjectSettings, task: TaskConfig) -> str:
     name = settings.values["name"]
     texts = "--text TEXT" if len(task.text_columns) == 1 else "--pair TEXT TEXT"
     predicted = f"`{task.label_column}` from {' and '.join(task.text_columns)}"
-    python, config = "python -m pipeline", shlex.quote(str(folder / RECIPE_FILE))
+    start, config = command(), shlex.quote(str(folder / RECIPE_FILE))
     model = shlex.quote(str(folder / "output" / "serving" / name))
     return f"""# {name}
 
-Predicts {predicted}. Run the commands from the folder of the pipeline.
+Predicts {predicted}. From {Path.cwd()}:
 
 ```
-{python} run --config {config}
-{python} predict --model {model} {texts}
-{python} serve --model {model}
+{start} run --config {config}
+{start} predict --model {model} {texts}
+{start} serve --model {model}
 ```
 `{RECIPE_FILE}` has the settings with their reasons.
 """

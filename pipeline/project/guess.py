@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -25,10 +26,12 @@ _LABEL_NAMES = (
     *("is_duplicate", "polarity", "emotion"),
 )
 _NEGATIVE_NAMES = ("0", "-1", "no", "false", "neg", "negative", "n", "ham", "bad")
+_DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
 _MOST_LABELS = 200
 _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_INDICES = 20
 _STRONG_WORDS = 4.0
+_CHOSEN = "chosen by you"
 _BALANCED = 0.4  # share of the smaller of two classes from which accuracy says enough
 _LEARNED = 0.1  # share of what a majority class gets wrong that a model must get right
 
@@ -80,6 +83,10 @@ def guess_task(
             )
     reasons: dict[str, str] = {}
     class_of_value: dict[str, str] = {}
+    if text:
+        reasons["task.text_columns"] = _CHOSEN
+    if label:
+        reasons["task.label_column"] = _CHOSEN
     free = {name: column for name, column in columns.items() if name != group}
     texts = list(text) or _guess_texts(free, label, reasons)
     others = {name: column for name, column in free.items() if name not in texts}
@@ -88,6 +95,7 @@ def guess_task(
     settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
     if "idx" in columns and not _is_id(columns["idx"]):
         settings["id_column"] = "row_number"
+        reasons["task.id_column"] = "idx holds no whole numbers"
     if names := class_names(label):
         classes = list(names.values())
         reasons["task.classes"] = "the names that the data set has"
@@ -95,6 +103,7 @@ def guess_task(
         low, high = _label_range(column)
         settings |= {"label_range": [low, high], "metric": REGRESSION_METRICS[0]}
         reasons["task.label_range"] = "the lowest and the highest label"
+        reasons["task.metric"] = "the mean of both correlations, as in GLUE"
         return Guess(TaskConfig.model_validate(settings), {}, reasons)
     else:
         classes, class_of_value = _guess_classes(column, reasons)
@@ -169,6 +178,7 @@ def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
         if column.values is not None
         and 2 <= len(column.values) <= _MOST_LABELS_WITHOUT_A_NAME
         and len(column.values) <= column.filled / 2
+        and not all(map(_DATE.match, column.values))
     ]
     candidates = named or few
     if not candidates:

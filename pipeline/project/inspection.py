@@ -256,9 +256,10 @@ def bars(histogram: list[tuple[int, int]]) -> Iterator[tuple[str, int, str]]:
     most = max((count for _, count in histogram), default=0)
     for index, (low, count) in enumerate(histogram):
         is_last = index + 1 == len(histogram)
-        high = "" if is_last else str(histogram[index + 1][0] - 1)
+        high = 0 if is_last else histogram[index + 1][0] - 1
         width = -(-count * _BAR_WIDTH // most) if most else 0
-        yield f"{low}-{high}" if high else f"{low}+", count, "█" * width
+        name = f"{low}+" if is_last else f"{low}-{high}"
+        yield str(low) if name == f"{low}-{low}" else name, count, "█" * width
 
 
 def _is_near_empty(text: str) -> bool:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
+from modules.data.threshold_interval import is_exact
 from pipeline.project import guess
 
 _LONGEST_SHARE = 0.995  # of the rows that are not cut
@@ -19,6 +21,7 @@ _SHORTEST = 16
 _RARE_SHARE = 0.1  # of a class, below which the training loss weighs the classes
 # Epochs by rows: the more rows, the fewer passes a fine-tuning needs.
 _EPOCHS = ((5_000, 4), (20_000, 3), (100_000, 2))
+_NOT_SHOWN = ("name", "encoder.sha256", "output")
 _SECTION_COMMENTS = {
     "task": "What is predicted from what. Of two classes, the second is the positive.",
     "data": "Where the rows are; docs/data.md has the formats and the limits.",
@@ -52,7 +55,7 @@ class ProjectSettings:
     def table(self) -> Iterator[tuple[str, str, str]]:
         """Yields key, value and reason of each setting that has a reason."""
         for key, value in _flatten(self.values):
-            if key in self.reasons:
+            if key in self.reasons and key not in _NOT_SHOWN:
                 yield key, _to_yaml(value), self.reasons[key]
 
     def to_yaml(self, head: str) -> str:
@@ -92,24 +95,37 @@ def choose_epochs(rows: int) -> int:
 
 
 def add_gate(
-    settings: ProjectSettings, task: TaskConfig, counts: dict[str, int], rows: int
+    settings: ProjectSettings,
+    task: TaskConfig,
+    counts: dict[str, int],
+    limits: DataGateConfig,
 ) -> None:
     """Adds the thresholds, and how far below the champion a model may be.
 
     Args:
       settings: Modified in place.
       task: The classes.
-      counts: Rows of the gate's split by class.
-      rows: All rows of the gate's split.
+      counts: Rows of the gate's split by class, or by score.
+      limits: A threshold that the gate's split is too small for is left out, if there
+        is another one.
     """
+    rows = sum(counts.values())
     thresholds = guess.guess_thresholds(task, counts)
-    settings.set(
-        "evaluator.thresholds",
-        thresholds,
-        "a tenth of the way from what the largest class reaches by itself to 1"
-        if task.classes
-        else "a correlation that chance does not reach",
-    )
+    judged = {
+        name: value
+        for name, value in thresholds.items()
+        if is_exact(
+            name, value, np.array([*counts.values()]), task, limits.max_interval
+        )
+    }
+    reason = "a correlation that chance does not reach"
+    if task.classes:
+        reason = "a tenth of the way from what the largest class reaches by itself to 1"
+        if judged and judged != thresholds:
+            dropped = ", ".join(thresholds.keys() - judged.keys())
+            reason += f"; the split has too few rows for a threshold of {dropped}"
+    thresholds = judged or thresholds
+    settings.set("evaluator.thresholds", thresholds, reason)
     margins = {
         name: max(0.01, round(math.sqrt(value * (1 - value) / rows), 2))
         for name, value in thresholds.items()

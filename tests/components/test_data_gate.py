@@ -140,6 +140,7 @@ def run_gate(
         patterns=json.dumps({split: f"{split}/*.tf*record*" for split in splits}),
         spans=json.dumps({} if span is None else {source: span}),
         profiles=str(root.parent / "profiles"),
+        card=json.dumps({"source": "/data"}),
         fingerprint="",
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )

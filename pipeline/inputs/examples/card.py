@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,16 @@ class DataCard(BaseModel):
         """Writes the card into a directory."""
         text = self.model_dump_json(indent=1)
         (directory / CARD_FILE).write_text(text + "\n", encoding="utf-8")
+
+    def without_paths(self) -> DataCard:
+        """Returns the card with names instead of the paths of this machine."""
+        return self.model_copy(
+            update={
+                "source": os.path.basename(self.source.rstrip("/")),
+                "skipped_file": None,
+                "origin": self.origin and self.origin.without_paths(),
+            }
+        )
 
 
 def read_card(directory: str) -> DataCard | None:

@@ -63,8 +63,21 @@ def choose_eval_rows(
     if not len(labels):
         return is_eval
     units = _join(np.array(texts), np.array(groups))
-    chosen = _choose_units(units, np.array(labels), task, settings)
-    is_eval[np.array(positions)[chosen[units]]] = True
+    strata = _stratify(units, np.array(labels), task)
+    problem = _find_problem(strata, task, settings)
+    if problem:
+        if settings.on_bad_rows == "refuse" and len(labels) <= number:
+            return is_eval  # whoever reads the rows reports the bad ones
+        raise UsageError(problem)
+    _, chosen = model_selection.train_test_split(
+        np.arange(len(strata)),
+        test_size=settings.test_size,
+        stratify=strata,
+        random_state=settings.split_seed,
+    )
+    is_chosen = np.zeros(len(strata), bool)
+    is_chosen[chosen] = True
+    is_eval[np.array(positions)[is_chosen[units]]] = True
     return is_eval
 
 
@@ -92,29 +105,20 @@ def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return units
 
 
-def _choose_units(
-    units: np.ndarray, labels: np.ndarray, task: TaskConfig, settings: DataConfig
-) -> np.ndarray:
-    """Returns which units go to `eval`, bool[units]."""
+def _stratify(units: np.ndarray, labels: np.ndarray, task: TaskConfig) -> np.ndarray:
+    """Returns the class, or the tenth of the scores, of each unit's first row."""
     _, first = np.unique(units, return_index=True)
     strata = labels[first]
-    if task.is_regression:
-        ranks = np.argsort(np.argsort(strata, kind="stable"), kind="stable")
-        strata = ranks * min(_SCORE_STRATA, len(ranks) // 2) // max(len(ranks), 1)
-    _refuse_small(strata, task, settings)
-    _, chosen = model_selection.train_test_split(
-        np.arange(len(strata)),
-        test_size=settings.test_size,
-        stratify=strata,
-        random_state=settings.split_seed,
-    )
-    is_chosen = np.zeros(len(strata), bool)
-    is_chosen[chosen] = True
-    return is_chosen
+    if not task.is_regression:
+        return strata
+    ranks = np.argsort(np.argsort(strata, kind="stable"), kind="stable")
+    return ranks * min(_SCORE_STRATA, len(ranks) // 2) // len(ranks)
 
 
-def _refuse_small(strata: np.ndarray, task: TaskConfig, settings: DataConfig) -> None:
-    """Refuses classes that cannot be in both splits."""
+def _find_problem(
+    strata: np.ndarray, task: TaskConfig, settings: DataConfig
+) -> str | None:
+    """Returns why classes cannot be in both splits; None if they can."""
     values, counts = np.unique(strata, return_counts=True)
     kind = "groups" if settings.group_column else "different texts"
     small = [
@@ -123,15 +127,16 @@ def _refuse_small(strata: np.ndarray, task: TaskConfig, settings: DataConfig) ->
         if count < 2
     ]
     if small:
-        raise UsageError(
+        return (
             f"data has fewer than two {kind} of {', '.join(small)}, which cannot be "
             "in two splits; add rows, or leave the class out"
         )
     rows = len(strata)
     eval_rows = int(np.ceil(rows * settings.test_size))
     if min(eval_rows, rows - eval_rows) < len(values):
-        raise UsageError(
+        return (
             f"data.test_size is {settings.test_size}, which makes splits of "
             f"{rows - eval_rows} and {eval_rows} {kind} for {len(values)} classes; "
             "each split needs one of every class: add rows or change data.test_size"
         )
+    return None

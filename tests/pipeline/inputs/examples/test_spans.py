@@ -205,4 +205,4 @@ def test_cluster_gets_a_plain_directory_whose_path_names_the_span(source, paths)
     staged, copies = plan_examples(examples, OrchestratorPaths("gs://root", "tiny"))
     assert staged.input_base.startswith("gs://root/inputs/examples/span-10/")
     assert staged.input_patterns == examples.patterns
-    assert len(copies) == 3
+    assert len(copies) == 6  # the records of three splits, and their locations

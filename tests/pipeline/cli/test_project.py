@@ -1,0 +1,342 @@
+"""`init` and `inspect-data` on files of a user's own."""
+
+import csv
+import json
+import random
+
+import pandas as pd
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from pipeline.cli.main import main
+from pipeline.config.recipe import load_config
+from tests import tiny
+
+pytestmark = pytest.mark.slow
+
+ANIMALS = ("cat", "dog", "bird", "fish")
+
+
+def make_rows(count, seed=0):
+    """Returns rows of a text, which differs from all others, and its class."""
+    chance = random.Random(seed)
+    return [
+        {
+            "Nachricht": f"The {chance.choice(ANIMALS)} number {n} sees a small tree.",
+            "Art": "spam" if n % 4 == 0 else "ham",
+            "Autor": f"a{n // 4}",
+        }
+        for n in range(count)
+    ]
+
+
+def write(path, rows, **options):
+    pd.DataFrame(rows).to_csv(path, index=False, **options)
+    return path
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    encoder = tiny.write_encoder(tmp_path / "encoder")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def invoke(*arguments):
+        arguments = [*map(str, arguments), "--encoder", str(encoder)]
+        return CliRunner().invoke(main, arguments)
+
+    return invoke
+
+
+@pytest.fixture
+def init(invoke, tmp_path):
+    """Runs `init`; returns the result and the folder."""
+
+    def init(data, *arguments):
+        folder = tmp_path / "My project"
+        return invoke("init", folder, "--data", data, *arguments), folder
+
+    return init
+
+
+def read_split(folder, split):
+    with open(folder / "data" / f"{split}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(init, tmp_path):
+    result, folder = init(write(tmp_path / "rows.csv", make_rows(600)))
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.name == "my-project"
+    assert config.task.text_columns == ["Nachricht"]
+    assert config.task.classes == ["ham", "spam"]
+    assert config.task.metric == "f1"
+    assert config.data.source == str(folder / "data")
+    assert config.evaluator.split == "eval"
+    assert config.evaluator.thresholds == {"accuracy": 0.78}
+    assert config.preprocessing.max_seq_length == 16
+    assert config.output == str(folder / "output")
+    splits = {split: read_split(folder, split) for split in ("train", "eval")}
+    assert {split: len(rows) for split, rows in splits.items()} == {
+        "train": 480,
+        "eval": 120,
+    }
+    assert sum(row["Art"] == "spam" for row in splits["eval"]) == 30
+    readme = (folder / "README.md").read_text()
+    assert len(readme.splitlines()) <= 10
+    for command in ("run --config", "predict --model", "serve --model"):
+        assert command in readme
+
+
+def test_each_setting_of_the_recipe_is_explained(init, tmp_path):
+    _, folder = init(write(tmp_path / "rows.csv", make_rows(600)))
+    lines = (folder / "recipe.yaml").read_text().splitlines()
+    settings = [n for n, line in enumerate(lines) if ": " in line and "#" not in line]
+    unexplained = [lines[n] for n in settings if "#" not in lines[n - 1]]
+    assert unexplained == []
+
+
+def test_ids_of_the_splits_are_the_lines_of_the_file(init, tmp_path):
+    rows = make_rows(600)
+    rows[0]["Nachricht"] += "\nA second line."
+    _, folder = init(write(tmp_path / "rows.csv", rows))
+    lines = {
+        int(row["idx"]): row["Nachricht"]
+        for split in ("train", "eval")
+        for row in read_split(folder, split)
+    }
+    assert lines[2] == rows[0]["Nachricht"]
+    assert lines[4] == rows[1]["Nachricht"]
+    assert len(lines) == 600
+
+
+def test_guesses_are_shown_with_their_reasons(init, tmp_path):
+    result, _ = init(write(tmp_path / "rows.csv", make_rows(600)))
+    output = " ".join(result.output.split())
+    assert "task.text_columns" in output
+    assert "the only column of few values" in output
+    assert "rows.csv: csv: comma" in output
+
+
+def test_choices_overrule_the_guesses(init, tmp_path):
+    rows = [{**row, "score": n / 600} for n, row in enumerate(make_rows(600))]
+    result, folder = init(
+        write(tmp_path / "rows.csv", rows),
+        *("--label", "score", "--group", "Autor", "--test-size", "0.5"),
+        *("--set", "trainer.epochs=7", "--set", "data.license=CC0-1.0"),
+    )
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.task.label_range == [0.0, 1.0]
+    assert config.trainer.epochs == 7
+    assert config.data.license == "CC0-1.0"
+    train, evaluated = (
+        {row["Nachricht"] for row in read_split(folder, split)}
+        for split in ("train", "eval")
+    )
+    assert len(evaluated) == 300
+    authors = {row["Nachricht"]: row["Autor"] for row in rows}
+    assert not {authors[t] for t in train} & {authors[t] for t in evaluated}
+    card = json.loads((folder / "data" / "data_card.json").read_text())
+    assert card["splitting"] == {
+        "test_size": 0.5,
+        "group_column": "Autor",
+        "split_seed": 0,
+    }
+
+
+def test_encoding_applies_to_the_file_and_not_to_the_splits(init, tmp_path):
+    rows = [{**row, "Art": f"für {row['Art']}"} for row in make_rows(600)]
+    path = write(tmp_path / "rows.csv", rows, encoding="cp1252", sep=";")
+    result, folder = init(path)
+    assert result.exit_code == 2
+    assert "the byte 0xfc is not utf-8" in result.output
+    assert "--set data.encoding=cp1252" in result.output
+    assert not folder.exists()
+    result, folder = init(path, "--set", "data.encoding=cp1252")
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.data.encoding == "utf-8"
+    assert config.task.classes == ["für ham", "für spam"]
+    assert {row["Art"] for row in read_split(folder, "eval")} == {*config.task.classes}
+
+
+def test_bad_rows_are_refused_or_skipped_into_a_file(init, tmp_path):
+    rows = [*make_rows(600), {"Nachricht": " ", "Art": "ham"}]
+    path = write(tmp_path / "rows.csv", rows)
+    result, folder = init(path)
+    assert result.exit_code == 2
+    assert "refused: bad row" in result.output
+    assert "rows.csv:602: Nachricht is ' ', which has no visible" in result.output
+    assert not folder.exists()
+    result, folder = init(path, "--set", "data.on_bad_rows=skip")
+    assert result.exit_code == 0, result.output
+    (line,) = (folder / "skipped.jsonl").read_text().splitlines()
+    assert json.loads(line)["row"] == 602
+    assert load_config(folder / "recipe.yaml").data.on_bad_rows == "refuse"
+
+
+def test_splits_of_a_directory_stay_where_they_are(init, tmp_path):
+    rows = make_rows(900)
+    (tmp_path / "data").mkdir()
+    for split, part in (("train", rows[:600]), ("dev", rows[600:])):
+        write(tmp_path / "data" / f"{split}.csv", part, sep=";")
+    result, folder = init(tmp_path / "data")
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.data.source == str(tmp_path / "data")
+    assert not (folder / "data").exists()
+
+
+def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(init, tmp_path):
+    rows = make_rows(900)
+    (tmp_path / "data").mkdir()
+    for split, part in (("train", rows[:600]), ("test", rows[600:])):
+        write(tmp_path / "data" / f"{split}.csv", part)
+    result, folder = init(tmp_path / "data")
+    assert result.exit_code == 0, result.output
+    assert load_config(folder / "recipe.yaml").evaluator.split == "test"
+    counts = [len(read_split(folder, split)) for split in ("train", "eval", "test")]
+    assert counts == [480, 120, 300]
+
+
+def test_stars_get_names_in_the_splits(init, tmp_path):
+    rows = [
+        {"text": row["Nachricht"], "stars": n % 5 + 1}
+        for n, row in enumerate(make_rows(600))
+    ]
+    path = write(tmp_path / "rows.csv", rows)
+    result, folder = init(path)
+    assert result.exit_code == 2
+    assert "choose with --kind classes or --kind score" in result.output
+    result, folder = init(path, "--kind", "classes")
+    assert result.exit_code == 0, result.output
+    assert load_config(folder / "recipe.yaml").task.classes[4] == "stars_5"
+    assert {row["stars"] for row in read_split(folder, "eval")} == {
+        f"stars_{n}" for n in range(1, 6)
+    }
+
+
+def test_rare_class_is_weighed(init, tmp_path):
+    rows = [{**row, "Art": "ham"} for row in make_rows(2000)]
+    for row in rows[::16]:
+        row["Art"] = "spam"
+    result, folder = init(write(tmp_path / "rows.csv", rows))
+    assert result.exit_code == 0, result.output
+    assert load_config(folder / "recipe.yaml").trainer.class_weights == "auto"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:40], "too small for evaluator.thresholds"),
+        (
+            lambda rows: [{**row, "Nachricht": "The same text."} for row in rows],
+            "fewer than two different texts",
+        ),
+        (
+            lambda rows: [{**r, "Art": a} for r in rows for a in ("ham", "spam")],
+            "have texts that stand with another label too",
+        ),
+    ],
+)
+def test_nothing_is_written_for_data_that_a_run_would_refuse(
+    init, tmp_path, change, message
+):
+    path = write(tmp_path / "rows.csv", change(make_rows(600)))
+    result, folder = init(path, "--text", "Nachricht", "--label", "Art")
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not folder.exists()
+
+
+def test_existing_folder_is_never_overwritten(init, tmp_path):
+    (tmp_path / "My project").mkdir()
+    result, _ = init(write(tmp_path / "rows.csv", make_rows(600)))
+    assert result.exit_code == 2
+    assert "exists; name a new folder" in result.output
+
+
+def test_file_with_a_header_and_no_rows_says_so(init, tmp_path):
+    (tmp_path / "rows.csv").write_text("text,label\n")
+    result, _ = init(tmp_path / "rows.csv")
+    assert result.exit_code == 2
+    assert "has no rows: the file is empty, or has a header" in result.output
+
+
+def inspect(invoke, *arguments):
+    """Returns exit status and JSON of `inspect-data`."""
+    result = invoke("inspect-data", *arguments, "--json")
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_inspection_counts_what_a_user_looks_for(invoke, tmp_path):
+    rows = make_rows(600)
+    rows[10]["Nachricht"] = rows[11]["Nachricht"]  # both ham
+    rows[20]["Nachricht"] = rows[21]["Nachricht"]  # spam and ham
+    rows[30]["Nachricht"] = "ok"
+    rows[40]["Nachricht"] += " " + " ".join(["cat"] * 60)
+    rows[50]["Nachricht"] += " caf\u00c3\u00a9"
+    rows[60]["Nachricht"] += "<br>"
+    status, inspected = inspect(invoke, write(tmp_path / "rows.csv", rows))
+    assert status == 0
+    splits = inspected["splits"].values()
+    assert sum(split["rows"] for split in splits) == 600
+    assert sum(split["labels"]["spam"] for split in splits) == 150
+    assert sum(split["duplicates"] for split in splits) == 2
+    assert sum(split["near_empty"] for split in splits) == 1
+    assert sum(split["cut"] for split in splits) == 1
+    assert any("rows.csv:42: " in split["longest"] for split in splits)
+    assert any("rows.csv:32: ok" in split["shortest"] for split in splits)
+    assert inspected["contradictions"] == 2
+    assert inspected["odd"] == {"HTML": 1, "UTF-8 that was read as another encoding": 1}
+    assert sum(count for _, count in inspected["histogram"]) == 600
+    assert inspected["refused"] == []
+
+
+def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path):
+    rows = make_rows(900)
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "train.csv", rows[:600])
+    write(tmp_path / "data" / "eval.csv", [*rows[600:], rows[7]])
+    status, inspected = inspect(invoke, tmp_path / "data")
+    assert status == 0
+    assert inspected["shared"] == 1
+    (warning,) = inspected["warnings"]
+    assert "eval.csv:302 and" in warning
+    assert "train.csv:9" in warning
+
+
+def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, tmp_path):
+    (tmp_path / "tiny").mkdir()
+    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
+    status, inspected = inspect(invoke, "--config", recipe)
+    assert status == 0
+    assert {s: split["rows"] for s, split in inspected["splits"].items()} == {
+        "train": 48,
+        "eval": 48,
+        "test": 48,
+    }
+    settings = yaml.safe_load(recipe.read_text())
+    settings["evaluator"]["thresholds"] = {"accuracy": 0.5}
+    recipe.write_text(yaml.safe_dump(settings))
+    status, inspected = inspect(invoke, "--config", recipe)
+    assert status == 2
+    assert "too small for evaluator.thresholds accuracy 0.5" in inspected["refused"][0]
+
+
+def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    before = sorted(tmp_path.rglob("*"))
+    result = invoke("inspect-data", path)
+    assert result.exit_code == 0, result.output
+    for text in ("good rows", "480", "class spam", "tokens, median", "█"):
+        assert text in result.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_inspection_without_a_path_or_a_recipe_is_refused(invoke):
+    result = invoke("inspect-data")
+    assert result.exit_code == 2
+    assert "give PATH or --config FILE" in result.output
