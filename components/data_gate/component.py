@@ -109,8 +109,7 @@ def DataGate(
     for text in texts:
         logging.getLogger(__name__).warning(text)
     content = {"notes": notes, "warnings": texts, "profile": judgment.summaries}
-    path = os.path.join(verdict.uri, VERDICT_FILE)
-    io_utils.write_string_file(path, json.dumps(content, indent=1))
+    _write(verdict.uri, content)
     if span is not None and judgment.reference is not None:
         span_profiles.write(profiles, span, judgment.reference)
 
@@ -119,6 +118,11 @@ def read_warnings(uri: str) -> list[str]:
     """Returns the warnings of a verdict."""
     with tfx.dsl.io.fileio.open(os.path.join(uri, VERDICT_FILE)) as file:
         return json.load(file)["warnings"]
+
+
+def _write(uri: str, verdict: dict[str, Any]) -> None:
+    path = os.path.join(uri, VERDICT_FILE)
+    io_utils.write_string_file(path, json.dumps(verdict, indent=1))
 
 
 def _patterns(patterns: str, span: int | None) -> dict[str, str]:
