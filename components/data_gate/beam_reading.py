@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -74,8 +74,11 @@ def read_splits(
             | "WriteFacts" >> beam.io.WriteToTFRecord(facts_output)
         )
     parts: dict[str, list[Facts]] = {split: [] for split in patterns}
-    for split, part in _decode(sorted(tfx.dsl.io.fileio.glob(f"{facts_output}-*"))):
+    paths = sorted(tfx.dsl.io.fileio.glob(f"{facts_output}-*"))
+    for split, part in _decode(paths):
         parts[split].append(part)
+    for path in paths:
+        tfx.dsl.io.fileio.remove(path)
     return faulty_rows.read_faults(faults_output), parts
 
 
@@ -90,7 +93,8 @@ def _encode(
     return buffer.getvalue()
 
 
-def _decode(paths: list[str]) -> Iterable[tuple[str, Facts]]:
-    for record in tf.data.TFRecordDataset(paths).as_numpy_iterator():
+def _decode(paths: list[str]) -> Iterator[tuple[str, Facts]]:
+    files = tf.constant(paths, tf.string)
+    for record in tf.data.TFRecordDataset(files).as_numpy_iterator():
         arrays = dict(np.load(io.BytesIO(record)))
         yield str(arrays.pop(_SPLIT)), arrays

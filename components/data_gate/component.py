@@ -118,8 +118,7 @@ def DataGate(
         "warnings": texts,
         "notes": notes,
     }
-    path = os.path.join(verdict.uri, VERDICT_FILE)
-    io_utils.write_string_file(path, json.dumps(content, indent=1))
+    _write(verdict.uri, content)
     if span is not None and judgment.reference is not None:
         span_profiles.write(profiles, span, judgment.reference)
 
@@ -128,6 +127,11 @@ def read_data_verdict(uri: str) -> dict[str, Any]:
     """Returns `card`, `profile`, `warnings` and `notes` of a verdict."""
     with tfx.dsl.io.fileio.open(os.path.join(uri, VERDICT_FILE)) as file:
         return json.load(file)
+
+
+def _write(uri: str, verdict: dict[str, Any]) -> None:
+    path = os.path.join(uri, VERDICT_FILE)
+    io_utils.write_string_file(path, json.dumps(verdict, indent=1))
 
 
 def _patterns(patterns: str, span: int | None) -> dict[str, str]:

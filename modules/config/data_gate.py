@@ -22,7 +22,7 @@ class DataGateConfig(Settings):
       warn_duplicates: Share of a split's rows that repeat the texts of another row of
         it, which then count several times.
       warn_shared: Share of the rows of `evaluator.split` whose texts are in the
-        training split. By default any: there a model is tested on what it memorized.
+        training split. By default any: a model can pass by memorizing them.
       warn_class_share: Share of a class in the training split, below which a model may
         never predict it. With more than ten classes the limit is at most half of an
         equal share.

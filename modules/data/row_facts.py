@@ -27,7 +27,8 @@ class RowFacts:
 
     Attributes:
       texts: `hash_texts` of each row, uint64[rows].
-      labels: Indices of classes, or scores, float64[rows].
+      labels: Indices of classes, or scores, float64[rows]. Rows with a label that the
+        task does not allow are left out.
       lengths: Packed tokens before truncation, special tokens included, int32[rows].
       ids: The id column, -1 where a row has none, int64[rows].
       records: What identifies a row to the caller: `hash_record` of its Example, or

@@ -29,7 +29,8 @@ def write_cola(directory):
     """The archive's layout: no header, the sentence in the fourth column."""
 
     def rows(seed):
-        for label, sentence, _ in tiny.pairs(ROWS, seed):
+        for _, sentence, _ in tiny.pairs(ROWS, seed):
+            label = int("tree" in sentence)
             yield "gj04", label, "" if label else "*", sentence
 
     write(directory, {"train": rows(0), "dev": rows(1)})
