@@ -263,8 +263,10 @@ def _order_pair(
     if len(negative) == 1:
         why = f"{negative[0]} means no"
         positive = second if negative[0] == first else first
+    elif values[first] == values[second]:
+        positive, why = second, "both have as many rows, so by the alphabet"
     else:
-        positive = min(names, key=lambda name: (values[name], names.index(name)))
+        positive = min(names, key=lambda name: values[name])
         why = f"{positive} is the rarer one"
     reasons["task.classes"] += f"; the second is the positive class: {why}"
     return [name for name in names if name != positive] + [positive]

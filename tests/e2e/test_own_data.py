@@ -1,0 +1,67 @@
+"""A stranger's spreadsheet: three commands to predictions, without an edited file."""
+
+import csv
+import json
+
+import pandas as pd
+import pytest
+
+from tests import tiny
+from tests.e2e import commands
+
+pytestmark = pytest.mark.e2e
+
+ANIMALS = ("cat", "dog", "bird", "fish")
+
+
+def make_rows():
+    """Returns rows whose class follows from the animal of the text."""
+    return [
+        {
+            "Kommentar": f'{ANIMALS[n % 4]} {ANIMALS[n % 4]}, "{ANIMALS[n % 4]}"; {n}.',
+            "Urteil": "gut" if n % 4 < 2 else "schlecht",
+            "Kunde": f"K{n:05}",
+        }
+        for n in range(800)
+    ]
+
+
+def test_three_commands_lead_from_a_file_to_predictions(tmp_path):
+    rows = make_rows()
+    frame = pd.DataFrame(rows)
+    source = tmp_path / "Kommentare.csv"
+    # As a spreadsheet in Europe exports it.
+    options = {"sep": ";", "encoding": "utf-8-sig", "lineterminator": "\r\n"}
+    frame.to_csv(source, index=False, **options)
+    encoder, folder = tiny.write_encoder(tmp_path / "encoder"), tmp_path / "kommentare"
+
+    made = commands.run(
+        *("init", folder, "--data", source, "--encoder", encoder),
+        *("--set", "trainer.learning_rate=0.01", "--set", "trainer.batch_size=16"),
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    ran = commands.run("run", "--config", folder / "recipe.yaml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    model = folder / "output" / "serving" / "kommentare"
+
+    new = tmp_path / "new.parquet"
+    frame.drop(columns="Urteil").to_parquet(new)
+    predicted = commands.run(
+        *("predict", "--model", model, "--input", new, "--output", tmp_path / "out.csv")
+    )
+    assert predicted.returncode == 0, predicted.stderr
+    with open(tmp_path / "out.csv", newline="") as file:
+        predictions = list(csv.DictReader(file))
+    assert [row["Kunde"] for row in predictions] == [row["Kunde"] for row in rows]
+    right = sum(
+        row["prediction"] == expected["Urteil"]
+        for row, expected in zip(predictions, rows, strict=True)
+    )
+    assert right >= 0.9 * len(rows)
+
+    (record,) = (folder / "output" / "runs").iterdir()
+    card = json.loads((record / "data_card.json").read_text())
+    assert card["origin"]["source"] == str(source)
+    assert card["origin"]["splitting"]["split_seed"] == 0
+    assert card["splits"]["train"]["rows"] == 640
+    assert card["profile"]["eval"]["labels"] == {"gut": 80, "schlecht": 80}
