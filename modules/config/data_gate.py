@@ -32,8 +32,8 @@ class DataGateConfig(Settings):
         or of the scores up to any value. The training split is compared with each other
         one, and with that of the last span. Only a difference that chance explains with
         a probability below 0.001 is a warning.
-      warn_length_drift: The same for the lengths: largest difference in the share of
-        rows up to any length.
+      warn_length_drift: The same for the lengths: largest distance (Wasserstein's), as
+        a share of the mean length of the split that is compared with.
     """
 
     max_interval: float = Field(default=0.1, gt=0, le=1)

@@ -312,15 +312,14 @@ class _Judgment:
         # Another task in the last span has other labels.
         if new.labels.keys() == reference.labels.keys():
             yield from self._label_drift(split, new, other, reference)
-        difference, p = profile.compare_counts(new.lengths, reference.lengths)
+        difference, p = profile.compare_lengths(new, reference)
         limit = self.limits.warn_length_drift
         if difference > limit and p < _DRIFT_P:
             message = (
                 f"{split}: the lengths differ from those of {other} by "
-                f"{difference:.2f} (data_gate.warn_length_drift {limit:g}): the "
-                f"median is {new.length_at(0.5)} tokens, and "
-                f"{reference.length_at(0.5)} in {other}; look whether both are of one "
-                "kind of text"
+                f"{difference:.0%} (data_gate.warn_length_drift {limit:g}): the "
+                f"mean is {new.mean_length:.0f} tokens, and {reference.mean_length:.0f} "
+                f"in {other}; look whether both are of one kind of text"
             )
             yield Finding(LENGTH_DRIFT, split, message, count=new.rows)
 

@@ -111,6 +111,11 @@ def look_at(location: str, settings: DataConfig, choices: Choices) -> DataSet:
 
 
 def _find(location: str, settings: DataConfig) -> Source:
+    if "://" in location or location.startswith("tfds:"):
+        raise UsageError(
+            f"data {location}: init and inspect-data read files of this machine; copy "
+            "them here, or name the source in a recipe with data.source"
+        )
     source = find_source(location, settings)
     if not source.files:
         raise UsageError(

@@ -36,10 +36,12 @@ class Source:
       location: What the user named.
       files: The files of each split in their order; those of a source without splits
         are of the split None.
+      left_out: Names of splits that are not read.
     """
 
     location: str
     files: dict[str | None, list[str]]
+    left_out: tuple[str, ...] = ()
 
     @property
     def all_files(self) -> list[str]:
@@ -58,9 +60,12 @@ class Source:
             file_format = file_format_of(path, settings)
             way = readers.describe_dialect(path, file_format, settings)
             ways.setdefault(way, []).append(Path(path).name)
-        return [
+        lines = [
             f"{', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}: {way}"
             for way, names in ways.items()
+        ]
+        return lines + [
+            f"{name} is not a known split: left out" for name in self.left_out
         ]
 
     def describe(self, split: str | None) -> str:
@@ -133,7 +138,8 @@ def find_source(location: str, settings: DataConfig) -> Source:
     if saved is not None:
         if None in saved:
             return Source(location, saved)
-        return Source(location, _by_split(location, saved.items()))
+        unknown = tuple(str(name) for name in saved if name not in splits.SPLIT_NAMES)
+        return Source(location, _by_split(location, saved.items()), unknown)
     named = _find_named_files(path, settings)
     if named:
         return Source(location, _by_split(location, named))

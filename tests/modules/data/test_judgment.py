@@ -202,13 +202,18 @@ def test_drift_of_labels_and_lengths_is_a_warning_of_each_split():
     label = find(findings, judgment.LABEL_DRIFT)
     assert label.message.startswith("eval: the class `spam` has 80.0% of the rows, and")
     length = find(findings, judgment.LENGTH_DRIFT)
-    assert "differ from those of train by 0.50" in length.message
+    assert "differ from those of train by 100%" in length.message
     assert {label.split, length.split} == {"eval"}
 
 
 def test_difference_that_chance_explains_is_no_drift():
     small = rows(10, first=1000, labels=(np.arange(10) < 8).astype(float))
     assert judge({**good(), "eval": small}) == []
+
+
+def test_one_token_more_is_no_drift_of_lengths():
+    longer = rows(first=1000, lengths=np.full(200, 21))
+    assert judge({**good(), "eval": longer}) == []
 
 
 def test_drift_of_scores():

@@ -114,7 +114,7 @@ def test_every_format_is_read_in_every_layout(tmp_path, suffix, layout):
 def test_folder_of_hugging_face_datasets_is_read_with_its_class_names(tmp_path):
     # `gut` is 0 there and 1 in the task.
     rows = [{**row, "Klasse": int(row["Klasse"] != "gut")} for row in ROWS]
-    splits = {"train": rows, "validation": rows}
+    splits = {"train": rows, "validation": rows, "unsupervised": rows}
     source = save_to_disk(tmp_path / "data", splits, ["gut", "schlecht"])
     assert prepare(source, tmp_path) == {"train": EXPECTED, "eval": EXPECTED}
 
