@@ -317,9 +317,9 @@ class _Judgment:
         if difference > limit and p < _DRIFT_P:
             message = (
                 f"{split}: the lengths differ from those of {other} by "
-                f"{difference:.0%} (data_gate.warn_length_drift {limit:g}): the "
-                f"mean is {new.mean_length:.0f} tokens, and {reference.mean_length:.0f} "
-                f"in {other}; look whether both are of one kind of text"
+                f"{difference:.0%} (data_gate.warn_length_drift {limit:g}): the mean "
+                f"is {new.mean_length:.0f} tokens, and {reference.mean_length:.0f} in "
+                f"{other}; look whether both are of one kind of text"
             )
             yield Finding(LENGTH_DRIFT, split, message, count=new.rows)
 
