@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,11 +83,14 @@ def init_command(
     shown, and nothing is written. --set data.encoding=cp1252 and the like apply to
     reading, --set trainer.epochs=2 to the recipe.
     """
-    data_set = _look_at(data, overrides, choices)
-    environment.set_up(quiet=True)
-    from pipeline.project.create import RECIPE_FILE, command, create_project
+    with _progress() as progress:
+        data_set = _look_at(data, overrides, choices)
+        environment.set_up(quiet=True)
+        from pipeline.project.create import RECIPE_FILE, command, create_project
 
-    project = create_project(folder, data_set, encoder, overrides, click.echo)
+        project = create_project(
+            folder, data_set, encoder, overrides, _to_stderr, progress
+        )
     console = Console()
     _show_guesses(project, console)
     _show(project.inspection, console)
@@ -141,13 +145,17 @@ def inspect_command(
         environment.set_up(quiet=True)
         from pipeline.project.recipe_data import inspect_recipe
 
-        result = inspect_recipe(config, _to_stderr)
+        with _progress() as progress:
+            result = inspect_recipe(config, _to_stderr, progress)
     elif path is not None:
-        data_set = _look_at(path, overrides, choices)
-        environment.set_up(quiet=True)
-        from pipeline.project.create import inspect_data_set
+        with _progress() as progress:
+            data_set = _look_at(path, overrides, choices)
+            environment.set_up(quiet=True)
+            from pipeline.project.create import inspect_data_set
 
-        project = inspect_data_set(data_set, encoder, overrides, _to_stderr)
+            project = inspect_data_set(
+                data_set, encoder, overrides, _to_stderr, progress
+            )
         if not as_json:
             _show_guesses(project, terminal)
         result = project.inspection
@@ -158,6 +166,13 @@ def inspect_command(
     else:
         _show(result, terminal)
     sys.exit(_EXIT_USAGE if result.refused else 0)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """Shows the rows so far, if there is a terminal."""
+    with Console(stderr=True).status("reading the rows") as status:
+        yield lambda rows: status.update(f"{rows:,} rows inspected")
 
 
 def _to_stderr(line: str) -> None:
@@ -177,6 +192,11 @@ def _look_at(
         overrides["data.group_column"] = group
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
     data_set = look_at(location, settings, Choices(**choices))
+    if not data_set.needs_split and (test_size is not None or group is not None):
+        raise UsageError(
+            f"{location} has the splits {', '.join(map(str, data_set.source.files))} "
+            "already; --test-size and --group apply to rows without splits"
+        )
     for line in data_set.source.describe_reading(settings):
         _to_stderr(line)
     return data_set

@@ -28,7 +28,7 @@ from pipeline.inputs.examples.splits import EVAL, TRAIN, Report
 from pipeline.inputs.rows.row_errors import Location
 from pipeline.inputs.working_directory import WorkingDirectory
 from pipeline.project.data_set import DataSet
-from pipeline.project.inspection import Inspection, Inspector
+from pipeline.project.inspection import Inspection, Inspector, Progress
 from pipeline.project.settings import (
     ProjectSettings,
     add_class_weights,
@@ -74,6 +74,7 @@ def create_project(
     encoder: str | None,
     overrides: Mapping[str, Any],
     report: Report,
+    progress: Progress = lambda rows: None,
 ) -> Project:
     """Writes a project that runs as it stands.
 
@@ -84,6 +85,7 @@ def create_project(
       encoder: The source of the encoder; None is that of the sample.
       overrides: Values by dotted key, which the recipe gets instead of the guesses.
       report: Called with a line for the user.
+      progress: Called with the number of rows so far.
 
     Raises:
       UsageError: The folder exists, or a setting is not allowed.
@@ -95,7 +97,7 @@ def create_project(
     working.open(wait=report)
     try:
         builder = _Builder(target, working.path, data_set, overrides, report)
-        project = builder.build(encoder)
+        project = builder.build(encoder, progress)
         if not project.inspection.refused:
             working.publish(target)
     finally:
@@ -108,12 +110,13 @@ def inspect_data_set(
     encoder: str | None,
     overrides: Mapping[str, Any],
     report: Report,
+    progress: Progress = lambda rows: None,
 ) -> Project:
     """Returns the project that would be written; see `create_project`."""
     with tempfile.TemporaryDirectory() as directory:
         target = Path("project")
         builder = _Builder(target, Path(directory), data_set, overrides, report)
-        return builder.build(encoder)
+        return builder.build(encoder, progress)
 
 
 class _Builder:
@@ -133,7 +136,7 @@ class _Builder:
         self._report = report
         self._settings = ProjectSettings({}, dict(data_set.guess.reasons))
 
-    def build(self, encoder: str | None) -> Project:
+    def build(self, encoder: str | None, progress: Progress) -> Project:
         self._describe_task()
         self._describe_encoder(encoder)
         config = self._validate(
@@ -145,7 +148,7 @@ class _Builder:
         )
         paths = OutputPaths(self._directory / "output", config.name)
         resolved = encoder_source.resolve_encoder(config, paths, self._report)
-        inspector = Inspector(self._task, resolved.vocab_file)
+        inspector = Inspector(self._task, resolved.vocab_file, progress)
         policy = self._data_set.settings.on_bad_rows
         with BadRows(policy, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)

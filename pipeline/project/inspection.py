@@ -7,7 +7,7 @@ import itertools
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ _ODD_WORDS = dict.fromkeys(_MOJIBAKE, "UTF-8 that was read as another encoding")
     dict.fromkeys(_HTML, "HTML")
 )
 
+Progress = Callable[[int], None]
 # Where a row is, and its texts, label and id by column.
 GoodRow = tuple[Location, dict[str, Any]]
 
@@ -101,13 +102,21 @@ class Inspector:
       task: Names the columns.
       vocab_file: The vocabulary of the encoder.
 
+      progress: Called with the number of rows so far.
+
     Attributes:
       facts: The facts of the good rows by split.
     """
 
-    def __init__(self, task: TaskConfig, vocab_file: str) -> None:
+    def __init__(
+        self,
+        task: TaskConfig,
+        vocab_file: str,
+        progress: Progress = lambda rows: None,
+    ) -> None:
         self._task = task
         self._vocab_file = vocab_file
+        self._progress = progress
         self._locations = _Locations()
         self._splits: dict[str, SplitInspection] = {}
         self._odd: Counter[str] = Counter()
@@ -119,6 +128,7 @@ class Inspector:
         parts: list[RowFacts] = []
         while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
             parts.append(self._describe(inspected, batch))
+            self._progress(len(self._locations))
             yield from batch
         self.facts[split] = RowFacts.concatenate(parts)
 
@@ -237,6 +247,9 @@ class _Locations:
         self._files: dict[str, int] = {}
         self._file_of_row = array("i")
         self._rows = array("q")
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def add(self, location: Location) -> int:
         """Returns the number of a location."""

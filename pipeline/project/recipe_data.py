@@ -14,15 +14,18 @@ from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.examples.row_values import RowParser
 from pipeline.inputs.examples.sources import Source
 from pipeline.inputs.examples.splits import OpenSplit, Report
-from pipeline.project.inspection import Inspection, Inspector
+from pipeline.project.inspection import Inspection, Inspector, Progress
 
 
-def inspect_recipe(config: Config, report: Report) -> Inspection:
+def inspect_recipe(
+    config: Config, report: Report, progress: Progress = lambda rows: None
+) -> Inspection:
     """Reads all rows of a recipe's data, and judges them.
 
     Args:
       config: Names the data, the task and the encoder.
       report: Called with a line for the user.
+      progress: Called with the number of rows so far.
 
     Raises:
       UsageError: The data cannot be read, or are tokenized already.
@@ -31,7 +34,7 @@ def inspect_recipe(config: Config, report: Report) -> Inspection:
     if task.is_tokenized:
         raise UsageError("task.input is tokenized: inspect-data looks at text")
     encoder = encoder_source.resolve_encoder(config, report=report)
-    inspector = Inspector(task, encoder.vocab_file)
+    inspector = Inspector(task, encoder.vocab_file, progress)
     with (
         tempfile.TemporaryDirectory() as directory,
         BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from modules import fingerprint
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
@@ -38,6 +39,9 @@ from pipeline.inputs.examples.tfrecords import (
 )
 from pipeline.inputs.rows.readers import DEFAULTS
 from pipeline.inputs.working_directory import WorkingDirectory
+
+_ROWS_PER_REPORT = 250_000
+_Item = TypeVar("_Item")
 
 
 class DestinationExistsError(UsageError):
@@ -108,7 +112,10 @@ def _resolve(
     # The name is a hash of the content: what another run wrote there is the same.
     with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report, settings)
-    return dataclasses.replace(find_examples(str(destination)), span=span)
+    examples = find_examples(str(destination))
+    # The same rows may have been elsewhere in an earlier run.
+    card = examples.card.model_copy(update={"source": source})
+    return dataclasses.replace(examples, card=card, span=span)
 
 
 def prepare(
@@ -175,10 +182,10 @@ def _open_files(
     card.fingerprint = fingerprint.of_files(files.all_files)
     card.files = files.describe_reading(settings)
     card.origin = read_card(source)
-    if not files.has_splits:
-        card.splitting = describe_splitting(settings)
     if files.has_splits:
         splits.require_splits(source, filter(None, files.files), "train.csv")
+    else:
+        card.splitting = describe_splitting(settings)
     return text_source.open_splits(files, task, settings, report)
 
 
@@ -201,7 +208,7 @@ def _write(
                 allows_all_values=settings.schema_file is not None,
             )
             rows = bad_rows.filter(name, split.rows, parser.parse)
-            count = write_records(rows, directory / name)
+            count = write_records(_show_progress(name, rows, report), directory / name)
             card.splits[name] = SplitCard(
                 rows=count,
                 skipped=bad_rows.counts[name],
@@ -218,6 +225,15 @@ def _write(
             report(
                 f"{name}: {split_card.left_out} malformed rows left out, as TFDS does"
             )
+
+
+def _show_progress(
+    split: str, rows: Iterable[_Item], report: Report
+) -> Iterator[_Item]:
+    for number, row in enumerate(rows):
+        if number and number % _ROWS_PER_REPORT == 0:
+            report(f"{split}: {number:,} rows so far")
+        yield row
 
 
 def _use_records(
