@@ -119,10 +119,12 @@ def create(
 
 
 def _to_csv(values: Iterable[Any]) -> bytes:
+    # The writer quotes the characters of the line's end alone.
+    end = "\r\n"
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(values)
+    csv.writer(line, lineterminator=end).writerow(values)
     try:
-        return line.getvalue().encode()
+        return line.getvalue().removesuffix(end).encode()
     except UnicodeEncodeError as error:
         raise RowError(f"CSV cannot hold a value ({error})") from error
 

@@ -236,12 +236,15 @@ class _Builder:
     ) -> int:
         task = self._task
         columns = [task.id_column, *task.text_columns, task.label_column]
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        # Each text is quoted: else Python would write a carriage return unquoted.
+        writer = csv.DictWriter(
+            file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+        )
         writer.writeheader()
         count = 0
         for _, features in rows:
             label = features[task.label_column]
-            name = task.classes[label] if task.classes else repr(label)
+            name = task.classes[label] if task.classes else label
             writer.writerow({**features, task.label_column: name})
             count += 1
         return count

@@ -1,11 +1,15 @@
 """Predictions of one file into one file."""
 
+import codecs
 import json
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig
 from pipeline.prediction.predict_file import predict_file
 from pipeline.prediction.predictor import Predictor
 
@@ -28,6 +32,46 @@ def test_table_keeps_its_columns_and_order_and_gets_two_more_columns(served, tmp
     assert lines[0] == "n\tleft\tright\tprediction\tprobability"
     assert [line.rsplit("\t", 2)[0] for line in lines[1:]] == rows
     assert lines[3] == f"{rows[2]}\tsecond\t0.9"
+
+
+def test_spreadsheet_in_europe_is_predicted_into_quoted_csv(served, tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    text = 'left;right;n\r\n"a, ""b""";c;1\r\nd;"two\nlines";2\r\n'
+    source.write_bytes(codecs.BOM_UTF8 + text.encode())
+    assert predict_file(str(served), str(source), str(target)) == 2
+    assert target.read_bytes().decode() == (
+        'left,right,n,prediction,probability\n"a, ""b""",c,1,second,0.9\n'
+        'd,"two\nlines",2,first,0.9\n'
+    )
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.arrow", "in.csv.gz", "in.jsonl"])
+def test_file_of_any_format_is_predicted_in_order(served, tmp_path, name):
+    rows = [{"left": f"row {n}", "right": "x"} for n in range(300)]
+    source, target = tmp_path / name, tmp_path / "out.csv"
+    frame = pd.DataFrame(rows)
+    if name.endswith(".parquet"):
+        frame.to_parquet(source)
+    elif name.endswith(".jsonl"):
+        frame.to_json(source, orient="records", lines=True)
+    elif name.endswith(".csv.gz"):
+        frame.to_csv(source, index=False)
+    else:
+        table = pa.Table.from_pandas(frame)
+        with pa.ipc.new_stream(str(source), table.schema) as writer:
+            writer.write_table(table)
+    assert predict_file(str(served), str(source), str(target)) == 300
+    assert list(pd.read_csv(target)["left"]) == [row["left"] for row in rows]
+
+
+def test_encoding_of_the_file_is_set(served, tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_bytes("left,right\ncafé,x\n".encode("cp1252"))
+    with pytest.raises(UsageError, match=r"in\.csv:2: column 4.*data\.encoding=cp1252"):
+        predict_file(str(served), str(source), str(target))
+    settings = DataConfig(encoding="cp1252")
+    predict_file(str(served), str(source), str(target), settings)
+    assert "café" in target.read_text()
 
 
 def test_json_lines_keep_their_fields(served, tmp_path):

@@ -2,9 +2,12 @@
 
 import types
 
+import hypothesis
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 
+from pipeline.inputs.rows import readers
 from pipeline.prediction import serializers
 
 
@@ -16,3 +19,19 @@ def test_lack_of_memory_refuses_no_row(monkeypatch):
     monkeypatch.setattr(pa, "RecordBatch", types.SimpleNamespace(from_pylist=allocate))
     with pytest.raises(MemoryError):
         serializer.serialize({"left": "a"})
+
+
+# NUL: Python 3.10 reads no CSV with it.
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+
+
+@hypothesis.settings(deadline=None)
+@hypothesis.given(
+    rows=st.lists(st.fixed_dictionaries({"a": TEXTS, "b": TEXTS}), min_size=1)
+)
+def test_csv_that_is_written_is_read_back(tmp_path_factory, rows):
+    table = serializers.Table(["a", "b"], "csv")
+    path = tmp_path_factory.mktemp("csv") / "out.csv"
+    lines = [table.header, *map(table.serialize, rows)]
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    assert [row for _, row in readers.read_rows(str(path), "csv")] == rows

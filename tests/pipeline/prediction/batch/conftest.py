@@ -78,6 +78,15 @@ def write_rows(path, rows):
     elif ".jsonl" in path.name:
         content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    elif ".csv" in path.name:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    elif ".arrow" in path.name:
+        table = pa.Table.from_pylist(rows)
+        with pa.ipc.new_stream(str(path), table.schema) as writer:
+            writer.write_table(table)
     elif ".parquet" in path.name:
         parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
     else:
@@ -103,6 +112,9 @@ def read_shards(directory, file_format, prefix="predictions"):
                 lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
                 header = next(lines)
                 rows += [dict(zip(header, line, strict=True)) for line in lines]
+        elif file_format == "csv":
+            with open(path, encoding="utf-8", newline="") as file:
+                rows += csv.DictReader(file)
         elif file_format == "jsonl":
             rows += [json.loads(line) for line in path.read_text().splitlines()]
         elif file_format == "parquet":

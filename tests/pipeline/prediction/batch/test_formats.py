@@ -78,7 +78,9 @@ def test_exported_model_predicts_in_batches_as_without_beam(pairs, tmp_path):
         ("tsv", "jsonl"),
         ("jsonl", "parquet"),
         ("parquet", "tfrecord"),
-        ("tfrecord", "tsv"),
+        ("tfrecord", "csv"),
+        ("csv", "tsv"),
+        ("arrow", "csv"),
     ],
 )
 def test_rows_are_written_in_another_format(
@@ -94,6 +96,21 @@ def test_rows_are_written_in_another_format(
     for row, source_row, value in zip(predicted, rows, values, strict=True):
         assert float(row.pop("probability")) == pytest.approx(0.9)
         assert row == {**source_row, "prediction": value}
+
+
+def test_quoted_fields_of_csv_are_written_quoted(longer, tmp_path):
+    rows = [{"left": 'a "b", c\nd', "right": ""}, {"left": "e", "right": ""}]
+    source = write_rows(tmp_path / "in.csv", rows)
+    predict_files(longer, str(source), str(tmp_path / "out"))
+    predicted = read_shards(tmp_path / "out", "csv")
+    assert {row["left"] for row in predicted} == {row["left"] for row in rows}
+
+
+def test_arrow_is_written_as_parquet(longer, tmp_path):
+    source = write_rows(tmp_path / "in.arrow", [{"left": "a", "right": ""}])
+    predict_files(longer, str(source), str(tmp_path / "out"))
+    (row,) = read_shards(tmp_path / "out", "parquet")
+    assert row["left"] == "a"
 
 
 def test_examples_of_tokens_get_the_predictions_of_their_text(
