@@ -10,7 +10,7 @@
 set -euo pipefail
 
 # Left out: `# Development.` in requirements.in, and dependencies of those packages alone.
-development="ast-serialize coverage dockerfile-parse execnet grimp import-linter \
+development="ast-serialize coverage dockerfile-parse execnet grimp hypothesis import-linter \
 iniconfig librt mypy mypy-extensions pathspec pytest pytest-cov pytest-timeout \
 pytest-xdist ruff types-pyyaml uv"
 

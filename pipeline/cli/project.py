@@ -95,11 +95,7 @@ def init_command(
     _show_guesses(project, console)
     _show(project.inspection, console)
     if project.inspection.refused:
-        console.print(
-            "nothing was written: a run would be refused. --test-size 0.3 makes the "
-            "split eval larger; --set data.on_bad_rows=skip leaves bad rows out",
-            soft_wrap=True,
-        )
+        console.print(f"nothing was written{_advice(project)}", soft_wrap=True)
         sys.exit(_EXIT_USAGE)
     if project.skipped_file:
         console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
@@ -109,6 +105,17 @@ def init_command(
         markup=False,
         soft_wrap=True,
     )
+
+
+def _advice(project: Project) -> str:
+    """Returns what may help against what is refused."""
+    inspection = project.inspection
+    advice = ""
+    if any(split.bad for split in inspection.splits.values()):
+        advice += "; --set data.on_bad_rows=skip leaves bad rows out"
+    if inspection.is_gate_small and project.is_split:
+        advice += "; --test-size 0.3 makes the split eval larger"
+    return advice
 
 
 @click.command("inspect-data")
@@ -140,6 +147,12 @@ def inspect_command(
         raise click.UsageError("give PATH or --config FILE")
     terminal = Console()
     if config_file is not None:
+        chosen = [name for name, value in choices.items() if value]
+        if chosen:
+            options_given = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+            raise UsageError(
+                f"{options_given}: with --config, the recipe says it; use --set"
+            )
         options.override_sources(overrides, path, encoder)
         config = recipe.load_config(config_file, overrides)
         environment.set_up(quiet=True)
@@ -147,7 +160,9 @@ def inspect_command(
 
         with _progress() as progress:
             result = inspect_recipe(config, _to_stderr, progress)
-    elif path is not None:
+    else:
+        if path is None:
+            raise UsageError("give PATH or --config FILE")
         with _progress() as progress:
             data_set = _look_at(path, overrides, choices)
             environment.set_up(quiet=True)
@@ -159,8 +174,6 @@ def inspect_command(
         if not as_json:
             _show_guesses(project, terminal)
         result = project.inspection
-    else:
-        raise UsageError("give PATH or --config FILE")
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(result), ensure_ascii=False, indent=1))
     else:
@@ -191,7 +204,7 @@ def _look_at(
     if group is not None:
         overrides["data.group_column"] = group
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
-    data_set = look_at(location, settings, Choices(**choices))
+    data_set = look_at(location, settings, Choices(**choices), overrides)
     if not data_set.needs_split and (test_size is not None or group is not None):
         raise UsageError(
             f"{location} has the splits {', '.join(map(str, data_set.source.files))} "
@@ -210,6 +223,12 @@ def _show_guesses(project: Project, console: Console) -> None:
 
 
 def _show(inspection: Inspection, console: Console) -> None:
+    columns = Table("column", "rows with a value", "values", "words")
+    for column in inspection.columns:
+        values = "many" if column.values is None else f"{column.values:,}"
+        words = f"{column.words:.0f}" if column.words else ""
+        columns.add_row(escape(column.name), f"{column.filled:,}", values, words)
+    console.print(columns)
     console.print(_splits_table(inspection))
     _show_lengths(inspection, console)
     for name, split in inspection.splits.items():
@@ -218,7 +237,10 @@ def _show(inspection: Inspection, console: Console) -> None:
                 console.print(f"{name}, {kind}: {row}", markup=False, soft_wrap=True)
     lines = [
         (inspection.contradictions, "rows with texts that have another label, too"),
-        (inspection.shared, "rows of the gate's split with texts of train"),
+        *(
+            (count, f"rows of {name} with texts of the other split")
+            for name, count in inspection.shared.items()
+        ),
         *((count, f"rows with {kind}") for kind, count in inspection.odd.items()),
     ]
     for count, what in lines:

@@ -64,6 +64,7 @@ class DataConfig(Settings):
     @classmethod
     def _check_encoding(cls, encoding: str) -> str:
         try:
+            "".encode(encoding)  # fails for base64 and others that are not of text
             return codecs.lookup(encoding).name
         except LookupError:
             raise ValueError(

@@ -7,8 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from pipeline.inputs.examples.row_values import to_text
 from pipeline.inputs.rows.row_errors import RowError
 
+# What R, pandas, databases and spreadsheets write for a missing value.
+_MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
+# Chinese, Japanese and Korean, which are written without spaces.
+_FIRST_WIDE = "\u2e80"
+_WIDE_PER_WORD = 2
 _MOST_VALUES = 1000  # that are counted; a column with more has no classes
 
 
@@ -63,11 +69,13 @@ class Column:
         )
 
     def add(self, value: Any) -> None:
-        """Counts a value; None and empty text are none."""
-        if value is None or value == "" or isinstance(value, list | dict):
+        """Counts a value; None, and what programs write for it, are none."""
+        if value is None or isinstance(value, list | dict):
+            return
+        text = to_text(value)
+        if text in _MISSING:
             return
         self.filled += 1
-        text = str(value).lower() if isinstance(value, bool) else str(value)
         if self.values is not None:
             self.values[text] += 1
             if len(self.values) > _MOST_VALUES:
@@ -79,7 +87,8 @@ class Column:
             self.is_whole = self.is_whole and number.is_integer()
         elif isinstance(value, str):
             self.texts += 1
-            self.words += len(text.split())
+            wide = sum(character >= _FIRST_WIDE for character in text)
+            self.words += max(len(text.split()), wide // _WIDE_PER_WORD)
             self.characters += len(text) - text.count(" ")
             self.letters += sum(map(str.isalpha, text))
 
@@ -94,13 +103,18 @@ def summarize(
     """
     columns: dict[str, Column] = {}
     for row in rows:
-        if isinstance(row, RowError):
-            continue
-        for name, value in row.items():
-            if name not in columns:
-                columns[name] = Column(name)
-            columns[name].add(value)
+        add_row(columns, row)
     return columns
+
+
+def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:
+    """Adds the values of a row to the columns by name; see `summarize`."""
+    if isinstance(row, RowError):
+        return
+    for name, value in row.items():
+        if name not in columns:
+            columns[name] = Column(name)
+        columns[name].add(value)
 
 
 def _to_number(text: str) -> float | None:

@@ -54,12 +54,14 @@ class Project:
       settings: The settings of its recipe.
       inspection: The data.
       skipped_file: The file with the skipped rows; None if none was skipped.
+      is_split: Whether the splits were made here.
     """
 
     folder: Path
     settings: ProjectSettings
     inspection: Inspection
     skipped_file: Path | None
+    is_split: bool
 
 
 def command() -> str:
@@ -166,19 +168,27 @@ class _Builder:
             gate_split=config.evaluator.split,
             thresholds=config.evaluator.thresholds,
             max_seq_length=config.preprocessing.max_seq_length,
+            columns=self._data_set.columns.values(),
         )
         self._write_files(splits, bad_rows)
         is_skipped = bad_rows.skips and bad_rows.counts
         skipped_file = self._target / SKIPPED_FILE if is_skipped else None
-        return Project(self._target, self._settings, inspection, skipped_file)
+        return Project(
+            self._target,
+            self._settings,
+            inspection,
+            skipped_file,
+            is_split=self._data_set.needs_split,
+        )
 
     def _describe_task(self) -> None:
         settings, task = self._settings, self._task
         settings.set("name", _name_of(self._target), "from the name of the folder")
         settings.set("task.text_columns", task.text_columns)
         settings.set("task.label_column", task.label_column)
-        if task.id_column != TaskConfig().id_column:
-            settings.set("task.id_column", task.id_column)
+        for name in ("id_column", "weight_column"):
+            if getattr(task, name) != getattr(TaskConfig(), name):
+                settings.set(f"task.{name}", getattr(task, name))
         if task.classes:
             settings.set("task.classes", task.classes)
         else:
@@ -223,11 +233,11 @@ class _Builder:
     def _number(
         self, rows: Iterator[tuple[Location, dict[str, Any]]]
     ) -> Iterator[tuple[Location, dict[str, Any]]]:
-        """Makes the row in the source the id, if the source has no ids."""
+        """Makes the row in the file the id, if there is one file and it has no ids."""
         column = self._task.id_column
-        has_ids = column in self._data_set.columns
+        is_one_file = len(self._data_set.source.all_files) == 1
         for location, features in rows:
-            if not has_ids:
+            if is_one_file and column not in self._data_set.columns:
                 features[column] = location.row
             yield location, features
 
@@ -236,6 +246,8 @@ class _Builder:
     ) -> int:
         task = self._task
         columns = [task.id_column, *task.text_columns, task.label_column]
+        if task.weight_column is not None:
+            columns.append(task.weight_column)
         # Each text is quoted: else Python would write a carriage return unquoted.
         writer = csv.DictWriter(
             file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
@@ -12,7 +15,15 @@ from pipeline.inputs.examples import text_source
 from pipeline.inputs.examples.sources import Source, find_source
 from pipeline.inputs.examples.splits import EVAL, TRAIN, OpenSplit, Report
 from pipeline.project import columns as columns_lib
+from pipeline.project.columns import Column
 from pipeline.project.guess import Guess, Kind, guess_task
+
+_OPTIONS = {
+    "text_columns": "--text",
+    "label_column": "--label",
+    "name": "--text and --label; GLUE's tasks need no project",
+    "input": "a recipe of your own: init reads text",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +43,27 @@ class Choices:
     group: str | None = None
 
 
+def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
+    """Returns a task with settings of the user, by dotted key.
+
+    Raises:
+      UsageError: A key has an option of its own, or a value is not allowed.
+    """
+    settings = task.model_dump()
+    for key, value in overrides.items():
+        section, _, name = key.partition(".")
+        if section != "task":
+            continue
+        if name in _OPTIONS:
+            raise UsageError(f"--set {key}: choose it with {_OPTIONS[name]}")
+        settings[name] = value
+    try:
+        return TaskConfig.model_validate(settings)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"--set task: {message}") from error
+
+
 @dataclasses.dataclass(frozen=True)
 class DataSet:
     """A data set.
@@ -39,13 +71,13 @@ class DataSet:
     Attributes:
       source: Its files.
       settings: How they are read and split.
-      columns: The names of its columns; empty if the task was not guessed.
+      columns: Its columns by name.
       guess: The task, and the reasons.
     """
 
     source: Source
     settings: DataConfig
-    columns: tuple[str, ...]
+    columns: dict[str, Column]
     guess: Guess
 
     @property
@@ -73,13 +105,19 @@ class DataSet:
         return {name: split for name, split in opened.items() if split is not None}
 
 
-def look_at(location: str, settings: DataConfig, choices: Choices) -> DataSet:
+def look_at(
+    location: str,
+    settings: DataConfig,
+    choices: Choices,
+    overrides: Mapping[str, Any],
+) -> DataSet:
     """Reads a data set once, and guesses its task.
 
     Args:
       location: A source on this machine; see `sources.find_source`.
       settings: How its files are read.
       choices: What is not guessed.
+      overrides: Settings of the user by dotted key; those of the task apply.
 
     Raises:
       UsageError: The source has no files of text, or no rows for training; or several
@@ -99,15 +137,19 @@ def look_at(location: str, settings: DataConfig, choices: Choices) -> DataSet:
         label=choices.label,
         kind=choices.kind,
         group=choices.group,
-        class_names=lambda label: text_source.find_class_names(source, label, settings),
+        class_names=lambda label: text_source.find_class_names(
+            source, split, label, settings
+        ),
     )
+    task = override_task(guess.task, overrides)
+    guess = dataclasses.replace(guess, task=task)
     if guess.class_of_value and EVAL in source.files:
         raise UsageError(
             f"the label {guess.task.label_column} has numbers that could be indices "
             f"of classes ({', '.join(guess.class_of_value)}): write names instead of "
             "them, or give one file, whose splits and class names are then written"
         )
-    return DataSet(source, settings, tuple(columns), guess)
+    return DataSet(source, settings, columns, guess)
 
 
 def _find(location: str, settings: DataConfig) -> Source:

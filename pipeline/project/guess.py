@@ -92,6 +92,7 @@ def guess_task(
     others = {name: column for name, column in free.items() if name not in texts}
     label = label or _guess_label(others, reasons)
     column = columns[label]
+    _refuse_missing_header(columns, texts, label)
     settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
     if "idx" in columns and not _is_id(columns["idx"]):
         settings["id_column"] = "row_number"
@@ -109,6 +110,19 @@ def guess_task(
         classes, class_of_value = _guess_classes(column, reasons)
     settings |= {"classes": classes, "metric": _guess_metric(column, reasons)}
     return Guess(TaskConfig.model_validate(settings), class_of_value, reasons)
+
+
+def _refuse_missing_header(
+    columns: dict[str, Column], texts: Sequence[str], label: str
+) -> None:
+    """Refuses a first line that is a row: its label is one of the column's values."""
+    is_value = label in (columns[label].values or ())
+    is_sentence = any(len(name.split()) > _STRONG_WORDS for name in texts)
+    if is_value or is_sentence:
+        raise UsageError(
+            f"the columns are called {', '.join(columns)}, which looks like a row; add "
+            "a line with the names of the columns before the first row"
+        )
 
 
 def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
@@ -131,10 +145,17 @@ def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, floa
     else:
         baseline["f1"] = max(map(_single_class_f1, shares)) / len(shares)
     return {
-        name: round(value + _LEARNED * (1 - value), 2)
+        name: _above(value)
         for name, value in baseline.items()
         if name in ("accuracy", task.metric)
     }
+
+
+def _above(baseline: float) -> float:
+    """Returns a threshold between a baseline and 1, in as few digits as it takes."""
+    missing = max(1 - baseline, 1e-6)
+    digits = max(2, 2 - math.floor(math.log10(missing)) - 1)
+    return round(baseline + _LEARNED * missing, digits)
 
 
 def _single_class_f1(share: float) -> float:

@@ -7,7 +7,7 @@ import itertools
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.rows.row_errors import Location
+from pipeline.project.columns import Column
 
 _ROWS_AT_A_TIME = 1024
 _NEAR_EMPTY = 3  # letters and digits
@@ -71,28 +72,55 @@ class SplitInspection:
 
 
 @dataclasses.dataclass
+class ColumnInspection:
+    """A column of the training rows.
+
+    Attributes:
+      name: Its name.
+      filled: Rows with a value.
+      values: Different values; None if there are more than 1,000.
+      words: Words of a text on average; 0 without texts.
+    """
+
+    name: str
+    filled: int
+    values: int | None
+    words: float
+
+    @classmethod
+    def of(cls, column: Column) -> ColumnInspection:
+        """Describes a column."""
+        values = None if column.values is None else len(column.values)
+        return cls(column.name, column.filled, values, round(column.mean_words, 1))
+
+
+@dataclasses.dataclass
 class Inspection:
     """A data set.
 
     Attributes:
+      columns: The columns of the training rows.
       splits: The rows by split.
       max_seq_length: The tokens that a model sees of a row.
       histogram: Rows by length: the lower bounds of the bins, in tokens, and the rows.
       contradictions: Rows whose texts stand with another label, too.
-      shared: Rows of the gate's split whose texts are in `train`, too.
+      shared: Rows whose texts are in an earlier split, too, by "SPLIT, EARLIER SPLIT".
       odd: Rows by kind of odd characters.
       refused: Why a run would be refused.
       warnings: What a run would warn of.
+      is_gate_small: Whether a reason is that the gate's split is too small.
     """
 
+    columns: list[ColumnInspection]
     splits: dict[str, SplitInspection]
     max_seq_length: int
     histogram: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     contradictions: int = 0
-    shared: int = 0
+    shared: dict[str, int] = dataclasses.field(default_factory=dict)
     odd: dict[str, int] = dataclasses.field(default_factory=dict)
     refused: list[str] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
+    is_gate_small: bool = False
 
 
 class Inspector:
@@ -144,6 +172,7 @@ class Inspector:
         gate_split: str,
         thresholds: dict[str, float],
         max_seq_length: int,
+        columns: Iterable[Column],
     ) -> Inspection:
         """Judges all rows; see `judgment.judge` for the other arguments.
 
@@ -153,6 +182,7 @@ class Inspector:
           gate_split: See there.
           thresholds: See there.
           max_seq_length: See there.
+          columns: The columns of the training rows.
         """
 
         def judge(limits: DataGateConfig) -> list[judgment.Finding]:
@@ -165,7 +195,8 @@ class Inspector:
                 max_seq_length=max_seq_length,
             )
 
-        inspection = Inspection(self._splits, max_seq_length)
+        described = list(map(ColumnInspection.of, columns))
+        inspection = Inspection(described, self._splits, max_seq_length)
         inspection.odd = dict(self._odd)
         self._describe_splits(inspection)
         unlimited = {
@@ -174,13 +205,18 @@ class Inspector:
         for finding in judge(limits.model_copy(update=unlimited)):
             if finding.kind == judgment.CONTRADICTIONS:
                 inspection.contradictions = finding.count
-            elif finding.kind == judgment.SHARED:
-                inspection.shared = finding.count
             elif finding.kind == judgment.DUPLICATES:
                 self._splits[finding.split].duplicates = finding.count
             elif finding.kind == judgment.CUT:
                 self._splits[finding.split].cut = finding.count
+        for (first, facts), (second, others) in itertools.combinations(
+            self.facts.items(), 2
+        ):
+            count = int(np.isin(others.texts, facts.texts).sum())
+            if count:
+                inspection.shared[f"{second}, {first}"] = count
         for finding in judge(limits):
+            inspection.is_gate_small |= finding.kind == judgment.SMALL_GATE
             lines = inspection.refused if finding.is_refused else inspection.warnings
             lines.append(self._render(finding))
         for split, count in bad_rows.counts.items():
@@ -283,6 +319,7 @@ def _is_near_empty(text: str) -> bool:
 def _find_odd(text: str) -> set[str]:
     if text.isascii():
         found = {"HTML" for word in _HTML if word in text}
+        found |= {name for c, name in _ODD_NAMES.items() if c in text}
         odd = {c for c in text if not c.isprintable() and c not in "\t\r\n"}
     else:
         found = {kind for word, kind in _ODD_WORDS.items() if word in text}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeline.config.errors import UsageError
@@ -13,7 +14,9 @@ from pipeline.inputs.examples import sources, spans, text_source, tfds_source
 from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.examples.row_values import RowParser
 from pipeline.inputs.examples.sources import Source
-from pipeline.inputs.examples.splits import OpenSplit, Report
+from pipeline.inputs.examples.splits import TRAIN, OpenSplit, Report, Row
+from pipeline.inputs.rows.row_errors import Location, RowError
+from pipeline.project.columns import Column, add_row
 from pipeline.project.inspection import Inspection, Inspector, Progress
 
 
@@ -39,6 +42,7 @@ def inspect_recipe(
         tempfile.TemporaryDirectory() as directory,
         BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,
     ):
+        columns: dict[str, Column] = {}
         for name, split in _open(config, report).items():
             if split is None:
                 continue
@@ -47,9 +51,8 @@ def inspect_recipe(
                 split.class_of_value,
                 allows_all_values=settings.schema_file is not None,
             )
-            for _ in inspector.add(
-                name, bad_rows.filter(name, split.rows, parser.parse)
-            ):
+            rows = _watch(split.rows, columns) if name == TRAIN else split.rows
+            for _ in inspector.add(name, bad_rows.filter(name, rows, parser.parse)):
                 pass
         return inspector.finish(
             config.data_gate,
@@ -57,7 +60,16 @@ def inspect_recipe(
             gate_split=config.evaluator.split,
             thresholds=config.evaluator.thresholds,
             max_seq_length=config.preprocessing.max_seq_length,
+            columns=columns.values(),
         )
+
+
+def _watch(
+    rows: Iterable[tuple[Location, Row | RowError]], columns: dict[str, Column]
+) -> Iterator[tuple[Location, Row | RowError]]:
+    for location, row in rows:
+        add_row(columns, row)
+        yield location, row
 
 
 def _open(config: Config, report: Report) -> dict[str, OpenSplit | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +11,11 @@ import numpy as np
 
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
-from modules.data.threshold_interval import is_exact
+from modules.data.threshold_interval import count_rows, half_width, is_exact
 from pipeline.project import guess
 
 _LONGEST_SHARE = 0.995  # of the rows that are not cut
+_STANDARD_ERRORS = 1.96  # half of a 95 % interval
 _LENGTH_STEP = 8
 _SHORTEST = 16
 _RARE_SHARE = 0.1  # of a class, below which the training loss weighs the classes
@@ -100,45 +100,46 @@ def add_gate(
     counts: dict[str, int],
     limits: DataGateConfig,
 ) -> None:
-    """Adds the thresholds, and how far below the champion a model may be.
+    """Adds a threshold, and how far below the champion a model may be.
 
     Args:
       settings: Modified in place.
       task: The classes.
       counts: Rows of the gate's split by class, or by score.
-      limits: A threshold that the gate's split is too small for is left out, if there
-        is another one.
+      limits: If the gate's split is too small for the deciding metric, and not for
+        accuracy, accuracy gets the threshold.
     """
-    rows = sum(counts.values())
+    numbers = np.array(list(counts.values()))
     thresholds = guess.guess_thresholds(task, counts)
-    judged = {
-        name: value
-        for name, value in thresholds.items()
-        if is_exact(
-            name, value, np.array([*counts.values()]), task, limits.max_interval
-        )
-    }
+    metric = task.metric
+    if not is_exact(metric, thresholds[metric], numbers, task, limits.max_interval):
+        fallback = thresholds.get("accuracy", thresholds[metric])
+        if is_exact("accuracy", fallback, numbers, task, limits.max_interval):
+            metric = "accuracy"
+    value = thresholds[metric]
     reason = "a correlation that chance does not reach"
     if task.classes:
-        reason = "a tenth of the way from what the largest class reaches by itself to 1"
-        if judged and judged != thresholds:
-            dropped = ", ".join(thresholds.keys() - judged.keys())
-            reason += f"; the split has too few rows for a threshold of {dropped}"
-    thresholds = judged or thresholds
-    settings.set("evaluator.thresholds", thresholds, reason)
-    margins = {
-        name: max(0.01, round(math.sqrt(value * (1 - value) / rows), 2))
-        for name, value in thresholds.items()
-    }
+        reason = "a tenth of the way from what one class reaches by itself to 1"
+    if metric != task.metric:
+        reason += f"; the split has too few rows to judge {task.metric}"
+    settings.set("evaluator.thresholds", {metric: value}, reason)
+    counted = count_rows(metric, numbers, task)
+    assert counted is not None  # of a metric of the task
+    error = half_width(metric, value, counted[0]) / _STANDARD_ERRORS
     settings.set(
         "evaluator.max_regression",
-        margins,
-        f"the standard error on the {rows} rows of the split",
+        {metric: max(0.01, round(error, 2))},
+        f"the standard error on {counted[0]} {counted[1].rstrip(',')}",
     )
 
 
 def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None:
-    """Weighs the classes in the training loss if one of them is rare."""
+    """Weighs the classes in the training loss if one of them is rare.
+
+    A gate on accuracy does without: the weights trade accuracy for the rare class.
+    """
+    if "accuracy" in settings.values["evaluator"]["thresholds"]:
+        return
     share = min(counts.values()) / sum(counts.values())
     if share < _RARE_SHARE:
         reason = f"the rarest class has {share:.1%} of the rows"

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from pipeline.config.errors import UsageError
 from pipeline.inputs.rows.delimited import LeftOutError
-from pipeline.inputs.rows.row_errors import Location, RowError
+from pipeline.inputs.rows.row_errors import FileError, Location, RowError
 
 SKIPPED_FILE = "skipped.jsonl"
 _SHOWN = 5
@@ -63,10 +63,15 @@ class BadRows:
           split: Their split.
           rows: Locations, and rows or why they cannot be read.
           parse: Returns the features of a row, by its number among those yielded.
+
+        Raises:
+          UsageError: A file, or the rest of it, cannot be read.
         """
         number = 0
         for location, row in rows:
             try:
+                if isinstance(row, FileError):
+                    raise UsageError(f"{location}: {row}") from row
                 if isinstance(row, RowError):
                     raise row
                 features = parse(row, number)

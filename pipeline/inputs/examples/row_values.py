@@ -78,7 +78,7 @@ class RowParser:
         return text
 
     def _class(self, value: Any, classes: list[str]) -> int:
-        text = _to_text(value)
+        text = to_text(value)
         name = self._class_of_value.get(text, text)
         if name in classes:
             return classes.index(name)
@@ -92,7 +92,7 @@ class RowParser:
         )
 
     def _score(self, value: Any) -> float:
-        text = _to_text(value)
+        text = to_text(value)
         score = _parse_float(text)
         low, high = self._task.label_range or (-math.inf, math.inf)
         is_allowed = low <= score <= high or self._allows_all_values
@@ -104,7 +104,7 @@ class RowParser:
         return score
 
     def _weight(self, row: Mapping[str, Any], column: str) -> float:
-        text = _to_text(_value(row, column))
+        text = to_text(_value(row, column))
         weight = _parse_float(text)
         if not 0 <= weight <= _FLOAT32_MAX:
             raise RowError(f"{column} is {text!r}; allowed are numbers from 0")
@@ -114,7 +114,7 @@ class RowParser:
         column = self._task.id_column
         if column not in row:
             return number
-        text = _to_text(row[column])
+        text = to_text(row[column])
         try:
             return _parse_int64(text)
         except ValueError:
@@ -132,8 +132,8 @@ def _value(row: Mapping[str, Any], column: str) -> Any:
     return row[column]
 
 
-def _to_text(value: Any) -> str:
-    """Returns a value as CSV has it: true for a boolean, 1 for 1.0 of an integer."""
+def to_text(value: Any) -> str:
+    """Returns a label as CSV has it: true for a boolean, 1 for the float 1.0."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():

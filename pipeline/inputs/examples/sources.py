@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import splits, tf_examples
+from pipeline.inputs.examples.card import CARD_FILE
 from pipeline.inputs.rows import hugging_face, readers
 from pipeline.inputs.rows.delimited import LeftOutError
 from pipeline.inputs.rows.formats import FORMATS, TFRECORD, format_of, stem_of
@@ -22,6 +24,13 @@ _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
 # `train`, and shards such as `train-00000-of-00002` and `train.1`.
 _STEM = re.compile(rf"({'|'.join(_NAMES)})([-.].*)?")
 _TEXT_FORMATS = tuple(f for f in FORMATS if f != TFRECORD)
+# Names of splits that other programs use, in a file without a known one.
+_LIKE_A_SPLIT = re.compile(
+    r"(?<![a-z])(train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])",
+    re.IGNORECASE,
+)
+# Files that lie beside data.
+_NO_DATA = {"", ".md", ".txt", ".yaml", ".yml", ".pdf", ".html", ".py", ".ipynb"}
 _RECORDS = ("*.tf*record*", "*/*.tf*record*")
 _SHOWN = 8
 
@@ -36,7 +45,7 @@ class Source:
       location: What the user named.
       files: The files of each split in their order; those of a source without splits
         are of the split None.
-      left_out: Names of splits that are not read.
+      left_out: Names of splits and files that are not read.
     """
 
     location: str
@@ -64,9 +73,11 @@ class Source:
             f"{', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}: {way}"
             for way, names in ways.items()
         ]
-        return lines + [
-            f"{name} is not a known split: left out" for name in self.left_out
-        ]
+        if self.left_out:
+            names = ", ".join(self.left_out[:_SHOWN])
+            more = " ..." if len(self.left_out) > _SHOWN else ""
+            lines.append(f"{names}{more}: no known split or format, left out")
+        return lines
 
     def describe(self, split: str | None) -> str:
         """Returns the file of a split, or the folder of its files."""
@@ -140,13 +151,33 @@ def find_source(location: str, settings: DataConfig) -> Source:
             return Source(location, saved)
         unknown = tuple(str(name) for name in saved if name not in splits.SPLIT_NAMES)
         return Source(location, _by_split(location, saved.items()), unknown)
-    named = _find_named_files(path, settings)
+    files, others = _list_files(path, settings)
+    named = _find_named_files(path, files, settings)
     if named:
-        return Source(location, _by_split(location, named))
+        read = {file for _, paths in named for file in paths}
+        unread = (Path(file).name for file in files if file not in read)
+        return Source(location, _by_split(location, named), (*unread, *others))
     if any(True for pattern in _RECORDS for _ in path.glob(pattern)):
         return Source(location, {})
-    files = _list_files(path, settings)
-    return Source(location, {None: files} if files else {})
+    _refuse_mixture(location, files)
+    return Source(location, {None: files} if files else {}, others)
+
+
+def _refuse_mixture(location: str, files: list[str]) -> None:
+    """Refuses files without the names of splits that are no shards of one data set."""
+    for file in files:
+        if _LIKE_A_SPLIT.search(stem_of(file)):
+            raise UsageError(
+                f"data {location} has {Path(file).name}, which looks like a split; "
+                "name the files of the splits train, eval and test (train.csv), or "
+                "name one file as the source"
+            )
+    kinds = {os.path.splitext(file)[1].lower() for file in files}
+    if len(kinds) > 1:
+        raise UsageError(
+            f"data {location} has files of several kinds ({', '.join(sorted(kinds))}), "
+            "which may hold the same rows; name one of them, or move the others"
+        )
 
 
 def read_split(
@@ -181,11 +212,11 @@ def read_split(
 
 
 def _find_named_files(
-    directory: Path, settings: DataConfig
+    directory: Path, files: list[str], settings: DataConfig
 ) -> list[tuple[str, list[str]]]:
     """Returns the files by the names of splits, each set of shards by itself."""
-    named: dict[tuple[str, str | None], list[str]] = {}
-    for path in _list_files(directory, settings):
+    named: dict[tuple[str, str], list[str]] = {}
+    for path in files:
         match = _STEM.fullmatch(stem_of(path))
         if match:
             name, shard = match.groups()
@@ -193,22 +224,28 @@ def _find_named_files(
             unique = path if shard is None else str(format_of(path))
             named.setdefault((name, unique), []).append(path)
     for name in _NAMES:
-        files = _list_files(directory / name, settings)
-        if files:
-            named[name, str(directory / name)] = files
-    return [(name, files) for (name, _), files in named.items()]
+        shards, _ = _list_files(directory / name, settings)
+        if shards:
+            named[name, str(directory / name)] = shards
+    return [(name, paths) for (name, _), paths in named.items()]
 
 
-def _list_files(directory: Path, settings: DataConfig) -> list[str]:
-    if not directory.is_dir():
-        return []
-    return [
-        str(path)
-        for path in sorted(directory.iterdir())
-        if path.is_file()
-        and not path.name.startswith((".", "_"))
-        and format_of(str(path)) in (settings.format or _TEXT_FORMATS)
-    ]
+def _list_files(
+    directory: Path, settings: DataConfig
+) -> tuple[list[str], tuple[str, ...]]:
+    """Returns the paths of the files of rows, and the names of other files."""
+    files, others = [], []
+    entries = sorted(directory.iterdir()) if directory.is_dir() else []
+    for path in entries:
+        is_hidden = path.name.startswith((".", "_")) or path.name == CARD_FILE
+        if is_hidden or not path.is_file():
+            continue
+        file_format = settings.format or format_of(str(path))
+        if file_format in _TEXT_FORMATS:
+            files.append(str(path))
+        elif file_format is None and path.suffix.lower() not in _NO_DATA:
+            others.append(path.name)
+    return files, tuple(others)
 
 
 def _by_split(

@@ -17,6 +17,8 @@ SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", "test", "test_mismatched")
 # its training split.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
     "validation": "eval",
+    "valid": "eval",
+    "val": "eval",
     "dev": "eval",
     "validation_matched": "eval",
     "dev_matched": "eval",
@@ -45,6 +47,31 @@ class OpenSplit:
 def by_index(class_names: Iterable[str] | None) -> dict[str, str]:
     """Returns names of classes by their indices, as text."""
     return {str(index): name for index, name in enumerate(class_names or ())}
+
+
+def refuse_other_classes(
+    source: str, names: Mapping[str, str], task: TaskConfig
+) -> None:
+    """Refuses indices of classes whose meaning is not certain.
+
+    Args:
+      source: The file or the data set, for messages.
+      names: Its names of the classes by index; empty if it has none.
+      task: The classes.
+
+    Raises:
+      UsageError: Some of the names are the task's, and others are not; or the numbers
+        of classes differ.
+    """
+    classes, known = set(task.classes or ()), set(names.values())
+    is_renamed = known.isdisjoint(classes) and len(known) == len(classes)
+    if known and classes and known != classes and not is_renamed:
+        raise UsageError(
+            f"{source} has the classes {', '.join(names.values())} for "
+            f"{task.label_column}, and task.classes are "
+            f"{', '.join(task.classes or ())}; set task.classes to the same names, in "
+            "any order"
+        )
 
 
 class MissingSplitError(UsageError):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import model_selection
 
 from modules.config.task import TaskConfig
 from modules.data.row_facts import hash_texts
@@ -58,7 +57,7 @@ def choose_eval_rows(
         labels.append(features[task.label_column])
         positions.append(number)
         if settings.group_column:
-            groups.append(_hash_group(row, settings.group_column))
+            groups.append(_hash_group(row, settings.group_column, number))
     is_eval = np.zeros(number + 1, bool)
     if not len(labels):
         return is_eval
@@ -69,24 +68,19 @@ def choose_eval_rows(
         if settings.on_bad_rows == "refuse" and len(labels) <= number:
             return is_eval  # whoever reads the rows reports the bad ones
         raise UsageError(problem)
-    _, chosen = model_selection.train_test_split(
-        np.arange(len(strata)),
-        test_size=settings.test_size,
-        stratify=strata,
-        random_state=settings.split_seed,
-    )
-    is_chosen = np.zeros(len(strata), bool)
-    is_chosen[chosen] = True
+    is_chosen = _choose_units(strata, np.bincount(units), settings)
     is_eval[np.array(positions)[is_chosen[units]]] = True
     return is_eval
 
 
-def _hash_group(row: dict[str, Any], column: str) -> int:
+def _hash_group(row: dict[str, Any], column: str, number: int) -> int:
     if column not in row:
         raise UsageError(
             f"data.group_column is {column}; the rows have {', '.join(row)}"
         )
-    return hash_texts([str(row[column])])
+    # A row without a group is a group of its own.
+    is_empty = row[column] is None or row[column] == ""
+    return hash_texts(["row", str(number)] if is_empty else [str(row[column])])
 
 
 def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -115,6 +109,46 @@ def _stratify(units: np.ndarray, labels: np.ndarray, task: TaskConfig) -> np.nda
     return ranks * min(_SCORE_STRATA, len(ranks) // 2) // len(ranks)
 
 
+def _choose_units(
+    strata: np.ndarray, sizes: np.ndarray, settings: DataConfig
+) -> np.ndarray:
+    """Returns which units go to `eval`, bool[units], so that its rows have their share.
+
+    scikit-learn's splitters count groups instead of rows, or take minutes for a million
+    groups.
+
+    Args:
+      strata: The stratum of each unit; each stratum has two units or more.
+      sizes: The rows of each unit.
+      settings: `test_size` and `split_seed`.
+    """
+    shuffled = np.random.default_rng(settings.split_seed).permutation(len(strata))
+    largest_first = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    is_chosen = np.zeros(len(strata), bool)
+    for stratum in np.unique(strata):
+        units = largest_first[strata[largest_first] == stratum]
+        target = max(round(settings.test_size * sizes[units].sum()), 1)
+        chosen = _fill(sizes[units], target)
+        if not chosen.any():
+            chosen[-1] = True  # the smallest
+        if chosen.all():
+            chosen[0] = False
+        is_chosen[units[chosen]] = True
+    return is_chosen
+
+
+def _fill(sizes: np.ndarray, target: int) -> np.ndarray:
+    """Returns which sizes, in their order, fill a target that they do not exceed."""
+    chosen = np.zeros(len(sizes), bool)
+    for index, size in enumerate(sizes.tolist()):
+        if size <= target:
+            chosen[index] = True
+            target -= size
+        if not target:
+            break
+    return chosen
+
+
 def _find_problem(
     strata: np.ndarray, task: TaskConfig, settings: DataConfig
 ) -> str | None:
@@ -126,17 +160,9 @@ def _find_problem(
         for value, count in zip(values, counts, strict=True)
         if count < 2
     ]
-    if small:
-        return (
-            f"data has fewer than two {kind} of {', '.join(small)}, which cannot be "
-            "in two splits; add rows, or leave the class out"
-        )
-    rows = len(strata)
-    eval_rows = int(np.ceil(rows * settings.test_size))
-    if min(eval_rows, rows - eval_rows) < len(values):
-        return (
-            f"data.test_size is {settings.test_size}, which makes splits of "
-            f"{rows - eval_rows} and {eval_rows} {kind} for {len(values)} classes; "
-            "each split needs one of every class: add rows or change data.test_size"
-        )
-    return None
+    if not small:
+        return None
+    return (
+        f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in two "
+        "splits; add rows, or leave the class out"
+    )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from modules.config.task import TaskConfig
+from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
 from pipeline.inputs.examples import splits, splitting
 from pipeline.inputs.examples.row_values import RowParser
@@ -35,7 +36,8 @@ def open_splits(
       task: Names the columns.
       settings: How the files are read and split.
       report: Called with a line for the user.
-      class_of_value: The class by label; None takes the names that the files have.
+      class_of_value: The class by label; None takes the names that the files of each
+        split have.
 
     Returns:
       The splits; None for one without labels.
@@ -43,28 +45,41 @@ def open_splits(
     Raises:
       UsageError: A column is missing, or a split that a run needs has no rows.
     """
-    if class_of_value is None:
-        class_of_value = find_class_names(source, task.label_column, settings)
-    if not source.has_splits:
-        return _split(source, task, settings, class_of_value)
     opened: dict[str, OpenSplit | None] = {}
     for split in source.files:
-        assert split is not None
+        names = class_of_value
+        if names is None:
+            names = find_class_names(source, split, task.label_column, settings)
+            splits.refuse_other_classes(source.describe(split), names, task)
+        if split is None:
+            return _split(source, task, settings, names)
         if _has_labels(source, split, task, settings, report):
-            rows = source.read(split, settings, task)
-            opened[split] = OpenSplit(rows, class_of_value)
+            opened[split] = OpenSplit(source.read(split, settings, task), names)
         else:
             opened[split] = None
     return opened
 
 
 def find_class_names(
-    source: Source, column: str, settings: DataConfig
+    source: Source, split: str | None, column: str, settings: DataConfig
 ) -> dict[str, str]:
-    """Returns the names of classes by index, if the files of a source have them."""
-    path = source.all_files[0]
-    names = hugging_face.class_names(path, file_format_of(path, settings), column)
-    return by_index(names)
+    """Returns the names of classes by index that the files of a split have.
+
+    Raises:
+      UsageError: Two files have different names.
+    """
+    paths = source.files[split]
+    first, *others = (
+        hugging_face.class_names(path, file_format_of(path, settings), column)
+        for path in paths
+    )
+    for path, names in zip(paths[1:], others, strict=True):
+        if names != first:
+            raise UsageError(
+                f"{paths[0]} has the classes {first} for {column}, and {path} {names}; "
+                "save them again with the same names"
+            )
+    return by_index(first)
 
 
 def _split(

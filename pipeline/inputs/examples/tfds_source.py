@@ -38,6 +38,7 @@ def open_splits(
     data, info = _load(source)
     label = dict(info.features.items()).get(task.label_column)
     class_of_value = by_index(getattr(label, "names", ()))
+    splits.refuse_other_classes(f"data {source}", class_of_value, task)
     opened: dict[str, OpenSplit | None] = {}
     for name in data:
         split = splits.SPLIT_NAMES.get(name)

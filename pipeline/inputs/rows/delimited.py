@@ -16,7 +16,10 @@ from typing import IO
 from modules.config.task import TaskConfig
 from pipeline.config.sections import DataConfig
 from pipeline.inputs.rows import dialects, glue_files, text_lines
-from pipeline.inputs.rows.row_errors import RowError
+from pipeline.inputs.rows.row_errors import FileError, RowError
+
+# Of a field. An unclosed quote takes in the rest of the file, up to this.
+_MOST_CHARACTERS = 1 << 24
 
 
 class LeftOutError(RowError):
@@ -47,10 +50,9 @@ def read_table(
     dialect = find_dialect(path, open_file, settings, default_delimiter)
     with open_file() as file:
         lines = text_lines.decode(file, settings.encoding, dialect.newline)
-        records = _records(lines, dialect, settings.encoding)
         for _ in range(dialect.skipped_lines):
-            next(records, None)
-        yield from _to_rows(records, task)
+            next(lines, None)
+        yield from _to_rows(_records(lines, dialect, settings.encoding), task)
 
 
 def find_dialect(
@@ -73,8 +75,9 @@ def _records(
     the first record, is refused for its first line alone: a stray quote must not hide
     the rows after it.
     """
-    source = _Rewindable(lines)
-    reader = csv.reader(source, **dialect.reader_options)
+    source = _Rewindable(lines, dialect.skipped_lines)
+    csv.field_size_limit(_MOST_CHARACTERS)
+    reader = csv.reader(map(dialect.normalize, source), **dialect.reader_options)
     columns = None
     while True:
         source.taken.clear()
@@ -83,7 +86,10 @@ def _records(
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            fields = RowError(f"not a line of this dialect ({dialect}): {error}")
+            fields = RowError(
+                f"not a line of this dialect ({dialect}): {error}; correct it, or set "
+                "data.quoting or data.delimiter"
+            )
         if fields is None:
             return
         columns = columns or len(fields if isinstance(fields, list) else ())
@@ -114,11 +120,11 @@ class _Rewindable:
       number: The number of the last line taken.
     """
 
-    def __init__(self, lines: Iterator[str]) -> None:
+    def __init__(self, lines: Iterator[str], number: int) -> None:
         self._lines = lines
         self._again: deque[str] = deque()
         self.taken: list[str] = []
-        self.number = 0
+        self.number = number
 
     def __iter__(self) -> _Rewindable:
         return self
@@ -142,7 +148,7 @@ def _to_rows(
     first, header = next(records, (0, RowError("")))
     if isinstance(header, RowError):
         if first:
-            yield first, header
+            yield first, FileError(f"the header: {header}")
         return
     layout = glue_files.find_layout(header, task)
     if layout and glue_files.is_headerless(layout, header):
@@ -175,11 +181,11 @@ def _to_row(
     return row
 
 
-def _find_repeated(header: list[str]) -> RowError | None:
+def _find_repeated(header: list[str]) -> FileError | None:
     repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
     if not repeated:
         return None
-    return RowError(
+    return FileError(
         f"the header has the column {', '.join(repeated)} more than once; rename or "
         "remove the others"
     )

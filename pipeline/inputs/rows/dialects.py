@@ -32,6 +32,13 @@ _EXCEL = re.compile(r"sep=(.)\r?\n")
 _WIDE = ("utf-16", "utf-32")
 _SPECIAL = set('\t"\r\n')
 _SPECIAL_IN_EXCEL = {*_SPECIAL, ","}
+# What programs that quote all text write without quotes, besides numbers: R's missing
+# and logical values, pandas' booleans.
+_BARE = {"", "NA", "NaN", "nan", "inf", "-inf", "Inf", "-Inf"} | (
+    {"TRUE", "FALSE", "True", "False", "true", "false", "NULL", "null"}
+)
+_ESCAPED = re.compile(r'\\(["\\])')
+_FEW = 0.1
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
 
 
@@ -62,8 +69,16 @@ class Dialect:
 
     @property
     def reader_options(self) -> dict[str, Any]:
-        """The arguments of `csv.reader`."""
-        return _reader_options(self.delimiter, self.quoting)
+        """The arguments of `csv.reader`, which gets normalized lines."""
+        quoting = csv.QUOTE_NONE if self.quoting == NONE else csv.QUOTE_MINIMAL
+        return {"delimiter": self.delimiter, "strict": True, "quoting": quoting}
+
+    def normalize(self, line: str) -> str:
+        """Returns a line with quotes written twice instead of after a backslash.
+
+        The reader's own `escapechar` would drop the other backslashes of a text.
+        """
+        return _unescape(line) if self.quoting == BACKSLASH else line
 
 
 def find_dialect(
@@ -78,7 +93,7 @@ def find_dialect(
       default_delimiter: That of the format: a comma, or a tab.
 
     Raises:
-      UsageError: Several delimiters fit.
+      UsageError: Several delimiters fit, or no quoting does.
     """
     text, is_whole = _read_sample(file, settings.encoding, default_delimiter)
     newline = "\r" if "\r" in text and "\n" not in text else "\n"
@@ -87,7 +102,7 @@ def find_dialect(
     delimiter = settings.delimiter or (excel[1] if excel else None)
     if delimiter is None:
         delimiter = _find_delimiter(path, sample, default_delimiter)
-    quoting = settings.quoting or _find_quoting(sample, delimiter)
+    quoting = settings.quoting or _find_quoting(path, sample, delimiter)
     return Dialect(delimiter, quoting, newline, skipped_lines=1 if excel else 0)
 
 
@@ -132,31 +147,40 @@ class _Sample:
     newline: str
     is_whole: bool
 
-    def parse(self, delimiter: str, quoting: str) -> list[tuple[str, list[str]]] | None:
+    def parse(self, dialect: Dialect) -> list[tuple[str, list[str]]] | None:
         """Returns the text and the fields of the records; None if one is malformed.
 
         Blank lines are left out, and so is a record that the end of the sample cuts.
         """
-        lines = list(io.StringIO(self.text, newline=self.newline))
-        reader = csv.reader(lines, **_reader_options(delimiter, quoting))
+        text = io.StringIO(self.text, newline=self.newline)
+        lines = list(map(dialect.normalize, text))
+        reader = csv.reader(lines, **dialect.reader_options)
         records, start = [], 0
         try:
             for fields in reader:
                 end = reader.line_num
                 if fields and (self.is_whole or end < len(lines)):
-                    text = "".join(lines[start:end]).rstrip("\r\n")
-                    records.append((text, fields))
+                    record = "".join(lines[start:end]).rstrip("\r\n")
+                    records.append((record, fields))
                 start = end
         except csv.Error:
             if self.is_whole or reader.line_num < len(lines):
                 return None
         return records
 
+    @property
+    def has_quoted_header(self) -> bool:
+        """Whether all names of the header are in quotes."""
+        header = self.text.partition(self.newline)[0].strip("\r\n")
+        fields = re.split("|".join(map(re.escape, _DELIMITERS)), header)
+        return all(len(name) > 1 and name[0] == name[-1] == '"' for name in fields)
+
 
 def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
     columns, consistent = {}, set()
     for delimiter in _DELIMITERS:
-        records = sample.parse(delimiter, DOUBLE) or sample.parse(delimiter, NONE) or []
+        parsed = (sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, NONE))
+        records = next(filter(None, parsed), [])
         columns[delimiter] = len(records[0][1]) if records else 0
         if _have_equal_lengths(records):
             consistent.add(delimiter)
@@ -173,30 +197,47 @@ def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
     return fitting[0]
 
 
-def _find_quoting(sample: _Sample, delimiter: str) -> str:
-    if delimiter == "\t":
-        return DOUBLE if _is_as_written(sample) else NONE
+def _find_quoting(path: str, sample: _Sample, delimiter: str) -> str:
     if '"' not in sample.text:
-        return DOUBLE
-    # The reader of backslashes accepts any text after a closing quote.
+        return NONE if delimiter == "\t" else DOUBLE
+    # Without a backslash before a quote, both ways of quoting are the same.
     escapes = [BACKSLASH] if '\\"' in sample.text else []
-    for quoting in (DOUBLE, *escapes, NONE):
-        records = sample.parse(delimiter, quoting)
+    parsed = {q: sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, *escapes)}
+    if delimiter == "\t":
+        fitting = [q for q, records in parsed.items() if _are_as_written(records)]
+        if not fitting and sample.has_quoted_header:
+            raise UsageError(
+                f"{path}: its header is quoted, but its first rows are not as a "
+                "program that quotes writes them; set data.quoting to double, "
+                "backslash or none"
+            )
+        return fitting[0] if fitting else NONE
+    for quoting, records in parsed.items():
         if records is not None and _have_equal_lengths(records):
             return quoting
-    return DOUBLE
+    records = sample.parse(Dialect(delimiter, NONE))
+    is_unquoted = records and _have_equal_lengths(records) and not _are_wrapped(records)
+    return NONE if is_unquoted else DOUBLE
+
+
+def _are_wrapped(records: list[tuple[str, list[str]]]) -> bool:
+    """Returns whether quotes are around fields, and not only in their text."""
+    wrapped = sum(
+        any(len(field) > 1 and field[0] == field[-1] == '"' for field in fields)
+        for _, fields in records
+    )
+    return wrapped > _FEW * len(records)
 
 
 def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:
     return len({len(fields) for _, fields in records}) <= 1
 
 
-def _is_as_written(sample: _Sample) -> bool:
+def _are_as_written(records: list[tuple[str, list[str]]] | None) -> bool:
     """Returns whether a program that quotes would have written these lines of TSV.
 
     It quotes the fields that need it, or all text. Excel quotes those with commas, too.
     """
-    records = sample.parse("\t", DOUBLE) if '"' in sample.text else None
     return records is not None and any(
         all(_could_write(text, fields, needs_quotes) for text, fields in records)
         for needs_quotes in _NEEDS_QUOTES
@@ -207,7 +248,7 @@ def _is_as_written(sample: _Sample) -> bool:
 _NEEDS_QUOTES: tuple[Callable[[str], bool | None], ...] = (
     lambda field: not _SPECIAL.isdisjoint(field),
     lambda field: not _SPECIAL_IN_EXCEL.isdisjoint(field),
-    lambda field: None if not field or _NUMBER.fullmatch(field) else True,
+    lambda field: None if field in _BARE or _NUMBER.fullmatch(field) else True,
 )
 
 
@@ -228,10 +269,5 @@ def _could_write(
     return True
 
 
-def _reader_options(delimiter: str, quoting: str) -> dict[str, Any]:
-    options: dict[str, Any] = {"delimiter": delimiter, "strict": True}
-    if quoting == NONE:
-        return {**options, "quoting": csv.QUOTE_NONE}
-    if quoting == BACKSLASH:
-        return {**options, "doublequote": False, "escapechar": "\\"}
-    return options
+def _unescape(line: str) -> str:
+    return _ESCAPED.sub(lambda match: '""' if match[1] == '"' else "\\", line)

@@ -13,11 +13,11 @@ CSV, TSV, JSONL, PARQUET, ARROW, TFRECORD = FORMATS
 DELIMITED = (CSV, TSV)
 
 _SUFFIXES = {
-    CSV: re.compile(r"\.csv(\.gz)?$"),
-    TSV: re.compile(r"\.tsv(\.gz)?$"),
-    JSONL: re.compile(r"\.(jsonl|ndjson|json)(\.gz)?$"),
-    PARQUET: re.compile(r"\.parquet$"),
-    ARROW: re.compile(r"\.arrow$"),
+    CSV: re.compile(r"\.csv(\.gz)?$", re.IGNORECASE),
+    TSV: re.compile(r"\.tsv(\.gz)?$", re.IGNORECASE),
+    JSONL: re.compile(r"\.(jsonl|ndjson|json)(\.gz)?$", re.IGNORECASE),
+    PARQUET: re.compile(r"\.parquet$", re.IGNORECASE),
+    ARROW: re.compile(r"\.arrow$", re.IGNORECASE),
     # TFX names its own `data_tfrecord-00000-of-00001.gz`.
     TFRECORD: re.compile(r"[._]tf_?record"),
 }

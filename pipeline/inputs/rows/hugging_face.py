@@ -34,12 +34,10 @@ def find_files(directory: Path) -> dict[str | None, list[str]] | None:
     Raises:
       UsageError: A data set is a selection of the rows of its files.
     """
-    if (directory / _SPLITS_FILE).is_file():
-        names = json.loads((directory / _SPLITS_FILE).read_text())["splits"]
+    names = _read(directory / _SPLITS_FILE).get("splits")
+    if isinstance(names, list):
         return {name: _list_files(directory / name) for name in names}
-    if (directory / _STATE_FILE).is_file():
-        return {None: _list_files(directory)}
-    return None
+    return {None: _list_files(directory)} if _is_data_set(directory) else None
 
 
 def class_names(path: str, file_format: FileFormat, column: str) -> list[str] | None:
@@ -67,8 +65,26 @@ def _read_schema(path: str, file_format: FileFormat) -> pa.Schema:
         return pa.ipc.open_stream(file).schema
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """Returns the object of a JSON file; an empty one if it is another file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _is_data_set(directory: Path) -> bool:
+    return "_data_files" in _read(directory / _STATE_FILE)
+
+
 def _list_files(directory: Path) -> list[str]:
-    state = json.loads((directory / _STATE_FILE).read_text())
+    state = _read(directory / _STATE_FILE)
+    if not _is_data_set(directory):
+        raise UsageError(
+            f"data {directory} has no {_STATE_FILE} of a data set, which "
+            f"{directory.parent / _SPLITS_FILE} names; save it again with save_to_disk"
+        )
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise UsageError(
             f"data {directory} is a selection of the rows of its files; save it again "

@@ -31,7 +31,7 @@ from pipeline.inputs.rows.formats import (
     TSV,
     format_of,
 )
-from pipeline.inputs.rows.row_errors import Location, Row, RowError
+from pipeline.inputs.rows.row_errors import FileError, Location, Row, RowError
 
 DEFAULTS = DataConfig()
 _DELIMITERS = {CSV: ",", TSV: "\t"}
@@ -40,6 +40,7 @@ _BUFFER_BYTES = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # Raised for a file that is truncated, or not of the format of its name.
 _DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile)
+_ARROW_ERRORS = (pa.ArrowException, OSError)
 # Values that Python cannot hold: invalid UTF-8, dates after 9999, unknown time zones.
 _UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 
@@ -110,7 +111,7 @@ def read_rows(
       task: Its GLUE task decides which layout of GLUE's archives a TSV file may have.
 
     Yields:
-      Locations and rows in order. A damaged file ends with a `RowError`.
+      Locations and rows in order. A damaged file ends with a `FileError`.
 
     Raises:
       UsageError: The delimiter of the file is ambiguous.
@@ -121,16 +122,19 @@ def read_rows(
             yield Location(path, number), row
     except _DAMAGE as error:
         message = f"the file cannot be read from here: {error}"
-        yield Location(path, number + 1), RowError(message)
+        yield Location(path, number + 1), FileError(message)
 
 
 def describe_dialect(path: str, file_format: FileFormat, settings: DataConfig) -> str:
     """Returns how a file is read, for people; its format alone if that says all."""
     if file_format not in DELIMITED:
         return file_format
-    found = delimited.find_dialect(
-        path, lambda: _open(path), settings, _DELIMITERS[file_format]
-    )
+    try:
+        found = delimited.find_dialect(
+            path, lambda: _open(path), settings, _DELIMITERS[file_format]
+        )
+    except RowError as error:
+        raise UsageError(f"{path}: {error}") from error
     return f"{file_format}: {found}"
 
 
@@ -223,15 +227,24 @@ def _read_group(table: parquet.ParquetFile, group: int) -> Iterator[Row]:
         for batch in table.iter_batches(_ROWS_AT_A_TIME, row_groups=[group]):
             yield from _read_batch(batch)
             left -= batch.num_rows
-    except MemoryError:  # ArrowMemoryError is an ArrowException too
-        raise
-    except (pa.ArrowException, OSError) as error:
-        # For corrupt pages pyarrow raises OSError itself, without a number. Errors of
-        # the file system fail the bundle, and Beam retries it.
-        if isinstance(error, OSError) and (type(error) is not OSError or error.errno):
+    except _ARROW_ERRORS as error:
+        if not _is_damage(error):
             raise
         for _ in range(left):
             yield RowError(f"the row group cannot be read from here: {error}")
+
+
+def _is_damage(error: Exception) -> bool:
+    """Returns whether an error of pyarrow is about the content of a file.
+
+    For corrupt pages pyarrow raises OSError itself, without a number. Errors of the
+    file system fail the bundle, and Beam retries it.
+    """
+    if isinstance(error, MemoryError):  # ArrowMemoryError is an ArrowException too
+        return False
+    return not isinstance(error, OSError) or (
+        type(error) is OSError and not error.errno
+    )
 
 
 def _read_batch(batch: pa.RecordBatch) -> list[Any]:
@@ -257,13 +270,18 @@ def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
 
 def _read_arrow(path: str) -> Iterator[tuple[int, Row]]:
     """Reads a file of Arrow's streaming format, as Hugging Face `datasets` writes."""
-    with _open(path) as file:
-        first = 1
-        for batch in pa.ipc.open_stream(file):
-            for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
-                rows = _read_batch(batch.slice(start, _ROWS_AT_A_TIME))
-                yield from enumerate(rows, start=first + start)
-            first += batch.num_rows
+    first = 1
+    try:
+        with _open(path) as file:
+            for batch in pa.ipc.open_stream(file):
+                for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
+                    rows = _read_batch(batch.slice(start, _ROWS_AT_A_TIME))
+                    yield from enumerate(rows, start=first + start)
+                first += batch.num_rows
+    except _ARROW_ERRORS as error:
+        if not _is_damage(error):
+            raise
+        raise ValueError(str(error)) from error
 
 
 def _read_examples(path: str) -> Iterator[tuple[int, Row]]:

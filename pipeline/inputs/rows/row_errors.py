@@ -10,6 +10,10 @@ class RowError(ValueError):
     """The reason why a row cannot be read, trained on, predicted or written."""
 
 
+class FileError(RowError):
+    """The reason why a file, or the rest of it, cannot be read: no row is skipped."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Location:
     """Where a row is.

@@ -13,6 +13,7 @@ from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
 from pipeline.prediction import predictor
+from tests import records
 from tests.e2e.commands import run as command_line
 from tests.e2e.finished_run.components import EVERYTHING, MODEL
 
@@ -174,19 +175,40 @@ BAD_ROWS = {
 }
 
 
-def test_bad_data_exit_2_with_all_that_is_wrong_and_are_not_transformed(run, finished):
+def test_bad_rows_exit_2_with_their_lines_and_reach_no_component(run, finished):
     for split, rows in BAD_ROWS.items():
         with open(finished.recipe.parent / "data" / f"{split}.tsv", "a") as file:
             file.write("\n".join(rows) + "\n")
     code, _, errors = run()
     assert code == 2
     for message in (
-        "eval: label: Out-of-range values",
-        "(rows idx 904 at ",
-        ":49: [-3])",
-        "train: label: Out-of-range values",
-        "(rows idx 901 at ",
-        "train: sentence1: Empty text: in 2 examples (rows idx 902 at ",
+        "4 rows cannot be used",
+        "train.tsv:50: label is '7'; allowed are 0 to 1",
+        "train.tsv:51: sentence1 is ",
+        "train.tsv:52: sentence1 is ",
+        "eval.tsv:50: label is '-3'; allowed are 0 to 1",
     ):
         assert message in errors
+    assert errors.count("\n") < 12
+
+
+def test_bad_records_exit_2_with_their_numbers_and_are_not_transformed(run, finished):
+    data = finished.recipe.parent / "records"
+    for split in ("train", "eval", "test"):
+        rows = [
+            records.example(
+                idx=[n], label=[n % 2], sentence1=[f"a {n}".encode()], sentence2=[b"b"]
+            )
+            for n in range(20)
+        ]
+        if split == "train":
+            rows[3].features.feature["label"].int64_list.value[0] = 7
+            rows[5].features.feature["sentence1"].bytes_list.value[0] = b" "
+        records.write(data / f"{split}.tfrecord", rows)
+    code, _, errors = run("--data", data)
+    assert code == 2
+    assert "train: label: Out-of-range values" in errors
+    assert f"(rows idx 3 at {data}/train.tfrecord:4" in errors
+    assert "train: sentence1: Empty text: in 1 examples (rows idx 5 at " in errors
+    assert "train.tfrecord:6" in errors
     assert "Transform" not in finished.latest_run()

@@ -154,6 +154,33 @@ def test_names_of_classes_that_the_source_has_are_kept_in_its_order():
     assert task.classes == ["yes", "no"]
 
 
+def test_known_names_are_text_in_a_script_without_spaces():
+    task = guess(
+        lambda n, chance: {"text": f"这部电影非常好看{n}", "label": str(n % 2)}
+    ).task
+    assert task.text_columns == ["text"]
+
+
+@pytest.mark.parametrize("missing", ["NA", "nan", "None", "", None, float("nan")])
+def test_marks_of_missing_labels_are_no_class(missing):
+    task = guess(
+        lambda n, chance: {
+            "text": sentence(chance),
+            "label": missing if n == 7 else ["neg", "pos"][n % 2],
+        }
+    ).task
+    assert task.classes == ["neg", "pos"]
+
+
+def test_file_without_a_header_is_refused():
+    def row(number, chance):
+        text = sentence(chance)
+        return {"this is the first review of all": text, "0": str(number % 2)}
+
+    with pytest.raises(UsageError, match="looks like a row; add a line with the names"):
+        guess(row, label="0")
+
+
 def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
     task = guess(
         lambda n, chance: {
@@ -243,6 +270,8 @@ def test_coin_toss_is_refused_with_what_to_add(row, choices, message):
             {"ham": 90, "spam": 10},
             {"accuracy": 0.91, "f1": 0.26},
         ),
+        ({"classes": ["a", "b"]}, {"a": 950, "b": 50}, {"accuracy": 0.955}),
+        ({"classes": ["a", "b"]}, {"a": 995, "b": 5}, {"accuracy": 0.9955}),
         ({"classes": ["a", "b"]}, {"a": 50, "b": 50}, {"accuracy": 0.55}),
         (
             {"classes": ["a", "b", "c"], "metric": "f1"},

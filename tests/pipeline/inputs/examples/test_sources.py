@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
@@ -119,6 +120,34 @@ def test_folder_of_hugging_face_datasets_is_read_with_its_class_names(tmp_path):
     assert prepare(source, tmp_path) == {"train": EXPECTED, "eval": EXPECTED}
 
 
+def write_labelled(path, classes, labels):
+    rows = [{"Text": f"row {n}", "Klasse": label} for n, label in enumerate(labels)]
+    label = {"names": classes, "_type": "ClassLabel"}
+    info = json.dumps({"info": {"features": {"Klasse": label}}})
+    table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": info})
+    path.parent.mkdir(exist_ok=True)
+    parquet.write_table(table, path)
+
+
+def test_each_split_has_its_own_order_of_classes(tmp_path):
+    source = tmp_path / "data"
+    write_labelled(source / "train.parquet", ["gut", "schlecht"], [0, 1])
+    write_labelled(source / "eval.parquet", ["schlecht", "gut"], [0, 1])
+    assert prepare(source, tmp_path) == {
+        "train": [("row 0", 1), ("row 1", 0)],
+        "eval": [("row 0", 0), ("row 1", 1)],
+    }
+
+
+def test_class_names_that_are_partly_the_tasks_are_refused(tmp_path):
+    for split in ("train", "eval"):
+        path = tmp_path / "data" / f"{split}.parquet"
+        write_labelled(path, ["neutral", "schlecht", "gut"], [0, 1])
+    message = "has the classes neutral, schlecht, gut.*task.classes are schlecht, gut"
+    with pytest.raises(UsageError, match=message):
+        prepare(tmp_path / "data", tmp_path)
+
+
 def test_indices_of_parquet_are_classes_of_the_task(tmp_path):
     rows = [{**row, "Klasse": int(row["Klasse"] == "gut")} for row in ROWS]
     for split in ("train", "eval"):
@@ -175,6 +204,8 @@ def test_hidden_files_and_other_names_are_no_data(tmp_path):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
+        (["Train.csv", "Test.csv"], r"Test\.csv, which looks like a split"),
+        (["rows.csv", "rows.jsonl"], r"several kinds \(\.csv, \.jsonl\)"),
         (
             ["train.csv", "train.jsonl", "eval.csv"],
             r"train\.csv and train\.jsonl",
@@ -197,6 +228,53 @@ def test_file_whose_name_shows_no_format_is_read_if_the_setting_does(tmp_path):
     with pytest.raises(UsageError, match=r"rows\.txt: its name shows no format"):
         prepare(path, tmp_path)
     assert len(prepare(path, tmp_path, format="csv")["train"]) == 32
+
+
+def test_format_of_a_directory_is_set(tmp_path):
+    for split in ("train", "eval"):
+        path = write(tmp_path / "data" / f"{split}.csv", ROWS)
+        path.rename(path.with_suffix(".txt"))
+    read = prepare(tmp_path / "data", tmp_path, format="csv")
+    assert read == {"train": EXPECTED, "eval": EXPECTED}
+
+
+def test_files_that_are_not_read_are_named(tmp_path):
+    for name in ("train.csv", "val.csv", "notes.csv"):
+        write(tmp_path / "data" / name, ROWS)
+    (tmp_path / "data" / "more.xlsx").touch()
+    lines = []
+    source, target = str(tmp_path / "data"), str(tmp_path / "records")
+    counts = examples_lib.prepare(source, target, TASK, lines.append)
+    assert counts == {"train": 3, "eval": 3}
+    assert "notes.csv, more.xlsx: no known split or format, left out" in lines
+
+
+@pytest.mark.parametrize("suffix", ["csv.gz", "arrow", "parquet"])
+@pytest.mark.parametrize("policy", ["refuse", "skip"])
+def test_damaged_file_loses_no_row_in_silence(tmp_path, suffix, policy):
+    path = write(tmp_path / "data" / f"train.{suffix}", MANY * 300)
+    write(tmp_path / "data" / f"eval.{suffix}", ROWS)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(UsageError, match=rf"train\.{suffix}.*cannot be read"):
+        prepare(tmp_path / "data", tmp_path, on_bad_rows=policy)
+
+
+def test_shard_of_another_encoding_is_refused_by_name(tmp_path):
+    for part in range(2):
+        write(tmp_path / "data" / f"part-{part}.csv", MANY)
+    path = tmp_path / "data" / "part-1.csv"
+    path.write_bytes(path.read_text().encode("utf-16"))
+    with pytest.raises(UsageError, match=r"part-1\.csv: .*UTF-16.*data\.encoding=utf"):
+        prepare(tmp_path / "data", tmp_path, on_bad_rows="skip")
+
+
+def test_json_of_another_program_is_no_folder_of_hugging_face(tmp_path):
+    for split in ("train", "eval"):
+        write(tmp_path / "data" / f"{split}.csv", ROWS)
+    (tmp_path / "data" / "state.json").write_text('{"page": 1}')
+    (tmp_path / "data" / "dataset_dict.json").write_text("[]")
+    assert prepare(tmp_path / "data", tmp_path)["eval"] == EXPECTED
 
 
 def test_selection_of_rows_of_hugging_face_datasets_is_refused(tmp_path):

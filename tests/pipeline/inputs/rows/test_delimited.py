@@ -104,6 +104,54 @@ def test_excel_quotes_fields_with_commas_in_tsv(tmp_path):
     ]
 
 
+def test_first_line_of_excel_does_not_count_as_the_header(tmp_path):
+    text = 'sep=;\r\ntext;label;who\r\n"a\r\nb";1;x\r\nc;0;y\r\n'
+    assert read(write(tmp_path / "in.csv", text)) == [
+        (3, {"text": "a\r\nb", "label": "1", "who": "x"}),
+        (5, {"text": "c", "label": "0", "who": "y"}),
+    ]
+
+
+@pytest.mark.parametrize("bare", ["NA", "TRUE", "False", "-Inf", "3.5", ""])
+def test_tsv_of_r_and_pandas_has_words_without_quotes(tmp_path, bare):
+    lines = f'"text"\t"flag"\n"a good, film"\t{bare}\n"an ""odd"" one"\tTRUE\n'
+    path = write(tmp_path / "in.tsv", lines)
+    assert [row["text"] for row in rows_of(path)] == ["a good, film", 'an "odd" one']
+
+
+def test_backslashes_before_quotes_are_read_and_others_are_text(tmp_path):
+    spark = 'text,label\n"He said \\"hi\\" in C:\\temp, twice",1\nC:\\new,0\n'
+    path = write(tmp_path / "in.csv", spark)
+    assert [row["text"] for row in rows_of(path)] == [
+        'He said "hi" in C:\\temp, twice',
+        "C:\\new",
+    ]
+    r = '"text"\t"label"\n"say \\"no\\""\t1\n'
+    assert rows_of(write(tmp_path / "in.tsv", r)) == [
+        {"text": 'say "no"', "label": "1"}
+    ]
+
+
+def test_tsv_with_a_quoted_header_and_other_rows_is_refused_with_the_setting(tmp_path):
+    path = write(tmp_path / "in.tsv", '"text"\t"label"\n"a "b" c"\t1\n')
+    with pytest.raises(UsageError, match=r"tsv: its header is quoted.*data\.quoting"):
+        read(path)
+
+
+def test_stray_quote_in_a_quoted_file_refuses_its_row_alone(tmp_path):
+    lines = '"text","label"\n"good film","1"\n"bad "film"","0"\n"fine","1"\n'
+    first, second, third = read(write(tmp_path / "in.csv", lines))
+    assert first == (2, {"text": "good film", "label": "1"})
+    assert "not a line of this dialect" in str(second[1])
+    assert third == (4, {"text": "fine", "label": "1"})
+
+
+def test_text_of_a_million_characters_is_read(tmp_path):
+    long = "ab, " * 250_000
+    path = write(tmp_path / "in.tsv", f'text\tlabel\n"x\ty"\t1\n"{long}\t"\t0\n')
+    assert [len(row["text"]) for row in rows_of(path)] == [3, 1_000_001]
+
+
 def test_carriage_returns_alone_end_lines(tmp_path):
     path = write(tmp_path / "in.csv", 'text,label\r"a, b",0\rc,1\r')
     assert [row["text"] for row in rows_of(path)] == ["a, b", "c"]
@@ -240,7 +288,11 @@ TEXTS = st.text(
 
 @hypothesis.settings(deadline=None, max_examples=300)
 @hypothesis.given(
-    rows=st.lists(st.tuples(TEXTS, TEXTS, st.integers(0, 9)), min_size=1, max_size=6),
+    rows=st.lists(
+        st.tuples(TEXTS, TEXTS, st.integers(0, 9) | st.booleans()),
+        min_size=1,
+        max_size=6,
+    ),
     delimiter=st.sampled_from([",", ";", "\t", "|"]),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
     end=st.sampled_from(["\n", "\r\n"]),
