@@ -105,13 +105,18 @@ def _run(
         from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
         from components.warm_start import WarmStartError
+        from pipeline.inputs.examples.bad_rows import BadRowsError
         from pipeline.inputs.resolve import resolve_inputs
         from pipeline.local.report import read_report
         from pipeline.pipeline import create_pipeline
         from pipeline.platforms import local_platform
 
     platform = local_platform(paths, config.beam)
-    inputs = resolve_inputs(config, paths, console.print)
+    try:
+        inputs = resolve_inputs(config, paths, console.print)
+    except BadRowsError as error:
+        error.card.write(record)
+        raise
     if inputs.examples.span is not None:
         # With the span that was resolved, so that the record repeats the run.
         _write_config(config.with_span(inputs.examples.span.number), record)

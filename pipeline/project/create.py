@@ -219,7 +219,7 @@ class _Builder:
         data_set, counts = self._data_set, {}
         (self._directory / _DATA_FOLDER).mkdir()
         for name, split in data_set.open(self._report).items():
-            parser = RowParser(self._task, split.class_of_value)
+            parser = RowParser(self._task, data_set.settings, split.class_of_value)
             rows = bad_rows.filter(name, split.rows, parser.parse)
             rows = inspector.add(name, self._number(rows))
             if data_set.needs_split:
@@ -311,7 +311,7 @@ class _Builder:
                 fingerprint=fingerprint.of_files(data_set.source.all_files),
                 files=data_set.source.describe_reading(data_set.settings),
                 splits={
-                    name: SplitCard(rows=rows, skipped=bad_rows.counts[name])
+                    name: SplitCard(rows=rows, bad=bad_rows.counts[name])
                     for name, rows in splits.items()
                 },
                 splitting=describe_splitting(data_set.settings),

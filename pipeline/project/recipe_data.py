@@ -46,11 +46,7 @@ def inspect_recipe(
         for name, split in _open(config, report).items():
             if split is None:
                 continue
-            parser = RowParser(
-                task,
-                split.class_of_value,
-                allows_all_values=settings.schema_file is not None,
-            )
+            parser = RowParser(task, settings, split.class_of_value)
             rows = _watch(split.rows, columns) if name == TRAIN else split.rows
             for _ in inspector.add(name, bad_rows.filter(name, rows, parser.parse)):
                 pass

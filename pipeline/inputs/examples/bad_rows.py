@@ -10,11 +10,24 @@ from types import TracebackType
 from typing import IO, Any
 
 from pipeline.config.errors import UsageError
+from pipeline.inputs.examples.card import DataCard
 from pipeline.inputs.rows.delimited import LeftOutError
 from pipeline.inputs.rows.row_errors import FileError, Location, RowError
 
 SKIPPED_FILE = "skipped.jsonl"
 _SHOWN = 5
+
+
+class BadRowsError(UsageError):
+    """Rows were refused.
+
+    Attributes:
+      card: The card of the data, with the number of refused rows.
+    """
+
+    def __init__(self, message: str, card: DataCard) -> None:
+        super().__init__(message)
+        self.card = card
 
 
 class BadRows:
@@ -83,22 +96,26 @@ class BadRows:
                 yield location, features
                 number += 1
 
-    def refuse(self) -> None:
+    def refuse(self, card: DataCard) -> None:
         """Refuses the rows, unless they are skipped.
 
+        Args:
+          card: Has their number.
+
         Raises:
-          UsageError: There are bad rows; names the first ones.
+          BadRowsError: There are bad rows; names the first ones.
         """
         count = self.counts.total()
         if not count or self.skips:
             return
         more = f"\n  and {count - _SHOWN} more" if count > _SHOWN else ""
         rows = "1 row" if count == 1 else f"{count} rows"
-        raise UsageError(
+        raise BadRowsError(
             f"{rows} cannot be used:\n  "
             + "\n  ".join(self.first)
             + f"{more}\nCorrect the data, or leave such rows out with --set "
-            "data.on_bad_rows=skip"
+            "data.on_bad_rows=skip",
+            card,
         )
 
     def _add(self, split: str, location: Location, row: Any, error: RowError) -> None:

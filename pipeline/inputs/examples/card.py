@@ -19,12 +19,12 @@ class SplitCard(BaseModel):
 
     Attributes:
       rows: Rows that became examples.
-      skipped: Bad rows that were left out, with `data.on_bad_rows: skip`.
+      bad: Bad rows, which were refused or skipped, as `on_bad_rows` says.
       left_out: Malformed rows of GLUE's archives, which TFDS leaves out, too.
     """
 
     rows: int
-    skipped: int = 0
+    bad: int = 0
     left_out: int = 0
 
 

@@ -160,7 +160,7 @@ def prepare(
         _write(opened, working.path, task, settings, report, card)
         if card.skipped_file:
             card.skipped_file = str(target / card.skipped_file)
-            skipped = sum(split.skipped for split in card.splits.values())
+            skipped = sum(split.bad for split in card.splits.values())
             report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
         card.write(working.path)
         working.publish(target)
@@ -202,19 +202,15 @@ def _write(
         for name, split in opened.items():
             if split is None:
                 continue
-            parser = RowParser(
-                task,
-                split.class_of_value,
-                allows_all_values=settings.schema_file is not None,
-            )
+            parser = RowParser(task, settings, split.class_of_value)
             rows = bad_rows.filter(name, split.rows, parser.parse)
             count = write_records(_show_progress(name, rows, report), directory / name)
             card.splits[name] = SplitCard(
                 rows=count,
-                skipped=bad_rows.counts[name],
+                bad=bad_rows.counts[name],
                 left_out=bad_rows.left_out[name],
             )
-        bad_rows.refuse()
+        bad_rows.refuse(card)
     if bad_rows.counts:
         card.skipped_file = SKIPPED_FILE
     for name, split_card in card.splits.items():

@@ -9,6 +9,7 @@ from typing import Any
 
 from modules.config.task import TaskConfig
 from modules.data.row_facts import is_empty
+from pipeline.config.sections import DataConfig
 from pipeline.inputs.rows.row_errors import RowError
 
 _FLOAT32_MAX = 3.4e38
@@ -19,21 +20,20 @@ class RowParser:
 
     Args:
       task: Names the columns, and the classes or the range of the score.
+      settings: With a curated schema, it decides on empty texts and labels that the
+        task does not have.
       class_of_value: The class by label of the source, if the source has other labels
         than the task; it is ignored if its classes are not the task's.
-      allows_all_values: Whether empty texts and labels beyond the task's are left to a
-        curated schema.
     """
 
     def __init__(
         self,
         task: TaskConfig,
+        settings: DataConfig,
         class_of_value: Mapping[str, str] | None = None,
-        *,
-        allows_all_values: bool = False,
     ) -> None:
         self._task = task
-        self._allows_all_values = allows_all_values
+        self._allows_all_values = settings.schema_file is not None
         self._class_of_value: Mapping[str, str] = {}
         if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
             self._class_of_value = class_of_value

@@ -90,7 +90,7 @@ def _split(
 ) -> dict[str, OpenSplit | None]:
     _has_labels(source, None, task, settings, lambda _: None)
     rows = (row for _, row in source.read(None, settings, task))
-    parser = RowParser(task, class_of_value)
+    parser = RowParser(task, settings, class_of_value)
     is_eval = splitting.choose_eval_rows(rows, task, settings, parser)
 
     def chosen(mask: np.ndarray) -> Iterator[tuple[Location, ReadRow]]:

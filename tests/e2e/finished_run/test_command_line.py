@@ -1,6 +1,7 @@
 """The command line, as a user runs it."""
 
 import dataclasses
+import json
 import re
 import shutil
 import subprocess
@@ -189,7 +190,10 @@ def test_bad_rows_exit_2_with_their_lines_and_reach_no_component(run, finished):
         "eval.tsv:50: label is '-3'; allowed are 0 to 1",
     ):
         assert message in errors
-    assert errors.count("\n") < 12
+    record = max((finished.recipe.parent / "output" / "runs").iterdir())
+    card = json.loads((record / "data_card.json").read_text())
+    assert card["on_bad_rows"] == "refuse"
+    assert [card["splits"][split]["bad"] for split in ("train", "eval")] == [3, 1]
 
 
 def test_bad_records_exit_2_with_their_numbers_and_are_not_transformed(run, finished):

@@ -119,7 +119,7 @@ def test_card_says_where_the_rows_came_from_and_what_became_of_them(tmp_path, so
     assert card.files == [
         'train.csv, eval.csv: csv: comma, quoted, a quote in a field is ""'
     ]
-    assert card.splits["train"].model_dump() == {"rows": 2, "skipped": 5, "left_out": 0}
+    assert card.splits["train"].model_dump() == {"rows": 2, "bad": 5, "left_out": 0}
     assert card.splitting is None
     assert (card.on_bad_rows, card.license) == ("skip", "CC-BY-4.0")
     assert card.skipped_file == str(target / "skipped.jsonl")

@@ -15,7 +15,8 @@ SCORES = TaskConfig(text_columns=["text"], label_range=[0, 1])
 
 
 def choose(rows, task=TASK, **settings):
-    return choose_eval_rows(rows, task, DataConfig(**settings), RowParser(task))
+    settings = DataConfig(**settings)
+    return choose_eval_rows(rows, task, settings, RowParser(task, settings))
 
 
 def rows_of(labels):
