@@ -77,17 +77,6 @@ def write_tokenized(directory):
                 writer.write(exported.serialize({**row, "label_ids": [label]}))
 
 
-def write_weighted(directory):
-    """Rows of training with a weight, those of evaluation without."""
-
-    def rows(seed, *weight):
-        yield "label", "sentence1", "sentence2", *weight
-        for label, *texts in tiny.pairs(ROWS, seed):
-            yield label, *texts, *(0.5 + label for _ in weight)
-
-    write(directory, {"train": rows(0, "weight"), "eval": rows(1)})
-
-
 class Trained:
     """A run up to the Evaluator.
 
@@ -105,7 +94,6 @@ class Trained:
         self.metrics = {m.metric: m.value for m in self.verdict.metrics}
         content = json.loads((self.record / "metrics.json").read_text())
         self.metric, self.recorded = content["metric"], content["splits"]
-        self.loss_weights = content["loss_weights"]
         model = outputs("Trainer", "model") / "Format-Serving"
         self._loaded = tf.saved_model.load(str(model))
         self.predict = self._loaded.signatures["serving_default"]
@@ -153,6 +141,9 @@ def test_cola_from_its_archive_is_judged_by_matthews_correlation(train):
     assert trained.metrics["matthews"] == pytest.approx(
         trained.recorded["eval"]["matthews"], abs=1e-6
     )
+    for kind in ("precision", "recall", "f1"):
+        metric = f"{kind}/unacceptable"
+        assert trained.metrics[metric] == trained.recorded["eval"][metric]
     sentences = texts_of_pairs(1)["sentence1"]
     check_classes(trained, ["unacceptable", "acceptable"], sentence=sentences)
 
@@ -177,28 +168,6 @@ def test_stsb_from_its_archive_is_a_regression(train):
     np.testing.assert_allclose(
         predicted["score"], [float(row["prediction"]) for row in rows], atol=1e-4
     )
-
-
-def test_weighted_rows_and_classes_train_a_model_that_a_bound_of_a_class_refuses(train):
-    classes = ("not_equivalent", "equivalent")
-    bounds = {f"recall/{name}": 1.0 for name in classes}
-    trained = train(
-        write_weighted,
-        task__weight_column="weight",
-        trainer__class_weights={"equivalent": 2.0},
-        evaluator__thresholds=bounds,
-    )
-    light, heavy = (trained.loss_weights["classes"][name] for name in classes)
-    assert heavy == pytest.approx(2 * light)
-    assert trained.loss_weights["weight_column"] == "weight"
-    for name in classes:
-        for kind in ("precision", "recall", "f1"):
-            metric = f"{kind}/{name}"
-            assert trained.metrics[metric] == trained.recorded["eval"][metric]
-    assert not trained.verdict.blessed
-    assert "the threshold is 1.0000" in trained.verdict.summary
-    # Requests have no weight.
-    check_classes(trained, classes, **texts_of_pairs(1))
 
 
 def test_mnli_from_its_archive_reports_both_validation_splits(train):
