@@ -131,7 +131,7 @@ def look_at(
         errors = (str(row) for _, row in source.read(split, settings))
         reason = next(errors, "the file is empty, or has a header and no rows")
         raise UsageError(f"data {source.describe(split)} has no rows: {reason}")
-    others = {
+    taken = {
         "--group": choices.group,
         "--set task.weight_column": overrides.get("task.weight_column"),
         "--set task.id_column": overrides.get("task.id_column"),
@@ -141,7 +141,7 @@ def look_at(
         text=choices.text,
         label=choices.label,
         kind=choices.kind,
-        others={option: name for option, name in others.items() if name},
+        taken={option: name for option, name in taken.items() if name},
         class_names=lambda label: text_source.find_class_names(
             source, split, label, settings
         ),

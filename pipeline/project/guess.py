@@ -58,7 +58,7 @@ def guess_task(
     text: Sequence[str] = (),
     label: str | None = None,
     kind: Kind | None = None,
-    others: Mapping[str, str] = MappingProxyType({}),
+    taken: Mapping[str, str] = MappingProxyType({}),
     class_names: Callable[[str], dict[str, str]] = lambda label: {},
 ) -> Guess:
     """Guesses the task of a data set.
@@ -68,7 +68,7 @@ def guess_task(
       text: The text columns; empty guesses them.
       label: The label column; None guesses it.
       kind: Whether the label is a class or a score; None guesses it.
-      others: Columns that are neither text nor label, by the option that names them.
+      taken: Columns that are neither text nor label, by the option that names them.
       class_names: Returns the names of a column's classes by label, if the source has
         them.
 
@@ -76,7 +76,7 @@ def guess_task(
       UsageError: A named column does not exist, or several guesses are as good.
     """
     named = [("--text", name) for name in text]
-    for option, name in (*named, ("--label", label), *others.items()):
+    for option, name in (*named, ("--label", label), *taken.items()):
         if name is not None and name not in columns:
             raise UsageError(
                 f"{option} {name}: there is no such column; there are "
@@ -88,9 +88,7 @@ def guess_task(
         reasons["task.text_columns"] = _CHOSEN
     if label:
         reasons["task.label_column"] = _CHOSEN
-    free = {
-        name: column for name, column in columns.items() if name not in others.values()
-    }
+    free = {name: c for name, c in columns.items() if name not in taken.values()}
     texts = list(text) or _guess_texts(free, label, reasons)
     others = {name: column for name, column in free.items() if name not in texts}
     label = label or _guess_label(others, reasons)

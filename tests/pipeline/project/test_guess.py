@@ -233,7 +233,7 @@ def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
         ),
         (
             {"text": "text", "label": "few"},
-            {"others": {"--group": "g"}},
+            {"taken": {"--group": "g"}},
             "--group g: there is no",
         ),
         ({"text": "text", "label": "few"}, {"kind": "score"}, "not different numbers"),
