@@ -234,7 +234,7 @@ class _Judgment:
             message = (
                 f"{TRAIN}: {len(rare)} of {len(labels)} classes have less than "
                 f"{limit:.1%} of the rows (data_gate.warn_class_share): {shown}; a "
-                "model may never predict them: add rows, or compare by f1"
+                "model may never predict them: add rows, or set trainer.class_weights"
             )
             count = sum(n for n, _ in rare)
             yield Finding(RARE_CLASS, TRAIN, message, count=count)
@@ -289,7 +289,7 @@ class _Judgment:
             f"{split}: {_share(len(cut), len(facts))} have more than "
             f"{self.max_seq_length} tokens and are cut (data_gate.warn_cut "
             f"{limit:g}); the longest has {facts.lengths.max()}: raise "
-            "preprocessing.max_seq_length, up to what the encoder allows"
+            "preprocessing.max_seq_length, up to the encoder's limit, or shorten them"
         )
         first = _sort(facts, cut)[:_SHOWN]
         rows = tuple((_name(split, facts, row),) for row in first)

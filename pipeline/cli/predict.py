@@ -21,6 +21,7 @@ from pipeline.config.sections import FileFormat
 _FORMATS = click.Choice(get_args(FileFormat))
 _OUTPUT_FORMATS = click.Choice([f for f in get_args(FileFormat) if f != "arrow"])
 _FILES = (".csv", ".tsv", ".jsonl")
+_NO_DIRECTORIES = (".xlsx", ".xls", ".ods", ".txt", ".json")
 
 
 @click.command("predict")
@@ -88,6 +89,10 @@ def predict_command(
     reading = recipe.load_data(config_file, overrides)
     # The recipe's format is that of its own data.
     reading = reading.model_copy(update={"format": input_format})
+    if destination and destination.lower().endswith(_NO_DIRECTORIES):
+        raise UsageError(
+            f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory"
+        )
     if source and destination and not destination.endswith(_FILES):
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
         batch |= {"beam_args": beam_args, "is_strict": strict, "reading": reading}

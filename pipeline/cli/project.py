@@ -49,8 +49,8 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--test-size",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Share of the rows of the split eval.  [default: 0.2]",
+        type=click.FloatRange(0, 0.5, min_open=True),
+        help="Share of the rows of the split eval.  [default: 0.2, more of few rows]",
     ),
 )
 
@@ -109,12 +109,13 @@ def init_command(
 
 def _advice(project: Project) -> str:
     """Returns what may help against what is refused."""
-    inspection = project.inspection
-    advice = ""
-    if any(split.bad for split in inspection.splits.values()):
+    from modules.data import judgment
+
+    inspection, advice = project.inspection, ""
+    if inspection.has_refused_bad_rows:
         advice += "; --set data.on_bad_rows=skip leaves bad rows out"
-    if inspection.is_gate_small and project.is_split:
-        advice += "; --test-size 0.3 makes the split eval larger"
+    if judgment.SMALL_GATE in inspection.refused_kinds:
+        advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
     return advice
 
 
@@ -145,7 +146,7 @@ def inspect_command(
     """
     if path is None and config_file is None:
         raise click.UsageError("give PATH or --config FILE")
-    terminal = Console()
+    terminal, guessed = Console(), None
     if config_file is not None:
         chosen = [name for name, value in choices.items() if value]
         if chosen:
@@ -173,9 +174,11 @@ def inspect_command(
             )
         if not as_json:
             _show_guesses(project, terminal)
+        guessed = project.settings.values
         result = project.inspection
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(result), ensure_ascii=False, indent=1))
+        content = {"guessed": guessed, **dataclasses.asdict(result)}
+        click.echo(json.dumps(content, ensure_ascii=False, indent=1))
     else:
         _show(result, terminal)
     sys.exit(_EXIT_USAGE if result.refused else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -245,7 +246,10 @@ def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
         if key in _RENAMED:
             lines.append(f"  {key}: renamed; set {_RENAMED[key]} instead")
         elif detail["type"] == "extra_forbidden":
-            message = f"unknown key; allowed here: {_allowed(model, detail['loc'])}"
+            names = _allowed(model, detail["loc"])
+            close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            message = f"unknown key{hint}; allowed here: {', '.join(names)}"
             lines.append(f"  {key}: {message}")
         elif detail["type"] == "missing":
             lines.append(
@@ -259,9 +263,9 @@ def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
     return "\n".join(lines)
 
 
-def _allowed(model: Any, location: tuple[Any, ...]) -> str:
+def _allowed(model: Any, location: tuple[Any, ...]) -> list[str]:
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation
         # An optional section: `Section | None`.
         model = next(iter(get_args(annotation)), annotation)
-    return ", ".join(model.model_fields)
+    return list(model.model_fields)

@@ -9,6 +9,8 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from modules.config.settings import Settings
 
+# Characters by their names in a recipe.
+DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
 FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord"]
 
 
@@ -25,7 +27,8 @@ class DataConfig(Settings):
       format: Format of the files; None derives it from their names.
       encoding: Encoding of CSV, TSV and JSON lines, as Python names it. `utf-8` may
         start with a byte order mark.
-      delimiter: What separates the fields of CSV and TSV; None finds it.
+      delimiter: What separates the fields of CSV and TSV: a character, or `comma`,
+        `semicolon`, `tab` or `pipe`; None finds it.
       quoting: How CSV and TSV quote: `double` writes a quote in a quoted field twice,
         `backslash` puts a backslash before it, `none` has no quoted fields: a quote is
         text. None finds it.
@@ -57,8 +60,8 @@ class DataConfig(Settings):
     @field_validator("delimiter", mode="before")
     @classmethod
     def _read_name(cls, delimiter: Any) -> Any:
-        # A tab is hard to write in a shell and in YAML.
-        return "\t" if delimiter in ("tab", "\\t") else delimiter
+        # Most of them are hard to write in a shell and in YAML.
+        return DELIMITERS.get(delimiter, delimiter)
 
     @field_validator("encoding")
     @classmethod

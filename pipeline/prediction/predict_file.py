@@ -107,4 +107,7 @@ def _usage_errors(location: Location) -> Iterator[None]:
     try:
         yield
     except RowError as error:
-        raise UsageError(f"{location}: {error}") from error
+        raise UsageError(
+            f"{location}: {error}. Into a directory (--output DIR) the other rows are "
+            "predicted"
+        ) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from pipeline.inputs.examples.row_values import to_text
@@ -93,22 +92,8 @@ class Column:
             self.letters += sum(map(str.isalpha, text))
 
 
-def summarize(
-    rows: Iterable[dict[str, Any] | RowError],
-) -> dict[str, Column]:
-    """Returns the columns by name, in the order of the file.
-
-    Args:
-      rows: The rows; those that cannot be read have no values.
-    """
-    columns: dict[str, Column] = {}
-    for row in rows:
-        add_row(columns, row)
-    return columns
-
-
 def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:
-    """Adds the values of a row to the columns by name; see `summarize`."""
+    """Adds the values of a row to the columns by name; an error has none."""
     if isinstance(row, RowError):
         return
     for name, value in row.items():

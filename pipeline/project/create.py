@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from modules import encoder as encoder_lib
 from modules import fingerprint
 from modules.config.data_gate import DataGateConfig
@@ -41,6 +43,7 @@ RECIPE_FILE = "recipe.yaml"
 _README_FILE = "README.md"
 _DATA_FOLDER = "data"
 _TEST = "test"
+_MOST_CUT = 0.005  # of the rows
 _SHORTEST_LENGTH = 8  # that the setting allows
 _DATA_KEPT = ("data.license", "data.schema_file")
 
@@ -162,12 +165,18 @@ class _Builder:
             if not (is_reading and self._data_set.needs_split):
                 self._settings.set(key, value, "chosen by you")
         config = self._validate({})
+        length = config.preprocessing.max_seq_length
+        if length > longest:
+            raise UsageError(
+                f"preprocessing.max_seq_length is {length}; the encoder allows 8 to "
+                f"{longest}"
+            )
         inspection = inspector.finish(
             config.data_gate,
             bad_rows,
             gate_split=config.evaluator.split,
             thresholds=config.evaluator.thresholds,
-            max_seq_length=config.preprocessing.max_seq_length,
+            max_seq_length=length,
             columns=self._data_set.columns.values(),
         )
         self._write_files(splits, bad_rows)
@@ -200,13 +209,15 @@ class _Builder:
         settings, data_set = self._settings, self._data_set
         if data_set.needs_split:
             share = f"{data_set.settings.test_size:.0%}"
-            reason = f"{share} of the rows are in eval; equal texts are in one split"
+            group = data_set.settings.group_column
+            kept = f"equal texts and rows of one {group}" if group else "equal texts"
+            reason = f"{share} of the rows are in eval; {kept} are in one split"
             settings.set("data.source", _DATA_FOLDER, reason)
         else:
             source = os.path.abspath(data_set.source.location)
             settings.set("data.source", source, "it has splits already")
         if encoder is None:
-            reason = "a small BERT that is installed already; fast on a CPU"
+            reason = "a small BERT for English, uncased; --encoder takes another"
             settings.set("encoder.source", default.source, reason)
             settings.set("encoder.sha256", default.sha256, "of the encoder's files")
         else:
@@ -272,12 +283,13 @@ class _Builder:
         gate = _TEST if _TEST in splits else EVAL
         train, gated = facts[TRAIN], facts[gate]
         if len(train):
-            settings.set(
-                "preprocessing.max_seq_length",
-                choose_length(train.lengths, longest),
-                f"cuts one row of 200 at most; the longest has {train.lengths.max()} "
-                "tokens",
-            )
+            length = choose_length(train.lengths, longest)
+            cut = float(np.mean(train.lengths > length))
+            reason = "cuts one row of 200 at most"
+            if cut > _MOST_CUT:
+                reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
+            reason += f"; the longest has {train.lengths.max()} tokens"
+            settings.set("preprocessing.max_seq_length", length, reason)
         rows = splits[TRAIN]
         settings.set(
             "trainer.epochs", choose_epochs(rows), f"{rows} rows are trained on"
@@ -301,7 +313,11 @@ class _Builder:
         )
         self._settings.set("output", "output", "everything that a run writes")
         path.write_text(self._settings.to_yaml(head), encoding="utf-8")
-        return recipe.load_config(path, overrides)
+        try:
+            return recipe.load_config(path, overrides)
+        except UsageError as error:  # the user knows the folder by its final name
+            message = str(error).replace(str(self._directory), str(self._target))
+            raise UsageError(message) from error
 
     def _write_files(self, splits: dict[str, int], bad_rows: BadRows) -> None:
         data_set = self._data_set

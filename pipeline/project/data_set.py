@@ -14,10 +14,14 @@ from pipeline.config.sections import DataConfig
 from pipeline.inputs.examples import text_source
 from pipeline.inputs.examples.sources import Source, find_source
 from pipeline.inputs.examples.splits import EVAL, TRAIN, OpenSplit, Report
+from pipeline.inputs.rows.row_errors import EncodingError, Location, RowError
 from pipeline.project import columns as columns_lib
 from pipeline.project.columns import Column
 from pipeline.project.guess import Guess, Kind, guess_task
 
+# A small data set gets a larger share, so that its gate means something.
+_LEAST_EVAL_ROWS = 100
+_MOST_TEST_SIZE = 0.5
 _OPTIONS = {
     "text_columns": "--text",
     "label_column": "--label",
@@ -125,12 +129,10 @@ def look_at(
     """
     source = _find(location, settings)
     split = TRAIN if source.has_splits else None
-    rows = (row for _, row in source.read(split, settings))
-    columns = columns_lib.summarize(rows)
-    if not columns:
-        errors = (str(row) for _, row in source.read(split, settings))
-        reason = next(errors, "the file is empty, or has a header and no rows")
-        raise UsageError(f"data {source.describe(split)} has no rows: {reason}")
+    columns, count = _summarize(source, split, settings)
+    if "data.test_size" not in overrides:
+        share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), _MOST_TEST_SIZE)
+        settings = settings.model_copy(update={"test_size": round(share, 2)})
     taken = {
         "--group": choices.group,
         "--set task.weight_column": overrides.get("task.weight_column"),
@@ -155,6 +157,35 @@ def look_at(
             "them, or give one file, whose splits and class names are then written"
         )
     return DataSet(source, settings, columns, guess)
+
+
+def _summarize(
+    source: Source, split: str | None, settings: DataConfig
+) -> tuple[dict[str, Column], int]:
+    """Returns the columns of the training rows, and the number of rows."""
+    columns: dict[str, Column] = {}
+    count = undecoded = 0
+    first: tuple[Location, RowError] | None = None
+    for location, row in source.read(split, settings):
+        count += 1
+        columns_lib.add_row(columns, row)
+        if isinstance(row, RowError):
+            is_new_kind = isinstance(row, EncodingError) and not undecoded
+            undecoded += isinstance(row, EncodingError)
+            first = (location, row) if first is None or is_new_kind else first
+    if undecoded and first and settings.on_bad_rows == "refuse":
+        raise UsageError(
+            f"{undecoded} of {count} rows are not {settings.encoding}. {first[0]}: "
+            f"{first[1]}"
+        )
+    if not columns and first:
+        raise UsageError(f"data {first[0]}: {first[1]}")
+    if not columns:
+        raise UsageError(
+            f"data {source.describe(split)} has no rows: the file is empty, or has a "
+            "header and no rows"
+        )
+    return columns, count
 
 
 def _find(location: str, settings: DataConfig) -> Source:

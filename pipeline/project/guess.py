@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
@@ -24,10 +25,15 @@ _TEXT_NAMES = (
 _LABEL_NAMES = (
     *("label", "labels", "class", "category", "target", "y", "sentiment", "intent"),
     *("topic", "score", "rating", "stars", "similarity", "gold_label", "quality"),
-    *("is_duplicate", "polarity", "emotion"),
+    *("is_duplicate", "polarity", "emotion", "grade", "points", "mark"),
 )
-_NEGATIVE_NAMES = ("0", "-1", "no", "false", "neg", "negative", "n", "ham", "bad")
+_NEGATIVE_NAMES = (
+    *("0", "-1", "no", "n", "false", "neg", "negative", "ham", "bad", "nein", "non"),
+    *("negativ", "falsch", "schlecht"),
+)
 _DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+_SHOWN = 6
 _MOST_LABELS = 200
 _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_INDICES = 20
@@ -181,7 +187,7 @@ def _guess_texts(
         )
     if len(chosen) > 2:
         raise UsageError(
-            f"the columns {', '.join(chosen)} may all be the text; name one with "
+            f"the columns {', '.join(chosen)} may each be the text; name one with "
             f"--text {chosen[0]}, or the two of a pair with --text {chosen[0]} --text "
             f"{chosen[1]}"
         )
@@ -197,33 +203,71 @@ def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
     few = [
         name
         for name, column in columns.items()
-        if column.values is not None
-        and 2 <= len(column.values) <= _MOST_LABELS_WITHOUT_A_NAME
-        and len(column.values) <= column.filled / 2
-        and not all(map(_DATE.match, column.values))
+        if _has_few_values(column) or _is_score(column)
     ]
-    candidates = named or few
+    candidates = sorted(named or few, key=lambda name: _count(columns[name]))
     if not candidates:
         raise UsageError(
             f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
             "label; name it with --label COLUMN"
         )
     if len(candidates) > 1:
+        shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
         raise UsageError(
-            f"the columns {', '.join(candidates)} may all be the label; name one with "
+            f"the columns {', '.join(shown)} may each be the label; name one with "
             f"--label {candidates[0]}"
         )
     (label,) = candidates
+    shape = "scores" if _is_score(columns[label]) else "few values"
     reasons["task.label_column"] = (
-        "known as the name of a label" if named else "the only column of few values"
+        "known as a label's name" if named else f"the only column of {shape}"
     )
     return label
+
+
+def _has_few_values(column: Column) -> bool:
+    most = _MOST_INDICES if column.is_numeric else _MOST_LABELS_WITHOUT_A_NAME
+    return (
+        column.values is not None
+        and 2 <= len(column.values) <= min(most, column.filled / 2)
+        and not all(map(_DATE.match, column.values))
+    )
+
+
+def _is_score(column: Column) -> bool:
+    has_fractions = column.is_numeric and not column.is_whole
+    return has_fractions or _has_decimal_commas(column)
+
+
+def _has_decimal_commas(column: Column) -> bool:
+    values = column.values
+    return (
+        values is not None
+        and any("," in value for value in values)
+        and all(map(_DECIMAL_COMMA.fullmatch, values))
+    )
+
+
+def _count(column: Column) -> int:
+    return sys.maxsize if column.values is None else len(column.values)
+
+
+def _describe(column: Column) -> str:
+    if column.values is None or len(column.values) > _SHOWN:
+        number = "many" if column.values is None else len(column.values)
+        return f"{number} values"
+    return ", ".join(_sort(column.values))
 
 
 def _guess_kind(column: Column, reasons: dict[str, str]) -> Kind:
     values = column.values
     if not column.filled:
         raise UsageError(f"the label column {column.name} has no value")
+    if _has_decimal_commas(column):
+        raise UsageError(
+            f"the label {column.name} has decimal commas, as "
+            f"{next(iter(column.values or ()))}; write decimal points"
+        )
     if not column.is_numeric:
         return "classes"
     if values is None or not column.is_whole or len(values) > _MOST_INDICES:
@@ -259,6 +303,7 @@ def _guess_classes(
             f"{_MOST_LABELS} classes: name another with --label COLUMN"
         )
     names = _sort(values)
+    _refuse_variants(column.name, names)
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
     if len(names) == 2:
         names = _order_pair(names, values, reasons)
@@ -271,12 +316,25 @@ def _guess_classes(
     return list(class_of_value.values()), class_of_value
 
 
+def _refuse_variants(column: str, names: list[str]) -> None:
+    """Refuses labels that a person would take for one."""
+    by_class: dict[str, list[str]] = {}
+    for name in names:
+        by_class.setdefault(" ".join(name.split()).casefold(), []).append(name)
+    variants = [repr(name) for same in by_class.values() if same[1:] for name in same]
+    if variants:
+        raise UsageError(
+            f"the labels {', '.join(variants)} of {column} differ only in letter case "
+            "or spaces; write each class in one way"
+        )
+
+
 def _order_pair(
     names: list[str], values: dict[str, int], reasons: dict[str, str]
 ) -> list[str]:
     """Puts the positive class second."""
     first, second = names
-    lowered = [name.lower() for name in names]
+    lowered = [name.lower().removesuffix(".0") for name in names]
     negative = [
         name
         for name, low, other in zip(names, lowered, lowered[::-1], strict=True)

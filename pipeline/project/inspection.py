@@ -108,7 +108,8 @@ class Inspection:
       odd: Rows by kind of odd characters.
       refused: Why a run would be refused.
       warnings: What a run would warn of.
-      is_gate_small: Whether a reason is that the gate's split is too small.
+      refused_kinds: The kinds of findings that are refused.
+      has_refused_bad_rows: Whether bad rows are a reason.
     """
 
     columns: list[ColumnInspection]
@@ -120,7 +121,8 @@ class Inspection:
     odd: dict[str, int] = dataclasses.field(default_factory=dict)
     refused: list[str] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
-    is_gate_small: bool = False
+    refused_kinds: list[str] = dataclasses.field(default_factory=list)
+    has_refused_bad_rows: bool = False
 
 
 class Inspector:
@@ -216,13 +218,18 @@ class Inspector:
             if count:
                 inspection.shared[f"{second}, {first}"] = count
         for finding in judge(limits):
-            inspection.is_gate_small |= finding.kind == judgment.SMALL_GATE
             lines = inspection.refused if finding.is_refused else inspection.warnings
+            if finding.is_refused:
+                inspection.refused_kinds.append(finding.kind)
             lines.append(self._render(finding))
         for split, count in bad_rows.counts.items():
             self._splits.setdefault(split, SplitInspection()).bad = count
         lines = inspection.warnings if bad_rows.skips else inspection.refused
         lines += [f"bad row {row}" for row in bad_rows.first]
+        if bad_rows.counts.total() > len(bad_rows.first):
+            more = bad_rows.counts.total() - len(bad_rows.first)
+            lines.append(f"{more} bad rows more")
+        inspection.has_refused_bad_rows = bool(bad_rows.counts) and not bad_rows.skips
         return inspection
 
     def _describe(

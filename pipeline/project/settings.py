@@ -11,7 +11,12 @@ import numpy as np
 
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
-from modules.data.threshold_interval import count_rows, half_width, is_exact
+from modules.data.threshold_interval import (
+    count_rows,
+    half_width,
+    is_exact,
+    needed_rows,
+)
 from pipeline.project import guess
 
 _LONGEST_SHARE = 0.995  # of the rows that are not cut
@@ -121,7 +126,13 @@ def add_gate(
     if task.classes:
         reason = "a tenth of the way from what one class reaches by itself to 1"
     if metric != task.metric:
-        reason += f"; the split has too few rows to judge {task.metric}"
+        counted = count_rows(task.metric, numbers, task)
+        assert counted is not None  # of a metric of the task
+        needed = needed_rows(task.metric, thresholds[task.metric], limits.max_interval)
+        reason += (
+            f"; for {task.metric} the split has {counted[0]} {counted[1].rstrip(',')}, "
+            f"and about {needed} are needed"
+        )
     settings.set("evaluator.thresholds", {metric: value}, reason)
     counted = count_rows(metric, numbers, task)
     assert counted is not None  # of a metric of the task

@@ -32,6 +32,7 @@ _LIKE_A_SPLIT = re.compile(
 # Files that lie beside data.
 _NO_DATA = {"", ".md", ".txt", ".yaml", ".yml", ".pdf", ".html", ".py", ".ipynb"}
 _RECORDS = ("*.tf*record*", "*/*.tf*record*")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _SHOWN = 8
 
 ReadRow = dict[str, Any] | RowError
@@ -111,6 +112,8 @@ def file_format_of(path: str, settings: DataConfig) -> FileFormat:
       UsageError: Its name shows none.
     """
     file_format = settings.format or format_of(path)
+    if path.lower().endswith(_SPREADSHEETS):
+        raise UsageError(f"data {path} is a spreadsheet; save it as CSV (UTF-8)")
     if file_format is None:
         raise UsageError(
             f"data {path}: its name shows no format; allowed are "

@@ -123,16 +123,15 @@ def _choose_units(
       settings: `test_size` and `split_seed`.
     """
     shuffled = np.random.default_rng(settings.split_seed).permutation(len(strata))
-    largest_first = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
     is_chosen = np.zeros(len(strata), bool)
     for stratum in np.unique(strata):
-        units = largest_first[strata[largest_first] == stratum]
+        units = shuffled[strata[shuffled] == stratum]
         target = max(round(settings.test_size * sizes[units].sum()), 1)
         chosen = _fill(sizes[units], target)
         if not chosen.any():
-            chosen[-1] = True  # the smallest
+            chosen[sizes[units].argmin()] = True
         if chosen.all():
-            chosen[0] = False
+            chosen[sizes[units].argmax()] = False
         is_chosen[units[chosen]] = True
     return is_chosen
 
@@ -162,7 +161,9 @@ def _find_problem(
     ]
     if not small:
         return None
+    kept = ", ".join(name for name in task.classes or () if name not in small)
     return (
         f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in two "
-        "splits; add rows, or leave the class out"
+        f'splits; add rows, or leave it out with --set "task.classes=[{kept}]" --set '
+        "data.on_bad_rows=skip"
     )

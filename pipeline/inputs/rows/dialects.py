@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from pipeline.config.errors import UsageError
-from pipeline.config.sections import DataConfig
+from pipeline.config.sections import DELIMITERS, DataConfig
 from pipeline.inputs.rows import text_lines
 
 DOUBLE, BACKSLASH, NONE = "double", "backslash", "none"
 
-_DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
+_DELIMITERS = {character: name for name, character in DELIMITERS.items()}
 _SAMPLE_BYTES = 1 << 20
 _PART_BYTES = 1 << 14
 # Excel's own first line, which names the delimiter.
@@ -192,7 +192,7 @@ def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
         names = " and ".join(_DELIMITERS[d] for d in fitting)
         raise UsageError(
             f"{path}: its fields may be separated by {names}; set the one that does "
-            f"with data.delimiter, as --set data.delimiter='{fitting[0]}'"
+            f"with data.delimiter, as --set data.delimiter={_DELIMITERS[fitting[0]]}"
         )
     return fitting[0]
 

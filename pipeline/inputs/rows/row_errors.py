@@ -14,6 +14,10 @@ class FileError(RowError):
     """The reason why a file, or the rest of it, cannot be read: no row is skipped."""
 
 
+class EncodingError(RowError):
+    """The byte of a row that its encoding does not have."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Location:
     """Where a row is.

@@ -7,7 +7,7 @@ import io
 import re
 from typing import Any
 
-from pipeline.inputs.rows.row_errors import RowError
+from pipeline.inputs.rows.row_errors import EncodingError, RowError
 
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MARK_BYTES = 2
@@ -43,14 +43,14 @@ def check(line: str, encoding: str, place: str = "") -> None:
       place: What the message says before the column.
 
     Raises:
-      RowError: Names the first such byte and the setting that reads it.
+      EncodingError: Names the first such byte and the setting that reads it.
     """
     if line.isascii():
         return
     bad = _BAD.search(line)
     if bad:
         byte = ord(bad.group()) - _BAD_OFFSET
-        raise RowError(
+        raise EncodingError(
             f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not "
             f"{encoding}. Set the encoding of the file with data.encoding, as --set "
             "data.encoding=cp1252 for Windows in Western Europe"

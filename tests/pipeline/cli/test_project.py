@@ -433,3 +433,64 @@ def test_options_that_only_split_rows_are_refused_for_splits(init, tmp_path):
     result, _ = init(tmp_path / "data", "--test-size", "0.3")
     assert result.exit_code == 2
     assert "has the splits train, eval already" in result.output
+
+
+def test_bytes_of_another_encoding_are_named_before_any_guess(init, tmp_path):
+    rows = make_rows(600)
+    for row in rows[:400]:
+        row["Nachricht"] += " für"
+    path = write(tmp_path / "rows.csv", rows, encoding="cp1252")
+    result, _ = init(path)
+    assert result.exit_code == 2
+    assert "400 of 600 rows are not utf-8" in result.output
+    assert "--set data.encoding=cp1252" in result.output
+    assert "task.text_columns" not in result.output
+
+
+def test_few_rows_get_a_larger_share_in_eval(init, tmp_path):
+    result, folder = init(write(tmp_path / "rows.csv", make_rows(300)))
+    assert result.exit_code == 0, result.output
+    assert 95 <= len(read_split(folder, "eval")) <= 105
+
+
+def test_advice_fits_what_is_refused(init, tmp_path):
+    result, _ = init(write(tmp_path / "rows.csv", make_rows(60)), "--label", "Art")
+    assert "--set data_gate.max_interval=0.2 accepts a coarser gate" in result.output
+    assert "on_bad_rows" not in result.output
+
+
+def test_length_beyond_the_encoder_is_refused(init, tmp_path):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    result, folder = init(path, "--set", "preprocessing.max_seq_length=65")
+    assert result.exit_code == 2
+    assert "the encoder allows 8 to 64" in result.output
+    assert not folder.exists()
+
+
+def test_length_of_long_texts_says_how_many_are_cut(init, tmp_path):
+    rows = make_rows(600)
+    for row in rows[:300]:
+        row["Nachricht"] += " cat" * 90
+    _, folder = init(write(tmp_path / "rows.csv", rows))
+    recipe = (folder / "recipe.yaml").read_text()
+    assert "the encoder's limit; 50% of the rows are cut; the longest has" in recipe
+
+
+def test_spreadsheet_of_excel_is_refused_with_what_to_do(init, tmp_path):
+    (tmp_path / "rows.xlsx").touch()
+    result, _ = init(tmp_path / "rows.xlsx")
+    assert result.exit_code == 2
+    assert "rows.xlsx is a spreadsheet; save it as CSV (UTF-8)" in result.output
+
+
+def test_typo_of_a_setting_names_the_folder_and_what_was_meant(init, tmp_path):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    result, _ = init(path, "--set", "trainer.epoch=2")
+    assert result.exit_code == 2
+    assert "My project/recipe.yaml is refused" in result.output
+    assert "did you mean epochs?" in result.output
+
+
+def test_json_has_the_guesses(invoke, tmp_path):
+    _, inspected = inspect(invoke, write(tmp_path / "rows.csv", make_rows(600)))
+    assert inspected["guessed"]["task"]["classes"] == ["ham", "spam"]

@@ -6,7 +6,7 @@ import pytest
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
-from pipeline.project.columns import summarize
+from pipeline.project.columns import add_row
 from pipeline.project.guess import guess_task, guess_thresholds
 
 WORDS = [
@@ -34,7 +34,9 @@ def sentence(chance, words=8):
 def guess(make_row, rows=200, **choices):
     """Guesses the task of rows that a function makes of a number and `Random`."""
     chance = random.Random(0)
-    columns = summarize(make_row(number, chance) for number in range(rows))
+    columns = {}
+    for number in range(rows):
+        add_row(columns, make_row(number, chance))
     return guess_task(columns, **choices)
 
 
@@ -116,6 +118,8 @@ def test_numbers_of_many_values_are_scores_within_their_range():
         (["no", "yes"], ["no", "yes"]),
         (["valid", "not_valid"], ["not_valid", "valid"]),
         (["-1", "1"], ["-1", "1"]),
+        (["1.0", "1.0", "0.0"], ["0.0", "1.0"]),
+        (["ja", "ja", "nein"], ["nein", "ja"]),
         (["true", "false"], ["false", "true"]),
         (["0", "1", "2"], ["0", "1", "2"]),
         (["c", "b", "a"], ["a", "b", "c"]),
@@ -198,23 +202,23 @@ def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
         (
             {"a": "text", "b": "text", "c": "text", "label": "few"},
             {},
-            "a, b, c may all be the text; name one with --text a",
+            "a, b, c may each be the text; name one with --text a",
         ),
         ({"label": "few", "n": "number"}, {}, "looks like text; name the text column"),
         (
-            {"text": "text", "n": "number"},
+            {"text": "text", "n": "id"},
             {},
             "looks like a label; name it",
         ),
         (
             {"text": "text", "x": "few", "y2": "few"},
             {},
-            "x, y2 may all be the label; name one with --label x",
+            r"x \(a, b\), y2 \(a, b\) may each be the label; name one with --label x",
         ),
         (
             {"text": "text", "label": "few", "stars": "few"},
             {},
-            "label, stars may all be the label",
+            r"label \(a, b\), stars \(a, b\) may each be the label",
         ),
         (
             {"text": "text", "stars": "stars"},
@@ -249,6 +253,9 @@ def test_coin_toss_is_refused_with_what_to_add(row, choices, message):
         "text": lambda n, chance: sentence(chance),
         "few": lambda n, chance: ["a", "b"][n % 2],
         "number": lambda n, chance: str(n * 1.5),
+        "id": lambda n, chance: str(n),
+        "comma": lambda n, chance: f"{n},5",
+        "case": lambda n, chance: ["Pos", "neg", "pos "][n % 3],
         "stars": lambda n, chance: str(n % 5 + 1),
     }
     with pytest.raises(UsageError, match=message):

@@ -61,6 +61,13 @@ def test_pairs_are_equal_in_either_order():
     assert (is_eval[:60] == is_eval[60:]).all()
 
 
+def test_duplicates_are_in_both_splits():
+    rows = rows_of(["rare", "common"] * 250)
+    is_eval = choose([*rows, *rows[:100]], test_size=0.2)
+    assert 0.1 <= is_eval[500:].mean() <= 0.3
+    assert is_eval.sum() == 120
+
+
 def test_groups_are_in_one_split_and_so_are_groups_that_share_a_text():
     rows = [
         {"text": f"text {n}", "label": ["rare", "common"][n % 2], "author": n // 4}
@@ -106,7 +113,11 @@ def test_bad_rows_are_in_neither_class():
 @pytest.mark.parametrize(
     ("labels", "settings", "message"),
     [
-        (["common"] * 20 + ["rare"], {}, "fewer than two different texts of rare"),
+        (
+            ["common"] * 20 + ["rare"],
+            {},
+            r"texts of rare.*task\.classes=\[common\]",
+        ),
         (
             ["common"] * 4,
             {"group_column": "author"},
