@@ -51,7 +51,7 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path):
     invoke("init", folder, "--data", source, "--encoder", encoder, *chosen)
     ran = commands.run("run", "--config", folder / "recipe.yaml")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "class weights in the training loss: gut 0.6" in ran.stdout
+    assert "class weights in the training loss: schlecht 0.6" in ran.stdout
     assert "column Gewicht; metrics are unweighted" in ran.stdout
     model = folder / "output" / "serving" / "kommentare"
 
