@@ -45,7 +45,12 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path):
     encoder, folder = tiny.write_encoder(tmp_path / "encoder"), tmp_path / "kommentare"
 
     # What the tiny encoder needs to learn it for certain.
-    settings = {"learning_rate": 0.003, "dropout": 0.0, "mixed_precision": "float32"}
+    settings = {
+        "learning_rate": 0.003,
+        "dropout": 0.0,
+        "epochs": 10,
+        "mixed_precision": "float32",
+    }
     chosen = [f"--set=trainer.{name}={value}" for name, value in settings.items()]
     chosen += ["--set=task.weight_column=Gewicht", "--set=trainer.class_weights=auto"]
     invoke("init", folder, "--data", source, "--encoder", encoder, *chosen)
