@@ -25,7 +25,7 @@ class Column:
       name: Its name.
       filled: Rows with a value.
       values: The number of rows by value, as text; None if there are too many.
-      texts: Rows whose value is text, and no number.
+      texts: Rows whose value is text, but not a number.
       words: Words of these texts.
       letters: Letters of these texts.
       characters: Characters of these texts.

@@ -325,18 +325,18 @@ def _is_near_empty(text: str) -> bool:
 
 def _find_odd(text: str) -> set[str]:
     if text.isascii():
-        found = {"HTML" for word in _HTML if word in text}
-        found |= {name for c, name in _ODD_NAMES.items() if c in text}
+        kinds = {"HTML" for word in _HTML if word in text}
+        kinds |= {name for c, name in _ODD_NAMES.items() if c in text}
         odd = {c for c in text if not c.isprintable() and c not in "\t\r\n"}
     else:
-        found = {kind for word, kind in _ODD_WORDS.items() if word in text}
-        found |= {name for c, name in _ODD_NAMES.items() if c in text}
+        kinds = {kind for word, kind in _ODD_WORDS.items() if word in text}
+        kinds |= {name for c, name in _ODD_NAMES.items() if c in text}
         odd = {
             c
             for c in text
             if unicodedata.category(c) in ("Cc", "Co", "Cn") and c not in "\t\r\n"
         }
-    return found | ({"control characters"} if odd - _ODD_NAMES.keys() else set())
+    return kinds | ({"control characters"} if odd - _ODD_NAMES.keys() else set())
 
 
 def _keep_extremes(

@@ -130,12 +130,12 @@ def describe_dialect(path: str, file_format: FileFormat, settings: DataConfig) -
     if file_format not in DELIMITED:
         return file_format
     try:
-        found = delimited.find_dialect(
+        dialect = delimited.find_dialect(
             path, lambda: _open(path), settings, _DELIMITERS[file_format]
         )
     except RowError as error:
         raise UsageError(f"{path}: {error}") from error
-    return f"{file_format}: {found}"
+    return f"{file_format}: {dialect}"
 
 
 def _read(
