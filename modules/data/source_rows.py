@@ -96,11 +96,11 @@ def locate(
       `FILE:ROW` of each record that was found, as often as it was found: of the
       original source, or the TFRecord file and the record's number from 1.
     """
-    wanted: dict[str, Counter[int]] = defaultdict(Counter)
+    missing: dict[str, Counter[int]] = defaultdict(Counter)
     for split, record in records:
-        wanted[split][record] += 1
+        missing[split][record] += 1
     locations = defaultdict(list)
-    for split, counts in wanted.items():
+    for split, counts in missing.items():
         for serialized, location in _read(os.path.join(source, patterns[split])):
             record = hash_record(serialized)
             if counts[record]:

@@ -193,13 +193,18 @@ def _read(path: Path, overrides: _Overrides) -> dict[str, Any]:
     _anchor_paths(settings, path.resolve().parent)
     _expand_task(settings)
     for key, value in (overrides or {}).items():
-        _set_dotted(settings, key, value)
+        set_dotted(settings, key, value)
         _expand_task(settings)
     _anchor_paths(settings, Path.cwd())
     return settings
 
 
-def _set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
+def set_dotted(settings: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a value by its dotted key.
+
+    Raises:
+      UsageError: A part of the key is a value, not a group of settings.
+    """
     *parents, leaf = key.split(".")
     node = settings
     for parent in parents:

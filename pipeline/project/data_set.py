@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
-from pipeline.inputs.examples import text_source
+from pipeline.inputs.examples import text_source, tfds_source
 from pipeline.inputs.examples.sources import Source, find_source
 from pipeline.inputs.examples.splits import EVAL, TRAIN, OpenSplit, Report
 from pipeline.inputs.rows.row_errors import EncodingError, Location, RowError
@@ -189,7 +189,7 @@ def _summarize(
 
 
 def _find(location: str, settings: DataConfig) -> Source:
-    if "://" in location or location.startswith("tfds:"):
+    if "://" in location or location.startswith(tfds_source.PREFIX):
         raise UsageError(
             f"data {location}: init and inspect-data read files of this machine; copy "
             "them here, or name the source in a recipe with data.source"

@@ -107,7 +107,7 @@ def guess_task(
     if names := class_names(label):
         classes = list(names.values())
         reasons["task.classes"] = "the names that the data set has"
-    elif (kind or _guess_kind(column, reasons)) == "score":
+    elif (kind or _guess_kind(column)) == "score":
         low, high = _label_range(column)
         settings |= {"label_range": [low, high], "metric": REGRESSION_METRICS[0]}
         reasons["task.label_range"] = "the lowest and the highest label"
@@ -259,7 +259,7 @@ def _describe(column: Column) -> str:
     return ", ".join(_sort(column.values))
 
 
-def _guess_kind(column: Column, reasons: dict[str, str]) -> Kind:
+def _guess_kind(column: Column) -> Kind:
     values = column.values
     if not column.filled:
         raise UsageError(f"the label column {column.name} has no value")
@@ -271,7 +271,6 @@ def _guess_kind(column: Column, reasons: dict[str, str]) -> Kind:
     if not column.is_numeric:
         return "classes"
     if values is None or not column.is_whole or len(values) > _MOST_INDICES:
-        reasons["task.label_range"] = "labels are numbers of many values"
         return "score"
     indices = {str(index) for index in range(len(values))}
     if len(values) == 2 or values.keys() == indices:

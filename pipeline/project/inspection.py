@@ -131,7 +131,6 @@ class Inspector:
     Args:
       task: Names the columns.
       vocab_file: The vocabulary of the encoder.
-
       progress: Called with the number of rows so far.
 
     Attributes:
@@ -222,6 +221,10 @@ class Inspector:
             if finding.is_refused:
                 inspection.refused_kinds.append(finding.kind)
             lines.append(self._render(finding))
+        self._add_bad_rows(inspection, bad_rows)
+        return inspection
+
+    def _add_bad_rows(self, inspection: Inspection, bad_rows: BadRows) -> None:
         for split, count in bad_rows.counts.items():
             self._splits.setdefault(split, SplitInspection()).bad = count
         lines = inspection.warnings if bad_rows.skips else inspection.refused
@@ -230,7 +233,6 @@ class Inspector:
             more = bad_rows.counts.total() - len(bad_rows.first)
             lines.append(f"{more} bad rows more")
         inspection.has_refused_bad_rows = bool(bad_rows.counts) and not bad_rows.skips
-        return inspection
 
     def _describe(
         self,
@@ -324,19 +326,13 @@ def _is_near_empty(text: str) -> bool:
 
 
 def _find_odd(text: str) -> set[str]:
-    if text.isascii():
-        kinds = {"HTML" for word in _HTML if word in text}
-        kinds |= {name for c, name in _ODD_NAMES.items() if c in text}
-        odd = {c for c in text if not c.isprintable() and c not in "\t\r\n"}
-    else:
-        kinds = {kind for word, kind in _ODD_WORDS.items() if word in text}
-        kinds |= {name for c, name in _ODD_NAMES.items() if c in text}
-        odd = {
-            c
-            for c in text
-            if unicodedata.category(c) in ("Cc", "Co", "Cn") and c not in "\t\r\n"
-        }
-    return kinds | ({"control characters"} if odd - _ODD_NAMES.keys() else set())
+    kinds = {kind for word, kind in _ODD_WORDS.items() if word in text}
+    kinds |= {name for c, name in _ODD_NAMES.items() if c in text}
+    if text.isprintable():
+        return kinds
+    odd = {c for c in text if unicodedata.category(c) in ("Cc", "Co", "Cn")}
+    odd -= {*"\t\r\n", *_ODD_NAMES}
+    return kinds | ({"control characters"} if odd else set())
 
 
 def _keep_extremes(

@@ -17,6 +17,7 @@ from modules.data.threshold_interval import (
     is_exact,
     needed_rows,
 )
+from pipeline.config.recipe import set_dotted
 from pipeline.project import guess
 
 _LONGEST_SHARE = 0.995  # of the rows that are not cut
@@ -49,11 +50,7 @@ class ProjectSettings:
 
     def set(self, key: str, value: Any, reason: str = "") -> None:
         """Sets a value by its dotted key."""
-        *sections, name = key.split(".")
-        node = self.values
-        for section in sections:
-            node = node.setdefault(section, {})
-        node[name] = value
+        set_dotted(self.values, key, value)
         if reason:
             self.reasons[key] = reason
 
@@ -126,22 +123,28 @@ def add_gate(
     if task.classes:
         reason = "a tenth of the way from what one class reaches by itself to 1"
     if metric != task.metric:
-        counted = count_rows(task.metric, numbers, task)
-        assert counted is not None  # of a metric of the task
+        rows, kind = _count(task.metric, numbers, task)
         needed = needed_rows(task.metric, thresholds[task.metric], limits.max_interval)
         reason += (
-            f"; for {task.metric} the split has {counted[0]} {counted[1].rstrip(',')}, "
-            f"and about {needed} are needed"
+            f"; for {task.metric} the split has {rows} {kind}, and about {needed} are "
+            "needed"
         )
     settings.set("evaluator.thresholds", {metric: value}, reason)
-    counted = count_rows(metric, numbers, task)
-    assert counted is not None  # of a metric of the task
-    error = half_width(metric, value, counted[0]) / _STANDARD_ERRORS
+    rows, kind = _count(metric, numbers, task)
+    error = half_width(metric, value, rows) / _STANDARD_ERRORS
     settings.set(
         "evaluator.max_regression",
         {metric: max(0.01, round(error, 2))},
-        f"the standard error on {counted[0]} {counted[1].rstrip(',')}",
+        f"the standard error on {rows} {kind}",
     )
+
+
+def _count(metric: str, counts: np.ndarray, task: TaskConfig) -> tuple[int, str]:
+    """Returns the rows that a metric of the task counts, and which they are."""
+    counted = count_rows(metric, counts, task)
+    assert counted is not None
+    rows, kind = counted
+    return rows, kind.rstrip(",")
 
 
 def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None:
@@ -159,7 +162,7 @@ def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None
 
 def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
-        if key in ("task", "data", "encoder", "trainer", "evaluator", "preprocessing"):
+        if isinstance(value, dict):
             yield from ((f"{key}.{name}", setting) for name, setting in value.items())
         else:
             yield key, value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +70,9 @@ class Source:
             file_format = file_format_of(path, settings)
             way = readers.describe_dialect(path, file_format, settings)
             ways.setdefault(way, []).append(Path(path).name)
-        lines = [
-            f"{', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}: {way}"
-            for way, names in ways.items()
-        ]
+        lines = [f"{_join(names)}: {way}" for way, names in ways.items()]
         if self.left_out:
-            names = ", ".join(self.left_out[:_SHOWN])
-            more = " ..." if len(self.left_out) > _SHOWN else ""
-            lines.append(f"{names}{more}: no known split or format, left out")
+            lines.append(f"{_join(self.left_out)}: no known split or format, left out")
         return lines
 
     def describe(self, split: str | None) -> str:
@@ -103,6 +98,11 @@ class Source:
             rows = readers.read_rows(path, file_format, settings, task)
             for location, row in rows:
                 yield location, _decode(row) if isinstance(row, bytes) else row
+
+
+def _join(names: Sequence[str]) -> str:
+    """Returns the first names."""
+    return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
 
 
 def file_format_of(path: str, settings: DataConfig) -> FileFormat:

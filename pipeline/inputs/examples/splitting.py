@@ -17,7 +17,6 @@ from pipeline.inputs.examples.row_values import RowParser
 from pipeline.inputs.rows.row_errors import RowError
 
 _SCORE_STRATA = 10
-_BAD_ROW = -1
 
 
 def choose_eval_rows(
@@ -33,7 +32,7 @@ def choose_eval_rows(
     by tenths of the scores, and follow from the seed.
 
     Args:
-      rows: All rows, which are read once. Bad rows are in neither split.
+      rows: All rows, which are read once. Bad rows are not chosen.
       task: Names the columns.
       settings: `test_size`, `group_column` and `split_seed`.
       parser: Checks the rows, and reads their labels.
@@ -42,14 +41,14 @@ def choose_eval_rows(
       bool[rows], True for the split `eval`.
 
     Raises:
-      UsageError: A row has no group, or a class has too few rows for two splits.
+      UsageError: There is no group column, or a class has too few rows for two splits.
     """
     texts, groups, labels, positions = array("Q"), array("Q"), array("d"), array("q")
     number = -1
     for number, row in enumerate(rows):
+        if isinstance(row, RowError):
+            continue
         try:
-            if isinstance(row, RowError):
-                continue
             features = parser.parse(row, number)
         except RowError:
             continue

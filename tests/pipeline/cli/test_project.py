@@ -1,52 +1,16 @@
-"""`init` and `inspect-data` on files of a user's own."""
+"""`init` on files of a user's own."""
 
 import csv
 import json
-import random
 import re
 
 import pandas as pd
 import pytest
-import yaml
-from click.testing import CliRunner
 
-from pipeline.cli.main import main
 from pipeline.config.recipe import load_config
-from tests import tiny
+from tests.pipeline.cli.own_rows import make_rows, write
 
 pytestmark = pytest.mark.slow
-
-ANIMALS = ("cat", "dog", "bird", "fish")
-
-
-def make_rows(count, seed=0):
-    """Returns rows of a text, which differs from all others, and its class."""
-    chance = random.Random(seed)
-    return [
-        {
-            "Nachricht": f"The {chance.choice(ANIMALS)} number {n} sees a small tree.",
-            "Art": "spam" if n % 4 == 0 else "ham",
-            "Autor": f"a{n // 4}",
-        }
-        for n in range(count)
-    ]
-
-
-def write(path, rows, **options):
-    pd.DataFrame(rows).to_csv(path, index=False, **options)
-    return path
-
-
-@pytest.fixture
-def invoke(tmp_path, monkeypatch):
-    encoder = tiny.write_encoder(tmp_path / "encoder")
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def invoke(*arguments):
-        arguments = [*map(str, arguments), "--encoder", str(encoder)]
-        return CliRunner().invoke(main, arguments)
-
-    return invoke
 
 
 @pytest.fixture
@@ -266,104 +230,6 @@ def test_file_with_a_header_and_no_rows_says_so(init, tmp_path):
     assert "has no rows: the file is empty, or has a header" in result.output
 
 
-def inspect(invoke, *arguments):
-    """Returns exit status and JSON of `inspect-data`."""
-    result = invoke("inspect-data", *arguments, "--json")
-    return result.exit_code, json.loads(result.stdout)
-
-
-def test_inspection_counts_what_a_user_looks_for(invoke, tmp_path):
-    rows = make_rows(600)
-    rows[10]["Nachricht"] = rows[11]["Nachricht"]  # both ham
-    rows[20]["Nachricht"] = rows[21]["Nachricht"]  # spam and ham
-    rows[30]["Nachricht"] = "ok"
-    rows[40]["Nachricht"] += " " + " ".join(["cat"] * 60)
-    rows[50]["Nachricht"] += " caf\u00c3\u00a9"
-    rows[60]["Nachricht"] += "<br>"
-    status, inspected = inspect(invoke, write(tmp_path / "rows.csv", rows))
-    assert status == 0
-    splits = inspected["splits"].values()
-    assert sum(split["rows"] for split in splits) == 600
-    assert sum(split["labels"]["spam"] for split in splits) == 150
-    assert sum(split["duplicates"] for split in splits) == 2
-    assert sum(split["near_empty"] for split in splits) == 1
-    assert sum(split["cut"] for split in splits) == 1
-    assert any("rows.csv:42: " in split["longest"] for split in splits)
-    assert any("rows.csv:32: ok" in split["shortest"] for split in splits)
-    assert inspected["contradictions"] == 2
-    assert {column["name"]: column["filled"] for column in inspected["columns"]} == (
-        dict.fromkeys(("Nachricht", "Art", "Autor"), 600)
-    )
-    assert inspected["odd"] == {"HTML": 1, "UTF-8 that was read as another encoding": 1}
-    assert sum(count for _, count in inspected["histogram"]) == 600
-    assert inspected["refused"] == []
-
-
-def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path):
-    rows = make_rows(900)
-    (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "train.csv", rows[:600])
-    write(tmp_path / "data" / "eval.csv", [*rows[600:], rows[7]])
-    status, inspected = inspect(invoke, tmp_path / "data")
-    assert status == 0
-    assert inspected["shared"] == {"eval, train": 1}
-    (warning,) = inspected["warnings"]
-    assert "eval.csv:302 and" in warning
-    assert "train.csv:9" in warning
-
-
-def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, tmp_path):
-    (tmp_path / "tiny").mkdir()
-    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
-    status, inspected = inspect(invoke, "--config", recipe)
-    assert status == 0
-    assert {s: split["rows"] for s, split in inspected["splits"].items()} == {
-        "train": 48,
-        "eval": 48,
-        "test": 48,
-    }
-    settings = yaml.safe_load(recipe.read_text())
-    settings["evaluator"]["thresholds"] = {"accuracy": 0.5}
-    recipe.write_text(yaml.safe_dump(settings))
-    status, inspected = inspect(invoke, "--config", recipe)
-    assert status == 2
-    assert "too small for evaluator.thresholds accuracy 0.5" in inspected["refused"][0]
-
-
-def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):
-    path = write(tmp_path / "rows.csv", make_rows(600))
-    before = sorted(tmp_path.rglob("*"))
-    result = invoke("inspect-data", path)
-    assert result.exit_code == 0, result.output
-    for text in ("good rows", "480", "class spam", "tokens, median", "█"):
-        assert text in result.output
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_inspection_without_a_path_or_a_recipe_is_refused(invoke):
-    result = invoke("inspect-data")
-    assert result.exit_code == 2
-    assert "give PATH or --config FILE" in result.output
-
-
-def test_rows_in_any_two_splits_are_counted(invoke, tmp_path):
-    rows = make_rows(1500)
-    (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "train.csv", rows[:600])
-    write(tmp_path / "data" / "eval.csv", [*rows[600:900], *rows[:3]])
-    write(tmp_path / "data" / "test.csv", [*rows[900:], rows[700]])
-    _, inspected = inspect(invoke, tmp_path / "data")
-    assert inspected["shared"] == {"eval, train": 3, "test, eval": 1}
-
-
-def test_choices_beside_a_recipe_are_refused(invoke, tmp_path):
-    (tmp_path / "tiny").mkdir()
-    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
-    result = invoke("inspect-data", "--config", recipe, "--label", "x", "--text", "y")
-    assert result.exit_code == 2
-    assert "--label, --text: with --config, the recipe says it" in result.output
-
-
 def test_weights_of_rows_are_written_and_used(init, tmp_path):
     rows = [{**row, "Gewicht": 1 + n % 3} for n, row in enumerate(make_rows(600))]
     path = write(tmp_path / "rows.csv", rows)
@@ -490,8 +356,3 @@ def test_typo_of_a_setting_names_the_folder_and_what_was_meant(init, tmp_path):
     assert result.exit_code == 2
     assert "My project/recipe.yaml is refused" in result.output
     assert "did you mean epochs?" in result.output
-
-
-def test_json_has_the_guesses(invoke, tmp_path):
-    _, inspected = inspect(invoke, write(tmp_path / "rows.csv", make_rows(600)))
-    assert inspected["guessed"]["task"]["classes"] == ["ham", "spam"]

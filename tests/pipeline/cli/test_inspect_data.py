@@ -1,0 +1,114 @@
+"""`inspect-data` on files of a user's own."""
+
+import json
+
+import pytest
+import yaml
+
+from tests import tiny
+from tests.pipeline.cli.own_rows import make_rows, write
+
+pytestmark = pytest.mark.slow
+
+
+def inspect(invoke, *arguments):
+    """Returns exit status and JSON of `inspect-data`."""
+    result = invoke("inspect-data", *arguments, "--json")
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_inspection_counts_what_a_user_looks_for(invoke, tmp_path):
+    rows = make_rows(600)
+    rows[10]["Nachricht"] = rows[11]["Nachricht"]  # both ham
+    rows[20]["Nachricht"] = rows[21]["Nachricht"]  # spam and ham
+    rows[30]["Nachricht"] = "ok"
+    rows[40]["Nachricht"] += " " + " ".join(["cat"] * 60)
+    rows[50]["Nachricht"] += " caf\u00c3\u00a9"
+    rows[60]["Nachricht"] += "<br>"
+    status, inspected = inspect(invoke, write(tmp_path / "rows.csv", rows))
+    assert status == 0
+    splits = inspected["splits"].values()
+    assert sum(split["rows"] for split in splits) == 600
+    assert sum(split["labels"]["spam"] for split in splits) == 150
+    assert sum(split["duplicates"] for split in splits) == 2
+    assert sum(split["near_empty"] for split in splits) == 1
+    assert sum(split["cut"] for split in splits) == 1
+    assert any("rows.csv:42: " in split["longest"] for split in splits)
+    assert any("rows.csv:32: ok" in split["shortest"] for split in splits)
+    assert inspected["contradictions"] == 2
+    assert {column["name"]: column["filled"] for column in inspected["columns"]} == (
+        dict.fromkeys(("Nachricht", "Art", "Autor"), 600)
+    )
+    assert inspected["odd"] == {"HTML": 1, "UTF-8 that was read as another encoding": 1}
+    assert sum(count for _, count in inspected["histogram"]) == 600
+    assert inspected["refused"] == []
+
+
+def test_rows_in_two_splits_are_counted_and_named(invoke, tmp_path):
+    rows = make_rows(900)
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "train.csv", rows[:600])
+    write(tmp_path / "data" / "eval.csv", [*rows[600:], rows[7]])
+    status, inspected = inspect(invoke, tmp_path / "data")
+    assert status == 0
+    assert inspected["shared"] == {"eval, train": 1}
+    (warning,) = inspected["warnings"]
+    assert "eval.csv:302 and" in warning
+    assert "train.csv:9" in warning
+
+
+def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, tmp_path):
+    (tmp_path / "tiny").mkdir()
+    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
+    status, inspected = inspect(invoke, "--config", recipe)
+    assert status == 0
+    assert {s: split["rows"] for s, split in inspected["splits"].items()} == {
+        "train": 48,
+        "eval": 48,
+        "test": 48,
+    }
+    settings = yaml.safe_load(recipe.read_text())
+    settings["evaluator"]["thresholds"] = {"accuracy": 0.5}
+    recipe.write_text(yaml.safe_dump(settings))
+    status, inspected = inspect(invoke, "--config", recipe)
+    assert status == 2
+    assert "too small for evaluator.thresholds accuracy 0.5" in inspected["refused"][0]
+
+
+def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    before = sorted(tmp_path.rglob("*"))
+    result = invoke("inspect-data", path)
+    assert result.exit_code == 0, result.output
+    for text in ("good rows", "480", "class spam", "tokens, median", "█"):
+        assert text in result.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_inspection_without_a_path_or_a_recipe_is_refused(invoke):
+    result = invoke("inspect-data")
+    assert result.exit_code == 2
+    assert "give PATH or --config FILE" in result.output
+
+
+def test_rows_in_any_two_splits_are_counted(invoke, tmp_path):
+    rows = make_rows(1500)
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "train.csv", rows[:600])
+    write(tmp_path / "data" / "eval.csv", [*rows[600:900], *rows[:3]])
+    write(tmp_path / "data" / "test.csv", [*rows[900:], rows[700]])
+    _, inspected = inspect(invoke, tmp_path / "data")
+    assert inspected["shared"] == {"eval, train": 3, "test, eval": 1}
+
+
+def test_choices_beside_a_recipe_are_refused(invoke, tmp_path):
+    (tmp_path / "tiny").mkdir()
+    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
+    result = invoke("inspect-data", "--config", recipe, "--label", "x", "--text", "y")
+    assert result.exit_code == 2
+    assert "--label, --text: with --config, the recipe says it" in result.output
+
+
+def test_json_has_the_guesses(invoke, tmp_path):
+    _, inspected = inspect(invoke, write(tmp_path / "rows.csv", make_rows(600)))
+    assert inspected["guessed"]["task"]["classes"] == ["ham", "spam"]
