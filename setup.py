@@ -38,6 +38,7 @@ setup(
         f"grpcio-health-checking>=1.62,<1.63; {ON_TFX_116}",
         f"grpcio-health-checking>=1.62; {ON_TFX_121}",
         "importlib-resources",
+        "jinja2>=3",
         "kfp>=2.5,<3",
         "matplotlib>=3.7,<4",
         f"ml-metadata>=1.16,<1.17; {ON_TFX_116}",

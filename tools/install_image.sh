@@ -10,9 +10,9 @@
 set -euo pipefail
 
 # Left out: `# Development.` in requirements.in, and dependencies of those packages alone.
-development="ast-serialize coverage dockerfile-parse execnet grimp hypothesis import-linter \
-iniconfig librt mypy mypy-extensions pathspec pytest pytest-cov pytest-timeout \
-pytest-xdist ruff types-pyyaml uv"
+development="ast-serialize axe-playwright-python coverage dockerfile-parse execnet \
+greenlet grimp hypothesis import-linter iniconfig librt mypy mypy-extensions pathspec \
+playwright pytest pytest-cov pytest-timeout pytest-xdist ruff types-pyyaml uv"
 
 part=${1:?which part: uv, packages, accelerator or project}
 prefix=${2:?the prefix to install below}
