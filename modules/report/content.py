@@ -147,6 +147,18 @@ class Classification(_Part):
     expected_calibration_error: float
 
 
+class Regression(_Part):
+    """Predicted scores of the gate's split beside the labels.
+
+    Attributes:
+      labels: The labels of some of the rows.
+      scores: The predicted scores of these rows.
+    """
+
+    labels: list[float]
+    scores: list[float]
+
+
 class Slice(_Part):
     """Metrics of a part of the gate's split.
 
@@ -332,6 +344,7 @@ class Report(_Part):
         noise.
       training: The training.
       classification: Of classes; None of a regression.
+      regression: Of scores; None of classes.
       slices: Metrics of parts of the split.
       worst_rows: The rows with the highest loss, the worst first.
       data: The data.
@@ -357,6 +370,7 @@ class Report(_Part):
     comparison: str = ""
     training: Training | None = None
     classification: Classification | None = None
+    regression: Regression | None = None
     slices: list[Slice] = []
     worst_rows: list[PredictedRow] = []
     data: Data
