@@ -11,11 +11,11 @@ import pydantic
 import tensorflow_model_analysis as tfma
 from tfx.utils import io_utils
 
+from components.evaluator import slices
 from components.evaluator.bounds import Bounds
 
 VERDICT_FILE = "verdict.json"
 ALL_ROWS = "all rows"
-_DIFFERENCE = "_diff"
 
 # JSON has no NaN or infinity.
 _Number = Annotated[
@@ -122,8 +122,12 @@ def read_metrics(
       bounds: The bounds of the metrics.
       has_champion: Whether there was a baseline. TFMA names the models only then.
     """
-    candidate = _read_overall(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
-    champion = _read_overall(evaluation, tfma.BASELINE_KEY) if has_champion else {}
+    candidate = slices.read_metrics(
+        evaluation, tfma.CANDIDATE_KEY if has_champion else ""
+    )[()]
+    champion = (
+        slices.read_metrics(evaluation, tfma.BASELINE_KEY)[()] if has_champion else {}
+    )
     metrics = [
         MetricVerdict(
             metric=name,
@@ -148,18 +152,3 @@ def read_verdict(directory: str) -> Verdict:
     """Reads what `write_verdict` wrote."""
     text = io_utils.read_string_file(os.path.join(directory, VERDICT_FILE))
     return Verdict.model_validate_json(text)
-
-
-def _read_overall(evaluation: str, model: str) -> dict[str, float]:
-    result = tfma.load_eval_result(evaluation, model_name=model)
-    by_output = next(
-        dict(metrics) for key, metrics in result.slicing_metrics if not key
-    )
-    values: dict[str, float] = {}
-    # Binarized metrics are listed by class; this pipeline binarizes by one class only.
-    for metrics in by_output[""].values():
-        for name, value in metrics.items():
-            # TFMA adds the difference to the baseline beside each metric.
-            if "doubleValue" in value and not name.endswith(_DIFFERENCE):
-                values[name] = float(value["doubleValue"])
-    return values

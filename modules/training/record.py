@@ -46,6 +46,16 @@ class Result:
     stopped: str | None = None
 
 
+def seed_directory(directory: str, seed: int) -> str:
+    """Returns the directory of the training from one seed.
+
+    Args:
+      directory: The parent, of the checkpoints or of the `ModelRun`.
+      seed: The seed.
+    """
+    return os.path.join(directory, f"seed-{seed}")
+
+
 class TrainingRecord:
     """The record of a training in its directory: `record.json` and the best weights.
 
@@ -60,6 +70,7 @@ class TrainingRecord:
 
     Attributes:
       metric: The deciding metric.
+      evaluations: By step.
       result: The result of a finished training, or None.
     """
 
@@ -70,7 +81,7 @@ class TrainingRecord:
         content = files.read_json(self._path(_FILE))
         if content is None:
             content = {"evaluations": [], "best": None, "result": None}
-        self._evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
+        self.evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
         self._best: Evaluation | None = content["best"] and Evaluation(
             **content["best"]
         )
@@ -87,7 +98,7 @@ class TrainingRecord:
           trainer: Its model is saved, with the moving averages if it has them.
         """
         evaluation = Evaluation(step, values)
-        self._evaluations.append(evaluation)
+        self.evaluations.append(evaluation)
         previous = self._best
         if step and (
             previous is None or self._score(evaluation) > self._score(previous)
@@ -103,11 +114,11 @@ class TrainingRecord:
 
     def drop_after(self, step: int) -> None:
         """Drops the evaluations of later steps, which will be repeated."""
-        self._evaluations = [entry for entry in self._evaluations if entry.step <= step]
+        self.evaluations = [entry for entry in self.evaluations if entry.step <= step]
 
     def has_evaluation(self, step: int) -> bool:
         """Returns whether the step has been evaluated."""
-        return any(entry.step == step for entry in self._evaluations)
+        return any(entry.step == step for entry in self.evaluations)
 
     def reason_to_stop(self, patience: int | None) -> str | None:
         """Returns why training should stop early, or None.
@@ -115,7 +126,7 @@ class TrainingRecord:
         Args:
           patience: Evaluations without a better one after which training stops.
         """
-        scores = [self._score(entry) for entry in self._evaluations if entry.step]
+        scores = [self._score(entry) for entry in self.evaluations if entry.step]
         if patience is None or not scores:
             return None
         since = len(scores) - 1 - scores.index(max(scores))
@@ -163,7 +174,7 @@ class TrainingRecord:
 
     def _write(self) -> None:
         content = {
-            "evaluations": [dataclasses.asdict(entry) for entry in self._evaluations],
+            "evaluations": [dataclasses.asdict(entry) for entry in self.evaluations],
             "best": self._best and dataclasses.asdict(self._best),
             "result": self.result and dataclasses.asdict(self.result),
         }

@@ -104,10 +104,11 @@ def _run(
 
         from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
+        from components.report_files import write_report
         from components.warm_start import WarmStartError
         from pipeline.inputs.examples.bad_rows import BadRowsError
         from pipeline.inputs.resolve import resolve_inputs
-        from pipeline.local.report import read_report
+        from pipeline.local.report import copy_report, read_report, report_bad_rows
         from pipeline.pipeline import create_pipeline
         from pipeline.platforms import local_platform
 
@@ -116,6 +117,7 @@ def _run(
         inputs = resolve_inputs(config, paths, console.print)
     except BadRowsError as error:
         error.card.write(record)
+        write_report(str(record), report_bad_rows(config, error))
         raise
     if inputs.examples.span is not None:
         # With the span that was resolved, so that the record repeats the run.
@@ -125,9 +127,13 @@ def _run(
     dag = create_pipeline(config, inputs, platform)
     try:
         tfx.orchestration.LocalDagRunner().run(dag)
-    except (ChampionError, DataAnomaliesError, WarmStartError) as error:
+    except DataAnomaliesError as error:
+        write_report(str(record), error.report)
+        raise UsageError(str(error)) from error
+    except (ChampionError, WarmStartError) as error:
         raise UsageError(str(error)) from error
     report = read_report(paths)
+    copy_report(report.page, record)
     card.model_copy(update={"profile": report.data["profile"]}).write(record)
     return report
 
