@@ -56,8 +56,7 @@ def create_pipeline(
 
 def data_gate_code() -> str:
     """Returns the fingerprint of DataGate, with the functions that it calls."""
-    modules = (DataGate.__module__, GATE_FUNCTIONS)
-    return fingerprint.of_text(*map(fingerprint.of_code, modules))
+    return fingerprint.of_code(DataGate.__module__, GATE_FUNCTIONS)
 
 
 def report_code() -> str:
@@ -348,7 +347,9 @@ class _Builder:
 
     def _report_settings(self) -> dict[str, Any]:
         config, encoder = self._config, self._inputs.encoder
-        recipe = config.model_dump(mode="json")
+        # Where it runs does not change what it makes.
+        elsewhere = {"beam", "kubeflow", "vertex", "output"}
+        recipe = config.model_dump(mode="json", exclude=elsewhere)
         code = {name: fingerprint.of_code(name) for name in (PREPROCESSING_FN, RUN_FN)}
         return {
             "pipeline": config.name,
