@@ -56,17 +56,17 @@ class ComponentTimes(base_driver.BaseDriver, portable_driver.BaseDriver):
             for context in store.get_contexts_by_execution(execution.id)
             if context.type == _NODE_TYPE
         )
-        producer = self._producer(execution)
-        elapsed = (
-            producer.last_update_time_since_epoch - producer.create_time_since_epoch
-        )
-        return {
-            "name": node.name.rpartition(".")[2],
-            "seconds": elapsed / _MILLISECONDS,
-        }
+        seconds = 0.0  # of a cached component without outputs
+        if producer := self._producer(execution):
+            start, end = (
+                producer.create_time_since_epoch,
+                producer.last_update_time_since_epoch,
+            )
+            seconds = (end - start) / _MILLISECONDS
+        return {"name": node.name.rpartition(".")[2], "seconds": seconds}
 
-    def _producer(self, execution: mlmd.Execution) -> mlmd.Execution:
-        """Returns the execution that wrote the outputs of a cached one."""
+    def _producer(self, execution: mlmd.Execution) -> mlmd.Execution | None:
+        """Returns the execution that wrote the outputs of a cached one, or itself."""
         if execution.last_known_state != mlmd.Execution.CACHED:
             return execution
         store = self._metadata_handle.store
@@ -80,7 +80,7 @@ class ComponentTimes(base_driver.BaseDriver, portable_driver.BaseDriver):
             for event in store.get_events_by_artifact_ids(outputs)
             if event.type == mlmd.Event.OUTPUT
         ]
-        if not producers:  # ChampionCheck has no output
-            return execution
+        if not producers:
+            return None
         (producer,) = store.get_executions_by_id([min(producers)])
         return producer
