@@ -155,7 +155,9 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 def _show(report: RunReport, console: Console) -> int:
     for warning in report.data["warnings"]:
-        console.print(f"warning: {warning}", markup=False, soft_wrap=True)
+        # On a terminal a line breaks between words.
+        soft_wrap = not console.is_interactive
+        console.print(f"warning: {warning}", markup=False, soft_wrap=soft_wrap)
     _show_metrics(report.verdict.metrics, console)
     console.print(report.verdict.comparison, markup=False, soft_wrap=True)
     if report.pushed is None:

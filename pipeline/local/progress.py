@@ -14,6 +14,7 @@ from typing import Any
 from absl import logging as absl_logging
 from rich import progress
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.padding import Padding
 from rich.spinner import Spinner
@@ -75,6 +76,7 @@ class RunProgress(logging.Handler):
         self._components: dict[str, _Component] = {}
         self._running: _Component | None = None
         self._training = _Training(console)
+        self._starting = Spinner("dots", text="starting TensorFlow and TFX")
         self._spinner = Spinner("dots")
 
     @contextlib.contextmanager
@@ -197,7 +199,7 @@ class RunProgress(logging.Handler):
     def __rich__(self) -> RenderableType:
         """Returns the list."""
         if not self._components:
-            return self._spinner_line("starting TensorFlow and TFX")
+            return self._starting
         table = Table.grid(
             Column(width=1),
             Column(no_wrap=True),
@@ -208,29 +210,25 @@ class RunProgress(logging.Handler):
         )
         for component in self._components.values():
             table.add_row(*self._row(component))
+        lines: list[RenderableType] = [table]
         if self._training.is_shown:
-            return Group(table, Padding(self._training, (0, 0, 0, _INDENT)))
-        return table
-
-    def _spinner_line(self, text: str) -> RenderableType:
-        self._spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
-        return self._spinner
+            lines.append(Padding(self._training, (0, 0, 0, _INDENT)))
+        # The terminal appends `^C` to the last line, which must not break.
+        return Constrain(Group(*lines), self._console.width - len("^C^C"))
 
     def _row(self, component: _Component) -> list[RenderableType]:
         mark, style = _MARKS[component.state]
-        dim = "dim" if component.state == "waiting" else ""
-        name = Text(component.name, dim)
         if component.state == "waiting":
-            return [Text(mark, style), name, "", ""]
-        if component.state == "running" or component is self._running:
-            self._spinner.update(text="")
+            return [Text(mark, style), Text(component.name, style), "", ""]
+        if component is self._running:
             seconds = time.monotonic() - component.started
-            note = Text(component.note, "dim")
-            return [self._spinner, name, f"{seconds:.1f} s", note]
-        note = Text(component.note, "dim")
-        if component.state != "done":
-            note = Text(component.state, style)
-        return [Text(mark, style), name, f"{component.seconds:.1f} s", note]
+            note = "" if self._training.is_shown else component.note
+            cells: list[RenderableType] = [self._spinner, component.name]
+            return [*cells, f"{seconds:.1f} s", Text(note, "dim")]
+        cells = [Text(mark, style), component.name, f"{component.seconds:.1f} s"]
+        if component.state == "done":
+            return [*cells, Text(component.note, "dim")]
+        return [*cells, Text(component.state, style)]
 
 
 class _Training:
