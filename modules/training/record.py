@@ -71,6 +71,7 @@ class TrainingRecord:
     Attributes:
       metric: The deciding metric.
       evaluations: By step.
+      best: The best evaluation so far, or None.
       result: The result of a finished training, or None.
     """
 
@@ -82,9 +83,7 @@ class TrainingRecord:
         if content is None:
             content = {"evaluations": [], "best": None, "result": None}
         self.evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
-        self._best: Evaluation | None = content["best"] and Evaluation(
-            **content["best"]
-        )
+        self.best: Evaluation | None = content["best"] and Evaluation(**content["best"])
         self.result: Result | None = content["result"] and Result(**content["result"])
 
     def add(self, step: int, values: Metrics, trainer: base_trainer.Trainer) -> None:
@@ -99,16 +98,16 @@ class TrainingRecord:
         """
         evaluation = Evaluation(step, values)
         self.evaluations.append(evaluation)
-        previous = self._best
+        previous = self.best
         if step and (
             previous is None or self._score(evaluation) > self._score(previous)
         ):
-            self._best = evaluation
+            self.best = evaluation
             self._save_weights(trainer, step)
         if not self._is_chief:
             return
         self._write()
-        if previous is not None and self._best is evaluation and previous.step != step:
+        if previous is not None and self.best is evaluation and previous.step != step:
             for name in tf.io.gfile.glob(f"{self._weights(previous.step)}.*"):
                 tf.io.gfile.remove(name)
 
@@ -136,12 +135,12 @@ class TrainingRecord:
 
     def finish(self, *, seed: int, steps: int, stopped: str | None) -> Result:
         """Records that the training has finished; see `Result`."""
-        assert self._best is not None  # the last step is always evaluated
+        assert self.best is not None  # the last step is always evaluated
         self.result = Result(
             seed=seed,
             steps=steps,
-            best_step=self._best.step,
-            metrics=self._best.metrics,
+            best_step=self.best.step,
+            metrics=self.best.metrics,
             stopped=stopped,
         )
         if self._is_chief:
@@ -155,9 +154,9 @@ class TrainingRecord:
           FileNotFoundError: There has been no evaluation.
           AssertionError: The model has a weight that was not saved.
         """
-        if self._best is None:
+        if self.best is None:
             raise FileNotFoundError(f"no best model in {self._directory}")
-        status = tf.train.Checkpoint(model=model).read(self._weights(self._best.step))
+        status = tf.train.Checkpoint(model=model).read(self._weights(self.best.step))
         status.assert_existing_objects_matched()
 
     def _save_weights(self, trainer: base_trainer.Trainer, step: int) -> None:
@@ -175,7 +174,7 @@ class TrainingRecord:
     def _write(self) -> None:
         content = {
             "evaluations": [dataclasses.asdict(entry) for entry in self.evaluations],
-            "best": self._best and dataclasses.asdict(self._best),
+            "best": self.best and dataclasses.asdict(self.best),
             "result": self.result and dataclasses.asdict(self.result),
         }
         files.write_json(self._path(_FILE), content)
