@@ -19,9 +19,6 @@ from markupsafe import Markup
 from modules.config.task import CLASS_METRICS, class_metric
 from modules.report import curves, formats, plots
 from modules.report.content import (
-    DATA_REFUSED,
-    PUSHED,
-    REFUSED,
     Metric,
     PredictedRow,
     Report,
@@ -35,9 +32,9 @@ _MAX_PROBABILITIES = 6
 _HEAT_LEVELS = 9
 _SHORT_HASH = 12
 OUTCOMES = {
-    PUSHED: ("✓", "Pushed"),
-    REFUSED: ("✕", "Refused"),
-    DATA_REFUSED: ("✕", "Data refused"),
+    "pushed": ("✓", "Pushed"),
+    "refused": ("✕", "Refused"),
+    "data refused": ("✕", "Data refused"),
 }
 
 
@@ -56,7 +53,7 @@ def render(report: Report) -> str:
         script=Markup(script),
         policy=content_security_policy([style], [script]),
     )
-    return page + "\n"
+    return page.lstrip() + "\n"
 
 
 def content_security_policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
@@ -149,6 +146,7 @@ def _view(report: Report) -> dict[str, Any]:
         "rows": _rows(report),
         "labels": _labels(report.data.splits),
         "total_seconds": sum(c.seconds for c in report.components if not c.is_cached),
+        "cached": sum(component.is_cached for component in report.components),
         "longest": max((c.seconds for c in report.components), default=0) or 1,
         "check": _serving_check(report.serving_check or {}),
     }
@@ -232,7 +230,8 @@ def _figures(report: Report) -> dict[str, Any]:
         }
     if report.classification:
         by_class = report.classification.precision_recall
-        figures["precision_recall"] = plots.precision_recall(by_class)
+        if by_class:
+            figures["precision_recall"] = plots.precision_recall(by_class)
         figures["reliability"] = plots.reliability(report.classification)
         classes = report.task.classes or []
         if len(classes) > SMALL_MATRIX:
