@@ -17,8 +17,8 @@ from modules.evaluation.weighted_metrics import Units
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000
-_MOST_ROWS = 10_000  # of a resample
-_CHUNK = 2_000_000  # draws in memory at once
+_MOST_ROWS = 5_000  # of a resample
+_CHUNK = 300_000  # draws in memory at once
 
 _Divide = Callable[..., Units]  # `weighted_metrics.cells` or `weighted_metrics.rows`
 
@@ -94,8 +94,8 @@ def confidence_intervals(
 
     It lies between percentiles that are corrected for bias. Resamples where a metric is
     undefined, as the AUC of one class, do not count. Those of a proportion of 0 or 1
-    are all alike, so its interval is Wilson's. Of more than 10,000 rows, metrics of
-    probabilities and scores resample 10,000, and the spread is scaled by the root of
+    are all alike, so its interval is Wilson's. Of more than 5,000 rows, metrics of
+    probabilities and scores resample 5,000, and the spread is scaled by the root of
     the rows.
 
     Args:
@@ -204,7 +204,7 @@ def _find(
 
 def _values(units: Units) -> list[dict[str, float]]:
     """Returns the metrics of each model without resampling."""
-    weights = units.counts[None].astype(float)
+    weights = units.counts[:, None].astype(float)
     return [
         {name: float(value) for name, (value,) in metrics(weights).items()}
         for metrics in units.models
@@ -243,19 +243,18 @@ def _bootstrap(
 def _draw(
     counts: np.ndarray, resamples: int, random: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Yields how many rows of each unit the resamples draw, float64[chunk, units]."""
+    """Yields how many rows of each unit the resamples draw, float64[units, chunk]."""
     size, rows = len(counts), int(counts.sum())
     step = _CHUNK // size
     for start in range(0, resamples, step):
         chunk = min(step, resamples - start)
         if size < rows:
-            yield random.multinomial(rows, counts / rows, chunk).astype(float)
+            yield random.multinomial(rows, counts / rows, chunk).T.astype(float)
             continue
         # Each unit is a row: much faster than a multinomial of so many outcomes.
-        drawn = random.integers(size, size=(chunk, size), dtype=np.int32)
-        drawn += np.arange(chunk, dtype=np.int32)[:, None] * size
-        weights = np.bincount(drawn.ravel(), minlength=chunk * size)
-        yield weights.reshape(chunk, size).astype(float)
+        drawn = random.integers(size, size=(size, chunk)) * chunk + np.arange(chunk)
+        weights = np.bincount(drawn.ravel(), minlength=size * chunk)
+        yield weights.reshape(size, chunk).astype(float)
 
 
 def _interval(
