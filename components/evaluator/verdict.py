@@ -12,11 +12,11 @@ import pydantic
 import tensorflow_model_analysis as tfma
 from tfx.utils import io_utils
 
+from components.evaluator import slices
 from components.evaluator.bounds import Bounds
 
 VERDICT_FILE = "verdict.json"
 ALL_ROWS = "all rows"
-_DIFFERENCE = "_diff"
 
 # JSON has no NaN or infinity.
 _Number = Annotated[
@@ -132,17 +132,18 @@ def read_metrics(
       bounds: The bounds of the metrics.
       has_champion: Whether there was a baseline. TFMA names the models only then.
     """
-    candidate = _read_numbers(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
-    champion = _read_numbers(evaluation, tfma.BASELINE_KEY) if has_champion else {}
+    candidate = _read_overall(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
+    champion = _read_overall(evaluation, tfma.BASELINE_KEY) if has_champion else {}
+    champion_values = slices.numbers(champion)
     metrics = [
         MetricVerdict(
             metric=name,
             value=value,
-            champion=champion.get(name),
+            champion=champion_values.get(name),
             threshold=bounds.thresholds.get(name),
             max_regression=bounds.max_regression.get(name),
         )
-        for name, value in candidate.items()
+        for name, value in slices.numbers(candidate).items()
     ]
     return sorted(metrics, key=lambda metric: not metric.is_bounded)
 
@@ -175,23 +176,5 @@ def read_verdict(directory: str) -> Verdict:
     return Verdict.model_validate_json(text)
 
 
-def _read_numbers(evaluation: str, model: str) -> dict[str, float]:
-    return {
-        name: float(value["doubleValue"])
-        for name, value in _read_overall(evaluation, model).items()
-        # TFMA adds the difference to the baseline beside each metric.
-        if "doubleValue" in value and not name.endswith(_DIFFERENCE)
-    }
-
-
-def _read_overall(evaluation: str, model: str) -> dict[str, dict[str, Any]]:
-    result = tfma.load_eval_result(evaluation, model_name=model)
-    by_output = next(
-        dict(metrics) for key, metrics in result.slicing_metrics if not key
-    )
-    # Binarized metrics are listed by class; this pipeline binarizes by one class only.
-    return {
-        name: value
-        for metrics in by_output[""].values()
-        for name, value in metrics.items()
-    }
+def _read_overall(evaluation: str, model: str) -> slices.Values:
+    return slices.read_values(evaluation, model)[()]

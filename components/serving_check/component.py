@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from typing import Any
 
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
@@ -60,14 +61,14 @@ def ServingCheck(
         logger.error("the model is not blessed: %s", reason)
 
 
-def read_reasons(directory: str) -> list[str]:
-    """Returns why a model is not blessed; empty if it is.
+def read_report(directory: str) -> dict[str, Any]:
+    """Returns a `ServingReport` as JSON.
 
     Args:
       directory: Of the component's `blessing`.
     """
     text = io_utils.read_string_file(os.path.join(directory, REPORT_FILE))
-    return json.loads(text)["reasons"]
+    return json.loads(text)
 
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:

@@ -8,13 +8,6 @@ import pydantic
 
 from modules.config.task import TaskConfig
 
-JSON_FILE = "report.json"
-PAGE_FILE = "report.html"
-
-PUSHED = "pushed"
-REFUSED = "refused"
-DATA_REFUSED = "data refused"
-
 
 class _Part(pydantic.BaseModel):
     # JSON has no NaN or infinity; as strings they are read back.
@@ -305,7 +298,7 @@ class ComponentTime(_Part):
 
     name: str
     seconds: float
-    is_cached: bool
+    is_cached: bool = False
 
 
 class LineageStep(_Part):

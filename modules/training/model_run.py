@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 import logging
 import os
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from official.core import config_definitions, train_utils
 from modules import files
 from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs
+from modules.data.preprocessing import ENCODER_INPUTS
 from modules.evaluation import metrics
 from modules.export import signatures
 from modules.training import checkpoints, optimization
@@ -31,6 +33,7 @@ MODEL_PICTURE = "model.svg"
 SCHEDULE_PICTURE = "schedule.png"
 BATCH_PICTURE = "batch.png"
 BATCH_TABLE = "batch.tsv"
+BATCH_FILE = "batch.json"
 PREDICTIONS = "predictions"
 _PREDICTION = "prediction"  # column of the class or the score
 
@@ -71,15 +74,17 @@ def plot_schedule(
 def write_batch(
     data: inputs.ExamplesConfig, task: TaskConfig, vocab_file: str, directory: str
 ) -> None:
-    """Writes the first batch of a training: heat maps, and a table of its tokens.
+    """Writes the first batch of a training: its tensors, and a table of its tokens.
 
     Args:
       data: The training split.
       task: Names the columns and classes.
       vocab_file: The encoder's vocabulary, one token a line.
-      directory: Directory of `batch.png` and `batch.tsv`.
+      directory: Directory of `batch.json`, `batch.png` (heat maps) and `batch.tsv`.
     """
     batch = batch_view.first_batch(data)
+    tensors = {name: batch[0][name].numpy().tolist() for name in ENCODER_INPUTS}
+    files.write(os.path.join(directory, BATCH_FILE), json.dumps(tensors))
     picture = io.BytesIO()
     batch_view.draw_batch(batch[0]).savefig(picture, format="png")
     files.write(os.path.join(directory, BATCH_PICTURE), picture.getvalue())
@@ -133,6 +138,33 @@ def write_predictions(
         [str(row_id), *_describe(task, label, output)] for row_id, label, output in rows
     )
     _write_table(path, itertools.chain([header], table))
+
+
+def read_predictions(
+    directory: str, task: TaskConfig, split: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reads the predictions of a split.
+
+    Args:
+      directory: The `ModelRun`.
+      task: The task of the run.
+      split: An evaluated split.
+
+    Returns:
+      Ids int64[rows], labels int64[rows] (of a regression float64[rows]), and
+      probabilities float64[rows, classes] (of a regression scores float64[rows]).
+    """
+    described = describe_predictions(task, split)
+    path = os.path.join(directory, described["file"])
+    with tf.io.gfile.GFile(path) as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
+    outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
+    names = [row[task.label_column] for row in rows]
+    if task.classes is None:
+        return ids, np.array(names, np.float64), outputs[:, 0]
+    labels = np.array([task.classes.index(name) for name in names], np.int64)
+    return ids, labels, outputs
 
 
 def draw_model(model: tf_keras.Model, directory: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
+EXIT_INTERRUPTED = 130
 
 
 class _Commands(click.Group):
@@ -46,7 +47,7 @@ def main() -> None:
     """Fine-tune a pre-trained BERT on sentences or pairs, and push what passes.
 
     Exit status: 0 success; 1 failure; 2 bad usage, settings or data;
-    3 the model was refused.
+    3 the model was refused; 130 Ctrl-C; 143 SIGTERM.
     """
 
 
@@ -64,29 +65,40 @@ main.add_command(show_batch.show_batch_command)
 @options.DATA
 @options.ENCODER
 @click.option("--output", metavar="DIR", help="Directory of everything it writes.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the log of TFX, too.")
 @options.SET
 def run(
     config_file: Path,
     data: str | None,
     encoder: str | None,
     output: str | None,
+    verbose: bool,
     overrides: dict[str, Any],
 ) -> None:
-    """Run the whole pipeline on this machine."""
+    """Run the whole pipeline on this machine.
+
+    Ctrl-C stops it and saves a checkpoint of the training; the same command goes on.
+    """
     options.override_sources(overrides, data, encoder)
     if output is not None:
         overrides["output"] = output
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
-        console = Console(file=terminal)
+        # Not on what merely has colors, as the logs of a CI system.
+        console = Console(file=terminal, force_interactive=terminal.isatty())
         environment.set_up()
+        from pipeline.local.interruption import end_process
         from pipeline.local.run import run_locally
 
         try:
-            report = run_locally(config, console)
+            report = run_locally(config, console, verbose=verbose)
         except UsageError:
             raise
+        except KeyboardInterrupt:
+            end_process(EXIT_INTERRUPTED)
+        except SystemExit as stopped:  # by SIGTERM
+            end_process(stopped.code)
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
             console.print("run.log in the run record above has the traceback")
@@ -142,13 +154,10 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 
 def _show(report: RunReport, console: Console) -> int:
-    components = Table("component", "seconds", "")
-    for component in report.components:
-        state = "cached" if component.is_cached else "run"
-        components.add_row(component.name, f"{component.seconds:.1f}", state)
-    console.print(components)
     for warning in report.data["warnings"]:
-        console.print(f"warning: {warning}", markup=False, soft_wrap=True)
+        # On a terminal a line breaks between words.
+        soft_wrap = not console.is_interactive
+        console.print(f"warning: {warning}", markup=False, soft_wrap=soft_wrap)
     _show_metrics(report.verdict.metrics, console)
     console.print(report.verdict.comparison, markup=False, soft_wrap=True)
     if report.pushed is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,14 @@ from components.artifacts import PUSHED_DESTINATION
 from components.data_gate import DataGate, read_data_verdict
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
-from components.serving_check import ServingCheck, read_reasons
+from components.report import Report
+from components.report_files import JSON_FILE, PAGE_FILE
+from components.serving_check import ServingCheck
+from components.serving_check import read_report as read_serving_report
+from modules.report import functions as report_functions
 from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config
+from pipeline.inputs.examples.bad_rows import BadRowsError
 
 # The type of the contexts that TFX creates, one per run.
 _RUN_TYPE = "pipeline_run"
@@ -46,6 +53,7 @@ class RunReport:
       verdict: The Evaluator's, with the metrics on all rows of `evaluator.split`.
       serving_failures: Why the serving check refused the model.
       pushed: The directory that the model is served from; None if it was refused.
+      page: The report for a person, with its numbers beside it.
     """
 
     components: list[ComponentRun]
@@ -53,6 +61,7 @@ class RunReport:
     verdict: Verdict
     serving_failures: list[str]
     pushed: str | None
+    page: Path
 
 
 class MetadataReader:
@@ -139,8 +148,41 @@ def read_report(paths: OutputPaths) -> RunReport:
         components=components,
         data=read_data_verdict(outputs[DataGate.__name__, "verdict"].uri),
         verdict=read_verdict(outputs[Evaluator.__name__, "verdict"].uri),
-        serving_failures=read_reasons(outputs[ServingCheck.__name__, "blessing"].uri),
+        serving_failures=read_serving_report(
+            outputs[ServingCheck.__name__, "blessing"].uri
+        )["reasons"],
         pushed=pushed[PUSHED_DESTINATION].string_value
         if pushed["pushed"].int_value
         else None,
+        page=Path(outputs[Report.__name__, "report"].uri),
     )
+
+
+def copy_report(page: Path, record: Path) -> None:
+    """Copies a report to the record of a run, which outlasts the artifacts.
+
+    Args:
+      page: The page, with its numbers beside it.
+      record: The record of the run.
+    """
+    for name in (PAGE_FILE, JSON_FILE):
+        shutil.copyfile(page.with_name(name), record / name)
+
+
+def report_bad_rows(config: Config, error: BadRowsError) -> tuple[str, str]:
+    """Returns numbers and page of a report of rows that cannot be read."""
+    settings = {
+        "pipeline": config.name,
+        "task": config.task.model_dump(),
+        "gate_split": config.evaluator.split,
+        "max_seq_length": config.preprocessing.max_seq_length,
+    }
+    verdict = {
+        "card": error.card.model_dump(),
+        "profile": {},
+        "warnings": [],
+        "notes": [],
+        "problems": str(error).splitlines(),
+    }
+    facts = {"statistics": {}, "data_verdict": verdict}
+    return report_functions.describe_refused_data(facts, settings)

@@ -126,7 +126,12 @@ def component_code():
     """The fingerprints of code that stand in the components' properties."""
     from components import serving_check
     from components.evaluator import Evaluator
-    from pipeline.pipeline import PREPROCESSING_FN, RUN_FN, data_gate_code
+    from pipeline.pipeline import (
+        PREPROCESSING_FN,
+        RUN_FN,
+        data_gate_code,
+        report_code,
+    )
 
     return {
         "Transform": fingerprint.of_code(PREPROCESSING_FN),
@@ -134,6 +139,7 @@ def component_code():
         "DataGate": data_gate_code(),
         "Evaluator": fingerprint.of_code(Evaluator.__module__),
         "ServingCheck": fingerprint.of_package(serving_check.__name__),
+        "Report": report_code(),
     }
 
 
