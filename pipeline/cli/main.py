@@ -164,9 +164,10 @@ def _show(report: RunReport, console: Console) -> int:
         reasons = [*report.verdict.failures, *report.serving_failures]
         why = "; ".join(reasons) or "the Evaluator did not bless the model"
         console.print(f"refused: {why}", markup=False, soft_wrap=True)
-        return EXIT_REFUSED
-    console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
-    return 0
+    else:
+        console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
+    console.print(f"report {report.page}", markup=False, soft_wrap=True)
+    return EXIT_REFUSED if report.pushed is None else 0
 
 
 def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:

@@ -158,15 +158,19 @@ def read_report(paths: OutputPaths) -> RunReport:
     )
 
 
-def copy_report(page: Path, record: Path) -> None:
+def copy_report(report: RunReport, record: Path) -> RunReport:
     """Copies a report to the record of a run, which outlasts the artifacts.
 
     Args:
-      page: The page, with its numbers beside it.
+      report: The finished run.
       record: The record of the run.
+
+    Returns:
+      The finished run with the copied page.
     """
     for name in (PAGE_FILE, JSON_FILE):
-        shutil.copyfile(page.with_name(name), record / name)
+        shutil.copyfile(report.page.with_name(name), record / name)
+    return dataclasses.replace(report, page=record / PAGE_FILE)
 
 
 def report_bad_rows(config: Config, error: BadRowsError) -> tuple[str, str]:

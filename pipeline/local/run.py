@@ -111,7 +111,7 @@ def _run(
 
         from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
-        from components.report_files import write_report
+        from components.report_files import PAGE_FILE, write_report
         from components.warm_start import WarmStartError
         from pipeline.inputs.examples.bad_rows import BadRowsError
         from pipeline.inputs.resolve import resolve_inputs
@@ -125,7 +125,7 @@ def _run(
     except BadRowsError as error:
         error.card.write(record)
         write_report(str(record), report_bad_rows(config, error))
-        raise
+        raise UsageError(f"{error}\nreport: {record / PAGE_FILE}") from error
     if inputs.examples.span is not None:
         # With the span that was resolved, so that the record repeats the run.
         _write_config(config.with_span(inputs.examples.span.number), record)
@@ -137,11 +137,10 @@ def _run(
         tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         write_report(str(record), error.report)
-        raise UsageError(str(error)) from error
+        raise UsageError(f"{error}\nreport: {record / PAGE_FILE}") from error
     except (ChampionError, WarmStartError) as error:
         raise UsageError(str(error)) from error
-    report = read_report(paths)
-    copy_report(report.page, record)
+    report = copy_report(read_report(paths), record)
     card.model_copy(update={"profile": report.data["profile"]}).write(record)
     return report
 
