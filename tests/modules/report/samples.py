@@ -409,8 +409,7 @@ def _worst_rows(task, count):
 
 def _worst_row(task, index, random):
     texts = [
-        TEXTS[(index + column) % len(TEXTS)]
-        for column in range(len(task.text_columns))
+        TEXTS[(index + column) % len(TEXTS)] for column in range(len(task.text_columns))
     ]
     if task.is_regression:
         label, prediction, probabilities = "4.2", f"{1 + index / 20:.3f}", {}
