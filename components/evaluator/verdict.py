@@ -71,6 +71,22 @@ class MetricVerdict(pydantic.BaseModel):
         return failures
 
 
+class Override(pydantic.BaseModel):
+    """Who pushed a refused model all the same.
+
+    Attributes:
+      version: The version that it was pushed as.
+      by: User and host.
+      time: When, in ISO 8601.
+      reason: Why.
+    """
+
+    version: int
+    by: str
+    time: str
+    reason: str
+
+
 class Verdict(pydantic.BaseModel):
     """Why a model is blessed or not.
 
@@ -81,6 +97,7 @@ class Verdict(pydantic.BaseModel):
       metrics: All metrics on all rows, those with bounds first.
       not_compared: Why the model was not compared with the champion; None if it was,
         or if there is no champion.
+      override: Who pushed the model although it is refused; None if no one did.
     """
 
     blessed: bool
@@ -88,6 +105,7 @@ class Verdict(pydantic.BaseModel):
     champion: str | None
     metrics: list[MetricVerdict]
     not_compared: str | None = None  # earlier releases did not write it
+    override: Override | None = None
 
     @property
     def failures(self) -> list[str]:

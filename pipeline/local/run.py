@@ -17,9 +17,10 @@ from absl import logging as absl_logging
 from rich.console import Console
 
 from modules import environment, file_lock
-from pipeline.config.errors import UsageError
+from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.history import run_record
 
 if TYPE_CHECKING:
     from pipeline.local.report import RunReport
@@ -46,10 +47,14 @@ def run_locally(config: Config, console: Console) -> RunReport:
     """
     paths = OutputPaths.of(config)
     started = datetime.datetime.now()
-    record = paths.run(started.strftime("%Y%m%d-%H%M%S-%f"))
-    with hold_output(paths, f"run {record}"):
-        record.mkdir(parents=True)
-        return _run_recorded(config, paths, record, console)
+    record = paths.run(started.strftime(run_record.ID_FORMAT))
+    with (
+        hold_output(paths, f"run {record}"),
+        run_record.recording(record, config, paths.metadata) as entry,
+    ):
+        report = _run_recorded(config, paths, record, console)
+        entry.finish(report.pushed, report.refusal, report.value(config.task.metric))
+        return report
 
 
 @contextlib.contextmanager
@@ -125,7 +130,9 @@ def _run(
     dag = create_pipeline(config, inputs, platform)
     try:
         tfx.orchestration.LocalDagRunner().run(dag)
-    except (ChampionError, DataAnomaliesError, WarmStartError) as error:
+    except DataAnomaliesError as error:
+        raise DataRefusedError(str(error)) from error
+    except (ChampionError, WarmStartError) as error:
         raise UsageError(str(error)) from error
     report = read_report(paths)
     card.model_copy(update={"profile": report.data["profile"]}).write(record)
