@@ -79,7 +79,7 @@ def opening(chromium):
             return page
 
         yield open_page
-    assert problems == []
+    assert not problems, f"the browser's console: {problems}"
 
 
 def axe_violations(page):
