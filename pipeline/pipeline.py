@@ -17,9 +17,9 @@ from components.pusher import AtomicPusher
 from components.report import Report
 from components.warm_start import WarmStart
 from modules import fingerprint
-from modules.evaluation import eval_config, tfma_metrics
+from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
-from modules.training import model_run, warm_start
+from modules.training import warm_start
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import ResolvedInputs
@@ -309,7 +309,7 @@ class _Builder:
         task, split = self._config.task, self._config.evaluator.split
         settings = {
             **signatures.describe_requests(task),
-            "predictions": model_run.describe_predictions(task, split),
+            "predictions": prediction_files.describe_predictions(task, split),
             **self._config.serving.model_dump(),
         }
         return serving_check.ServingCheck(

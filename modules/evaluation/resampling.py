@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Annotated
 
 import numpy as np
@@ -17,8 +17,8 @@ from modules.evaluation.weighted_metrics import Units
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000
-_MOST_ROWS = 10_000  # of a resample
-_CHUNK = 2_000_000  # draws in memory at once
+_MOST_ROWS = 5_000  # of a resample
+_CHUNK = 300_000  # draws in memory at once
 
 _Divide = Callable[..., Units]  # `weighted_metrics.cells` or `weighted_metrics.rows`
 
@@ -94,8 +94,8 @@ def confidence_intervals(
 
     It lies between percentiles that are corrected for bias. Resamples where a metric is
     undefined, as the AUC of one class, do not count. Those of a proportion of 0 or 1
-    are all alike, so its interval is Wilson's. Of more than 10,000 rows, metrics of
-    probabilities and scores resample 10,000, and the spread is scaled by the root of
+    are all alike, so its interval is Wilson's. Of more than 5,000 rows, metrics of
+    probabilities and scores resample 5,000, and the spread is scaled by the root of
     the rows.
 
     Args:
@@ -136,18 +136,13 @@ def paired_test(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> PairedTest:
-    """Tests whether two models differ in a metric on the same rows.
-
-    Accuracy has McNemar's exact test; its interval is that of the same binomial test.
-    Any other metric has the bootstrap of the difference; its p-value is twice the share
-    of the resamples on the other side of 0.
+    """Tests whether two models differ in a metric on the same rows; see `paired_tests`.
 
     Args:
       task: Has the metric.
-      labels: int64[rows], or float[rows] of a regression.
-      outputs_a: The first model's probabilities float[rows, classes], or scores
-        float[rows].
-      outputs_b: The second model's, of the same rows.
+      labels: As in `paired_tests`.
+      outputs_a: As in `paired_tests`.
+      outputs_b: As in `paired_tests`.
       metric: One of those of `confidence_intervals`.
       resamples: As in `confidence_intervals`.
       seed: As in `confidence_intervals`.
@@ -155,24 +150,81 @@ def paired_test(
     Raises:
       ValueError: The task has no such metric.
     """
+    tests = paired_tests(
+        task, labels, outputs_a, outputs_b, [metric], resamples=resamples, seed=seed
+    )
+    return tests[metric]
+
+
+def paired_tests(
+    task: TaskConfig,
+    labels: np.ndarray,
+    outputs_a: np.ndarray,
+    outputs_b: np.ndarray,
+    metrics: Collection[str],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, PairedTest]:
+    """Tests for each metric whether two models differ in it on the same rows.
+
+    Accuracy has McNemar's exact test; its interval is that of the same binomial test.
+    Any other metric has the bootstrap of the difference; its p-value is twice the share
+    of the resamples on the other side of 0.
+
+    Args:
+      task: Has the metrics.
+      labels: int64[rows], or float[rows] of a regression.
+      outputs_a: The first model's probabilities float[rows, classes], or scores
+        float[rows].
+      outputs_b: The second model's, of the same rows.
+      metrics: Some of those of `confidence_intervals`.
+      resamples: As in `confidence_intervals`.
+      seed: As in `confidence_intervals`.
+
+    Raises:
+      ValueError: The task has no such metric.
+    """
     outputs = [outputs_a, outputs_b]
-    values, divide = _find(metric, task, labels, outputs)
+    right = _count_right(task, labels, outputs)
+    tests: dict[str, PairedTest] = {}
+    names: list[str] = []
+    for divide in _divisions(task):
+        a, b = _values(divide(task, labels, *outputs))
+        names += a
+        chosen = [metric for metric in metrics if metric in a]
+        samples: dict[str, np.ndarray] = {}
+        if set(chosen) - {"accuracy"}:
+            samples = _bootstrap(divide, task, labels, outputs, resamples, seed)
+        for metric in chosen:
+            values = a[metric], b[metric]
+            interval = (
+                _mcnemar(**right, rows=len(labels))
+                if metric == "accuracy"
+                else _test(np.subtract(*samples[metric][::-1]))
+            )
+            tests[metric] = _describe(metric, values, interval, len(labels), right)
+    for metric in metrics:
+        if metric not in names:
+            raise ValueError(f"metric {metric!r} is not one of {', '.join(names)}")
+    return {metric: tests[metric] for metric in metrics}
+
+
+def _describe(
+    metric: str,
+    values: tuple[float, float],
+    result: tuple[float, float, float],
+    rows: int,
+    right: dict[str, int],
+) -> PairedTest:
+    """Returns a test from the interval of the difference and the p-value."""
     difference = values[1] - values[0]
-    right: dict[str, int] = {}
-    if not task.is_regression:
-        a_right, b_right = (each.argmax(axis=1) == labels for each in outputs)
-        right["only_a_right"] = int(np.sum(a_right & ~b_right))
-        right["only_b_right"] = int(np.sum(b_right & ~a_right))
     if not math.isfinite(difference):
-        low = high = p_value = math.nan
-    elif metric == "accuracy":
-        low, high, p_value = _mcnemar(**right, rows=len(labels))
-    else:
-        samples = _bootstrap(divide, task, labels, outputs, resamples, seed)[metric]
-        low, high, p_value = _test(samples[1] - samples[0])
+        result = (math.nan, math.nan, math.nan)
+    low, high, p_value = result
     return PairedTest(
         metric=metric,
-        rows=len(labels),
+        rows=rows,
         a=values[0],
         b=values[1],
         difference=difference,
@@ -184,27 +236,27 @@ def paired_test(
     )
 
 
+def _count_right(
+    task: TaskConfig, labels: np.ndarray, outputs: list[np.ndarray]
+) -> dict[str, int]:
+    """Counts the rows that one model alone predicts right; nothing of scores."""
+    if task.is_regression:
+        return {}
+    a_right, b_right = (each.argmax(axis=1) == labels for each in outputs)
+    return {
+        "only_a_right": int(np.sum(a_right & ~b_right)),
+        "only_b_right": int(np.sum(b_right & ~a_right)),
+    }
+
+
 def _divisions(task: TaskConfig) -> list[_Divide]:
     rows, cells = weighted_metrics.rows, weighted_metrics.cells
     return [rows] if task.is_regression else [cells, rows]
 
 
-def _find(
-    metric: str, task: TaskConfig, labels: np.ndarray, outputs: list[np.ndarray]
-) -> tuple[list[float], _Divide]:
-    """Returns a metric of each model, and the units that it depends on."""
-    names: list[str] = []
-    for divide in _divisions(task):
-        values = _values(divide(task, labels, *outputs))
-        if metric in values[0]:
-            return [of_model[metric] for of_model in values], divide
-        names += values[0]
-    raise ValueError(f"metric {metric!r} is not one of {', '.join(names)}")
-
-
 def _values(units: Units) -> list[dict[str, float]]:
     """Returns the metrics of each model without resampling."""
-    weights = units.counts[None].astype(float)
+    weights = units.counts[:, None].astype(float)
     return [
         {name: float(value) for name, (value,) in metrics(weights).items()}
         for metrics in units.models
@@ -243,19 +295,18 @@ def _bootstrap(
 def _draw(
     counts: np.ndarray, resamples: int, random: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Yields how many rows of each unit the resamples draw, float64[chunk, units]."""
+    """Yields how many rows of each unit the resamples draw, float64[units, chunk]."""
     size, rows = len(counts), int(counts.sum())
     step = _CHUNK // size
     for start in range(0, resamples, step):
         chunk = min(step, resamples - start)
         if size < rows:
-            yield random.multinomial(rows, counts / rows, chunk).astype(float)
+            yield random.multinomial(rows, counts / rows, chunk).T.astype(float)
             continue
         # Each unit is a row: much faster than a multinomial of so many outcomes.
-        drawn = random.integers(size, size=(chunk, size), dtype=np.int32)
-        drawn += np.arange(chunk, dtype=np.int32)[:, None] * size
-        weights = np.bincount(drawn.ravel(), minlength=chunk * size)
-        yield weights.reshape(chunk, size).astype(float)
+        drawn = random.integers(size, size=(size, chunk)) * chunk + np.arange(chunk)
+        weights = np.bincount(drawn.ravel(), minlength=size * chunk)
+        yield weights.reshape(size, chunk).astype(float)
 
 
 def _interval(

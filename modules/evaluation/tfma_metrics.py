@@ -167,7 +167,7 @@ def _computations(
     sub_key: tfma.metrics.SubKey | None = None,
     example_weighted: bool = False,
 ) -> list[tfma.metrics.MetricComputation | tfma.metrics.DerivedMetricComputation]:
-    names = {
+    names: dict[str, Any] = {
         "model_name": model_name,
         "output_name": output_name,
         "example_weighted": example_weighted,

@@ -62,9 +62,10 @@ def _test(
     task: TaskConfig, champion: tfma_metrics.Rows, candidate: tfma_metrics.Rows
 ) -> bytes:
     assert np.array_equal(champion.labels, candidate.labels)
-    outputs = (_outputs(task, rows) for rows in (champion, candidate))
     labels = champion.labels if task.is_regression else champion.labels.astype(int)
-    test = resampling.paired_test(task, labels, *outputs, task.metric)
+    test = resampling.paired_test(
+        task, labels, _outputs(task, champion), _outputs(task, candidate), task.metric
+    )
     return test.model_dump_json().encode()
 
 

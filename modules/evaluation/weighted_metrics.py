@@ -12,7 +12,7 @@ from modules.evaluation.metrics import POSITIVE_CLASS
 
 _EPSILON = 1e-7  # least probability in the loss, as in Keras
 
-# Weights float64[resamples, units] to the values of each metric, float64[resamples].
+# Weights float64[units, resamples] to the values of each metric, float64[resamples].
 Metrics = Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
@@ -70,7 +70,7 @@ def _if_finite(outputs: np.ndarray, metrics: Metrics) -> Metrics:
     if np.all(np.isfinite(outputs)):
         return metrics
     return lambda weights: dict.fromkeys(
-        metrics(weights), np.full(len(weights), np.nan)
+        metrics(weights), np.full(weights.shape[1], np.nan)
     )
 
 
@@ -82,32 +82,31 @@ def _of_classes(
     masks = [one_hot[labels], one_hot[predicted], one_hot[labels] * one_hot[predicted]]
 
     def metrics(weights: np.ndarray) -> dict[str, np.ndarray]:
-        actual, positive, true = (weights @ mask for mask in masks)
-        total = weights.sum(axis=1)
+        actual, positive, true = (mask.T @ weights for mask in masks)
         by_kind = {
             "precision": _ratio(true, positive),
             "recall": _ratio(true, actual),
             "f1": _ratio(2 * true, actual + positive),
         }
-        values = {"accuracy": true.sum(axis=1) / total}
+        values = {"accuracy": true.sum(axis=0) / actual.sum(axis=0)}
         if task.is_binary:
-            values |= {kind: of[:, POSITIVE_CLASS] for kind, of in by_kind.items()}
+            values |= {kind: of[POSITIVE_CLASS] for kind, of in by_kind.items()}
             values["matthews"] = _matthews(actual, positive, true)
         else:
             counted = actual + positive > 0  # scikit-learn's mean is over these
-            values["f1"] = by_kind["f1"].sum(axis=1) / counted.sum(axis=1)
+            values["f1"] = by_kind["f1"].sum(axis=0) / counted.sum(axis=0)
         for kind in CLASS_METRICS:
             for index, name in enumerate(names):
-                values[class_metric(kind, name)] = by_kind[kind][:, index]
+                values[class_metric(kind, name)] = by_kind[kind][index]
         return values
 
     return metrics
 
 
 def _matthews(actual: np.ndarray, positive: np.ndarray, true: np.ndarray) -> np.ndarray:
-    total = actual.sum(axis=1)
-    covariance = true.sum(axis=1) * total - (actual * positive).sum(axis=1)
-    variances = [total**2 - (each**2).sum(axis=1) for each in (actual, positive)]
+    total = actual.sum(axis=0)
+    covariance = true.sum(axis=0) * total - (actual * positive).sum(axis=0)
+    variances = [total**2 - (each**2).sum(axis=0) for each in (actual, positive)]
     return _ratio(covariance, np.sqrt(variances[0] * variances[1]))
 
 
@@ -115,21 +114,21 @@ def _of_probabilities(labels: np.ndarray, outputs: np.ndarray) -> Metrics:
     likelihood = np.take_along_axis(outputs, labels[:, None].astype(int), axis=1)[:, 0]
     losses = -np.log(np.maximum(likelihood.astype(float), _EPSILON))
     if outputs.shape[1] > 2:
-        return lambda weights: {"loss": _mean(weights, losses)}
+        return lambda weights: {"loss": losses @ weights / weights.sum(axis=0)}
     probabilities = outputs[:, POSITIVE_CLASS].astype(float)
     positive = labels == POSITIVE_CLASS
     order, starts, _ = _ties(probabilities)
 
     def metrics(weights: np.ndarray) -> dict[str, np.ndarray]:
-        drawn = weights[:, order]
-        true = np.add.reduceat(drawn * positive[order], starts, axis=1)
-        false = np.add.reduceat(drawn, starts, axis=1) - true
-        below = np.cumsum(false, axis=1) - false / 2
-        pairs = true.sum(axis=1) * false.sum(axis=1)
+        drawn = weights[order]
+        true = np.add.reduceat(drawn * positive[order, None], starts)
+        false = np.add.reduceat(drawn, starts) - true
+        below = np.cumsum(false, axis=0) - false / 2
+        pairs = true.sum(axis=0) * false.sum(axis=0)
         return {
-            "loss": _mean(weights, losses),
-            "auc": _ratio((true * below).sum(axis=1), pairs, np.nan),
-            "calibration": _ratio(weights @ probabilities, weights @ positive, np.nan),
+            "loss": losses @ weights / weights.sum(axis=0),
+            "auc": _ratio(np.einsum("gr,gr->r", true, below), pairs, np.nan),
+            "calibration": _ratio(probabilities @ weights, positive @ weights, np.nan),
         }
 
     return metrics
@@ -138,16 +137,18 @@ def _of_probabilities(labels: np.ndarray, outputs: np.ndarray) -> Metrics:
 def _of_scores(labels: np.ndarray, scores: np.ndarray) -> Metrics:
     labels, scores = labels.astype(float), scores.astype(float)
     errors = scores - labels
+    # A constant is 0 then, without a rounded mean.
+    centered = [(each - each[0])[:, None] for each in (labels, scores)]
     ties = [_ties(labels), _ties(scores)]
 
     def metrics(weights: np.ndarray) -> dict[str, np.ndarray]:
-        mse = _mean(weights, errors**2)
-        pearson = _pearson(weights, labels - labels[0], scores - scores[0])
+        mse = errors**2 @ weights / weights.sum(axis=0)
+        pearson = _pearson(weights, *centered)
         spearman = _pearson(weights, *(_ranks(weights, *each) for each in ties))
         return {
             "loss": mse,
             "mse": mse,
-            "mae": _mean(weights, np.abs(errors)),
+            "mae": np.abs(errors) @ weights / weights.sum(axis=0),
             "pearson": pearson,
             "spearman": spearman,
             "pearson_spearman": (pearson + spearman) / 2,
@@ -175,28 +176,28 @@ def _ranks(
     weights: np.ndarray, order: np.ndarray, starts: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
     """Returns the mean rank of each row in each resample, but for a constant."""
-    drawn = np.add.reduceat(weights[:, order], starts, axis=1)
-    return (np.cumsum(drawn, axis=1) - drawn / 2)[:, groups]
+    drawn = np.add.reduceat(weights[order], starts)
+    return (np.cumsum(drawn, axis=0) - drawn / 2)[groups]
 
 
 def _pearson(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Returns the correlations; NaN if one is constant.
 
     Args:
-      weights: float64[resamples, rows].
-      x: float64[rows] or float64[resamples, rows]; exactly 0 or not rounded if
-        constant.
+      weights: float64[rows, resamples].
+      x: float64[rows, 1 or resamples]; no constant but 0 or a multiple of 0.5.
       y: As `x`.
     """
-    x, y = (each - _mean(weights, each)[:, None] for each in (x, y))
-    covariance, x_variance, y_variance = (
-        np.einsum("rn,rn,rn->r", weights, *pair) for pair in ((x, y), (x, x), (y, y))
-    )
+    x, y = (each - _mean(weights, each) for each in (x, y))
+    weighted = weights * x
+    covariance, x_variance = (np.einsum("nr,nr->r", weighted, each) for each in (y, x))
+    y_variance = np.einsum("nr,nr,nr->r", weights, y, y)
     return _ratio(covariance, np.sqrt(x_variance * y_variance), np.nan)
 
 
 def _mean(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return (weights * values).sum(axis=1) / weights.sum(axis=1)
+    """Returns the means of float64[rows, 1 or resamples], float64[resamples]."""
+    return np.einsum("nr,nr->r", weights, values) / weights.sum(axis=0)
 
 
 def _ratio(

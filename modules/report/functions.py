@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from modules import fingerprint
 from modules.config.task import TaskConfig
-from modules.evaluation import resampling
+from modules.evaluation import prediction_files, resampling
 from modules.report import content, model_card, page
 from modules.report.content import Metric, Report
 from modules.report.data_part import read_data
@@ -24,7 +24,6 @@ from modules.report.predictions_part import (
     worst_rows,
 )
 from modules.report.training_part import read_batch, read_training
-from modules.training import model_run
 
 _TRAIN = "train"
 _NOT_SHOWN = ("example_count",)
@@ -88,7 +87,7 @@ def describe_refused_data(
     """
     task = TaskConfig.model_validate(settings["task"])
     report = _begin(task, facts, settings)
-    report.outcome = "data refused"
+    report.outcome = content.DATA_REFUSED
     report.reasons = facts["data_verdict"]["problems"]
     report.verdict = "The data are refused; nothing was trained."
     return _write(report)
@@ -113,7 +112,7 @@ def _begin(
     return Report(
         pipeline=settings["pipeline"],
         created=datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
-        outcome="refused",
+        outcome=content.REFUSED,
         verdict="",
         reasons=[],
         task=task,
@@ -125,7 +124,7 @@ def _begin(
 
 def _conclude(report: Report, reasons: list[str]) -> None:
     if report.pushed is not None:
-        report.outcome = "pushed"
+        report.outcome = content.PUSHED
         version = os.path.basename(report.pushed)
         report.verdict = f"The model is pushed as version {version}."
         return
@@ -137,7 +136,9 @@ def _add_predictions(
     report: Report, facts: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> None:
     task = report.task
-    predictions = model_run.read_predictions(facts["model_run"], task, report.split)
+    predictions = prediction_files.read_predictions(
+        facts["model_run"], task, report.split
+    )
     _, labels, outputs = predictions
     counts = {split.name: split.labels for split in report.data.splits}
     majority = majority_metrics(task, labels, counts.get(_TRAIN, {}))

@@ -21,8 +21,7 @@ from modules import files
 from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs
 from modules.data.preprocessing import ENCODER_INPUTS
-from modules.evaluation import metrics
-from modules.export import signatures
+from modules.evaluation import metrics, prediction_files
 from modules.training import checkpoints, optimization
 from modules.training.record import BEST
 
@@ -34,8 +33,6 @@ SCHEDULE_PICTURE = "schedule.png"
 BATCH_PICTURE = "batch.png"
 BATCH_TABLE = "batch.tsv"
 BATCH_FILE = "batch.json"
-PREDICTIONS = "predictions"
-_PREDICTION = "prediction"  # column of the class or the score
 
 logger = logging.getLogger(__name__)
 
@@ -109,62 +106,21 @@ def copy_records(source: str, destination: str) -> None:
                 )
 
 
-def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
-    """Describes the predictions of a split.
-
-    Args:
-      task: Names the columns.
-      split: An evaluated split.
-
-    Returns:
-      `file` within the `ModelRun`, its `id_column`, its numeric `columns`, and the
-      `output` of the exported model that they hold.
-    """
-    return {
-        "file": f"{PREDICTIONS}/{split}.tsv",
-        "id_column": task.id_column,
-        "columns": _columns(task) or [_PREDICTION],
-        "output": signatures.prediction_output(task),
-    }
-
-
 def write_predictions(
     path: str, task: TaskConfig, predictions: metrics.Predictions
 ) -> None:
-    """Writes the predictions of a split as TSV; see `describe_predictions`."""
-    header = [task.id_column, task.label_column, _PREDICTION, *_columns(task)]
+    """Writes the predictions of a split; see `prediction_files`."""
+    header = [
+        task.id_column,
+        task.label_column,
+        prediction_files.PREDICTION,
+        *prediction_files.probability_columns(task),
+    ]
     rows = zip(predictions.ids, predictions.labels, predictions.outputs, strict=True)
     table = (
         [str(row_id), *_describe(task, label, output)] for row_id, label, output in rows
     )
     _write_table(path, itertools.chain([header], table))
-
-
-def read_predictions(
-    directory: str, task: TaskConfig, split: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Reads the predictions of a split.
-
-    Args:
-      directory: The `ModelRun`.
-      task: The task of the run.
-      split: An evaluated split.
-
-    Returns:
-      Ids int64[rows], labels int64[rows] (of a regression float64[rows]), and
-      probabilities float64[rows, classes] (of a regression scores float64[rows]).
-    """
-    described = describe_predictions(task, split)
-    path = os.path.join(directory, described["file"])
-    with tf.io.gfile.GFile(path) as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
-    outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
-    names = [row[task.label_column] for row in rows]
-    if task.classes is None:
-        return ids, np.array(names, np.float64), outputs[:, 0]
-    labels = np.array([task.classes.index(name) for name in names], np.int64)
-    return ids, labels, outputs
 
 
 def draw_model(model: tf_keras.Model, directory: str) -> None:
@@ -194,10 +150,6 @@ def _write_table(path: str, table: Iterable[list[str]]) -> None:
     text = io.StringIO()
     csv.writer(text, delimiter="\t", lineterminator="\n").writerows(table)
     files.write(path, text.getvalue())
-
-
-def _columns(task: TaskConfig) -> list[str]:
-    return [f"probability_{name}" for name in task.classes or ()]
 
 
 def _describe(task: TaskConfig, label: Any, output: Any) -> list[str]:

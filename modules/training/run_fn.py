@@ -18,7 +18,7 @@ from modules import environment, files
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
-from modules.evaluation import metrics
+from modules.evaluation import metrics, prediction_files
 from modules.export import description, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
@@ -274,7 +274,7 @@ def _write_records(
     directory: str,
 ) -> None:
     for split, rows in predictions.items():
-        path = model_run.describe_predictions(task, split)["file"]
+        path = prediction_files.describe_predictions(task, split)["file"]
         path = os.path.join(fn_args.model_run_dir, path)
         model_run.write_predictions(path, task, rows)
     for result in results:

@@ -64,7 +64,7 @@ def test_an_interval_is_as_wide_as_the_standard_error_says():
 
 
 def test_a_resample_of_many_rows_is_scaled():
-    """10,000 of 40,000 rows are resampled; the intervals are those of all rows."""
+    """5,000 of 40,000 rows are resampled; the intervals are those of all rows."""
     labels, outputs = simulate(BINARY, 40_000)
     losses = -np.log(outputs[np.arange(40_000), labels])
     low, high = resampling.confidence_intervals(BINARY, labels, outputs)["loss"]
