@@ -180,7 +180,8 @@ def _purpose(task: TaskConfig) -> str:
     kind = "pairs of texts" if len(task.text_columns) > 1 else "texts"
     if task.classes is not None:
         return f"predict which of {len(task.classes)} classes {kind} belong to"
-    low, high = task.label_range or ()
+    assert task.label_range is not None
+    low, high = task.label_range
     return f"predict a score of {kind} from {low:g} to {high:g}"
 
 
