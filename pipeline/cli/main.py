@@ -13,7 +13,15 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from modules import environment
-from pipeline.cli import options, orchestrators, predict, project, serve, show_batch
+from pipeline.cli import (
+    doctor,
+    options,
+    orchestrators,
+    predict,
+    project,
+    serve,
+    show_batch,
+)
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 
@@ -51,6 +59,7 @@ def main() -> None:
     """
 
 
+main.add_command(doctor.doctor_command)
 main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
 main.add_command(project.init_command)
@@ -64,7 +73,7 @@ main.add_command(show_batch.show_batch_command)
 @options.CONFIG
 @options.DATA
 @options.ENCODER
-@click.option("--output", metavar="DIR", help="Directory of everything it writes.")
+@options.OUTPUT
 @click.option("-v", "--verbose", is_flag=True, help="Show the log of TFX, too.")
 @options.SET
 def run(
@@ -79,9 +88,7 @@ def run(
 
     Ctrl-C stops it and saves a checkpoint of the training; the same command goes on.
     """
-    options.override_sources(overrides, data, encoder)
-    if output is not None:
-        overrides["output"] = output
+    options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
