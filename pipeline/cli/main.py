@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from modules import environment
 from pipeline.cli import (
     compare,
+    doctor,
     options,
     orchestrators,
     predict,
@@ -60,6 +61,7 @@ def main() -> None:
 
 
 main.add_command(compare.compare_command)
+main.add_command(doctor.doctor_command)
 main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
 main.add_command(project.init_command)
@@ -73,7 +75,7 @@ main.add_command(show_batch.show_batch_command)
 @options.CONFIG
 @options.DATA
 @options.ENCODER
-@click.option("--output", metavar="DIR", help="Directory of everything it writes.")
+@options.OUTPUT
 @click.option("-v", "--verbose", is_flag=True, help="Show the log of TFX, too.")
 @options.SET
 def run(
@@ -88,9 +90,7 @@ def run(
 
     Ctrl-C stops it and saves a checkpoint of the training; the same command goes on.
     """
-    options.override_sources(overrides, data, encoder)
-    if output is not None:
-        overrides["output"] = output
+    options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:

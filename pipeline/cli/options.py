@@ -34,14 +34,22 @@ ENCODER = click.option(
     metavar="DIR",
     help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
 )
+OUTPUT = click.option(
+    "--output", metavar="DIR", help="Directory of everything a run writes."
+)
 
 
 def override_sources(
-    overrides: dict[str, Any], data: str | None, encoder: str | None
+    overrides: dict[str, Any],
+    data: str | None,
+    encoder: str | None,
+    output: str | None = None,
 ) -> None:
-    """Adds `--data` and `--encoder` to the overrides."""
+    """Adds `--data`, `--encoder` and `--output` to the overrides."""
     if data is not None:
         overrides["data.source"] = data
     if encoder is not None:
         # The recipe's checksum is that of the recipe's own encoder.
         overrides |= {"encoder.source": encoder, "encoder.sha256": None}
+    if output is not None:
+        overrides["output"] = output
