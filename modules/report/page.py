@@ -37,7 +37,7 @@ def render(report: Report, home: str | None = None) -> str:
       home: Address of the page of all runs, if there is one.
     """
     template = templates.environment().get_template("page.html.jinja")
-    style, script = templates.style(), templates.script("tables.js", "page.js")
+    style, script = _inline()
     page = template.render(
         report=report,
         home=home,
@@ -45,9 +45,19 @@ def render(report: Report, home: str | None = None) -> str:
         **_view(report),
         style=Markup(style),
         script=Markup(script),
-        policy=templates.policy(style, script),
+        policy=policy(),
     )
     return page.lstrip() + "\n"
+
+
+def policy() -> str:
+    """Returns the content security policy of the page."""
+    return templates.policy(*_inline())
+
+
+def _inline() -> tuple[str, str]:
+    """Returns the contents of the style and the script element."""
+    return templates.style(), templates.script("tables.js", "page.js")
 
 
 def _view(report: Report) -> dict[str, Any]:

@@ -35,11 +35,15 @@ function sortTable(table, header) {
   body.append(...rows.map(([, row]) => row));
 }
 
-for (const table of document.querySelectorAll("table.sortable"))
-  for (const button of table.tHead.querySelectorAll("th > button")) {
-    button.parentElement.setAttribute("aria-sort", "none");
-    button.addEventListener("click", () => sortTable(table, button.parentElement));
-  }
+function startTables(root) {
+  for (const table of root.querySelectorAll("table.sortable"))
+    for (const button of table.tHead.querySelectorAll("th > button")) {
+      button.parentElement.setAttribute("aria-sort", "none");
+      button.addEventListener("click", () => sortTable(table, button.parentElement));
+    }
+}
+
+startTables(document);
 
 // Hashes: a press copies all of it.
 

@@ -22,6 +22,7 @@ from pipeline.cli import (
     project,
     serve,
     show_batch,
+    ui,
 )
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
@@ -69,6 +70,7 @@ main.add_command(project.inspect_command)
 main.add_command(predict.predict_command)
 main.add_command(serve.serve_command)
 main.add_command(show_batch.show_batch_command)
+main.add_command(ui.ui_command)
 
 
 @main.command()
