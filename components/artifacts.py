@@ -13,6 +13,9 @@ from tfx.types.artifact import Artifact
 # the name that TFX's Pusher uses on a PushedModel, and why it is not a baseline.
 PUSHED_DESTINATION = "pushed_destination"
 NOT_COMPARED = "not_compared"
+# Custom property of a PushedModel: the version of the same model that was rolled back,
+# because of which it was not pushed again.
+WITHDRAWN_VERSION = "withdrawn_version"
 
 
 class DataVerdict(Artifact):

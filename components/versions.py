@@ -23,6 +23,8 @@ from tfx.utils import io_utils
 logger = logging.getLogger(__name__)
 
 MANIFEST_FILE = "manifest.json"
+# Directory of the versions that were rolled back, beside those that are served.
+WITHDRAWN = ".withdrawn"
 
 # Written by `tf.saved_model.save`; it contains a random identifier of the save.
 _FINGERPRINT_FILE = "fingerprint.pb"
@@ -80,6 +82,24 @@ def choose_version(directory: str, model: str) -> int:
     # The numbers of incomplete versions are taken, too.
     highest = max(map(int, filter(_is_version, _list_names(directory))), default=0)
     return max(int(time.time() * _MILLISECONDS), highest + 1)
+
+
+def find_withdrawn(directory: str, model: str) -> str:
+    """Returns the version of a model that was rolled back; empty if there is none.
+
+    Args:
+      directory: Contains the versions. If the newest is a copy of the model, it is
+        served, and not rolled back.
+      model: Directory of a SavedModel.
+    """
+    newest = find_newest(directory)
+    if newest and is_same_model(model, os.path.join(directory, newest)):
+        return ""
+    withdrawn = os.path.join(directory, WITHDRAWN)
+    for version in list_versions(withdrawn):
+        if is_same_model(model, os.path.join(withdrawn, str(version))):
+            return str(version)
+    return ""
 
 
 def is_same_model(model: str, other: str) -> bool:

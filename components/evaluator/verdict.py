@@ -72,6 +72,22 @@ class MetricVerdict(pydantic.BaseModel):
         return failures
 
 
+class Override(pydantic.BaseModel):
+    """Who pushed a refused model all the same.
+
+    Attributes:
+      version: The version that it was pushed as.
+      by: User and host.
+      time: When, in ISO 8601.
+      reason: Why.
+    """
+
+    version: int
+    by: str
+    time: str
+    reason: str
+
+
 class Verdict(pydantic.BaseModel):
     """Why a model is blessed or not.
 
@@ -84,6 +100,7 @@ class Verdict(pydantic.BaseModel):
         or if there is no champion.
       paired: A test of the difference from the champion on the same rows, with its
         `sentence`; None if there is no comparison. The bounds alone decide.
+      override: Who pushed the model although it is refused; None if no one did.
     """
 
     blessed: bool
@@ -93,6 +110,7 @@ class Verdict(pydantic.BaseModel):
     # Earlier releases did not write these.
     not_compared: str | None = None
     paired: dict[str, Any] | None = None
+    override: Override | None = None
 
     @property
     def failures(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -15,7 +16,10 @@ from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import proto_utils
 
 from components import versions
+from components.artifacts import WITHDRAWN_VERSION
 from components.version_driver import VERSION_KEY, VersionDriver
+
+logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
@@ -27,7 +31,10 @@ class Executor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Pushes the model if it is blessed, as the version that the driver chose."""
+        """Pushes the model if it is blessed, as the version that the driver chose.
+
+        A model that was rolled back is not pushed again.
+        """
         self._log_startup(input_dict, output_dict, exec_properties)
         pushed = artifact_utils.get_single_instance(
             output_dict[standard_component_specs.PUSHED_MODEL_KEY]
@@ -36,6 +43,12 @@ class Executor(executor.Executor):
             self._MarkNotPushed(pushed)
             return
         model, directory = self.GetModelPath(input_dict), _directory(exec_properties)
+        withdrawn = versions.find_withdrawn(directory, model)
+        if withdrawn:
+            logger.warning("not pushed: version %s was rolled back", withdrawn)
+            self._MarkNotPushed(pushed)
+            pushed.set_string_custom_property(WITHDRAWN_VERSION, withdrawn)
+            return
         version = exec_properties.get(VERSION_KEY) or str(
             versions.choose_version(directory, model)
         )
@@ -51,12 +64,14 @@ class Driver(VersionDriver):
     """
 
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
-        """Returns the version to push; empty if the model is not blessed."""
+        """Returns the version to push; empty if the model may not be pushed."""
         pusher = Executor()
         if not pusher.CheckBlessing(execution_info.input_dict):
             return ""
         directory = _directory(execution_info.exec_properties)
         model = pusher.GetModelPath(execution_info.input_dict)
+        if versions.find_withdrawn(directory, model):
+            return ""
         return str(versions.choose_version(directory, model))
 
 

@@ -8,6 +8,11 @@ import pydantic
 
 from modules.config.task import TaskConfig
 
+Outcome = Literal["pushed", "refused", "data refused"]
+PUSHED: Outcome = "pushed"
+REFUSED: Outcome = "refused"
+DATA_REFUSED: Outcome = "data refused"
+
 
 class _Part(pydantic.BaseModel):
     # JSON has no NaN or infinity; as strings they are read back.
@@ -353,7 +358,7 @@ class Report(_Part):
     format: Literal[1] = 1
     pipeline: str
     created: str
-    outcome: Literal["pushed", "refused", "data refused"]
+    outcome: Outcome
     verdict: str
     reasons: list[str]
     task: TaskConfig

@@ -17,6 +17,7 @@ from modules.report.svg import (
     BAND,
     DASHES,
     INK,
+    LEGEND_ABOVE,
     MUTED,
     SERIES,
     axes_of,
@@ -27,7 +28,6 @@ from modules.report.svg import (
 
 VALIDATION_LOSS = "validation_loss"
 _MAX_POINTS = 300
-_LEGEND_ABOVE = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
 
 
 def losses(training: Training) -> Markup:
@@ -51,7 +51,7 @@ def losses(training: Training) -> Markup:
                 )
                 _mark(axes, seed.best_step, validation)
         axes.set_ylim(bottom=0)
-        axes.legend(ncols=3, **_LEGEND_ABOVE)
+        axes.legend(ncols=3, **LEGEND_ABOVE)
 
     parts = []
     for seed in training.seeds:
@@ -75,7 +75,7 @@ def evaluations(training: Training, metric: str) -> Markup:
                 label = f"seed {seed.seed}" + (", exported" if is_best else "")
                 _line(axes, curve, is_best, label, marker="o")
                 _mark(axes, seed.best_step, curve, is_best)
-        axes.legend(ncols=2, **_LEGEND_ABOVE)
+        axes.legend(ncols=2, **LEGEND_ABOVE)
 
     parts = [
         f"seed {seed.seed}: {metric} {_first_and_last(seed.evaluations[metric])}, "
@@ -123,7 +123,7 @@ def overlay(
                 ms=3,
                 label=label_of(label),
             )
-        axes.legend(ncols=3 if max(map(len, curves)) < 12 else 1, **_LEGEND_ABOVE)
+        axes.legend(ncols=3 if max(map(len, curves)) < 12 else 1, **LEGEND_ABOVE)
 
     parts = [f"{label} {_first_and_last(curve)}" for label, curve in curves.items()]
     lines_above = math.ceil(len(curves) / 3) if len(curves) else 0

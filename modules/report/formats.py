@@ -34,7 +34,8 @@ def number(value: float | None) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else f"{_MINUS}∞"
     is_whole = value == int(value) and abs(value) < 1e15
-    return (f"{value:,.0f}" if is_whole else f"{value:.4g}").replace("-", _MINUS)
+    text = f"{value:,.0f}" if is_whole else f"{value:.4g}"
+    return re.sub(r"e-0?", "e-", text).replace("-", _MINUS)
 
 
 def score(value: float | None) -> str:

@@ -87,7 +87,7 @@ def describe_refused_data(
     """
     task = TaskConfig.model_validate(settings["task"])
     report = _begin(task, facts, settings)
-    report.outcome = "data refused"
+    report.outcome = content.DATA_REFUSED
     report.reasons = facts["data_verdict"]["problems"]
     report.verdict = "The data are refused; nothing was trained."
     return _write(report)
@@ -112,7 +112,7 @@ def _begin(
     return Report(
         pipeline=settings["pipeline"],
         created=datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
-        outcome="refused",
+        outcome=content.REFUSED,
         verdict="",
         reasons=[],
         task=task,
@@ -124,7 +124,7 @@ def _begin(
 
 def _conclude(report: Report, reasons: list[str]) -> None:
     if report.pushed is not None:
-        report.outcome = "pushed"
+        report.outcome = content.PUSHED
         version = os.path.basename(report.pushed)
         report.verdict = f"The model is pushed as version {version}."
         return

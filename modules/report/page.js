@@ -1,5 +1,5 @@
 "use strict";
-const PAGE_ROWS = 20;
+const PAGE_ROWS = 10;
 const LONG_TEXT = 600;
 const byId = (id) => document.getElementById(id);
 

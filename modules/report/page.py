@@ -8,7 +8,7 @@ import functools
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def _environment() -> jinja2.Environment:
     names = ("number", "score", "difference", "percent", "duration", "size", "shorten")
     environment.filters |= {name: getattr(formats, name) for name in names}
     environment.filters |= {"yaml": _yaml, "date": _date, "short_hash": _short_hash}
-    environment.globals |= {"outcomes": OUTCOMES, "isnan": math.isnan}
+    environment.globals |= {"outcomes": OUTCOMES}
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     return environment
 
@@ -169,7 +169,7 @@ class Scale:
       high: The value at its right end.
     """
 
-    width, height, margin = 180, 22, 8
+    width, height, margin = 220, 22, 8
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         values = [
@@ -179,7 +179,6 @@ class Scale:
             for value in (
                 metric.value,
                 *(metric.interval or ()),
-                metric.majority,
                 metric.champion,
                 metric.threshold,
             )
@@ -192,6 +191,10 @@ class Scale:
     def fits(metric: Metric) -> bool:
         """Returns whether a metric can be drawn."""
         return -1 <= metric.value <= 1  # False of NaN
+
+    def holds(self, value: float | None) -> bool:
+        """Returns whether a value is between the ends."""
+        return value is not None and self.low <= value <= self.high
 
     def x(self, value: float) -> str:
         """Returns the horizontal coordinate of a value."""
@@ -339,7 +342,7 @@ def _row(row: PredictedRow, indices: dict[str, int]) -> dict[str, Any]:
 
 def _serving_check(check: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns what the serving check measured, with units."""
-    named = {
+    named: dict[str, tuple[str, Callable[[Any], str]]] = {
         "rows": ("Rows compared", formats.number),
         "rows_per_second": ("Rows per second", formats.number),
         "load_seconds": ("Time to load", formats.duration),

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from modules.report import formats
 from modules.report.content import (
     Batch,
     CalibrationBin,
@@ -28,8 +27,10 @@ from modules.report.svg import (
     BAND,
     DASHES,
     INK,
+    LEGEND_ABOVE,
     MUTED,
     SERIES,
+    SMALL_WIDTH,
     axes_of,
     draw,
     label_of,
@@ -47,7 +48,7 @@ def confusion(classification: Classification, classes: Sequence[str]) -> Markup:
         axes.grid(visible=False)
         _image(axes, shares)
         every = max(1, math.ceil(len(classes) / 30))
-        names = [formats.printable(formats.shorten(name, 12)) for name in classes]
+        names = [label_of(name) for name in classes]
         ticks = range(0, len(classes), every)
         size = 6 if len(classes) > 15 else 8
         axes.set_xticks(ticks, names[::every], rotation=90, fontsize=size)
@@ -136,7 +137,7 @@ def _reliability_bars(axes: Axes, bins: Sequence[CalibrationBin]) -> None:
     axes.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
     axes.plot([0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated")
     axes.set(ylim=(0, 1.04), ylabel="correct")
-    axes.legend(loc="upper left", fontsize=9)
+    axes.legend(ncols=2, **LEGEND_ABOVE)
 
 
 def scores(regression: Regression) -> Markup:
@@ -169,15 +170,8 @@ def lengths(split: str, histogram: Lengths, max_seq_length: int) -> Markup:
         axes.stairs(histogram.counts, histogram.edges, color=ACCENT)
         axes.axvline(max_seq_length, color=INK, ls=DASHES[1], lw=1.2)
         label = f"cut at {max_seq_length}"
-        offset = {"xytext": (-5, -4), "textcoords": "offset points"}
-        axes.annotate(
-            label,
-            (max_seq_length, 1),
-            xycoords=("data", "axes fraction"),
-            ha="right",
-            va="top",
-            **offset,
-        )
+        end = axes.get_xaxis_transform()
+        axes.text(max_seq_length, 1.02, label, transform=end, ha="right")
         axes.set_xlim(left=0, right=max(max_seq_length * 1.04, histogram.edges[-1]))
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
 
@@ -190,7 +184,9 @@ def lengths(split: str, histogram: Lengths, max_seq_length: int) -> Markup:
         f"{number(histogram.cut_tokens)} tokens"
     )
     name = "figure-lengths-" + "".join(c if c.isalnum() else "-" for c in split)
-    return draw(name, f"Tokens of the rows of {split}", sentence([text]), plot, 2.7)
+    return draw(
+        name, f"Tokens of the rows of {split}", sentence([text]), plot, 2.4, SMALL_WIDTH
+    )
 
 
 def batch(content: Batch) -> list[Markup]:
@@ -224,7 +220,9 @@ def _heat_map(name: str, values: np.ndarray, text: str) -> Markup:
             axis.set_major_locator(MaxNLocator(6, integer=True))
 
     height = 0.9 + 2.4 * min(1.0, len(values) / 32)
-    return draw(f"figure-batch-{name}", name, sentence([text]), plot, height)
+    return draw(
+        f"figure-batch-{name}", name, sentence([text]), plot, height, SMALL_WIDTH
+    )
 
 
 def _image(axes: Axes, shares: np.ndarray) -> None:

@@ -23,6 +23,11 @@ from modules.report.formats import printable, shorten
 # mode. Matplotlib leaves out black, so none is black.
 INK, MUTED, LINE, ACCENT, BAND = (f"#00000{digit}" for digit in range(1, 6))
 SERIES = tuple(f"#0000{digit}0" for digit in range(1, 7))
+LEGEND_ABOVE: dict[str, Any] = {
+    "loc": "lower left",
+    "bbox_to_anchor": (0, 1),
+    "borderaxespad": 0.2,
+}
 # Lines differ in more than colour.
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
 _PAGE_COLOURS = {
@@ -33,7 +38,8 @@ _PAGE_COLOURS = {
     BAND: "var(--band)",
     **{colour: f"var(--series-{index})" for index, colour in enumerate(SERIES, 1)},
 }
-WIDTH = 4.9  # inches; 353 units wide, so that 10 units are 10 pixels on a phone
+# Inches; as wide as a phone, so that 10 units are 10 pixels there.
+WIDTH, SMALL_WIDTH = 4.9, 3.7
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # class names with a dollar
@@ -66,7 +72,7 @@ _DECIMALS = re.compile(r"-?\d+\.\d+")
 _FONTS = ("font", "font-family")  # those of the page
 # Matplotlib's settings are global, and a server draws in several threads.
 _lock = threading.Lock()
-_LABEL_LENGTH = 22
+_LABEL_LENGTH = 26
 
 
 def draw(
@@ -75,6 +81,7 @@ def draw(
     description: str,
     plot: Callable[[Figure], None],
     height: float = 3.1,
+    width: float = WIDTH,
 ) -> Markup:
     """Returns a figure as an SVG element; equal arguments give equal bytes.
 
@@ -84,13 +91,14 @@ def draw(
       description: What a reader would see, for one who cannot.
       plot: Draws into the figure.
       height: Of the figure, in inches.
+      width: Of the figure, in inches.
     """
-    settings = {**_STYLE, "svg.hashsalt": name}
+    settings: Any = {**_STYLE, "svg.hashsalt": name}
     with _lock, matplotlib.rc_context(settings), warnings.catch_warnings():
         # Of texts in scripts that Matplotlib's font lacks; the page's font draws them.
         warnings.filterwarnings("ignore", ".*[Gg]lyph.*")
         warnings.filterwarnings("ignore", "Matplotlib currently does not support")
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
         plot(figure)
         output = io.StringIO()

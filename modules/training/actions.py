@@ -202,7 +202,7 @@ class StopOnSignal:
         self._stop_requested = stop_requested
         self._signals = signals
         self._received: signal.Signals | None = None
-        self._step: int | None = None  # at the end of the last loop
+        self._step: int | None = None  # None before the end of the first loop
         self._handled = contextlib.ExitStack()
 
     def __enter__(self) -> StopOnSignal:
@@ -240,7 +240,8 @@ class StopOnSignal:
         # While TensorFlow traces a function, the step cannot be read or change.
         if tf.executing_eagerly():
             self._step = int(self._global_step.numpy())
-        if self._checkpoints.saved_step in (None, self._step):
+        saved = self._checkpoints.saved_step
+        if saved is None or self._step in (None, saved):
             self._stop(received)
         logger.warning("%s: saving a checkpoint after this step", received.name)
         self._received = received

@@ -170,9 +170,7 @@ def _show(report: RunReport, console: Console) -> int:
     _show_metrics(report.verdict.metrics, console)
     console.print(report.verdict.comparison, markup=False, soft_wrap=True)
     if report.pushed is None:
-        reasons = [*report.verdict.failures, *report.serving_failures]
-        why = "; ".join(reasons) or "the Evaluator did not bless the model"
-        console.print(f"refused: {why}", markup=False, soft_wrap=True)
+        console.print(f"refused: {report.refusal}", markup=False, soft_wrap=True)
     else:
         console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
     console.print(f"report {report.page}", markup=False, soft_wrap=True)

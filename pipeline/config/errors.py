@@ -1,4 +1,4 @@
-"""The error that a user can fix."""
+"""The errors that a user can fix."""
 
 
 class UsageError(Exception):
@@ -7,3 +7,7 @@ class UsageError(Exception):
     The command line prints the message alone and exits with status 2. Other exceptions
     are failures and exit with status 1.
     """
+
+
+class DataRefusedError(UsageError):
+    """The rows were refused; the message names some of them."""

@@ -73,9 +73,14 @@ class OutputPaths:
         """Lock file of the run that writes here."""
         return self.root / "run.lock"
 
+    @property
+    def runs(self) -> Path:
+        """The records of the runs, a directory by run."""
+        return self.root / "runs"
+
     def run(self, run_id: str) -> Path:
         """The record of one run: its configuration and its log."""
-        return self.root / "runs" / run_id
+        return self.runs / run_id
 
 
 @dataclasses.dataclass(frozen=True)

@@ -181,7 +181,8 @@ class RunProgress(logging.Handler):
         stopped = [c.name for c in self._components.values() if c.state == "stopped"]
         where = f" in {', '.join(stopped)}" if stopped else ""
         finished = sum(c.state in ("done", "cached") for c in self._components.values())
-        kept = [f"the outputs of {finished} components"] if finished else []
+        plural = "s" if finished > 1 else ""
+        kept = [f"the outputs of {finished} component{plural}"] if finished else []
         if self._training.kept_step:
             kept.append(f"the training up to step {self._training.kept_step}")
         self._console.print(f"stopped by {reason}{where}", markup=False)

@@ -7,10 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ml_metadata import MetadataStore
-from ml_metadata.proto import metadata_store_pb2 as mlmd
-
-from components.artifacts import PUSHED_DESTINATION
+from components.artifacts import PUSHED_DESTINATION, WITHDRAWN_VERSION
 from components.data_gate import DataGate, read_data_verdict
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
@@ -21,26 +18,8 @@ from components.serving_check import read_report as read_serving_report
 from modules.report import functions as report_functions
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.history.metadata import ComponentRun, MetadataReader, values
 from pipeline.inputs.examples.bad_rows import BadRowsError
-
-# The type of the contexts that TFX creates, one per run.
-_RUN_TYPE = "pipeline_run"
-_MILLISECONDS = 1000
-
-
-@dataclasses.dataclass(frozen=True)
-class ComponentRun:
-    """An execution of a component.
-
-    Attributes:
-      name: The component's id.
-      seconds: Duration of the execution.
-      is_cached: Whether its outputs are those of an earlier execution.
-    """
-
-    name: str
-    seconds: float
-    is_cached: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +33,8 @@ class RunReport:
       serving_failures: Why the serving check refused the model.
       pushed: The directory that the model is served from; None if it was refused.
       page: The report for a person, with its numbers beside it.
+      withdrawn: The version of the model that was rolled back, so that it is not pushed
+        again; empty if there is none.
     """
 
     components: list[ComponentRun]
@@ -62,73 +43,25 @@ class RunReport:
     serving_failures: list[str]
     pushed: str | None
     page: Path
+    withdrawn: str = ""
 
+    @property
+    def refusal(self) -> str:
+        """Why the model was not pushed; empty if it was."""
+        if self.pushed is not None:
+            return ""
+        if self.withdrawn:
+            return (
+                f"the model is version {self.withdrawn}, which was rolled back; "
+                f"`rollback {self.withdrawn}` serves it again"
+            )
+        reasons = "; ".join([*self.verdict.failures, *self.serving_failures])
+        return reasons or "the Evaluator did not bless the model"
 
-class MetadataReader:
-    """Reads pipeline runs of a SQLite database of ML Metadata."""
-
-    def __init__(self, database: Path) -> None:
-        connection = mlmd.ConnectionConfig()
-        connection.sqlite.filename_uri = str(database)
-        connection.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READONLY
-        self._store = MetadataStore(connection)
-
-    def latest_run_id(self) -> str:
-        """Returns TFX's id of the latest run."""
-        runs = self._store.get_contexts_by_type(_RUN_TYPE)
-        return max(runs, key=lambda context: context.id).name
-
-    def latest_run(self) -> list[tuple[ComponentRun, mlmd.Execution]]:
-        """Returns the component executions of the latest run, in order."""
-        return self.executions(self.latest_run_id())
-
-    def executions(self, run_id: str) -> list[tuple[ComponentRun, mlmd.Execution]]:
-        """Returns the component executions of a run, in order."""
-        run = self._store.get_context_by_type_and_name(_RUN_TYPE, run_id)
-        executions = self._store.get_executions_by_context(run.id)
-        return [
-            (self._component_run(execution), execution)
-            for execution in sorted(executions, key=lambda e: e.id)
-        ]
-
-    def outputs(self, execution: mlmd.Execution) -> dict[str, mlmd.Artifact]:
-        """Returns an execution's output artifacts by key."""
-        events = [
-            event
-            for event in self._store.get_events_by_execution_ids([execution.id])
-            if event.type == mlmd.Event.OUTPUT
-        ]
-        artifacts = self._store.get_artifacts_by_id([e.artifact_id for e in events])
-        by_id = {artifact.id: artifact for artifact in artifacts}
-        return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
-
-    def producer(self, artifact: mlmd.Artifact) -> ComponentRun:
-        """Returns the execution that wrote an artifact, not those that reuse it."""
-        producers = [
-            event.execution_id
-            for event in self._store.get_events_by_artifact_ids([artifact.id])
-            if event.type == mlmd.Event.OUTPUT
-        ]
-        (execution,) = self._store.get_executions_by_id([min(producers)])
-        return self._component_run(execution)
-
-    def _node_name(self, execution: mlmd.Execution) -> str:
-        (node,) = (
-            context
-            for context in self._store.get_contexts_by_execution(execution.id)
-            if context.type == "node"
-        )
-        return node.name.rpartition(".")[2]
-
-    def _component_run(self, execution: mlmd.Execution) -> ComponentRun:
-        elapsed = (
-            execution.last_update_time_since_epoch - execution.create_time_since_epoch
-        )
-        return ComponentRun(
-            name=self._node_name(execution),
-            seconds=elapsed / _MILLISECONDS,
-            is_cached=execution.last_known_state == mlmd.Execution.CACHED,
-        )
+    def value(self, metric: str) -> float | None:
+        """Returns a metric on all rows; None if it was not evaluated."""
+        values = {m.metric: m.value for m in self.verdict.metrics}
+        return values.get(metric)
 
 
 def read_report(paths: OutputPaths) -> RunReport:
@@ -143,7 +76,7 @@ def read_report(paths: OutputPaths) -> RunReport:
         components.append(component)
         for key, artifact in reader.outputs(execution).items():
             outputs[component.name, key] = artifact
-    pushed = outputs[AtomicPusher.__name__, "pushed_model"].custom_properties
+    pushed = values(outputs[AtomicPusher.__name__, "pushed_model"])
     return RunReport(
         components=components,
         data=read_data_verdict(outputs[DataGate.__name__, "verdict"].uri),
@@ -151,9 +84,8 @@ def read_report(paths: OutputPaths) -> RunReport:
         serving_failures=read_serving_report(
             outputs[ServingCheck.__name__, "blessing"].uri
         )["reasons"],
-        pushed=pushed[PUSHED_DESTINATION].string_value
-        if pushed["pushed"].int_value
-        else None,
+        pushed=pushed[PUSHED_DESTINATION] if pushed["pushed"] else None,
+        withdrawn=pushed.get(WITHDRAWN_VERSION, ""),
         page=Path(outputs[Report.__name__, "report"].uri),
     )
 

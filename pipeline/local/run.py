@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from modules import environment, file_lock
-from pipeline.config.errors import UsageError
+from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.history import run_record
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 
@@ -47,11 +48,15 @@ def run_locally(
     """
     paths = OutputPaths.of(config)
     started = datetime.datetime.now()
-    record = paths.run(started.strftime("%Y%m%d-%H%M%S-%f"))
-    with hold_output(paths, f"run {record}"):
-        record.mkdir(parents=True)
+    record = paths.run(started.strftime(run_record.ID_FORMAT))
+    with (
+        hold_output(paths, f"run {record}"),
+        run_record.recording(record, config, paths.metadata) as entry,
+    ):
         progress = RunProgress(console, verbose=verbose)
-        return _run_recorded(config, paths, record, console, progress)
+        report = _run_recorded(config, paths, record, console, progress)
+        entry.finish(report.pushed, report.refusal, report.value(config.task.metric))
+        return report
 
 
 @contextlib.contextmanager
@@ -125,7 +130,7 @@ def _run(
     except BadRowsError as error:
         error.card.write(record)
         write_report(str(record), report_bad_rows(config, error))
-        raise UsageError(f"{error}\nreport: {record / PAGE_FILE}") from error
+        raise DataRefusedError(f"{error}\nreport: {record / PAGE_FILE}") from error
     if inputs.examples.span is not None:
         # With the span that was resolved, so that the record repeats the run.
         _write_config(config.with_span(inputs.examples.span.number), record)
@@ -137,7 +142,7 @@ def _run(
         tfx.orchestration.LocalDagRunner().run(dag)
     except DataAnomaliesError as error:
         write_report(str(record), error.report)
-        raise UsageError(f"{error}\nreport: {record / PAGE_FILE}") from error
+        raise DataRefusedError(f"{error}\nreport: {record / PAGE_FILE}") from error
     except (ChampionError, WarmStartError) as error:
         raise UsageError(str(error)) from error
     report = copy_report(read_report(paths), record)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from pipeline.config.errors import UsageError
+from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.inputs.examples.card import DataCard
 from pipeline.inputs.rows.delimited import LeftOutError
 from pipeline.inputs.rows.row_errors import FileError, Location, RowError
@@ -18,7 +18,7 @@ SKIPPED_FILE = "skipped.jsonl"
 _SHOWN = 5
 
 
-class BadRowsError(UsageError):
+class BadRowsError(DataRefusedError):
     """Rows were refused.
 
     Attributes:

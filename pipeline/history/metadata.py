@@ -1,0 +1,168 @@
+"""Reads pipeline runs from ML Metadata, without importing TFX."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ml_metadata import MetadataStore
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+# The types of the contexts that TFX creates, one per run and one per component.
+RUN_TYPE = "pipeline_run"
+_NODE_TYPE = "node"
+_MILLISECONDS = 1000
+_Event = mlmd.Event
+
+
+@dataclasses.dataclass(frozen=True)
+class ComponentRun:
+    """An execution of a component.
+
+    Attributes:
+      name: The component's id.
+      seconds: Duration of the execution.
+      is_cached: Whether its outputs are those of an earlier execution.
+      state: `complete`, `cached`, `failed`, or `running`, which a killed execution
+        stays.
+    """
+
+    name: str
+    seconds: float
+    is_cached: bool
+    state: str = "complete"
+
+
+class MetadataReader:
+    """Reads a SQLite database of ML Metadata, also while a run writes it.
+
+    Args:
+      database: The file, which must exist.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._store = connect(database)
+
+    def run_ids(self) -> list[str]:
+        """Returns TFX's ids of all runs, the oldest first."""
+        runs = self._store.get_contexts_by_type(RUN_TYPE)
+        return [context.name for context in sorted(runs, key=lambda run: run.id)]
+
+    def latest_run_id(self) -> str:
+        """Returns TFX's id of the latest run."""
+        return self.run_ids()[-1]
+
+    def latest_run(self) -> list[tuple[ComponentRun, mlmd.Execution]]:
+        """Returns the component executions of the latest run, in order."""
+        return self.executions(self.latest_run_id())
+
+    def executions(self, run_id: str) -> list[tuple[ComponentRun, mlmd.Execution]]:
+        """Returns the component executions of a run, in order."""
+        run = self._store.get_context_by_type_and_name(RUN_TYPE, run_id)
+        executions = self._store.get_executions_by_context(run.id)
+        return [
+            (self.describe(execution), execution)
+            for execution in sorted(executions, key=lambda e: e.id)
+        ]
+
+    def outputs(self, execution: mlmd.Execution) -> dict[str, mlmd.Artifact]:
+        """Returns an execution's output artifacts by key."""
+        return self._artifacts(execution, _Event.OUTPUT)
+
+    def inputs(self, execution: mlmd.Execution) -> dict[str, mlmd.Artifact]:
+        """Returns an execution's input artifacts by key."""
+        return self._artifacts(execution, _Event.INPUT)
+
+    def artifacts(self, type_name: str | None = None) -> list[mlmd.Artifact]:
+        """Returns all artifacts, or those of a type, the oldest first."""
+        if type_name is None:
+            artifacts = self._store.get_artifacts()
+        else:
+            artifacts = self._store.get_artifacts_by_type(type_name)
+        return sorted(artifacts, key=lambda artifact: artifact.id)
+
+    def used_by(self, executions: Iterable[mlmd.Execution]) -> set[int]:
+        """Returns the ids of all artifacts that executions read or wrote."""
+        ids = [execution.id for execution in executions]
+        events = self._store.get_events_by_execution_ids(ids) if ids else []
+        return {event.artifact_id for event in events}
+
+    def producer(self, artifact: mlmd.Artifact) -> ComponentRun:
+        """Returns the execution that wrote an artifact, not those that reuse it."""
+        return self.describe(self.producing_execution(artifact))
+
+    def producing_execution(self, artifact: mlmd.Artifact) -> mlmd.Execution:
+        """Returns the execution that wrote an artifact; see `producer`."""
+        producers = [
+            event.execution_id
+            for event in self._store.get_events_by_artifact_ids([artifact.id])
+            if event.type == _Event.OUTPUT
+        ]
+        (execution,) = self._store.get_executions_by_id([min(producers)])
+        return execution
+
+    def run_id_of(self, execution: mlmd.Execution) -> str:
+        """Returns TFX's id of the run of an execution."""
+        return self._context_name(execution, RUN_TYPE) or ""
+
+    def describe(self, execution: mlmd.Execution) -> ComponentRun:
+        """Returns name, duration and state of an execution."""
+        elapsed = (
+            execution.last_update_time_since_epoch - execution.create_time_since_epoch
+        )
+        node = self._context_name(execution, _NODE_TYPE)
+        name = execution.type if node is None else node.rpartition(".")[2]
+        return ComponentRun(
+            name=name,
+            seconds=elapsed / _MILLISECONDS,
+            is_cached=execution.last_known_state == mlmd.Execution.CACHED,
+            state=mlmd.Execution.State.Name(execution.last_known_state).lower(),
+        )
+
+    def _context_name(self, execution: mlmd.Execution, type_name: str) -> str | None:
+        for context in self._store.get_contexts_by_execution(execution.id):
+            if context.type == type_name:
+                return context.name
+        return None
+
+    def _artifacts(
+        self, execution: mlmd.Execution, event_type: int
+    ) -> dict[str, mlmd.Artifact]:
+        events = [
+            event
+            for event in self._store.get_events_by_execution_ids([execution.id])
+            if event.type == event_type
+        ]
+        artifacts = self._store.get_artifacts_by_id([e.artifact_id for e in events])
+        by_id = {artifact.id: artifact for artifact in artifacts}
+        return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
+
+
+def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
+    """Opens a SQLite database of ML Metadata.
+
+    SQLite waits while another process writes, so a run is not disturbed.
+
+    Args:
+      database: The file, which must exist.
+      is_writable: Whether to open it for writing.
+    """
+    connection = mlmd.ConnectionConfig()
+    connection.sqlite.filename_uri = str(database)
+    modes = mlmd.SqliteMetadataSourceConfig
+    connection.sqlite.connection_mode = (
+        modes.READWRITE if is_writable else modes.READONLY
+    )
+    return MetadataStore(connection)
+
+
+def values(item: mlmd.Artifact | mlmd.Execution) -> dict[str, Any]:
+    """Returns the properties of an artifact or an execution by name."""
+    properties = [*item.properties.items(), *item.custom_properties.items()]
+    return {name: _value(value) for name, value in properties}
+
+
+def _value(value: mlmd.Value) -> Any:
+    return getattr(value, value.WhichOneof("value"))
