@@ -125,8 +125,8 @@ def _settings_table(comparison: Comparison) -> Table | Text:
 
 
 def _metrics_table(comparison: Comparison) -> Table:
-    first, *others = _LETTERS[: len(comparison.runs)]
-    headers = [first, *(text for letter in others for text in (letter, "p"))]
+    others = _LETTERS[1 : len(comparison.runs)]
+    headers = ["A", *(text for letter in others for text in (letter, "p"))]
     table = Table(Column("metric", overflow="fold"), *headers)
     for name in comparison.runs[1].tests:
         cells = [_describe(comparison.runs[0].metrics[name])]

@@ -20,8 +20,9 @@ from pipeline.config.errors import UsageError
 # Of a regression, the share of the range of labels by which a score has changed.
 _CHANGED_SHARE = 0.1
 
-# Id, label, texts, and how often the three came before.
-_Key = tuple[int, float, tuple[str, ...], int]
+# Id, label and texts of a row, and how many rows before it have the same.
+_Row = tuple[int, float, tuple[str, ...]]
+_Key = tuple[_Row, int]
 
 
 class _Part(pydantic.BaseModel):
@@ -124,13 +125,12 @@ class _Predictions:
 
     def keys(self) -> dict[_Key, int]:
         """Returns the index of each row by what it is found by in another run."""
-        seen: Counter[tuple[int, float, tuple[str, ...]]] = Counter()
+        seen: Counter[_Row] = Counter()
         keys: dict[_Key, int] = {}
-        for index, (row_id, label) in enumerate(
-            zip(self.ids.tolist(), self.labels.tolist(), strict=True)
-        ):
+        rows = zip(self.ids.tolist(), self.labels.tolist(), strict=True)
+        for index, (row_id, label) in enumerate(rows):
             row = (row_id, label, self.texts.get(row_id, ()))
-            keys[(*row, seen[row])] = index
+            keys[row, seen[row]] = index
             seen[row] += 1
         return keys
 
