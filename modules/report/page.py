@@ -56,7 +56,7 @@ def render(report: Report) -> str:
         script=Markup(script),
         policy=content_security_policy([style], [script]),
     )
-    return page + "\n"
+    return page.strip() + "\n"
 
 
 def content_security_policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
