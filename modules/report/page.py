@@ -47,7 +47,7 @@ def render(report: Report, home: str | None = None) -> str:
         script=Markup(script),
         policy=policy(),
     )
-    return page.lstrip() + "\n"
+    return page.strip() + "\n"
 
 
 def policy() -> str:
