@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,18 @@ _TFDS_GLUE = "tfds:glue/"
 _HUB_GLUE = "nyu-mll/glue"
 
 
-def render(report: Report, previous: str | None = None) -> str:
+def render(
+    report: Report,
+    previous: str | None = None,
+    override: Mapping[str, Any] | None = None,
+) -> str:
     """Returns the card of a model.
 
     Args:
       report: The run that made it.
       previous: The last card. The blocks between `<!-- person: NAME -->` and `<!-- end
         -->`, tags, and keys of the head that are not written here are kept of it.
+      override: Who pushed a refused model, when and why, by name; None if no one did.
 
     Returns:
       Markdown with a head in YAML.
@@ -70,6 +75,7 @@ def render(report: Report, previous: str | None = None) -> str:
     template = _environment().get_template("model_card.md.jinja")
     body = template.render(
         report=report,
+        override=override,
         person=person,
         rest=rest,
         purpose=_purpose(report.task),
@@ -180,7 +186,8 @@ def _purpose(task: TaskConfig) -> str:
     kind = "pairs of texts" if len(task.text_columns) > 1 else "texts"
     if task.classes is not None:
         return f"predict which of {len(task.classes)} classes {kind} belong to"
-    low, high = task.label_range or ()
+    assert task.label_range is not None
+    low, high = task.label_range
     return f"predict a score of {kind} from {low:g} to {high:g}"
 
 
@@ -210,6 +217,7 @@ def _environment() -> jinja2.Environment:
         "md": _escape,
         "number": lambda value: "" if value is None else formats.number(value),
         "interval": _interval,
+        "sentence": _sentence,
         "basename": lambda path: os.path.basename(str(path).rstrip("/")),
     }
     return environment
@@ -219,6 +227,10 @@ def _escape(value: Any) -> str:
     """Returns a text that Markdown shows as it is, on one line."""
     text = formats.printable(" ".join(str(value).split()))
     return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 def _interval(value: tuple[float, float] | None) -> str:

@@ -13,7 +13,15 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from modules import environment
-from pipeline.cli import options, orchestrators, predict, project, serve, show_batch
+from pipeline.cli import (
+    compare,
+    options,
+    orchestrators,
+    predict,
+    project,
+    serve,
+    show_batch,
+)
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 
@@ -51,6 +59,7 @@ def main() -> None:
     """
 
 
+main.add_command(compare.compare_command)
 main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
 main.add_command(project.init_command)

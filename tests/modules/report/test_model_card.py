@@ -121,6 +121,14 @@ def test_what_a_person_wrote_is_kept_from_version_to_version():
     assert head_of(first)["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.81
 
 
+def test_override_of_a_refusal_is_named():
+    override = {"by": "ada", "reason": "the threshold is a *typo*"}
+    card = model_card.render(samples.refused(), None, override)
+    assert "a person pushed it nevertheless" in card
+    assert "- by: ada\n- reason: the threshold is a \\*typo\\*\n" in card
+    assert "nevertheless" not in model_card.render(samples.refused(), card)
+
+
 def test_card_of_the_same_run_does_not_change():
     card = model_card.render(samples.pushed())
     assert model_card.render(samples.pushed(), card) == card
