@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import (
+    completion,
     doctor,
     options,
     orchestrators,
@@ -33,6 +34,7 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 
 class _Commands(click.Group):
@@ -59,6 +61,7 @@ def main() -> None:
     """
 
 
+main.add_command(completion.completion_command)
 main.add_command(doctor.doctor_command)
 main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
@@ -104,8 +107,8 @@ def run(
             raise
         except KeyboardInterrupt:
             end_process(EXIT_INTERRUPTED)
-        except SystemExit as stopped:  # by SIGTERM
-            end_process(stopped.code)
+        except SystemExit:  # raised for SIGTERM
+            end_process(EXIT_TERMINATED)
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
             console.print("run.log in the run record above has the traceback")

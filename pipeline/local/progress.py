@@ -67,10 +67,13 @@ class RunProgress(logging.Handler):
         self._console = console
         self._live: Live | None = None
         if console.is_interactive:
-            # The output of this process is in the log already.
-            no_redirection = {"redirect_stdout": False, "redirect_stderr": False}
             self._live = Live(
-                self, console=console, refresh_per_second=8, **no_redirection
+                self,
+                console=console,
+                refresh_per_second=8,
+                # The output of this process is in the log already.
+                redirect_stdout=False,
+                redirect_stderr=False,
             )
         self._log = _LogLines(console) if verbose else None
         self._components: dict[str, _Component] = {}
