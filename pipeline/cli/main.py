@@ -37,6 +37,12 @@ EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
 
+def _print_prose(text: str, console: Console, style: str = "") -> None:
+    """Prints a text: on a terminal a line breaks between words, elsewhere nowhere."""
+    soft_wrap = not console.is_interactive
+    console.print(text, markup=False, style=style, soft_wrap=soft_wrap)
+
+
 class _Commands(click.Group):
     """Prints a `UsageError` as one message and exits with status 2."""
 
@@ -45,9 +51,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            Console(stderr=True).print(
-                f"error: {error}", markup=False, style="red", soft_wrap=True
-            )
+            _print_prose(f"error: {error}", Console(stderr=True), style="red")
             ctx.exit(EXIT_USAGE)
 
 
@@ -165,15 +169,13 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 def _show(report: RunReport, console: Console) -> int:
     for warning in report.data["warnings"]:
-        # On a terminal a line breaks between words.
-        soft_wrap = not console.is_interactive
-        console.print(f"warning: {warning}", markup=False, soft_wrap=soft_wrap)
+        _print_prose(f"warning: {warning}", console)
     _show_metrics(report.verdict.metrics, console)
-    console.print(report.verdict.comparison, markup=False, soft_wrap=True)
+    _print_prose(report.verdict.comparison, console)
     if report.pushed is None:
         reasons = [*report.verdict.failures, *report.serving_failures]
         why = "; ".join(reasons) or "the Evaluator did not bless the model"
-        console.print(f"refused: {why}", markup=False, soft_wrap=True)
+        _print_prose(f"refused: {why}", console)
         return EXIT_REFUSED
     console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
     return 0
