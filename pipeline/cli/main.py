@@ -15,6 +15,8 @@ from rich.table import Column, Table
 from modules import environment
 from pipeline.cli import (
     compare,
+    completion,
+    doctor,
     options,
     orchestrators,
     predict,
@@ -33,6 +35,13 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+def _print_prose(text: str, console: Console, style: str = "") -> None:
+    """Prints a text: on a terminal a line breaks between words, elsewhere nowhere."""
+    soft_wrap = not console.is_interactive
+    console.print(text, markup=False, style=style, soft_wrap=soft_wrap)
 
 
 class _Commands(click.Group):
@@ -43,9 +52,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            Console(stderr=True).print(
-                f"error: {error}", markup=False, style="red", soft_wrap=True
-            )
+            _print_prose(f"error: {error}", Console(stderr=True), style="red")
             ctx.exit(EXIT_USAGE)
 
 
@@ -60,6 +67,8 @@ def main() -> None:
 
 
 main.add_command(compare.compare_command)
+main.add_command(completion.completion_command)
+main.add_command(doctor.doctor_command)
 main.add_command(orchestrators.compile_command)
 main.add_command(orchestrators.submit_command)
 main.add_command(project.init_command)
@@ -73,7 +82,7 @@ main.add_command(show_batch.show_batch_command)
 @options.CONFIG
 @options.DATA
 @options.ENCODER
-@click.option("--output", metavar="DIR", help="Directory of everything it writes.")
+@options.OUTPUT
 @click.option("-v", "--verbose", is_flag=True, help="Show the log of TFX, too.")
 @options.SET
 def run(
@@ -88,9 +97,7 @@ def run(
 
     Ctrl-C stops it and saves a checkpoint of the training; the same command goes on.
     """
-    options.override_sources(overrides, data, encoder)
-    if output is not None:
-        overrides["output"] = output
+    options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
@@ -106,8 +113,8 @@ def run(
             raise
         except KeyboardInterrupt:
             end_process(EXIT_INTERRUPTED)
-        except SystemExit as stopped:  # by SIGTERM
-            end_process(stopped.code)
+        except SystemExit:  # raised for SIGTERM
+            end_process(EXIT_TERMINATED)
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
             console.print("run.log in the run record above has the traceback")
@@ -164,13 +171,11 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 def _show(report: RunReport, console: Console) -> int:
     for warning in report.data["warnings"]:
-        # On a terminal a line breaks between words.
-        soft_wrap = not console.is_interactive
-        console.print(f"warning: {warning}", markup=False, soft_wrap=soft_wrap)
+        _print_prose(f"warning: {warning}", console)
     _show_metrics(report.verdict.metrics, console)
-    console.print(report.verdict.comparison, markup=False, soft_wrap=True)
+    _print_prose(report.verdict.comparison, console)
     if report.pushed is None:
-        console.print(f"refused: {report.refusal}", markup=False, soft_wrap=True)
+        _print_prose(f"refused: {report.refusal}", console)
     else:
         console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
     console.print(f"report {report.page}", markup=False, soft_wrap=True)
