@@ -13,7 +13,17 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from modules import environment
-from pipeline.cli import options, orchestrators, predict, project, serve, show_batch
+from pipeline.cli import (
+    clean,
+    history,
+    options,
+    orchestrators,
+    predict,
+    project,
+    releases,
+    serve,
+    show_batch,
+)
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 
@@ -57,6 +67,13 @@ main.add_command(project.inspect_command)
 main.add_command(predict.predict_command)
 main.add_command(serve.serve_command)
 main.add_command(show_batch.show_batch_command)
+main.add_command(history.runs_command)
+main.add_command(history.show_command)
+main.add_command(history.lineage_command)
+main.add_command(releases.versions_command)
+main.add_command(releases.rollback_command)
+main.add_command(releases.override_command)
+main.add_command(clean.clean_command)
 
 
 @main.command()

@@ -84,9 +84,7 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
       The record. Call its `finish` at the end of the run.
     """
     directory.mkdir(parents=True)
-    record = RunRecord(
-        id=directory.name, recipe=config.name, metric=config.task.metric
-    )
+    record = RunRecord(id=directory.name, recipe=config.name, metric=config.task.metric)
     record.write(directory)
     try:
         yield record
