@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich import box, filesize
@@ -13,6 +14,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from pipeline.cli import options
+
+if TYPE_CHECKING:
+    from pipeline.history.cleaning import Obsolete
 
 
 @click.command("clean")
@@ -66,7 +70,7 @@ def clean_command(
     click.echo(f"freed {freed}" if yes else f"--yes deletes them and frees {freed}")
 
 
-def _table(obsolete: list) -> Table:  # type: ignore[type-arg]
+def _table(obsolete: list[Obsolete]) -> Table:
     groups: dict[tuple[str, str], list[int]] = {}
     for entry in obsolete:
         groups.setdefault((entry.kind, entry.why), []).append(entry.size_bytes)

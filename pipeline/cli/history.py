@@ -115,9 +115,12 @@ def show_command(
         f"{duration(record.seconds) or 'end unknown'}"
     )
     if outputs:
-        _show_outputs(outputs, console)
+        _show_outputs(outputs, record, console)
     if data:
         _show_data(data, console)
+    report = directory / "report.html"
+    if report.exists():
+        console.print(f"report: {report}", markup=False, soft_wrap=True)
     console.print(f"record: {directory}", markup=False, soft_wrap=True)
     console.print(f"  {', '.join(files)}", markup=False)
 
@@ -190,7 +193,7 @@ def _artifacts(outputs: RunOutputs) -> dict[str, str]:
     }
 
 
-def _show_outputs(outputs: RunOutputs, console: Console) -> None:
+def _show_outputs(outputs: RunOutputs, record: RunRecord, console: Console) -> None:
     verdict, check = outputs.verdict, outputs.serving_check
     if verdict:
         console.print(f"verdict: {verdict['summary']}", markup=False, soft_wrap=True)
@@ -204,6 +207,13 @@ def _show_outputs(outputs: RunOutputs, console: Console) -> None:
         console.print(_metrics_table(verdict["metrics"]))
     if check:
         console.print(f"serving check: {_describe_check(check)}", markup=False)
+    console.print(_components_table(outputs, is_running=record.state == "running"))
+    parents = {Path(artifact.uri).parents[2] for artifact in outputs.artifacts.values()}
+    for parent in sorted(parents):
+        console.print(f"artifacts: {parent}", markup=False, soft_wrap=True)
+
+
+def _components_table(outputs: RunOutputs, *, is_running: bool) -> Table:
     columns = ("component", Column("time", justify="right"), "state", "outputs")
     table = Table(*columns, box=box.SIMPLE, padding=(0, 1))
     for component in outputs.components:
@@ -213,16 +223,14 @@ def _show_outputs(outputs: RunOutputs, console: Console) -> None:
             if name == component.name
         ]
         deleted = sum(not Path(uri).exists() for uri in uris)
+        is_killed = component.state == "running" and not is_running
         table.add_row(
             component.name,
-            duration(component.seconds),
-            component.state,
+            "" if is_killed else duration(component.seconds),
+            "interrupted" if is_killed else component.state,
             f"{len(uris)}" + (f", {deleted} deleted" if deleted else ""),
         )
-    console.print(table)
-    parents = {Path(artifact.uri).parents[2] for artifact in outputs.artifacts.values()}
-    for parent in sorted(parents):
-        console.print(f"artifacts: {parent}", markup=False, soft_wrap=True)
+    return table
 
 
 def _metrics_table(metrics: list[Mapping[str, Any]]) -> Table:

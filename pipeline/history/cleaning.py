@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,7 +183,7 @@ class _Planner:
         }
 
     def _find_trainer(self, directory: Path) -> Any:
-        """Returns the execution of the Trainer that used a directory last."""
+        """Returns the execution of the Trainer that used a directory last, if any."""
         lock = directory / "lock"  # written whenever a training starts there
         if not lock.is_file():
             return None
@@ -192,7 +193,9 @@ class _Planner:
             for execution in self._trainers
             if execution.create_time_since_epoch <= used
         ]
-        return started[-1] if started else None
+        if not started or used > _end(started[-1]):
+            return None
+        return started[-1]
 
     @functools.cached_property
     def _trainers(self) -> list[Any]:
@@ -206,7 +209,8 @@ class _Planner:
     def _is_of_other_code(self, trainer: Any) -> bool:
         config = json.loads(values(trainer)["custom_config"])
         code, libraries = self._installed
-        return (config["code_fingerprint"], config["libraries"]) != (code, libraries)
+        trained = config.get("code_fingerprint"), config.get("libraries")
+        return trained != (code, libraries)
 
     @functools.cached_property
     def _installed(self) -> tuple[str, dict[str, str]]:
@@ -215,6 +219,13 @@ class _Planner:
         environment.set_up(quiet=True)  # of_code imports what it reads
         code = fingerprint.of_code("modules.training.run_fn.run_fn")
         return code, fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
+
+
+def _end(execution: Any) -> float:
+    """Returns when an execution ended, in ms; infinity if it was killed."""
+    if execution.last_known_state == mlmd.Execution.RUNNING:
+        return math.inf
+    return execution.last_update_time_since_epoch
 
 
 def _is_since(run_id: str, oldest: datetime.datetime) -> bool:

@@ -106,7 +106,7 @@ class _Tracer:
 
     def _trace_inputs(self, execution: Any) -> list[Node]:
         artifacts = self._reader.inputs(execution)
-        producers = {}
+        producers: dict[int, Any] = {}
         # The model before what judged it, so that it is described in full.
         for key in sorted(artifacts, key=lambda key: (key != "model", key)):
             producer = self._reader.producing_execution(artifacts[key])

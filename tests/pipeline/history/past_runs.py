@@ -55,7 +55,13 @@ class PastRuns:
         (directory / "config.yaml").write_text("name: tiny\ntask: {metric: accuracy}\n")
 
     def execute(
-        self, component, outputs=(), inputs=(), state=mlmd.Execution.COMPLETE, **values
+        self,
+        component,
+        outputs=(),
+        inputs=(),
+        state=mlmd.Execution.COMPLETE,
+        work=lambda: None,
+        **values,
     ):
         """Adds an execution to the last run.
 
@@ -65,6 +71,7 @@ class PastRuns:
             execution that it reuses.
           inputs: The artifacts that it reads.
           state: Its state at the end.
+          work: Called between its start and its end.
           **values: Its properties.
 
         Returns:
@@ -75,7 +82,9 @@ class PastRuns:
         for name, value in values.items():
             execution.custom_properties[name].string_value = value
         contexts = [self._run, self._put_context("node", f"tiny.{component}")]
+        execution.last_known_state = mlmd.Execution.RUNNING
         (number,) = self._store.put_executions([execution])
+        work()
         execution.id = number
         execution.last_known_state = state
         written = [

@@ -1,6 +1,8 @@
 """Clean deletes what nothing needs, and tells ML Metadata first."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -35,18 +37,28 @@ def train(past):
         examples.mkdir(parents=True)
         past.execute("ImportExampleGen", input_base=str(examples))
         directory = past.paths.training / key
-        # TFX registers an execution when it starts, and updates it when it ends.
+
+        def work():
+            directory.mkdir(parents=True)
+            use(directory)
+
         (model,) = past.execute(
             "Trainer",
             ["model: Model"],
             state=state,
+            work=work,
             custom_config=json.dumps(config),
         )
-        directory.mkdir(parents=True)
-        (directory / "lock").touch()
         return directory, Path(model.uri), model
 
     return train
+
+
+def use(training, seconds_from_now=0):
+    """Writes the lock as a training does; a file's own clock lags by milliseconds."""
+    (training / "lock").touch()
+    used = time.time() + seconds_from_now
+    os.utime(training / "lock", (used, used))
 
 
 def paths_of(obsolete, kind):
@@ -107,6 +119,13 @@ def test_unfinished_training_stays_as_long_as_this_code_would_resume_it(past, tr
     obsolete = plan(past.paths, keep=1)
     assert paths_of(obsolete, "training") == [stale]
     assert resumable not in [entry.path for entry in obsolete]
+
+
+def test_training_that_no_run_is_known_of_stays(past, train):
+    by_hand, *_ = train("by hand")
+    use(by_hand, seconds_from_now=1)
+    train("last")
+    assert paths_of(plan(past.paths, keep=1), "training") == []
 
 
 def test_served_model_keeps_its_run_and_an_earlier_version_its_record(
