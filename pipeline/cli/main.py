@@ -14,13 +14,16 @@ from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import (
+    clean,
     compare,
     completion,
     doctor,
+    history,
     options,
     orchestrators,
     predict,
     project,
+    releases,
     serve,
     show_batch,
 )
@@ -76,6 +79,13 @@ main.add_command(project.inspect_command)
 main.add_command(predict.predict_command)
 main.add_command(serve.serve_command)
 main.add_command(show_batch.show_batch_command)
+main.add_command(history.runs_command)
+main.add_command(history.show_command)
+main.add_command(history.lineage_command)
+main.add_command(releases.versions_command)
+main.add_command(releases.rollback_command)
+main.add_command(releases.override_command)
+main.add_command(clean.clean_command)
 
 
 @main.command()

@@ -9,7 +9,8 @@ import click
 
 from pipeline.cli import completion
 from pipeline.config import recipe
-from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 
 CONFIG = click.option(
     "--config",
@@ -47,6 +48,46 @@ OUTPUT = click.option(
     shell_complete=completion.complete_path,
     help="Directory of everything a run writes.",
 )
+
+OUTPUT = click.option(
+    "--output",
+    metavar="DIR",
+    help="Output directory of the runs. Default: the recipe's.",
+)
+RECIPE = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Recipe of the runs. Default: configs/sample.yaml, or any with --output.",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+
+
+def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
+    """Returns the output directory that `--config` and `--output` name.
+
+    The name is empty if several recipes push from the directory and none is named.
+
+    Raises:
+      UsageError: It does not exist.
+    """
+    if output is None or config_file is not None:
+        config = recipe.load_config(config_file or DEFAULT_CONFIG)
+        paths = OutputPaths.of(config)
+        if output is not None:
+            paths = OutputPaths(Path(output).absolute(), config.name)
+    else:
+        from pipeline.history.pushed_versions import recipe_names
+
+        root = Path(output).absolute()
+        names = recipe_names(root)
+        paths = OutputPaths(root, names[0] if len(names) == 1 else "")
+    if not paths.root.is_dir():
+        raise UsageError(
+            f"output {paths.root} does not exist; name the directory of the runs with "
+            "--output DIR, or their recipe with --config FILE"
+        )
+    return paths
 
 
 def override_sources(

@@ -143,3 +143,36 @@ def test_watcher_never_sees_an_incomplete_model(push, model, tmp_path, monkeypat
     push(model)
     assert seen == []
     assert len(list(versions.list_versions(str(tmp_path / "serving")))) == 1
+
+
+def withdraw(tmp_path, version):
+    """Moves a version as a rollback does."""
+    withdrawn = tmp_path / "serving" / versions.WITHDRAWN
+    withdrawn.mkdir(exist_ok=True)
+    (tmp_path / "serving" / version).rename(withdrawn / version)
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_model_that_was_rolled_back_is_not_pushed_again(
+    push, model, tmp_path, with_driver
+):
+    push(model)
+    (version,) = served(tmp_path)
+    withdraw(tmp_path, version)
+    pushed = push(model, with_driver=with_driver)
+    assert pushed.get_int_custom_property("pushed") == 0
+    assert pushed.get_string_custom_property("withdrawn_version") == version
+    assert served(tmp_path) == [versions.WITHDRAWN]
+
+
+def test_model_that_is_served_under_another_version_was_not_rolled_back(
+    push, model, tmp_path
+):
+    other = write_model(tmp_path / "other" / "Format-Serving", b"b").parent
+    for candidate in (model, other, model):
+        push(candidate)
+    first, second, third = served(tmp_path)
+    for version in (second, third):
+        withdraw(tmp_path, version)
+    assert push(model).get_int_custom_property("pushed") == 1
+    assert served(tmp_path) == [versions.WITHDRAWN, first]
