@@ -2,126 +2,62 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-import functools
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
-import jinja2
-import yaml
 from markupsafe import Markup
 
 from modules.config.task import CLASS_METRICS, class_metric
-from modules.report import curves, formats, plots
+from modules.report import curves, formats, plots, templates
 from modules.report.content import (
-    DATA_REFUSED,
-    PUSHED,
-    REFUSED,
     Metric,
     PredictedRow,
     Report,
     Split,
 )
 
-_DIRECTORY = Path(__file__).parent
 SMALL_MATRIX = 12  # classes whose confusion matrix is a table
 _MAX_CONFUSIONS = 15
 _MAX_PROBABILITIES = 6
 _HEAT_LEVELS = 9
-_SHORT_HASH = 12
 OUTCOMES = {
-    PUSHED: ("✓", "Pushed"),
-    REFUSED: ("✕", "Refused"),
-    DATA_REFUSED: ("✕", "Data refused"),
+    "pushed": ("✓", "Pushed"),
+    "refused": ("✕", "Refused"),
+    "data refused": ("✕", "Data refused"),
 }
 
 
-def render(report: Report) -> str:
+def render(report: Report, home: str | None = None) -> str:
     """Returns the page of a report.
 
     Args:
       report: The report.
+      home: Address of the page of all runs, if there is one.
     """
-    template = _environment().get_template("page.html.jinja")
-    style, script = _read("page.css"), _read("page.js")
+    template = templates.environment().get_template("page.html.jinja")
+    style, script = _inline()
     page = template.render(
         report=report,
+        home=home,
+        outcomes=OUTCOMES,
         **_view(report),
         style=Markup(style),
         script=Markup(script),
-        policy=content_security_policy([style], [script]),
+        policy=policy(),
     )
     return page.strip() + "\n"
 
 
-def content_security_policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
-    """Returns a policy that allows these inline styles and scripts, and nothing else.
-
-    Args:
-      styles: The contents of the style elements.
-      scripts: The contents of the script elements.
-    """
-    return (
-        f"default-src 'none'; style-src {_hashes(styles)}; "
-        f"script-src {_hashes(scripts)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+def policy() -> str:
+    """Returns the content security policy of the page."""
+    return templates.policy(*_inline())
 
 
-def _hashes(texts: Iterable[str]) -> str:
-    digests = (hashlib.sha256(text.encode()).digest() for text in texts)
-    return " ".join(f"'sha256-{base64.b64encode(d).decode()}'" for d in digests)
-
-
-def _read(name: str) -> str:
-    return (_DIRECTORY / name).read_text("utf-8")
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_DIRECTORY),
-        autoescape=True,
-        finalize=_finalize,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    names = ("number", "score", "difference", "percent", "duration", "size", "shorten")
-    environment.filters |= {name: getattr(formats, name) for name in names}
-    environment.filters |= {"yaml": _yaml, "date": _date, "short_hash": _short_hash}
-    environment.globals |= {"outcomes": OUTCOMES}
-    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
-    return environment
-
-
-def _finalize(value: Any) -> Any:
-    if value is None:
-        return ""
-    is_text = isinstance(value, str) and not hasattr(value, "__html__")
-    return formats.printable(value) if is_text else value
-
-
-def _yaml(content: Any) -> str:
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=80)
-
-
-def _date(text: str) -> str:
-    try:
-        return f"{datetime.datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return text
-
-
-def _short_hash(version: str) -> str:
-    """Returns the start of a hash, other versions as they are."""
-    is_hash = len(version) > 2 * _SHORT_HASH and version.isalnum()
-    return version[:_SHORT_HASH] if is_hash else version
+def _inline() -> tuple[str, str]:
+    """Returns the contents of the style and the script element."""
+    return templates.style(), templates.script("tables.js", "page.js")
 
 
 def _view(report: Report) -> dict[str, Any]:
@@ -149,6 +85,7 @@ def _view(report: Report) -> dict[str, Any]:
         "rows": _rows(report),
         "labels": _labels(report.data.splits),
         "total_seconds": sum(c.seconds for c in report.components if not c.is_cached),
+        "cached": sum(component.is_cached for component in report.components),
         "longest": max((c.seconds for c in report.components), default=0) or 1,
         "check": _serving_check(report.serving_check or {}),
     }
@@ -232,7 +169,8 @@ def _figures(report: Report) -> dict[str, Any]:
         }
     if report.classification:
         by_class = report.classification.precision_recall
-        figures["precision_recall"] = plots.precision_recall(by_class)
+        if by_class:
+            figures["precision_recall"] = plots.precision_recall(by_class)
         figures["reliability"] = plots.reliability(report.classification)
         classes = report.task.classes or []
         if len(classes) > SMALL_MATRIX:

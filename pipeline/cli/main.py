@@ -26,6 +26,7 @@ from pipeline.cli import (
     releases,
     serve,
     show_batch,
+    ui,
 )
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
@@ -86,6 +87,7 @@ main.add_command(releases.versions_command)
 main.add_command(releases.rollback_command)
 main.add_command(releases.override_command)
 main.add_command(clean.clean_command)
+main.add_command(ui.ui_command)
 
 
 @main.command()

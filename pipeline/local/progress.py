@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from absl import logging as absl_logging
@@ -20,6 +21,13 @@ from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
+
+from pipeline.history import run_progress
+from pipeline.history.run_progress import (
+    ComponentProgress,
+    ProgressFile,
+    TrainingProgress,
+)
 
 # Log messages of LocalDagRunner and of its launcher.
 _RUNNING = "Component %s is running."
@@ -38,6 +46,19 @@ class _Component:
     started: float = 0.0
     seconds: float = 0.0
     note: str = ""
+
+    @property
+    def progress(self) -> ComponentProgress:
+        """What other processes may know of it."""
+        has_ended = self.state not in ("waiting", "running")
+        started = time.time() - (time.monotonic() - self.started)
+        return ComponentProgress(
+            name=self.name,
+            state=self.state,
+            started=started if self.started else None,
+            seconds=self.seconds if has_ended else None,
+            note=self.note,
+        )
 
 
 _MARKS = {
@@ -60,11 +81,15 @@ class RunProgress(logging.Handler):
     Args:
       console: Where it is shown.
       verbose: Whether the log of TFX and Beam is shown, too.
+      record: The record of the run, where the progress is written for other processes.
     """
 
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+    def __init__(
+        self, console: Console, *, verbose: bool = False, record: Path | None = None
+    ) -> None:
         super().__init__(logging.INFO)
         self._console = console
+        self._file = ProgressFile(record) if record else None
         self._live: Live | None = None
         if console.is_interactive:
             self._live = Live(
@@ -118,6 +143,7 @@ class RunProgress(logging.Handler):
     def expect(self, names: Sequence[str]) -> None:
         """Lists the components of the run, in the order in which they will run."""
         self._components = {name: _Component(name) for name in names}
+        self._write(is_urgent=True)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Shows a record about components, training or data."""
@@ -149,14 +175,26 @@ class RunProgress(logging.Handler):
             self._training.update(numbers)
         elif self._running:
             self._running.note = message
+        self._write()
         if record.levelno > logging.INFO:
             self.tell(message, "yellow")
         elif not self._live:
             self.tell(message)
 
+    def _write(self, *, is_urgent: bool = False) -> None:
+        """Writes the progress for other processes."""
+        if self._file:
+            components = [c.progress for c in self._components.values()]
+            training = self._training.progress
+            self._file.write(
+                run_progress.Progress(components=components, training=training),
+                is_urgent=is_urgent,
+            )
+
     def _start(self, name: str) -> None:
         self._running = self._components.setdefault(name, _Component(name))
         self._running.state, self._running.started = "running", time.monotonic()
+        self._write(is_urgent=True)
 
     def _end(self, state: str) -> None:
         component, self._running = self._running, None
@@ -166,6 +204,7 @@ class RunProgress(logging.Handler):
         component.seconds = time.monotonic() - component.started
         component.note = self._training.best if self._training.is_shown else ""
         self._training.is_shown = False
+        self._write(is_urgent=True)
         if not self._live:
             mark, style = _MARKS[state]
             note = "" if state == "done" else f" {state}"
@@ -243,6 +282,7 @@ class _Training:
       is_shown: Whether there is something to show.
       best: The best evaluation so far, in words.
       kept_step: Step of the checkpoint of a stopped training.
+      progress: What other processes may know of it.
     """
 
     def __init__(self, console: Console) -> None:
@@ -261,6 +301,7 @@ class _Training:
         self.is_shown = False
         self.best = ""
         self.kept_step = 0
+        self.progress: TrainingProgress | None = None
 
     def update(self, numbers: dict[str, Any]) -> None:
         """Takes the numbers of a log record; see `modules/training/actions.py`."""
@@ -268,6 +309,8 @@ class _Training:
             self.kept_step = numbers["kept_step"]
         elif "best" in numbers:
             self.best = "best {metric} {best:.4f} at step {best_step}".format(**numbers)
+            if self.progress:
+                self.progress.best = self.best
         else:
             self._advance(**numbers)
 
@@ -279,10 +322,18 @@ class _Training:
                 self._bar.remove_task(task)
             self._task = self._bar.add_task(f"seed {seed}", total=steps)
             self._seed, self.best = seed, ""
+            self.progress = TrainingProgress(
+                seed=seed, step=step, steps=steps, examples_per_second=0
+            )
         assert self._task is not None
         self._bar.update(self._task, completed=step)
         self._line = f"loss {loss:.3f}, {examples_per_second:.1f} examples/s"
         self.is_shown = True
+        assert self.progress is not None
+        self.progress.step, self.progress.best = step, self.best
+        self.progress.examples_per_second = examples_per_second
+        self.progress.loss_steps.append(step)
+        self.progress.losses.append(loss)
 
     def __rich__(self) -> RenderableType:
         line = f"{self._line}, {self.best}" if self.best else self._line

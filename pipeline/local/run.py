@@ -53,7 +53,7 @@ def run_locally(
         hold_output(paths, f"run {record}"),
         run_record.recording(record, config, paths.metadata) as entry,
     ):
-        progress = RunProgress(console, verbose=verbose)
+        progress = RunProgress(console, verbose=verbose, record=record)
         report = _run_recorded(config, paths, record, console, progress)
         entry.finish(report.pushed, report.refusal, report.value(config.task.metric))
         return report

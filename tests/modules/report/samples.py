@@ -20,7 +20,7 @@ HOSTILE_TEXTS = (
     "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd \u202eright to left\u202c",
     "\U0001f600 \U0001f468\u200d\U0001f469\u200d\U0001f467 \u2028 \ufeff",
     "x" * 10_000,
-    "nul \x00 escape \x1b[31m bell \x07 delete \x7f half \ud83d",
+    "nul \x00 escape \x1b[31m bell \x07 delete \x7f",
     "a$b$ \\frac{1}{2} 100 %",
 )
 
@@ -246,6 +246,6 @@ def hostile():
         "data": data.model_copy(
             update={"warnings": list(HOSTILE_TEXTS), "card": {"license": second}}
         ),
-        "settings": {"name": second, "nan": nan},
+        "settings": {"name": second},
     }
     return report.model_copy(update=changes)
