@@ -65,10 +65,9 @@ def preprocessing_fn(
     label = _as_dense(inputs[task.label_column], 0)
     outputs = {name: ids.to_sparse() for name, ids in packed.items()}
     outputs[task.label_column] = label
-    if task.id_column in inputs:
-        outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)
-    else:  # a curated schema may leave out the id of tokenized input
-        outputs[task.id_column] = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
+    # A curated schema may leave out the id of tokenized input.
+    no_id = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
+    outputs[task.id_column] = _as_dense(inputs.get(task.id_column, no_id), NO_ID)
     if task.weight_column is not None:
         weight = inputs[task.weight_column]
         outputs[task.weight_column] = _as_dense(weight, math.nan)
@@ -315,10 +314,9 @@ def _check_range(
 
 
 def trim(segments: list[tf.RaggedTensor], max_seq_length: int) -> list[tf.RaggedTensor]:
-    """Truncates one or two segments so that they can be packed.
+    """Truncates one or two segments to what can be packed; equals `RoundRobinTrimmer`.
 
-    The result equals that of tensorflow-text's `RoundRobinTrimmer`, in core ops: TF
-    Serving images up to 2.19.1 lack its op.
+    In core ops: TensorFlow Serving images up to 2.19.1 lack that class's op.
 
     Args:
       segments: Any values of the tokens, each [batch, (tokens)].
