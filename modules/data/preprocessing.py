@@ -65,9 +65,10 @@ def preprocessing_fn(
     label = _as_dense(inputs[task.label_column], 0)
     outputs = {name: ids.to_sparse() for name, ids in packed.items()}
     outputs[task.label_column] = label
-    # A curated schema may leave out the id of tokenized input.
-    no_id = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
-    outputs[task.id_column] = _as_dense(inputs.get(task.id_column, no_id), NO_ID)
+    if task.id_column in inputs:
+        outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)
+    else:  # a curated schema may leave out the id of tokenized input
+        outputs[task.id_column] = tf.fill(tf.shape(label), tf.constant(NO_ID, tf.int64))
     if task.weight_column is not None:
         weight = inputs[task.weight_column]
         outputs[task.weight_column] = _as_dense(weight, math.nan)
@@ -165,12 +166,9 @@ def pack_segments(
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
-    start, end = special_token_ids
-    word_ids, type_ids = tf_text.combine_segments(
-        trim(segments, max_seq_length),
-        start_of_sequence_id=tf.constant(start, tf.int64),
-        end_of_segment_id=tf.constant(end, tf.int64),
-    )
+    start, end = (tf.constant(token, tf.int64) for token in special_token_ids)
+    segments = trim(segments, max_seq_length)
+    word_ids, type_ids = tf_text.combine_segments(segments, start, end)
     if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
         type_ids = tf.zeros_like(type_ids)
     return {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
@@ -314,14 +312,13 @@ def _check_range(
 
 
 def trim(segments: list[tf.RaggedTensor], max_seq_length: int) -> list[tf.RaggedTensor]:
-    """Truncates one or two segments to what can be packed; equals `RoundRobinTrimmer`.
-
-    In core ops: TensorFlow Serving images up to 2.19.1 lack that class's op.
+    """Truncates one or two segments as tensorflow-text's `RoundRobinTrimmer` does.
 
     Args:
       segments: Any values of the tokens, each [batch, (tokens)].
       max_seq_length: Longest packed example in tokens.
     """
+    # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments
     lengths = first.row_lengths()
