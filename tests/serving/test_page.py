@@ -1,10 +1,10 @@
 """The page's files, their headers, and what the server says about a model."""
 
 import json
-import shutil
 
 import pytest
 
+from modules.config.task import TaskConfig
 from modules.export import description
 from serving import model_files
 from tests.serving import saved_models
@@ -70,18 +70,19 @@ def test_files_outside_the_page_are_not_found(half_plus_three):
         assert half_plus_three.http.get(path).status_code == 404
 
 
-def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path, exported):
-    root = tmp_path / "pairs"
-    shutil.copytree(exported.directory, root / "1")
-    task = description.describe_task(exported.task)
-    description.write_description(str(root / "1"), task)
-    examples = [{"question": "the cat", "answer": "a dog"}]
+def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path):
+    root = tmp_path / "half_plus_three"
+    saved_models.save_half_plus_three(root / "1")
+    task = TaskConfig(classes=["no", "maybe", "yes"])
+    written = description.describe_task(task)
+    description.write_description(str(root / "1"), written)
+    examples = [{"x": 1.0}]
     content = json.dumps({"instances": examples})
     (root / "1" / "assets.extra" / "examples.json").write_text(content)
     with running(root) as server:
-        address = "/v1/models/pairs"
+        address = "/v1/models/half_plus_three"
         metadata = server.http.get(f"{address}/metadata").json()["metadata"]
-        assert metadata["classes"] == exported.task.classes
+        assert metadata["classes"] == task.classes
         assert metadata["examples"] == examples
         assert metadata["has_card"] is False
         missing = server.http.get(f"{address}/card")
