@@ -49,7 +49,17 @@ def _print_prose(text: str, console: Console, style: str = "") -> None:
 
 
 class _Commands(click.Group):
-    """Prints a `UsageError` as one message and exits with status 2."""
+    """Lists commands in sections; exits with status 2 after a `UsageError`."""
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Writes the commands in the order in which a newcomer uses them."""
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(str(each.name), each.get_short_help_str()) for each in commands]
+                )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
@@ -70,27 +80,7 @@ def main() -> None:
     """
 
 
-main.add_command(compare.compare_command)
-main.add_command(completion.completion_command)
-main.add_command(doctor.doctor_command)
-main.add_command(orchestrators.compile_command)
-main.add_command(orchestrators.submit_command)
-main.add_command(project.init_command)
-main.add_command(project.inspect_command)
-main.add_command(predict.predict_command)
-main.add_command(serve.serve_command)
-main.add_command(show_batch.show_batch_command)
-main.add_command(history.runs_command)
-main.add_command(history.show_command)
-main.add_command(history.lineage_command)
-main.add_command(releases.versions_command)
-main.add_command(releases.rollback_command)
-main.add_command(releases.override_command)
-main.add_command(clean.clean_command)
-main.add_command(ui.ui_command)
-
-
-@main.command()
+@click.command()
 @options.CONFIG
 @options.DATA
 @options.ENCODER
@@ -134,7 +124,7 @@ def run(
         sys.exit(_show(report, console))
 
 
-@main.command("prepare-data")
+@click.command("prepare-data")
 @click.argument("source")
 @click.argument("destination")
 @options.CONFIG
@@ -157,7 +147,7 @@ def prepare_data(
     examples.prepare(source, destination, task, click.echo, settings)
 
 
-@main.command("import-encoder")
+@click.command("import-encoder")
 @click.argument("source")
 @click.argument("destination", metavar="DEST")
 @click.option(
@@ -223,3 +213,35 @@ def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:
             row = (values[kind] for kind in ("precision", "recall", "f1"))
             by_class.add_row(escape(name), *row)
         console.print(by_class)
+
+
+_SECTIONS: dict[str, list[click.Command]] = {
+    "Start": [
+        doctor.doctor_command,
+        project.init_command,
+        project.inspect_command,
+        prepare_data,
+        import_encoder,
+        show_batch.show_batch_command,
+        completion.completion_command,
+    ],
+    "Run": [run, orchestrators.compile_command, orchestrators.submit_command],
+    "Look": [
+        history.runs_command,
+        history.show_command,
+        compare.compare_command,
+        history.lineage_command,
+        ui.ui_command,
+        clean.clean_command,
+    ],
+    "Serve": [
+        serve.serve_command,
+        predict.predict_command,
+        releases.versions_command,
+        releases.rollback_command,
+        releases.override_command,
+    ],
+}
+for _commands in _SECTIONS.values():
+    for _command in _commands:
+        main.add_command(_command)
