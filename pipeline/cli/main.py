@@ -55,11 +55,13 @@ class _Commands(click.Group):
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
         """Writes the commands in the order in which a newcomer uses them."""
+        limit = formatter.width - max(map(len, self.commands)) - 6  # as click's own
         for title, commands in _SECTIONS.items():
+            rows = [
+                (str(each.name), each.get_short_help_str(limit)) for each in commands
+            ]
             with formatter.section(title):
-                formatter.write_dl(
-                    [(str(each.name), each.get_short_help_str()) for each in commands]
-                )
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
