@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from tfx import v1 as tfx
@@ -32,6 +33,13 @@ FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
 GATE_FUNCTIONS = "modules.data.gate_functions"
 REPORT_FUNCTIONS = "modules.report.functions"
 VALIDATE_TRAINER = "modules.config.trainer.validate_trainer"
+
+# Settings that do not change what a run makes: where it reads, runs and writes.
+_PLACES: dict[str, Any] = {
+    **dict.fromkeys(("beam", "kubeflow", "vertex", "output"), True),
+    "data": {"source", "schema_file"},
+    "encoder": {"source"},
+}
 
 
 def create_pipeline(
@@ -347,9 +355,7 @@ class _Builder:
 
     def _report_settings(self) -> dict[str, Any]:
         config, encoder = self._config, self._inputs.encoder
-        # Where it runs does not change what it makes.
-        elsewhere = {"beam", "kubeflow", "vertex", "output"}
-        recipe = config.model_dump(mode="json", exclude=elsewhere)
+        recipe = config.model_dump(mode="json", exclude=_PLACES)
         code = {name: fingerprint.of_code(name) for name in (PREPROCESSING_FN, RUN_FN)}
         return {
             "pipeline": config.name,
@@ -372,7 +378,7 @@ class _Builder:
                 },
                 {
                     "kind": "encoder",
-                    "name": config.encoder.source,
+                    "name": os.path.basename(config.encoder.source.rstrip("/")),
                     "version": encoder.fingerprint,
                     "uri": encoder.directory,
                     "details": {"vocabulary": encoder.vocab_fingerprint},

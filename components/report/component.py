@@ -5,7 +5,6 @@ import os
 import pkgutil
 
 from tfx import v1 as tfx
-from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.types import standard_artifacts as standard
 from tfx.utils import io_utils, path_utils
@@ -13,16 +12,20 @@ from tfx.utils import io_utils, path_utils
 from components.artifacts import (
     HTML,
     PUSHED_DESTINATION,
+    WITHDRAWN_VERSION,
     DataVerdict,
     ModelVerdict,
 )
 from components.data_gate import read_data_verdict
 from components.evaluator import read_slices, read_verdict
 from components.report.driver import ComponentTimes
-from components.report_files import PAGE_FILE, statistics_files, write_report
+from components.report_files import (
+    PAGE_FILE,
+    statistics_files,
+    write_card,
+    write_report,
+)
 from components.serving_check import read_report
-
-CARD_FILE = "README.md"
 
 
 @tfx.dsl.components.component
@@ -87,6 +90,7 @@ def Report(
         ),
         "serving_check": read_report(infra_blessing.uri),
         "pushed": pushed,
+        "withdrawn": pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
         "components": json.loads(components or "[]"),
     }
     files = library.describe_run(facts, json.loads(settings))
@@ -94,8 +98,7 @@ def Report(
     # The page itself: Kubeflow's and Vertex AI's interfaces show the file at the URI.
     report.uri = os.path.join(report.uri, PAGE_FILE)
     if pushed is not None:
-        path = os.path.join(pushed, CARD_FILE)
-        io_utils.write_string_file(path, library.write_card(files, _last_card(pushed)))
+        write_card(pushed, lambda previous: library.write_card(files, previous))
 
 
 def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:
@@ -106,18 +109,6 @@ def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:
 
 def _read_only_file(directory: str) -> str:
     return io_utils.read_string_file(io_utils.get_only_uri_in_dir(directory))
-
-
-def _last_card(pushed: str) -> str | None:
-    """Returns the card of this version, or else of the version before it."""
-    directory, version = os.path.split(pushed)
-    names = (name.rstrip("/") for name in fileio.listdir(directory))
-    versions = sorted((int(n) for n in names if n.isdigit()), reverse=True)
-    for number in versions:
-        path = os.path.join(directory, str(number), CARD_FILE)
-        if number <= int(version) and fileio.exists(path):
-            return io_utils.read_string_file(path)
-    return None
 
 
 Report.DRIVER_CLASS = ComponentTimes

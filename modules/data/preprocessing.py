@@ -166,12 +166,9 @@ def pack_segments(
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
-    start, end = special_token_ids
-    word_ids, type_ids = tf_text.combine_segments(
-        trim(segments, max_seq_length),
-        start_of_sequence_id=tf.constant(start, tf.int64),
-        end_of_segment_id=tf.constant(end, tf.int64),
-    )
+    start, end = (tf.constant(token, tf.int64) for token in special_token_ids)
+    segments = trim(segments, max_seq_length)
+    word_ids, type_ids = tf_text.combine_segments(segments, start, end)
     if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
         type_ids = tf.zeros_like(type_ids)
     return {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
@@ -315,15 +312,13 @@ def _check_range(
 
 
 def trim(segments: list[tf.RaggedTensor], max_seq_length: int) -> list[tf.RaggedTensor]:
-    """Truncates one or two segments so that they can be packed.
-
-    The result equals that of tensorflow-text's `RoundRobinTrimmer`, in core ops: TF
-    Serving images up to 2.19.1 lack its op.
+    """Truncates one or two segments as tensorflow-text's `RoundRobinTrimmer` does.
 
     Args:
       segments: Any values of the tokens, each [batch, (tokens)].
       max_seq_length: Longest packed example in tokens.
     """
+    # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments
     lengths = first.row_lengths()

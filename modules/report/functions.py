@@ -49,7 +49,8 @@ def describe_run(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> Repor
       facts: What the run made: `statistics` (file by split), `data_verdict`,
         `examples` (pattern of the gate's split), `model` and `model_run`
         (directories), `verdict` (of the Evaluator, with `comparison` and `failures`),
-        `slices`, `serving_check`, `pushed` (directory or None), `components`, and
+        `slices`, `serving_check`, `pushed` (directory or None), `withdrawn` (the
+        version of this model that was rolled back, or empty), `components`, and
         `hyperparameters`, which replace the recipe's.
       settings: `pipeline` (its name), `task`, `gate_split`, `max_seq_length`,
         `vocab_file`, `recipe`, and the `lineage` between data and model.
@@ -72,6 +73,8 @@ def describe_run(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> Repor
     ]
     _add_predictions(report, facts, settings)
     reasons = [*facts["verdict"]["failures"], *facts["serving_check"]["reasons"]]
+    if facts["withdrawn"]:
+        reasons.append(f"this model is version {facts['withdrawn']}: rolled back")
     _conclude(report, reasons)
     return _write(report)
 

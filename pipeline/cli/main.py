@@ -14,12 +14,16 @@ from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import (
+    clean,
     compare,
+    completion,
     doctor,
+    history,
     options,
     orchestrators,
     predict,
     project,
+    releases,
     serve,
     show_batch,
     ui,
@@ -35,19 +39,36 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+def _print_prose(text: str, console: Console, style: str = "") -> None:
+    """Prints a text: on a terminal a line breaks between words, elsewhere nowhere."""
+    soft_wrap = not console.is_interactive
+    console.print(text, markup=False, style=style, soft_wrap=soft_wrap)
 
 
 class _Commands(click.Group):
-    """Prints a `UsageError` as one message and exits with status 2."""
+    """Lists commands in sections; exits with status 2 after a `UsageError`."""
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Writes the commands in the order in which a newcomer uses them."""
+        limit = formatter.width - max(map(len, self.commands)) - 6  # as click's own
+        for title, commands in _SECTIONS.items():
+            rows = [
+                (str(each.name), each.get_short_help_str(limit)) for each in commands
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            Console(stderr=True).print(
-                f"error: {error}", markup=False, style="red", soft_wrap=True
-            )
+            _print_prose(f"error: {error}", Console(stderr=True), style="red")
             ctx.exit(EXIT_USAGE)
 
 
@@ -61,19 +82,7 @@ def main() -> None:
     """
 
 
-main.add_command(compare.compare_command)
-main.add_command(doctor.doctor_command)
-main.add_command(orchestrators.compile_command)
-main.add_command(orchestrators.submit_command)
-main.add_command(project.init_command)
-main.add_command(project.inspect_command)
-main.add_command(predict.predict_command)
-main.add_command(serve.serve_command)
-main.add_command(show_batch.show_batch_command)
-main.add_command(ui.ui_command)
-
-
-@main.command()
+@click.command()
 @options.CONFIG
 @options.DATA
 @options.ENCODER
@@ -108,8 +117,8 @@ def run(
             raise
         except KeyboardInterrupt:
             end_process(EXIT_INTERRUPTED)
-        except SystemExit as stopped:  # by SIGTERM
-            end_process(stopped.code)
+        except SystemExit:  # raised for SIGTERM
+            end_process(EXIT_TERMINATED)
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
             console.print("run.log in the run record above has the traceback")
@@ -117,7 +126,7 @@ def run(
         sys.exit(_show(report, console))
 
 
-@main.command("prepare-data")
+@click.command("prepare-data")
 @click.argument("source")
 @click.argument("destination")
 @options.CONFIG
@@ -140,7 +149,7 @@ def prepare_data(
     examples.prepare(source, destination, task, click.echo, settings)
 
 
-@main.command("import-encoder")
+@click.command("import-encoder")
 @click.argument("source")
 @click.argument("destination", metavar="DEST")
 @click.option(
@@ -166,13 +175,11 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 def _show(report: RunReport, console: Console) -> int:
     for warning in report.data["warnings"]:
-        # On a terminal a line breaks between words.
-        soft_wrap = not console.is_interactive
-        console.print(f"warning: {warning}", markup=False, soft_wrap=soft_wrap)
+        _print_prose(f"warning: {warning}", console)
     _show_metrics(report.verdict.metrics, console)
-    console.print(report.verdict.comparison, markup=False, soft_wrap=True)
+    _print_prose(report.verdict.comparison, console)
     if report.pushed is None:
-        console.print(f"refused: {report.refusal}", markup=False, soft_wrap=True)
+        _print_prose(f"refused: {report.refusal}", console)
     else:
         console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
     console.print(f"report {report.page}", markup=False, soft_wrap=True)
@@ -208,3 +215,35 @@ def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:
             row = (values[kind] for kind in ("precision", "recall", "f1"))
             by_class.add_row(escape(name), *row)
         console.print(by_class)
+
+
+_SECTIONS: dict[str, list[click.Command]] = {
+    "Start": [
+        doctor.doctor_command,
+        project.init_command,
+        project.inspect_command,
+        prepare_data,
+        import_encoder,
+        show_batch.show_batch_command,
+        completion.completion_command,
+    ],
+    "Run": [run, orchestrators.compile_command, orchestrators.submit_command],
+    "Look": [
+        history.runs_command,
+        history.show_command,
+        compare.compare_command,
+        history.lineage_command,
+        ui.ui_command,
+        clean.clean_command,
+    ],
+    "Serve": [
+        serve.serve_command,
+        predict.predict_command,
+        releases.versions_command,
+        releases.rollback_command,
+        releases.override_command,
+    ],
+}
+for _commands in _SECTIONS.values():
+    for _command in _commands:
+        main.add_command(_command)

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from pipeline.cli import completion
 from pipeline.config import recipe
-from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 
 CONFIG = click.option(
     "--config",
@@ -16,6 +18,7 @@ CONFIG = click.option(
     type=click.Path(path_type=Path),
     default=DEFAULT_CONFIG,
     show_default="configs/sample.yaml",
+    shell_complete=completion.complete_recipe,
     help="Recipe: a YAML file with the settings.",
 )
 SET = click.option(
@@ -24,19 +27,67 @@ SET = click.option(
     multiple=True,
     callback=lambda _, __, texts: dict(map(recipe.parse_override, texts)),
     metavar="KEY=VALUE",
+    shell_complete=completion.complete_setting,
     help="Override a setting, as trainer.epochs=2. May be repeated.",
 )
 DATA = click.option(
-    "--data", metavar="DIR", help="TSV or TFRecord splits, or tfds:NAME."
+    "--data",
+    metavar="DIR",
+    shell_complete=completion.complete_path,
+    help="TSV or TFRecord splits, or tfds:NAME.",
 )
 ENCODER = click.option(
     "--encoder",
     metavar="DIR",
+    shell_complete=completion.complete_path,
     help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
 )
 OUTPUT = click.option(
-    "--output", metavar="DIR", help="Directory of everything a run writes."
+    "--output",
+    metavar="DIR",
+    shell_complete=completion.complete_path,
+    help="Directory of everything a run writes.",
 )
+
+OUTPUT = click.option(
+    "--output",
+    metavar="DIR",
+    help="Output directory of the runs. Default: the recipe's.",
+)
+RECIPE = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Recipe of the runs. Default: configs/sample.yaml, or any with --output.",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+
+
+def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
+    """Returns the output directory that `--config` and `--output` name.
+
+    The name is empty if several recipes push from the directory and none is named.
+
+    Raises:
+      UsageError: It does not exist.
+    """
+    if output is None or config_file is not None:
+        config = recipe.load_config(config_file or DEFAULT_CONFIG)
+        paths = OutputPaths.of(config)
+        if output is not None:
+            paths = OutputPaths(Path(output).absolute(), config.name)
+    else:
+        from pipeline.history.pushed_versions import recipe_names
+
+        root = Path(output).absolute()
+        names = recipe_names(root)
+        paths = OutputPaths(root, names[0] if len(names) == 1 else "")
+    if not paths.root.is_dir():
+        raise UsageError(
+            f"output {paths.root} does not exist; name the directory of the runs with "
+            "--output DIR, or their recipe with --config FILE"
+        )
+    return paths
 
 
 def override_sources(

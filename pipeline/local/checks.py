@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import psutil
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
@@ -150,7 +150,8 @@ def _check_packages() -> Check:
         canonicalize_name(package.metadata["Name"]): package.version
         for package in metadata.distributions()
     }
-    missing, other = [], []
+    missing: list[str] = []
+    other = []
     expected = _read_lock(_STACKS / names[0] / "requirements.lock")
     for name, version in expected.items():
         if name not in installed:
@@ -166,7 +167,7 @@ def _check_packages() -> Check:
     return Check("packages", status, "; ".join(found), "run `make install`")
 
 
-def _read_lock(path: Path) -> dict[str, str]:
+def _read_lock(path: Path) -> dict[NormalizedName, str]:
     """Returns the version of each package that the lock has for this machine."""
     versions = {}
     for line in path.read_text().splitlines():
@@ -258,8 +259,8 @@ def _check_space(name: str, directory: Path, needed: int) -> Check:
         existing = existing.parent
     free = shutil.disk_usage(existing).free
     value = f"{directory}: {_show(free)} free"
-    if not os.access(existing, os.W_OK | os.X_OK):
-        value = f"{existing} is not writable"
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        value = f"{existing} is not a directory that can be written to"
         return Check(name, "error", value, "name another directory with --output DIR")
     if free < needed:
         advice = f"about {_show(needed)} are needed; free some, or use another disk"

@@ -33,7 +33,7 @@ from pipeline.history.run_progress import (
 _RUNNING = "Component %s is running."
 _CACHED = "A cached execution %d is used."
 _FINISHED = "Component %s is finished."
-_LOGGERS = ("absl", "components", "modules")
+_LOGGERS = ("absl", "components", "modules", "pipeline.inputs")
 _INDENT = 2
 
 
@@ -75,8 +75,8 @@ class RunProgress(logging.Handler):
     """Shows the components of a run: a live list on a terminal, otherwise plain lines.
 
     LocalDagRunner logs when components start and finish. Records of `modules` carry the
-    numbers of a training (`modules/training/actions.py`); their warnings and those of
-    `components` are shown as they are found.
+    numbers of a training (`modules/training/actions.py`). Warnings and bad rows are
+    shown as they are found.
 
     Args:
       console: Where it is shown.
@@ -92,10 +92,13 @@ class RunProgress(logging.Handler):
         self._file = ProgressFile(record) if record else None
         self._live: Live | None = None
         if console.is_interactive:
-            # The output of this process is in the log already.
-            no_redirection = {"redirect_stdout": False, "redirect_stderr": False}
             self._live = Live(
-                self, console=console, refresh_per_second=8, **no_redirection
+                self,
+                console=console,
+                refresh_per_second=8,
+                # The output of this process is in the log already.
+                redirect_stdout=False,
+                redirect_stderr=False,
             )
         self._log = _LogLines(console) if verbose else None
         self._components: dict[str, _Component] = {}
@@ -153,8 +156,9 @@ class RunProgress(logging.Handler):
             self._end("cached" if state == "cached" else "done")
         elif record.name.startswith("modules"):
             self._show_module(record)
-        elif record.name.startswith("components") and record.levelno > logging.INFO:
-            self.tell(f"warning: {record.getMessage()}", "yellow")
+        elif record.levelno > logging.INFO and record.name != "absl":
+            kind = "warning: " if record.name.startswith("components") else ""
+            self.tell(kind + record.getMessage(), "yellow")
 
     def tell(self, text: str, style: str = "") -> None:
         """Shows a text above the list: in lines of words on a terminal, else in one."""
@@ -344,7 +348,7 @@ class _LogLines(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.startswith(("components", "modules")):
+        if record.name == "absl" or not record.name.startswith(_LOGGERS):
             line = f"{record.levelname} {record.name} {record.getMessage()}"
             self._console.print(
                 line, style="dim", markup=False, highlight=False, soft_wrap=True

@@ -25,7 +25,7 @@ def write_model(directory, identity=b"a"):
 def push(tmp_path):
     """Runs driver and executor on a model; returns the PushedModel artifact."""
 
-    def push(model, blessed=True, with_driver=True):
+    def push(model, blessed=True, with_driver=True, infra_blessing=None):
         artifact = tfx.types.standard_artifacts.Model()
         artifact.uri = str(model)
         blessing = tfx.types.standard_artifacts.ModelBlessing()
@@ -34,6 +34,8 @@ def push(tmp_path):
             constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(blessed)
         )
         inputs = {"model": [artifact], "model_blessing": [blessing]}
+        if infra_blessing is not None:
+            inputs["infra_blessing"] = [infra_blessing]
         destination = tfx.proto.PushDestination(
             filesystem=tfx.proto.PushDestination.Filesystem(
                 base_directory=str(tmp_path / "serving")
@@ -74,6 +76,24 @@ def test_blessed_model_appears_as_a_version(push, model, tmp_path):
     destination = pushed.get_string_custom_property("pushed_destination")
     assert destination == str(tmp_path / "serving" / version)
     assert (tmp_path / "serving" / version / "variables" / "variables.index").exists()
+
+
+def test_examples_of_the_serving_check_are_pushed_and_in_the_manifest(
+    push, model, tmp_path
+):
+    checked = tfx.types.standard_artifacts.InfraBlessing()
+    checked.uri = str(tmp_path / "checked")
+    checked.set_int_custom_property("blessed", 1)
+    (tmp_path / "checked").mkdir()
+    (tmp_path / "checked" / "INFRA_BLESSED").touch()
+    examples = '{"instances": [{"sentence": "Łódź"}]}'
+    (tmp_path / "checked" / "examples.json").write_text(examples)
+    push(model, infra_blessing=checked)
+    (version,) = versions.list_versions(str(tmp_path / "serving"))
+    path = tmp_path / "serving" / str(version) / "assets.extra" / "examples.json"
+    assert path.read_text() == examples
+    path.unlink()
+    assert list(versions.list_versions(str(tmp_path / "serving"))) == []
 
 
 def test_model_that_is_not_blessed_leaves_no_trace(push, model, tmp_path):
@@ -143,3 +163,36 @@ def test_watcher_never_sees_an_incomplete_model(push, model, tmp_path, monkeypat
     push(model)
     assert seen == []
     assert len(list(versions.list_versions(str(tmp_path / "serving")))) == 1
+
+
+def withdraw(tmp_path, version):
+    """Moves a version as a rollback does."""
+    withdrawn = tmp_path / "serving" / versions.WITHDRAWN
+    withdrawn.mkdir(exist_ok=True)
+    (tmp_path / "serving" / version).rename(withdrawn / version)
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_model_that_was_rolled_back_is_not_pushed_again(
+    push, model, tmp_path, with_driver
+):
+    push(model)
+    (version,) = served(tmp_path)
+    withdraw(tmp_path, version)
+    pushed = push(model, with_driver=with_driver)
+    assert pushed.get_int_custom_property("pushed") == 0
+    assert pushed.get_string_custom_property("withdrawn_version") == version
+    assert served(tmp_path) == [versions.WITHDRAWN]
+
+
+def test_model_that_is_served_under_another_version_was_not_rolled_back(
+    push, model, tmp_path
+):
+    other = write_model(tmp_path / "other" / "Format-Serving", b"b").parent
+    for candidate in (model, other, model):
+        push(candidate)
+    first, second, third = served(tmp_path)
+    for version in (second, third):
+        withdraw(tmp_path, version)
+    assert push(model).get_int_custom_property("pushed") == 1
+    assert served(tmp_path) == [versions.WITHDRAWN, first]

@@ -87,7 +87,7 @@ def edit(monkeypatch):
     return edit
 
 
-_T = {"Trainer"}
+_T = {"Trainer", "Report"}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,12 @@ _T = {"Trainer"}
             "_DRIFT_P = 0.1",
             {"DataGate"},
         ),
-        ("components/evaluator/bounds.py", "def add_to(", "def add(", {"Evaluator"}),
+        (
+            "components/evaluator/bounds.py",
+            "def add_to(",
+            "def add(",
+            {"Evaluator", "Report"},
+        ),
         ("components/versions.py", "def choose_version(", "def choose(", {}),
     ],
 )

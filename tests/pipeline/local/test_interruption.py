@@ -9,13 +9,13 @@ import psutil
 import pytest
 
 PROGRAM = """
-import subprocess, sys, threading, time
+import os, subprocess, threading, time
 from pipeline.local import interruption
 
 interruption._UNWIND_SECONDS = 0.3
 
 def say(text):
-    print(text, flush=True)
+    os.write(1, f"{text}\\n".encode())  # whole lines, from two threads
 
 child = subprocess.Popen(
     ["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL

@@ -1,0 +1,87 @@
+"""The command that deletes what no run needs any more."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich import box, filesize
+from rich.console import Console
+from rich.table import Column, Table
+
+from pipeline.cli import options
+
+if TYPE_CHECKING:
+    from pipeline.history.cleaning import Obsolete
+
+
+@click.command("clean")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="How many of the newest runs to keep.",
+)
+@click.option("--yes", is_flag=True, help="Delete; without it they are only listed.")
+@click.option("-v", "--verbose", is_flag=True, help="List each directory.")
+@options.OUTPUT
+@options.RECIPE
+@options.JSON
+def clean_command(
+    keep: int,
+    yes: bool,
+    verbose: bool,
+    output: str | None,
+    config_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Delete what no kept run needs, or show what would go and what that frees.
+
+    Kept are the newest runs, the run whose model is served, what they refer to, and
+    trainings that can be resumed. Pushed versions are never deleted.
+    """
+    paths = options.find_output(config_file, output)
+    from pipeline.history import cleaning
+    from pipeline.local.run import hold_output
+
+    # A run that starts meanwhile could use what is about to go.
+    held = hold_output(paths, "clean") if yes else contextlib.nullcontext()
+    with held:
+        obsolete = cleaning.plan(paths, keep)
+        if yes:
+            cleaning.delete(paths, obsolete)
+    if as_json:
+        content = [dataclasses.asdict(entry) for entry in obsolete]
+        click.echo(json.dumps(content, indent=1, default=str))
+        return
+    if not obsolete:
+        click.echo(f"nothing to delete in {paths.root}")
+        return
+    if verbose:
+        for entry in obsolete:
+            click.echo(f"{entry.kind}: {entry.path}")
+    Console().print(_table(obsolete))
+    freed = filesize.decimal(sum(entry.size_bytes for entry in obsolete))
+    click.echo(f"freed {freed}" if yes else f"--yes deletes them and frees {freed}")
+
+
+def _table(obsolete: list[Obsolete]) -> Table:
+    groups: dict[tuple[str, str], list[int]] = {}
+    for entry in obsolete:
+        groups.setdefault((entry.kind, entry.why), []).append(entry.size_bytes)
+    table = Table(
+        "what",
+        Column("directories", justify="right"),
+        Column("size", justify="right"),
+        "why",
+        box=box.SIMPLE,
+        padding=(0, 1),
+    )
+    for (kind, why), sizes in groups.items():
+        table.add_row(kind, str(len(sizes)), filesize.decimal(sum(sizes)), why)
+    return table

@@ -1,0 +1,316 @@
+"""The commands about what was run: runs, show and lineage."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+from rich.tree import Tree
+
+from pipeline.cli import options
+
+if TYPE_CHECKING:
+    from pipeline.history.lineage import Node
+    from pipeline.history.run_outputs import RunOutputs
+    from pipeline.history.run_record import RunRecord
+
+_STYLES = {
+    "pushed": "green",
+    "running": "cyan",
+    "refused": "yellow",
+    "data refused": "yellow",
+    "failed": "red",
+    "interrupted": "red",
+}
+_SECONDS_OF_ID = len("20261125-014907")
+_SHOWN_REASON = 150
+_SHOWN_HASH = 12
+
+
+@click.command("runs")
+@options.OUTPUT
+@options.RECIPE
+@options.JSON
+def runs_command(output: str | None, config_file: Path | None, as_json: bool) -> None:
+    """List the runs of an output directory, the newest first."""
+    paths = options.find_output(config_file, output)
+    from pipeline.history.runs import RunList
+
+    runs = RunList(paths)
+    if as_json:
+        _print_json([_run_as_json(run) for run in runs])
+        return
+    if not runs:
+        click.echo(f"no runs in {paths.root}")
+        return
+    ids = [run.id[:_SECONDS_OF_ID] for run in runs]
+    table = Table(
+        Column("run", no_wrap=True),
+        Column("recipe", no_wrap=True, max_width=14),
+        Column("metric"),
+        Column("result", overflow="fold"),
+        Column("time", no_wrap=True, justify="right"),
+        box=box.SIMPLE,
+        padding=(0, 1),
+    )
+    for run, short in zip(runs, ids, strict=True):
+        table.add_row(
+            short if ids.count(short) == 1 else run.id,
+            escape(run.recipe),
+            escape(_metric(run)),
+            _result(run),
+            duration(run.seconds),
+        )
+    Console().print(table)
+
+
+@click.command("show")
+@click.argument("run")
+@options.OUTPUT
+@options.RECIPE
+@options.JSON
+def show_command(
+    run: str, output: str | None, config_file: Path | None, as_json: bool
+) -> None:
+    """Show RUN: an id of `runs`, the start of one, or `latest`."""
+    paths = options.find_output(config_file, output)
+    from pipeline.history.run_outputs import RunOutputs
+    from pipeline.history.runs import RunList
+
+    runs = RunList(paths)
+    record = runs.find(run)
+    outputs = None
+    if runs.reader is not None and record.tfx_run_id is not None:
+        outputs = RunOutputs(runs.reader, record.tfx_run_id)
+    directory = paths.run(record.id)
+    files = sorted(path.name for path in directory.iterdir())
+    card = directory / "data_card.json"
+    data = json.loads(card.read_bytes()) if card.is_file() else {}
+    if as_json:
+        _print_json(
+            {
+                **_run_as_json(record),
+                "verdict": outputs.verdict if outputs else {},
+                "serving_check": outputs.serving_check if outputs else {},
+                "components": [vars(c) for c in outputs.components] if outputs else [],
+                "data_card": data,
+                "files": [str(directory / name) for name in files],
+                "artifacts": _artifacts(outputs) if outputs else {},
+            }
+        )
+        return
+    console = Console(highlight=False)
+    console.print(f"run {record.id}, recipe {escape(record.recipe)}")
+    console.print(_result(record, whole=True), soft_wrap=True)
+    console.print(
+        f"started {record.started:%Y-%m-%d %H:%M:%S}, "
+        f"{duration(record.seconds) or 'end unknown'}"
+    )
+    if outputs:
+        _show_outputs(outputs, record, console)
+    if data:
+        _show_data(data, console)
+    report = directory / "report.html"
+    if report.exists():
+        console.print(f"report: {report}", markup=False, soft_wrap=True)
+    console.print(f"record: {directory}", markup=False, soft_wrap=True)
+    console.print(f"  {', '.join(files)}", markup=False)
+
+
+@click.command("lineage")
+@click.argument("model")
+@options.OUTPUT
+@options.RECIPE
+@options.JSON
+def lineage_command(
+    model: str, output: str | None, config_file: Path | None, as_json: bool
+) -> None:
+    """Show what MODEL was made of: data, code, encoder, settings, libraries.
+
+    MODEL is a pushed version, its directory, or a Model artifact: its directory or its
+    id in ML Metadata. Hashes are SHA-256, shortened; --json has them in full.
+    """
+    paths = options.find_output(config_file, output)
+    from pipeline.history.lineage import trace
+
+    node = trace(paths, model)
+    if as_json:
+        _print_json(dataclasses.asdict(node))
+        return
+    Console().print(_tree(node))
+
+
+def duration(seconds: float | None) -> str:
+    """Returns a duration as text, such as `2 min 5 s`; empty if it is None."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+
+
+def _run_as_json(run: RunRecord) -> dict[str, Any]:
+    content = run.model_dump(mode="json")
+    return {**content, "started": run.started.isoformat(), "seconds": run.seconds}
+
+
+def _print_json(content: Any) -> None:
+    click.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
+
+
+def _metric(run: RunRecord) -> str:
+    return "" if run.value is None else f"{run.metric} {run.value:.4f}"
+
+
+def _result(run: RunRecord, *, whole: bool = False) -> str:
+    """Returns the state of a run, with the version or why nothing was pushed."""
+    detail = Path(run.pushed).name if run.pushed else run.reason
+    if run.pushed and whole:
+        detail = run.pushed
+    if not whole:
+        detail = " ".join(detail.split())
+        if len(detail) > _SHOWN_REASON:
+            detail = f"{detail[:_SHOWN_REASON]} ..."
+    state = f"[{_STYLES[run.state]}]{run.state}[/]"
+    separator = " " if run.pushed else ": "
+    return f"{state}{separator}{escape(detail)}" if detail else state
+
+
+def _artifacts(outputs: RunOutputs) -> dict[str, str]:
+    return {
+        f"{component}.{key}": artifact.uri
+        for (component, key), artifact in outputs.artifacts.items()
+    }
+
+
+def _show_outputs(outputs: RunOutputs, record: RunRecord, console: Console) -> None:
+    verdict, check = outputs.verdict, outputs.serving_check
+    if verdict:
+        console.print(f"verdict: {verdict['summary']}", markup=False, soft_wrap=True)
+        if verdict.get("override"):
+            override = verdict["override"]
+            line = (
+                f"overridden: pushed as version {override['version']} by "
+                f"{override['by']}: {override['reason']}"
+            )
+            console.print(line, markup=False, soft_wrap=True)
+        console.print(_metrics_table(verdict["metrics"]))
+    if check:
+        console.print(f"serving check: {_describe_check(check)}", markup=False)
+    console.print(_components_table(outputs, is_running=record.state == "running"))
+    parents = {Path(artifact.uri).parents[2] for artifact in outputs.artifacts.values()}
+    for parent in sorted(parents):
+        console.print(f"artifacts: {parent}", markup=False, soft_wrap=True)
+
+
+def _components_table(outputs: RunOutputs, *, is_running: bool) -> Table:
+    columns = ("component", Column("time", justify="right"), "state", "outputs")
+    table = Table(*columns, box=box.SIMPLE, padding=(0, 1))
+    for component in outputs.components:
+        uris = [
+            artifact.uri
+            for (name, _), artifact in outputs.artifacts.items()
+            if name == component.name
+        ]
+        deleted = sum(not Path(uri).exists() for uri in uris)
+        is_killed = component.state == "running" and not is_running
+        table.add_row(
+            component.name,
+            "" if is_killed else duration(component.seconds),
+            "interrupted" if is_killed else component.state,
+            f"{len(uris)}" + (f", {deleted} deleted" if deleted else ""),
+        )
+    return table
+
+
+def _metrics_table(metrics: list[Mapping[str, Any]]) -> Table:
+    bounds = ("champion", "threshold", "max_regression")
+    table = Table(
+        Column("metric", overflow="fold"),
+        *("value", "champion", "threshold", "at most below", ""),
+        box=box.SIMPLE,
+        padding=(0, 1),
+    )
+    for metric in metrics:
+        is_bounded = metric["threshold"] is not None or (
+            metric["max_regression"] is not None
+        )
+        table.add_row(
+            escape(metric["metric"]),
+            *(
+                "" if value is None else f"{float(value):.4g}"
+                for value in (metric["value"], *(metric[bound] for bound in bounds))
+            ),
+            ("failed" if metric["failures"] else "passed") if is_bounded else "",
+        )
+    return table
+
+
+def _describe_check(check: Mapping[str, Any]) -> str:
+    if check["reasons"]:
+        return "; ".join(check["reasons"])
+    parts = [f"passed on {check['rows']} rows"]
+    latency = check.get("latency_ms") or {}
+    parts += [f"{name} {value:.1f} ms" for name, value in latency.items()]
+    return ", ".join(parts)
+
+
+def _show_data(card: Mapping[str, Any], console: Console) -> None:
+    rows = ", ".join(
+        f"{split} {counts['rows']:,}"
+        + (f" ({counts['bad']} bad)" * bool(counts["bad"]))
+        for split, counts in card["splits"].items()
+    )
+    fingerprint = (card["fingerprint"] or "")[:_SHOWN_HASH]
+    console.print(
+        f"data: {card['source']}" + (f", SHA-256 {fingerprint}" * bool(fingerprint)),
+        markup=False,
+        soft_wrap=True,
+    )
+    if rows:
+        console.print(f"rows: {rows}", markup=False)
+
+
+def _tree(node: Node, tree: Tree | None = None) -> Tree:
+    title = f"[bold]{escape(node.component)}[/] of run {node.run[:_SECONDS_OF_ID]}"
+    if node.is_repeated:
+        title += ", see above"
+    branch = Tree(title) if tree is None else tree.add(title)
+    for name, value in node.facts.items():
+        branch.add(f"[dim]{escape(name)}[/] {escape(_fact(name, value))}")
+    for inner in node.inputs:
+        _tree(inner, branch)
+    return branch
+
+
+def _fact(name: str, value: Any) -> str:
+    if name.endswith("sha256"):
+        return str(value)[:_SHOWN_HASH]
+    if name == "settings":
+        value = _changed_settings(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return str(value)
+
+
+def _changed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a training that are not the defaults."""
+    from modules.config.trainer import TrainerConfig
+
+    always = ("epochs", "batch_size", "learning_rate", "seed")
+    defaults = TrainerConfig().model_dump()
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in always or (value or None) != (defaults.get(name) or None)
+    }

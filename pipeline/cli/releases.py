@@ -1,0 +1,154 @@
+"""The commands about what is served: versions, rollback and override."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich import box, filesize
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from modules import environment
+from pipeline.cli import options
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+
+if TYPE_CHECKING:
+    from pipeline.history.pushed_versions import PushedVersion
+
+_STYLES = {"served": "green", "withdrawn": "yellow", "incomplete": "red", "earlier": ""}
+_SECONDS_OF_ID = len("20261125-014907")
+
+
+@click.command("versions")
+@options.OUTPUT
+@options.RECIPE
+@options.JSON
+def versions_command(
+    output: str | None, config_file: Path | None, as_json: bool
+) -> None:
+    """List the pushed versions of a model, and which one is served."""
+    paths = options.find_output(config_file, output)
+    from pipeline.history.pushed_versions import list_pushed, recipe_names
+
+    names = [paths.name] if paths.name else recipe_names(paths.root)
+    pushed = {name: list_pushed(OutputPaths(paths.root, name)) for name in names}
+    if as_json:
+        content = {
+            name: [_as_json(version) for version in versions]
+            for name, versions in pushed.items()
+        }
+        click.echo(json.dumps(content, indent=1, default=str))
+        return
+    if not any(pushed.values()):
+        click.echo(f"no version was pushed from {paths.root}")
+    for name, versions in pushed.items():
+        if versions:
+            directory = OutputPaths(paths.root, name).pushed
+            click.echo(f"{name}: {directory}")
+            Console().print(_table(versions))
+
+
+@click.command("rollback")
+@click.argument("version", required=False, type=click.IntRange(min=1))
+@click.option("--reason", default="", help="Why; it is recorded.")
+@options.OUTPUT
+@options.RECIPE
+def rollback_command(
+    version: int | None, reason: str, output: str | None, config_file: Path | None
+) -> None:
+    """Serve VERSION again: an earlier one, or one that was rolled back.
+
+    Without VERSION, the one before the served one. Newer versions are withdrawn: model
+    servers no longer see them, and runs do not push their models again. `rollback` to
+    a withdrawn version undoes it.
+    """
+    paths = options.find_output(config_file, output)
+    if not paths.name:
+        raise UsageError(
+            f"several recipes push from {paths.root}; name one with --config FILE"
+        )
+    from pipeline.history.rollback import roll_back
+
+    release = roll_back(paths.pushed, version, reason)
+    withdrawn = ", ".join(map(str, release.withdrawn)) or "none"
+    click.echo(f"version {release.version} is served; withdrawn: {withdrawn}")
+    if release.withdrawn:
+        click.echo(f"undo with `rollback {release.withdrawn[-1]}`")
+
+
+@click.command("override")
+@click.argument("run")
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@options.OUTPUT
+@options.RECIPE
+def override_command(
+    run: str, reason: str, output: str | None, config_file: Path | None
+) -> None:
+    """Push the model of RUN although the gate refused it.
+
+    Who did it, when and why is recorded in the verdict. A model that the serving check
+    refused is never pushed.
+    """
+    if not reason.strip():
+        raise UsageError("--reason is empty; say why the model is pushed all the same")
+    paths = options.find_output(config_file, output)
+    from pipeline.history import override
+    from pipeline.history.runs import RunList
+    from pipeline.local.run import hold_output
+
+    record = RunList(paths).find(run)
+    paths = OutputPaths(paths.root, record.recipe)
+    override.find_refused(paths, record)  # before TFX is imported
+    environment.set_up(quiet=True)
+    with (
+        hold_output(paths, f"override {record.id}"),
+        Console(stderr=True).status("pushing"),
+    ):
+        release = override.override(paths, record, reason)
+    click.echo(f"pushed {paths.pushed / str(release.version)}")
+    click.echo(f"recorded: {release.by}, {release.time:%Y-%m-%d %H:%M}: {reason}")
+
+
+def _table(versions: list[PushedVersion]) -> Table:
+    table = Table(
+        Column("version", no_wrap=True),
+        Column("state", overflow="fold"),
+        Column("run", no_wrap=True),
+        Column("metric"),
+        Column("size", no_wrap=True, justify="right"),
+        box=box.SIMPLE,
+        padding=(0, 1),
+    )
+    for version in versions:
+        table.add_row(
+            str(version.version),
+            _state(version),
+            (version.run or "unknown")[:_SECONDS_OF_ID],
+            ""
+            if version.value is None
+            else escape(f"{version.metric} {version.value:.4f}"),
+            filesize.decimal(version.size_bytes),
+        )
+    return table
+
+
+def _state(version: PushedVersion) -> str:
+    state = f"[{_STYLES[version.state] or 'default'}]{version.state}[/]"
+    release = version.release
+    if release is None:
+        return state
+    what = "overridden" if release.action == "override" else "rolled back"
+    reason = f": {escape(release.reason)}" if release.reason else ""
+    by = f"{escape(release.by)}, {release.time:%Y-%m-%d %H:%M}"
+    return f"{state}\n{what} by {by}{reason}"
+
+
+def _as_json(version: PushedVersion) -> dict[str, object]:
+    release = version.release and version.release.model_dump(mode="json")
+    return {**dataclasses.asdict(version), "release": release}

@@ -1,0 +1,219 @@
+"""What a model was made of: a tree of executions, from ML Metadata."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.history.metadata import MetadataReader, values
+from pipeline.history.pushed_versions import WITHDRAWN
+from pipeline.history.runs import RunList
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """An execution, and those whose outputs it read.
+
+    Attributes:
+      component: The component's id, or `Override`.
+      execution: Its id in ML Metadata.
+      run: Id of the run that executed it; TFX's id if the run has no record.
+      time: When it started.
+      facts: What it depended on: hashes, settings, versions of libraries, files.
+      outputs: Directories of its artifacts by key.
+      inputs: The executions that wrote its inputs.
+      is_repeated: Whether the tree describes the execution at an earlier place.
+    """
+
+    component: str
+    execution: int
+    run: str
+    time: datetime.datetime
+    facts: dict[str, Any]
+    outputs: dict[str, str]
+    inputs: list[Node]
+    is_repeated: bool = False
+
+
+def trace(paths: OutputPaths, model: str) -> Node:
+    """Returns the lineage of a model.
+
+    Args:
+      paths: The output directory.
+      model: A version that was pushed, its directory, or the directory or the id of a
+        Model artifact.
+
+    Raises:
+      UsageError: ML Metadata does not know the model.
+    """
+    if not paths.metadata.exists():
+        raise UsageError(f"there are no runs in {paths.root}")
+    reader = MetadataReader(paths.metadata)
+    artifact = _find_artifact(paths, reader, model)
+    return _Tracer(reader, RunList(paths)).trace(reader.producing_execution(artifact))
+
+
+def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> Any:
+    path = Path(model).absolute()
+    served = path.is_relative_to(paths.pushed.parent)
+    number = path.name if served else model
+    for artifact in reversed(reader.artifacts("PushedModel")):
+        if values(artifact).get("pushed_version") == number:
+            return artifact
+    for artifact in reader.artifacts("Model"):
+        if str(artifact.id) == model or path.is_relative_to(artifact.uri):
+            return artifact
+    raise UsageError(
+        f"model {model}: ML Metadata of {paths.root} knows no such version, directory "
+        "or Model artifact; `versions` lists what was pushed"
+    )
+
+
+class _Tracer:
+    def __init__(self, reader: MetadataReader, runs: RunList) -> None:
+        self._reader = reader
+        self._runs = runs
+        self._seen: set[int] = set()
+
+    def trace(self, execution: Any) -> Node:
+        """Returns the tree of an execution; each execution is described once."""
+        is_repeated = execution.id in self._seen
+        self._seen.add(execution.id)
+        component = self._reader.describe(execution).name
+        tfx_run_id = self._reader.run_id_of(execution)
+        record = self._runs.of_tfx_run(tfx_run_id)
+        outputs = self._reader.outputs(execution)
+        inputs = [] if is_repeated else self._trace_inputs(execution)
+        return Node(
+            component=component,
+            execution=execution.id,
+            run=tfx_run_id if record is None else record.id,
+            time=datetime.datetime.fromtimestamp(
+                execution.create_time_since_epoch / 1000
+            ).astimezone(),
+            facts={} if is_repeated else self._facts(component, execution),
+            outputs={key: artifact.uri for key, artifact in outputs.items()},
+            inputs=inputs,
+            is_repeated=is_repeated,
+        )
+
+    def _trace_inputs(self, execution: Any) -> list[Node]:
+        artifacts = self._reader.inputs(execution)
+        producers: dict[int, Any] = {}
+        # The model before what judged it, so that it is described in full.
+        for key in sorted(artifacts, key=lambda key: (key != "model", key)):
+            producer = self._reader.producing_execution(artifacts[key])
+            producers.setdefault(producer.id, producer)
+        return [self.trace(producer) for producer in producers.values()]
+
+    def _facts(self, component: str, execution: Any) -> dict[str, Any]:
+        properties = values(execution)
+        facts = _FACTS.get(component, _other)(properties)
+        if component == "ImportExampleGen":
+            facts |= self._data_card(execution)
+        return {key: value for key, value in facts.items() if value not in (None, "")}
+
+    def _data_card(self, execution: Any) -> dict[str, Any]:
+        """Returns source and fingerprint of the data, as DataGate of the run knew."""
+        run_id = self._reader.run_id_of(execution)
+        for component, gate in self._reader.executions(run_id):
+            if component.name == "DataGate" and "card" in values(gate):
+                card = json.loads(values(gate)["card"])
+                return {"data": card["source"], "data sha256": card["fingerprint"]}
+        return {}
+
+
+def _pushed(properties: dict[str, Any]) -> dict[str, Any]:
+    destination = json.loads(properties["push_destination"])
+    directory = destination["filesystem"]["base_directory"]
+    version = properties.get("version", "")
+    return {"version": version, **_manifest(Path(directory), version)}
+
+
+def _overridden(properties: dict[str, Any]) -> dict[str, Any]:
+    directory, version = properties["directory"], properties["version"]
+    return {**_other(properties), **_manifest(Path(directory), version)}
+
+
+def _manifest(directory: Path, version: str) -> dict[str, Any]:
+    """Returns the hashes of the files that were pushed, if the version exists."""
+    for path in (directory / version, directory / WITHDRAWN / version):
+        with contextlib.suppress(FileNotFoundError):
+            files = json.loads((path / "manifest.json").read_bytes())["files"]
+            return {
+                f"{Path(name).name} sha256": file["sha256"]
+                for name, file in sorted(files.items())
+                if name.startswith(("saved_model", "variables/variables.data"))
+            }
+    return {}
+
+
+def _trainer(properties: dict[str, Any]) -> dict[str, Any]:
+    config = json.loads(properties["custom_config"])
+    return {
+        "encoder": config.get("encoder"),
+        "encoder sha256": config.get("encoder_fingerprint"),
+        **_code(config),
+        "serving precision": config.get("serving_precision"),
+    }
+
+
+def _transform(properties: dict[str, Any]) -> dict[str, Any]:
+    config = json.loads(properties["custom_config"])
+    return {
+        "vocabulary sha256": config.get("vocab_fingerprint"),
+        **_code(config),
+        "max_seq_length": config.get("max_seq_length"),
+    }
+
+
+def _code(config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "code sha256": config.get("code_fingerprint"),
+        "libraries": config.get("libraries"),
+    }
+
+
+def _hyperparameters(properties: dict[str, Any]) -> dict[str, Any]:
+    settings = json.loads(properties["settings"])
+    for name in ("epochs", "steps_per_epoch", "learning_rate"):
+        settings[name] = properties.get(name)
+    return {"settings": settings}
+
+
+def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
+    # TFX's span is 0 if the source has none.
+    return {
+        "examples": properties.get("input_base"),
+        "span": properties.get("span") or None,
+    }
+
+
+def _other(properties: dict[str, Any]) -> dict[str, Any]:
+    names = {
+        "version": "version",
+        "schema_file": "schema",
+        "fingerprint": "code sha256",
+        "thresholds": "thresholds",
+        "max_regression": "at most below the champion",
+        "by": "by",
+        "reason": "reason",
+    }
+    return {name: properties.get(key) for key, name in names.items()}
+
+
+_FACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "AtomicPusher": _pushed,
+    "Override": _overridden,
+    "Trainer": _trainer,
+    "Transform": _transform,
+    "Hyperparameters": _hyperparameters,
+    "ImportExampleGen": _example_gen,
+}

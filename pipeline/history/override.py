@@ -1,0 +1,180 @@
+"""Pushes a model that the gate refused, on the word of a person."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from modules.report import model_card
+from modules.report.content import Report
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.history import metadata, releases
+from pipeline.history.metadata import MetadataReader
+from pipeline.history.releases import Release
+from pipeline.history.run_outputs import RunOutputs
+from pipeline.history.run_record import RunRecord
+
+EXECUTION_TYPE = "Override"
+_VERDICT = "verdict.json"
+_RECORDED = {"version", "by", "time", "reason"}
+
+
+def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
+    """Pushes the model of a refused run, and records who did it and why.
+
+    The record is in the Evaluator's `verdict.json`, in the journal of the served
+    directory and, as an execution, in ML Metadata. Hold the lock of the output
+    directory.
+
+    Args:
+      paths: The output directory.
+      run: The run.
+      reason: Is recorded.
+
+    Returns:
+      The record, with the version that was pushed.
+
+    Raises:
+      UsageError: The run has no model that the gate alone refused.
+    """
+    outputs = find_refused(paths, run)
+    # They take seconds to import.
+    from tfx.utils import path_utils
+
+    from components import versions
+
+    model = path_utils.serving_model_path(outputs.artifacts["Trainer", "model"].uri)
+    directory = paths.pushed
+    directory.mkdir(parents=True, exist_ok=True)
+    version = _choose_version(directory, model, run)
+    release = Release(action="override", version=version, reason=reason, run=run.id)
+    # First the record: a version that is served without one could not be explained.
+    _write_verdict(outputs, release)
+    releases.add(directory, release)
+    versions.push(model, str(directory), version)
+    _write_metadata(paths, run, outputs, release)
+    _write_card(paths, run, release)
+    return release
+
+
+def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
+    """Returns the outputs of a run whose model the gate alone refused.
+
+    Raises:
+      UsageError: The run is another one; the message says what to do.
+    """
+    if run.state == "pushed":
+        raise UsageError(f"run {run.id} was not refused: it pushed {run.pushed}")
+    if run.state != "refused" or run.tfx_run_id is None:
+        raise UsageError(
+            f"run {run.id} has no refused model: {run.state}"
+            + (f", {run.reason}" if run.reason else "")
+        )
+    outputs = RunOutputs(MetadataReader(paths.metadata), run.tfx_run_id)
+    if not outputs.verdict:
+        raise UsageError(f"the artifacts of run {run.id} were deleted; run it again")
+    problems = outputs.serving_check.get("reasons", [])
+    if problems:
+        raise UsageError(
+            f"run {run.id}: the model does not serve ({'; '.join(problems)}); no "
+            "override helps it. Correct that and run the pipeline again"
+        )
+    if outputs.verdict["blessed"]:
+        raise UsageError(f"run {run.id} was not refused by the gate: {run.reason}")
+    model = outputs.artifacts["Trainer", "model"].uri
+    if not Path(model).is_dir():
+        raise UsageError(f"the model {model} of run {run.id} was deleted; run it again")
+    return outputs
+
+
+def _choose_version(directory: Path, model: str, run: RunRecord) -> int:
+    # It takes seconds to import.
+    from components import versions
+
+    withdrawn = versions.find_withdrawn(str(directory), model)
+    if withdrawn:
+        raise UsageError(
+            f"run {run.id}: the model is version {withdrawn}, which was rolled back; "
+            f"`rollback {withdrawn}` serves it again"
+        )
+    version = versions.choose_version(str(directory), model)
+    if (directory / str(version)).exists():
+        raise UsageError(
+            f"run {run.id}: the model is version {version}, which is served already"
+        )
+    return version
+
+
+def _write_verdict(outputs: RunOutputs, release: Release) -> None:
+    content = {
+        **outputs.verdict,
+        "override": release.model_dump(mode="json", include=_RECORDED),
+    }
+    path = Path(outputs.artifacts["Evaluator", "verdict"].uri, _VERDICT)
+    incomplete = path.with_suffix(".incomplete")
+    incomplete.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    incomplete.replace(path)
+
+
+def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
+    from components.report_files import JSON_FILE, write_card
+
+    numbers = paths.run(run.id) / JSON_FILE
+    if not numbers.exists():  # the run of an earlier release
+        return
+    report = Report.model_validate_json(numbers.read_bytes())
+    pushed = str(paths.pushed / str(release.version))
+    described = release.model_dump(mode="json", include=_RECORDED)
+    write_card(pushed, lambda previous: model_card.render(report, previous, described))
+
+
+def _write_metadata(
+    paths: OutputPaths, run: RunRecord, outputs: RunOutputs, release: Release
+) -> None:
+    """Records an execution that read the model and its blessing, and pushed it."""
+    store = metadata.connect(paths.metadata, is_writable=True)
+    execution = mlmd.Execution(
+        type_id=store.put_execution_type(mlmd.ExecutionType(name=EXECUTION_TYPE)),
+        last_known_state=mlmd.Execution.COMPLETE,
+    )
+    properties = {
+        "by": release.by,
+        "reason": release.reason,
+        "directory": str(paths.pushed),
+        "version": str(release.version),
+    }
+    for name, value in properties.items():
+        execution.custom_properties[name].string_value = value
+    # The type that TFX's Pusher registered.
+    pushed_type = store.get_artifact_type("PushedModel")
+    destination = str(paths.pushed / str(release.version))
+    pushed = mlmd.Artifact(
+        type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
+    )
+    pushed.custom_properties["pushed"].int_value = 1
+    pushed.custom_properties["pushed_destination"].string_value = destination
+    pushed.custom_properties["pushed_version"].string_value = str(release.version)
+    inputs = {
+        "model": outputs.artifacts["Trainer", "model"],
+        "model_blessing": outputs.artifacts["Evaluator", "blessing"],
+        "infra_blessing": outputs.artifacts["ServingCheck", "blessing"],
+    }
+    pairs = [
+        *(
+            (artifact, _event(mlmd.Event.INPUT, key))
+            for key, artifact in inputs.items()
+        ),
+        (pushed, _event(mlmd.Event.OUTPUT, "pushed_model")),
+    ]
+    context = store.get_context_by_type_and_name(metadata.RUN_TYPE, run.tfx_run_id)
+    store.put_execution(execution, pairs, [context])
+
+
+def _event(kind: int, key: str) -> mlmd.Event:
+    event = mlmd.Event(type=kind)
+    event.path.steps.add().key = key
+    event.path.steps.add().index = 0
+    return event

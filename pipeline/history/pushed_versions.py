@@ -1,0 +1,133 @@
+"""The pushed versions of a model, and which of them is served."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pipeline.config.paths import OutputPaths
+from pipeline.history import releases
+from pipeline.history.metadata import MetadataReader, values
+from pipeline.history.releases import Release
+from pipeline.history.runs import RunList
+from serving import discovery
+
+# The name that `components.versions` looks for; importing that takes 8 s.
+WITHDRAWN = ".withdrawn"
+
+State = Literal["served", "earlier", "withdrawn", "incomplete"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PushedVersion:
+    """A pushed version.
+
+    Attributes:
+      version: Its number.
+      directory: The SavedModel.
+      state: `served` is the newest complete version, which a model server loads;
+        `withdrawn` was rolled back.
+      size_bytes: Size of its files.
+      pushed_at: When it was pushed; None if ML Metadata does not know it.
+      run: Id of the run that trained it; None if it is not known.
+      metric: The metric that decides.
+      value: Its value on all rows of `evaluator.split`; None if it is not known.
+      release: The rollback that withdrew it, or the override that pushed it.
+    """
+
+    version: int
+    directory: Path
+    state: State
+    size_bytes: int
+    pushed_at: datetime.datetime | None = None
+    run: str | None = None
+    metric: str = ""
+    value: float | None = None
+    release: Release | None = None
+
+
+def recipe_names(root: Path) -> list[str]:
+    """Returns the names of the recipes that pushed from an output directory."""
+    parent = OutputPaths(root, "any").pushed.parent
+    return sorted(path.name for path in parent.iterdir()) if parent.is_dir() else []
+
+
+def served_version(directory: Path) -> int | None:
+    """Returns the version that a model server loads; None if there is none."""
+    return next(iter(complete_versions(directory)), None)
+
+
+def complete_versions(directory: Path) -> list[int]:
+    """Returns the complete versions of a directory, the newest first."""
+    versions = discovery.list_versions(directory)
+    return [n for n in sorted(versions, reverse=True) if is_complete(versions[n])]
+
+
+def is_complete(path: Path) -> bool:
+    """Returns whether a version is a SavedModel with all files of its manifest."""
+    return discovery.holds_model(path) and discovery.find_problem(path) is None
+
+
+def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
+    """Returns the pushed versions, the newest first, those withdrawn included."""
+    directory = paths.pushed
+    withdrawn = discovery.list_versions(directory / WITHDRAWN)
+    served = served_version(directory)
+    pushes = _Pushes(paths)
+    found = []
+    for number, path in (discovery.list_versions(directory) | withdrawn).items():
+        state: State = "earlier"
+        if number in withdrawn:
+            state = "withdrawn"
+        elif number == served:
+            state = "served"
+        elif not is_complete(path):
+            state = "incomplete"
+        found.append(pushes.describe(number, path, state))
+    return sorted(found, key=lambda version: version.version, reverse=True)
+
+
+class _Pushes:
+    """Who pushed which version, by ML Metadata and the journal."""
+
+    def __init__(self, paths: OutputPaths) -> None:
+        self._directory = paths.pushed
+        self._runs = RunList(paths)
+        self._artifacts: dict[str, Any] = {}
+        if paths.metadata.exists():
+            self._reader = MetadataReader(paths.metadata)
+            for artifact in self._reader.artifacts("PushedModel"):
+                destination = Path(values(artifact).get("pushed_destination", ""))
+                if destination.parent.name == paths.name:
+                    self._artifacts[destination.name] = artifact
+
+    def describe(self, number: int, path: Path, state: State) -> PushedVersion:
+        release = releases.override_of(self._directory, number)
+        if state == "withdrawn":
+            release = releases.withdrawal_of(self._directory, number)
+        described = PushedVersion(
+            number, path, state, directory_size(path), release=release
+        )
+        artifact = self._artifacts.get(path.name)
+        if artifact is None:
+            return described
+        execution = self._reader.producing_execution(artifact)
+        run = self._runs.of_tfx_run(self._reader.run_id_of(execution))
+        milliseconds = artifact.create_time_since_epoch
+        described = dataclasses.replace(
+            described,
+            pushed_at=datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone(),
+        )
+        if run is None:
+            return described
+        return dataclasses.replace(
+            described, run=run.id, metric=run.metric, value=run.value
+        )
+
+
+def directory_size(path: Path) -> int:
+    """Returns the bytes of all files of a directory, without following links."""
+    files = (file for file in path.rglob("*") if not file.is_dir())
+    return sum(file.lstat().st_size for file in files)

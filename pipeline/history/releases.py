@@ -1,0 +1,74 @@
+"""The journal of a served directory: who rolled back or overrode, when and why."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import socket
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+
+FILE = "releases.jsonl"
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now().astimezone()
+
+
+def _user() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+class Release(pydantic.BaseModel):
+    """A decision of a person about what is served.
+
+    Attributes:
+      action: `rollback`, or `override` of a gate that refused the model.
+      version: The version that is served since.
+      reason: Why.
+      by: User and host.
+      time: When.
+      run: Of an override, the id of the run that trained the model.
+      withdrawn: Of a rollback, the versions that it withdrew.
+    """
+
+    action: Literal["rollback", "override"]
+    version: int
+    reason: str = ""
+    by: str = pydantic.Field(default_factory=_user)
+    time: datetime.datetime = pydantic.Field(default_factory=_now)
+    run: str | None = None
+    withdrawn: list[int] = []
+
+
+def read(directory: Path) -> list[Release]:
+    """Returns the releases of a served directory, the oldest first."""
+    path = directory / FILE
+    if not path.is_file():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Release.model_validate_json(line) for line in lines]
+
+
+def add(directory: Path, release: Release) -> None:
+    """Appends a release to the journal of a served directory."""
+    with open(directory / FILE, "a", encoding="utf-8") as file:
+        file.write(release.model_dump_json() + "\n")
+
+
+def override_of(directory: Path, version: int) -> Release | None:
+    """Returns who pushed a version that the gate had refused; None if it passed."""
+    for release in read(directory):
+        if release.action == "override" and release.version == version:
+            return release
+    return None
+
+
+def withdrawal_of(directory: Path, version: int) -> Release | None:
+    """Returns the last rollback that withdrew a version; None if there is none."""
+    for release in reversed(read(directory)):
+        if version in release.withdrawn:
+            return release
+    return None

@@ -1,0 +1,126 @@
+"""What was run and what is served: rollback, override and clean around real runs."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli.main import main
+from pipeline.history import releases
+from pipeline.history.runs import RunList
+from serving import discovery
+from tests.e2e.finished_run.components import DATA, EVERYTHING, MODEL
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def command(finished):
+    """Runs a command on the output directory; returns what it printed."""
+
+    def command(name, *arguments, exit_code=0):
+        options = ["--config", str(finished.recipe)]
+        result = CliRunner().invoke(main, [name, *map(str, arguments), *options])
+        assert result.exit_code == exit_code, result.output
+        return result.output
+
+    return command
+
+
+def served(finished):
+    """Returns the version that a server of this project loads."""
+    source = discovery.find_model(finished.paths.pushed)
+    return max(source.scan())
+
+
+def version(report):
+    return int(Path(report.pushed).name)
+
+
+def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
+    run, finished, command
+):
+    first = version(finished.report)
+    second = version(run(trainer__learning_rate=0.002)[0])
+    assert served(finished) == second
+
+    printed = command("rollback", "--reason", "slow on long texts")
+    assert f"version {first} is served; withdrawn: {second}" in printed
+    assert served(finished) == first
+    again, executed = run(trainer__learning_rate=0.002)
+    assert executed == {"AtomicPusher"}
+    assert again.pushed is None
+    assert again.refusal.startswith(f"the model is version {second}, which was rolled")
+    assert served(finished) == first
+    listed = command("versions")
+    assert "withdrawn" in listed
+    assert "slow on long texts" in " ".join(listed.split())
+    states = [run.state for run in RunList(finished.paths)]
+    assert states == ["refused", "pushed", "pushed"]
+
+    command("rollback", second)
+    assert served(finished) == second
+    before = {path for path in finished.paths.root.rglob("*") if path.is_dir()}
+    command("clean", "--keep", "1")
+    after = {path for path in finished.paths.root.rglob("*") if path.is_dir()}
+    assert after == before
+    assert "freed" in command("clean", "--keep", "1", "--yes")
+    assert not Path(finished.report.pushed).parent.joinpath(".withdrawn", "x").exists()
+    assert "nothing to delete" in command("clean", "--keep", "1", "--yes")
+
+    kept, executed = run(trainer__learning_rate=0.002)
+    assert executed == set()
+    assert version(kept) == second
+    # The first run's model is gone, and its data are those of the run that is kept.
+    anew, executed = run()
+    assert executed == {"Hyperparameters", *MODEL}
+    assert version(anew) > second
+    assert not executed & {*DATA, "Transform"}
+
+
+def test_override_pushes_a_refused_model_and_records_who_and_why(
+    run, finished, command
+):
+    refused, _ = run(evaluator__thresholds={"accuracy": 0.999})
+    assert refused.pushed is None
+    # An earlier threshold let the same model pass.
+    error = command("override", "latest", "--reason", "x", exit_code=2)
+    assert "which is served already" in error
+    shutil.rmtree(finished.report.pushed)
+    error = command("override", "latest", "--reason", " ", exit_code=2)
+    assert "--reason is empty" in error
+    printed = command("override", "latest", "--reason", "the test rows are wrong")
+    pushed = served(finished)
+    assert f"pushed {finished.paths.pushed / str(pushed)}" in printed
+
+    verdict = Path(finished.output("Evaluator", "verdict").uri, "verdict.json")
+    override = json.loads(verdict.read_text())["override"]
+    assert override["reason"] == "the test rows are wrong"
+    assert override["version"] == pushed
+    card = finished.paths.pushed / str(pushed) / "README.md"
+    assert "the test rows are wrong" in card.read_text()
+    release = releases.override_of(finished.paths.pushed, pushed)
+    assert (release.by, release.run) == (
+        override["by"],
+        RunList(finished.paths)[0].id,
+    )
+    again, executed = run(evaluator__thresholds={"accuracy": 0.999})
+    assert executed == set()
+    assert again.pushed is None
+    assert again.verdict.override.version == pushed
+    lineage = command("lineage", pushed)
+    for component in ("Override", "the test rows are wrong", "Trainer", "data sha256"):
+        assert component in lineage
+    assert "already" in command("override", "latest", "--reason", "x", exit_code=2)
+
+
+def test_show_describes_a_run_in_80_columns(finished, command):
+    shown = command("show", "latest")
+    for text in (*EVERYTHING, "accuracy", "serving check: passed on 4 rows", "run.log"):
+        assert text in shown
+    described = json.loads(command("show", "latest", "--json"))
+    assert described["state"] == "pushed"
+    assert described["verdict"]["blessed"]
+    assert len(described["components"]) == len(EVERYTHING)
