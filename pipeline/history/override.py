@@ -53,6 +53,8 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     releases.add(directory, release)
     versions.push(model, str(directory), version)
     _write_metadata(paths, run, outputs, release)
+    run.pushed = str(directory / str(version))
+    run.write(paths.run(run.id))
     return release
 
 
