@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import string
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipeline.comparison.comparison import ChangedRow, Comparison, MetricValue
 
 _LETTERS = string.ascii_uppercase  # of the runs
+_CHANGES = "; the largest changes, with the probability of the label:"
 
 
 @click.command("compare")
@@ -102,10 +103,11 @@ def _show(comparison: Comparison, rows: int, console: Console) -> None:
     count = len(comparison.changed)
     _print(
         console,
-        f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed",
+        f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed"
+        f"{_CHANGES if comparison.changed[:rows] else ''}",
     )
-    if comparison.changed[:rows]:
-        console.print(_rows_table(comparison.changed[:rows], len(comparison.runs)))
+    for row in comparison.changed[:rows]:
+        _show_row(row, console)
     if rows < count:
         _print(console, "--rows N shows more of them; --csv FILE writes all")
 
@@ -142,17 +144,18 @@ def _describe(metric: MetricValue) -> str:
     return f"{metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})"
 
 
-def _rows_table(rows: Sequence[ChangedRow], runs: int) -> Table:
-    table = Table("id", "label", *_LETTERS[:runs], "text", show_lines=True)
-    for row in rows:
-        predictions = (
-            Text(prediction, style="" if prediction == row.label else "red")
-            for prediction in row.predictions
-        )
-        table.add_row(
-            str(row.id), Text(row.label), *predictions, Text("\n".join(row.texts))
-        )
-    return table
+def _show_row(row: ChangedRow, console: Console) -> None:
+    """Prints a row's predictions, with the probability of its label, and its texts."""
+    line = Text(f"{row.id} {row.label}:", style="bold")
+    for index, prediction in enumerate(row.predictions):
+        style = "" if prediction == row.label or not row.probabilities else "red"
+        line.append(f" {_LETTERS[index]} ", style="not bold")
+        line.append(prediction, style=f"not bold {style}")
+        if row.probabilities:
+            line.append(f" ({row.probabilities[index]:.3f})", style="not bold dim")
+    console.print(line)
+    for text in row.texts:
+        console.print(Padding(Text(text), (0, 0, 0, 4)))
 
 
 def _print(console: Console, line: str) -> None:
