@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pipeline.comparison.comparison import ChangedRow, Comparison, MetricValue
 
 _LETTERS = string.ascii_uppercase  # of the runs
-_CHANGES = "; the largest changes, with the probability of the label:"
 
 
 @click.command("compare")
@@ -100,13 +99,15 @@ def _show(comparison: Comparison, rows: int, console: Console) -> None:
                 f"  right only in A: {test.only_a_right:,} rows, only in {letter}: "
                 f"{test.only_b_right:,}",
             )
-    count = len(comparison.changed)
-    _print(
-        console,
-        f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed"
-        f"{_CHANGES if comparison.changed[:rows] else ''}",
-    )
-    for row in comparison.changed[:rows]:
+    count, shown = len(comparison.changed), comparison.changed[:rows]
+    line = f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed"
+    if shown:
+        line += "; the largest changes"
+        line += (
+            ", with the probability of the label:" if shown[0].probabilities else ":"
+        )
+    _print(console, line)
+    for row in shown:
         _show_row(row, console)
     if rows < count:
         _print(console, "--rows N shows more of them; --csv FILE writes all")
@@ -155,7 +156,7 @@ def _show_row(row: ChangedRow, console: Console) -> None:
             line.append(f" ({row.probabilities[index]:.3f})", style="not bold dim")
     console.print(line)
     for text in row.texts:
-        console.print(Padding(Text(text), (0, 0, 0, 4)))
+        console.print(Padding(Text(text), (0, 0, 0, 4), expand=False))
 
 
 def _print(console: Console, line: str) -> None:
