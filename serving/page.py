@@ -7,7 +7,6 @@ import importlib.resources
 import string
 
 from fastapi import responses
-from starlette.datastructures import MutableHeaders
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,6 +36,9 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_RAW_HEADERS = [
+    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
+]
 
 
 class HeadersMiddleware:
@@ -54,7 +56,7 @@ class HeadersMiddleware:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
+                message["headers"] = [*message["headers"], *_RAW_HEADERS]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

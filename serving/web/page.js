@@ -126,6 +126,7 @@ function fill(row) {
 function showChoices(id, entries) {
   byId(id).hidden = !entries.length;
   const list = byId(id).querySelector("ul");
+  const hadFocus = list.contains(document.activeElement);
   list.replaceChildren(...entries.map(({row, summary}) => {
     const texts = task.columns.map((name) => String(row[name] ?? ""));
     const button = make("button", {type: "button", className: "choice"},
@@ -137,6 +138,7 @@ function showChoices(id, entries) {
     });
     return make("li", {}, button);
   }));
+  if (hadFocus) list.querySelector("button")?.focus();
 }
 
 const showHistory = () => showChoices("history", readHistory().filter(({row}) =>
@@ -173,13 +175,17 @@ function summarize({probabilities, score}) {
   return typeof score === "number" ? score.toFixed(3) : "";
 }
 
-function describeBar(name, share, isBest) {
+function describeTrack(share) {
   const fill = make("span", {className: "fill"});
-  fill.style.width = (100 * share).toFixed(2) + "%";
+  fill.style.width = (100 * Math.min(Math.max(share, 0), 1)).toFixed(2) + "%";
+  return make("span", {className: "track"}, fill);
+}
+
+function describeBar(name, share, isBest) {
   return make("li", {className: isBest ? "bar best" : "bar"},
     make("span", {className: "bar-name"}, name),
     make("span", {className: "number"}, percent(share)),
-    make("span", {className: "track"}, fill));
+    describeTrack(share));
 }
 
 function showAnswer(prediction) {
@@ -200,7 +206,10 @@ function showAnswer(prediction) {
     const [low, high] = task.range || [];
     return [
       make("p", {className: "verdict"}, score.toFixed(3)),
-      ...(task.range ? [make("p", {className: "note"}, `between ${low} and ${high}`)] : []),
+      ...(task.range ? [
+        describeTrack((score - low) / (high - low)),
+        make("p", {className: "note"}, `of ${low} to ${high}`),
+      ] : []),
     ];
   }
   return [make("pre", {tabIndex: 0}, JSON.stringify(prediction, null, 2))];
@@ -264,7 +273,8 @@ async function explain() {
     byId("words-content").replaceChildren(
       ...showWords(task.columns, row, words, unit),
       make("p", {className: "note"}, `How much each word adds to ${value}` +
-        (isScore ? "" : ", in percentage points") + ": the difference to the same text without it."));
+        (isScore ? "" : ", in percentage points") + ": the difference to the same text without it. Underlined words lower it."));
+    byId("words-content").focus();  // the button is gone
     byId("explain").hidden = true;
   } catch (error) {
     showError(byId("error"), error);

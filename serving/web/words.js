@@ -22,11 +22,16 @@ function findSeen(columns, row, tokenized) {
   });
 }
 
-function describeToken(token, column) {
-  const isSpecial = column < 0;
-  const isPart = token.startsWith("##");
-  const kind = isSpecial ? " special" : isPart ? " part" : "";
-  return make("span", {className: "token" + kind}, isPart ? token.slice(2) : token);
+const PART = "##";  // how WordPiece marks a token that continues a word
+
+function appendToken(paragraph, token, column) {
+  const isPart = token.startsWith(PART) && token.length > PART.length;
+  const kind = column < 0 ? " special" : isPart ? " part" : "";
+  const node = make("span", {className: "token" + kind, title: token},
+    isPart ? token.slice(PART.length) : token);
+  const last = paragraph.lastElementChild;
+  if (isPart && last?.className === "token-word") last.append(node);
+  else paragraph.append(" ", make("span", {className: "token-word"}, node));
 }
 
 /** Returns the tokens of a row, by column, and what was cut. */
@@ -43,13 +48,12 @@ export function showTokens(columns, row, tokenized) {
       const cut = tokenized.cut[column];
       if (cut) {
         const rest = row[columns[column]].slice(seen[column]).trim();
-        paragraph.append(
-          make("del", {className: "cut"}, hidden("cut: "), shorten(rest, CUT_CHARACTERS)),
-          " ");
+        paragraph.append(" ",
+          make("del", {className: "cut"}, hidden("cut: "), shorten(rest, CUT_CHARACTERS)));
       }
       column += 1;
     }
-    paragraph.append(describeToken(token, owner), " ");
+    appendToken(paragraph, token, owner);
   });
   const cuts = columns.flatMap((name, index) =>
     tokenized.cut[index] ? [`${tokenized.cut[index]} tokens of ${name}`] : []);
