@@ -78,6 +78,7 @@ def application(
     app.get("/script.js")(_script)
     app.exception_handler(UsageError)(pages.refuse)
     app.exception_handler(HTTPException)(pages.fail)
+    app.exception_handler(Exception)(pages.explain_bug)
     return app
 
 
@@ -159,6 +160,14 @@ class Pages:
         assert isinstance(error, HTTPException)
         return self._page("error.html.jinja", error.status_code, message=error.detail)
 
+    def explain_bug(
+        self, request: fastapi.Request, error: Exception
+    ) -> fastapi.Response:
+        """What the terminal has the traceback of."""
+        del request
+        message = f"{type(error).__name__}; the terminal of `ui` has the traceback."
+        return self._page("error.html.jinja", 500, message=message)
+
     def _find(self, key: str) -> Entry:
         for entry in list_entries(self._outputs):
             if entry.key == key:
@@ -173,7 +182,7 @@ class Pages:
 
     def _page(self, name: str, status: int = 200, **content: Any) -> fastapi.Response:
         text = self._templates.get_template(name).render(**content)
-        return responses.HTMLResponse(text, status)
+        return responses.HTMLResponse(text, status, HEADERS)
 
 
 def _running(entries: Sequence[Entry]) -> dict[str, Any]:
