@@ -69,7 +69,7 @@ class PairedTest(pydantic.BaseModel):
         rows = f"{self.rows:,} rows"
         if not math.isfinite(self.difference):
             return f"{self.metric} cannot be compared: it is NaN ({rows})"
-        if self.low == self.high == 0:
+        if self.difference == 0 and self.p_value == 1:
             return f"{self.metric} is equal ({rows})"
         direction = "lower" if self.difference < 0 else "higher"
         verdict = "may be" if self.may_be_noise else "is more than"
@@ -168,7 +168,7 @@ def paired_tests(
 ) -> dict[str, PairedTest]:
     """Tests for each metric whether two models differ in it on the same rows.
 
-    Accuracy has McNemar's exact test; its interval is that of the same binomial test.
+    Accuracy has McNemar's exact test, and Bonett and Price's interval of 2012.
     Any other metric has the bootstrap of the difference; its p-value is twice the share
     of the resamples on the other side of 0.
 
@@ -343,13 +343,12 @@ def _mcnemar(
 ) -> tuple[float, float, float]:
     """Returns the interval of the difference in accuracy and its exact p-value."""
     discordant = only_a_right + only_b_right
-    if not discordant:
-        return 0.0, 0.0, 1.0
-    test = stats.binomtest(only_b_right, discordant)
-    low, high = (
-        (2 * bound - 1) * discordant / rows for bound in test.proportion_ci(CONFIDENCE)
-    )
-    return low, high, float(test.pvalue)
+    p_value = stats.binomtest(only_b_right, discordant).pvalue if discordant else 1.0
+    # Adjusted as by Bonett and Price 2012: no width is 0, as that of equal models.
+    a, b = (only_a_right + 1) / (rows + 2), (only_b_right + 1) / (rows + 2)
+    error = math.sqrt((a + b - (b - a) ** 2) / (rows + 2))
+    margin = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * error
+    return b - a - margin, b - a + margin, float(p_value)
 
 
 def _trials(

@@ -159,6 +159,7 @@ def _train_and_evaluate(
         )
     else:
         manager.save(checkpoint_number=0)  # to restore if the first loss is NaN
+    logger.info("training from step %d to %d; the first step is traced", step, last)
     while True:
         # Training and evaluation may both restore an earlier step.
         step = int(trainer.global_step.numpy())

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich import box, filesize
+from rich import filesize
 from rich.console import Console
 from rich.table import Column, Table
 
 from pipeline.cli import options
+from pipeline.cli.tables import plain_table
 
 if TYPE_CHECKING:
     from pipeline.history.cleaning import Obsolete
@@ -74,13 +75,11 @@ def _table(obsolete: list[Obsolete]) -> Table:
     groups: dict[tuple[str, str], list[int]] = {}
     for entry in obsolete:
         groups.setdefault((entry.kind, entry.why), []).append(entry.size_bytes)
-    table = Table(
+    table = plain_table(
         "what",
         Column("directories", justify="right"),
         Column("size", justify="right"),
         "why",
-        box=box.SIMPLE,
-        padding=(0, 1),
     )
     for (kind, why), sizes in groups.items():
         table.add_row(kind, str(len(sizes)), filesize.decimal(sum(sizes)), why)

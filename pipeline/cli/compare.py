@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import string
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -99,13 +99,16 @@ def _show(comparison: Comparison, rows: int, console: Console) -> None:
                 f"  right only in A: {test.only_a_right:,} rows, only in {letter}: "
                 f"{test.only_b_right:,}",
             )
-    count = len(comparison.changed)
-    _print(
-        console,
-        f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed",
-    )
-    if comparison.changed[:rows]:
-        console.print(_rows_table(comparison.changed[:rows], len(comparison.runs)))
+    count, shown = len(comparison.changed), comparison.changed[:rows]
+    line = f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed"
+    if shown:
+        line += "; the largest changes"
+        line += (
+            ", with the probability of the label:" if shown[0].probabilities else ":"
+        )
+    _print(console, line)
+    for row in shown:
+        _show_row(row, console)
     if rows < count:
         _print(console, "--rows N shows more of them; --csv FILE writes all")
 
@@ -142,17 +145,18 @@ def _describe(metric: MetricValue) -> str:
     return f"{metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})"
 
 
-def _rows_table(rows: Sequence[ChangedRow], runs: int) -> Table:
-    table = Table("id", "label", *_LETTERS[:runs], "text", show_lines=True)
-    for row in rows:
-        predictions = (
-            Text(prediction, style="" if prediction == row.label else "red")
-            for prediction in row.predictions
-        )
-        table.add_row(
-            str(row.id), Text(row.label), *predictions, Text("\n".join(row.texts))
-        )
-    return table
+def _show_row(row: ChangedRow, console: Console) -> None:
+    """Prints a row's predictions, with the probability of its label, and its texts."""
+    line = Text(f"{row.id} {row.label}:", style="bold")
+    for index, prediction in enumerate(row.predictions):
+        style = "" if prediction == row.label or not row.probabilities else "red"
+        line.append(f" {_LETTERS[index]} ", style="not bold")
+        line.append(prediction, style=f"not bold {style}")
+        if row.probabilities:
+            line.append(f" ({row.probabilities[index]:.3f})", style="not bold dim")
+    console.print(line)
+    for text in row.texts:
+        console.print(Padding(Text(text), (0, 0, 0, 4), expand=False))
 
 
 def _print(console: Console, line: str) -> None:

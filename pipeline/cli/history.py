@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 from rich.tree import Tree
 
 from pipeline.cli import options
+from pipeline.cli.tables import SHORT_ID, duration, plain_table
 
 if TYPE_CHECKING:
     from pipeline.history.lineage import Node
@@ -30,7 +30,6 @@ _STYLES = {
     "failed": "red",
     "interrupted": "red",
 }
-_SECONDS_OF_ID = len("20261125-014907")
 _SHOWN_REASON = 150
 _SHOWN_HASH = 12
 
@@ -51,15 +50,13 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
     if not runs:
         click.echo(f"no runs in {paths.root}")
         return
-    ids = [run.id[:_SECONDS_OF_ID] for run in runs]
-    table = Table(
+    ids = [run.id[:SHORT_ID] for run in runs]
+    table = plain_table(
         Column("run", no_wrap=True),
         Column("recipe", no_wrap=True, max_width=14),
         Column("metric"),
         Column("result", overflow="fold"),
         Column("time", no_wrap=True, justify="right"),
-        box=box.SIMPLE,
-        padding=(0, 1),
     )
     for run, short in zip(runs, ids, strict=True):
         table.add_row(
@@ -121,6 +118,7 @@ def show_command(
     report = directory / "report.html"
     if report.exists():
         console.print(f"report: {report}", markup=False, soft_wrap=True)
+    console.print(f"artifacts: {paths.artifacts}", markup=False, soft_wrap=True)
     console.print(f"record: {directory}", markup=False, soft_wrap=True)
     console.print(f"  {', '.join(files)}", markup=False)
 
@@ -148,17 +146,6 @@ def lineage_command(
     Console().print(_tree(node))
 
 
-def duration(seconds: float | None) -> str:
-    """Returns a duration as text, such as `2 min 5 s`; empty if it is None."""
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
-
-
 def _run_as_json(run: RunRecord) -> dict[str, Any]:
     content = run.model_dump(mode="json")
     return {**content, "started": run.started.isoformat(), "seconds": run.seconds}
@@ -174,16 +161,16 @@ def _metric(run: RunRecord) -> str:
 
 def _result(run: RunRecord, *, whole: bool = False) -> str:
     """Returns the state of a run, with the version or why nothing was pushed."""
-    detail = Path(run.pushed).name if run.pushed else run.reason
-    if run.pushed and whole:
-        detail = run.pushed
-    if not whole:
-        detail = " ".join(detail.split())
-        if len(detail) > _SHOWN_REASON:
-            detail = f"{detail[:_SHOWN_REASON]} ..."
     state = f"[{_STYLES[run.state]}]{run.state}[/]"
-    separator = " " if run.pushed else ": "
-    return f"{state}{separator}{escape(detail)}" if detail else state
+    version = (run.pushed or "") if whole else Path(run.pushed or "").name
+    if run.state == "pushed":
+        return f"{state} {escape(version)}"
+    if run.pushed:
+        state += f", overridden: [green]pushed[/] {escape(version)}"
+    reason = run.reason if whole else " ".join(run.reason.split())
+    if not whole and len(reason) > _SHOWN_REASON:
+        reason = f"{reason[:_SHOWN_REASON]} ..."
+    return f"{state}: {escape(reason)}" if reason else state
 
 
 def _artifacts(outputs: RunOutputs) -> dict[str, str]:
@@ -208,14 +195,11 @@ def _show_outputs(outputs: RunOutputs, record: RunRecord, console: Console) -> N
     if check:
         console.print(f"serving check: {_describe_check(check)}", markup=False)
     console.print(_components_table(outputs, is_running=record.state == "running"))
-    parents = {Path(artifact.uri).parents[2] for artifact in outputs.artifacts.values()}
-    for parent in sorted(parents):
-        console.print(f"artifacts: {parent}", markup=False, soft_wrap=True)
 
 
 def _components_table(outputs: RunOutputs, *, is_running: bool) -> Table:
     columns = ("component", Column("time", justify="right"), "state", "outputs")
-    table = Table(*columns, box=box.SIMPLE, padding=(0, 1))
+    table = plain_table(*columns)
     for component in outputs.components:
         uris = [
             artifact.uri
@@ -235,11 +219,9 @@ def _components_table(outputs: RunOutputs, *, is_running: bool) -> Table:
 
 def _metrics_table(metrics: list[Mapping[str, Any]]) -> Table:
     bounds = ("champion", "threshold", "max_regression")
-    table = Table(
+    table = plain_table(
         Column("metric", overflow="fold"),
         *("value", "champion", "threshold", "at most below", ""),
-        box=box.SIMPLE,
-        padding=(0, 1),
     )
     for metric in metrics:
         is_bounded = metric["threshold"] is not None or (
@@ -282,7 +264,7 @@ def _show_data(card: Mapping[str, Any], console: Console) -> None:
 
 
 def _tree(node: Node, tree: Tree | None = None) -> Tree:
-    title = f"[bold]{escape(node.component)}[/] of run {node.run[:_SECONDS_OF_ID]}"
+    title = f"[bold]{escape(node.component)}[/] of run {node.run[:SHORT_ID]}"
     if node.is_repeated:
         title += ", see above"
     branch = Tree(title) if tree is None else tree.add(title)

@@ -68,7 +68,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            _print_prose(f"error: {error}", Console(stderr=True), style="red")
+            console = Console(stderr=True, force_interactive=sys.stderr.isatty())
+            _print_prose(f"error: {error}", console, style="red")
             ctx.exit(EXIT_USAGE)
 
 

@@ -8,21 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich import box, filesize
+from rich import filesize
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import options
+from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 
 if TYPE_CHECKING:
     from pipeline.history.pushed_versions import PushedVersion
+    from pipeline.history.releases import Release
 
-_STYLES = {"served": "green", "withdrawn": "yellow", "incomplete": "red", "earlier": ""}
-_SECONDS_OF_ID = len("20261125-014907")
+_STYLES = {
+    "served": "green",
+    "withdrawn": "yellow",
+    "incomplete": "red",
+    "earlier": "default",
+}
 
 
 @click.command("versions")
@@ -51,7 +57,12 @@ def versions_command(
         if versions:
             directory = OutputPaths(paths.root, name).pushed
             click.echo(f"{name}: {directory}")
-            Console().print(_table(versions))
+            console = Console()
+            console.print(_table(versions))
+            for version in versions:
+                if version.release is not None:
+                    line = _describe(version.version, version.release)
+                    console.print(line, markup=False, highlight=False)
 
 
 @click.command("rollback")
@@ -116,20 +127,18 @@ def override_command(
 
 
 def _table(versions: list[PushedVersion]) -> Table:
-    table = Table(
+    table = plain_table(
         Column("version", no_wrap=True),
-        Column("state", overflow="fold"),
+        Column("state", no_wrap=True),
         Column("run", no_wrap=True),
         Column("metric"),
         Column("size", no_wrap=True, justify="right"),
-        box=box.SIMPLE,
-        padding=(0, 1),
     )
     for version in versions:
         table.add_row(
             str(version.version),
-            _state(version),
-            (version.run or "unknown")[:_SECONDS_OF_ID],
+            f"[{_STYLES[version.state]}]{version.state}[/]",
+            (version.run or "unknown")[:SHORT_ID],
             ""
             if version.value is None
             else escape(f"{version.metric} {version.value:.4f}"),
@@ -138,15 +147,11 @@ def _table(versions: list[PushedVersion]) -> Table:
     return table
 
 
-def _state(version: PushedVersion) -> str:
-    state = f"[{_STYLES[version.state] or 'default'}]{version.state}[/]"
-    release = version.release
-    if release is None:
-        return state
+def _describe(version: int, release: Release) -> str:
     what = "overridden" if release.action == "override" else "rolled back"
-    reason = f": {escape(release.reason)}" if release.reason else ""
-    by = f"{escape(release.by)}, {release.time:%Y-%m-%d %H:%M}"
-    return f"{state}\n{what} by {by}{reason}"
+    reason = f": {release.reason}" if release.reason else ""
+    time = release.time.astimezone()
+    return f"{version} {what} by {release.by}, {time:%Y-%m-%d %H:%M}{reason}"
 
 
 def _as_json(version: PushedVersion) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ class ComponentRun:
 
     Attributes:
       name: The component's id.
-      seconds: Duration of the execution.
+      seconds: Duration of the execution, up to now if it is running.
       is_cached: Whether its outputs are those of an earlier execution.
       state: `complete`, `cached`, `failed`, or `running`, which a killed execution
         stays.
@@ -109,16 +110,17 @@ class MetadataReader:
 
     def describe(self, execution: mlmd.Execution) -> ComponentRun:
         """Returns name, duration and state of an execution."""
-        elapsed = (
-            execution.last_update_time_since_epoch - execution.create_time_since_epoch
-        )
+        state = mlmd.Execution.State.Name(execution.last_known_state).lower()
+        end = execution.last_update_time_since_epoch
+        if state == "running":
+            end = time.time() * _MILLISECONDS
         node = self._context_name(execution, _NODE_TYPE)
         name = execution.type if node is None else node.rpartition(".")[2]
         return ComponentRun(
             name=name,
-            seconds=elapsed / _MILLISECONDS,
+            seconds=(end - execution.create_time_since_epoch) / _MILLISECONDS,
             is_cached=execution.last_known_state == mlmd.Execution.CACHED,
-            state=mlmd.Execution.State.Name(execution.last_known_state).lower(),
+            state=state,
         )
 
     def _context_name(self, execution: mlmd.Execution, type_name: str) -> str | None:

@@ -57,6 +57,8 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     versions.push(model, str(directory), version)
     _write_metadata(paths, run, outputs, release)
     _write_card(paths, run, release)
+    run.pushed = str(directory / str(version))
+    run.write(paths.run(run.id))
     return release
 
 

@@ -31,7 +31,8 @@ class RunRecord(pydantic.BaseModel):
       ended: When it ended.
       metric: The metric that decides, by the recipe's task.
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
-      pushed: Directory of the version that was pushed.
+      pushed: Directory of the version that was pushed; of a refused run, by an
+        override.
       reason: Why nothing was pushed.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
     """

@@ -104,7 +104,9 @@ class RunProgress(logging.Handler):
         self._components: dict[str, _Component] = {}
         self._running: _Component | None = None
         self._training = _Training(console)
-        self._starting = Spinner("dots", text="starting TensorFlow and TFX")
+        self._starting = Spinner(
+            "dots", text="starting: TensorFlow, TFX, encoder, data"
+        )
         self._spinner = Spinner("dots")
 
     @contextlib.contextmanager
@@ -119,6 +121,9 @@ class RunProgress(logging.Handler):
             except BaseException:  # KeyboardInterrupt or SystemExit
                 self._end("stopped")
                 raise
+            finally:
+                if self._live:
+                    self._live.transient = not self._components
 
     @contextlib.contextmanager
     def _handling(self) -> Iterator[None]:

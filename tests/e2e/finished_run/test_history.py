@@ -106,6 +106,8 @@ def test_override_pushes_a_refused_model_and_records_who_and_why(
         override["by"],
         RunList(finished.paths)[0].id,
     )
+    listed = " ".join(command("runs").split())
+    assert f"overridden: pushed {pushed}" in listed
     again, executed = run(evaluator__thresholds={"accuracy": 0.999})
     assert executed == set()
     assert again.pushed is None

@@ -91,7 +91,7 @@ def test_running_id_is_that_of_the_process_that_holds_the_lock(past):
 
 
 def test_tfx_run_belongs_to_the_record_that_it_started_after():
-    runs = ["2026-01-01T01:00:09.5", "2026-01-01T02:00:08", "of another program"]
+    runs = ["2026-01-01T01:00:09.500000", "2026-01-01T02:00:08", "of another program"]
     for record, following, expected in (
         (ID, "20260101-020000-000000", runs[0]),
         ("20260101-020000-000000", None, runs[1]),
