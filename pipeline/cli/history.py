@@ -216,18 +216,18 @@ class _RunDetails:
         columns = ("component", Column("time", justify="right"), "state", "outputs")
         table = plain_table(*columns)
         for component in self.outputs.components:
-            uris = [
-                artifact.uri
+            artifacts = [
+                artifact
                 for (name, _), artifact in self.outputs.artifacts.items()
                 if name == component.name
             ]
-            deleted = sum(not Path(uri).exists() for uri in uris)
+            deleted = sum(artifact.state == artifact.DELETED for artifact in artifacts)
             is_killed = component.state == "running" != self.record.state
             table.add_row(
                 component.name,
                 "" if is_killed else duration(component.seconds),
                 "interrupted" if is_killed else component.state,
-                f"{len(uris)}" + (f", {deleted} deleted" if deleted else ""),
+                f"{len(artifacts)}" + (f", {deleted} deleted" if deleted else ""),
             )
         return table
 
