@@ -26,8 +26,10 @@ setup(
     ),
     package_data={
         "components.serving_check": ["text_ops.json"],
+        "modules.report": ["*.css", "*.jinja", "*.js"],
+        "pipeline.ui": ["*.css", "*.js", "templates/*.jinja"],
         "sample_data": ["*.txt"],
-        "serving": ["page.html"],
+        "serving": ["web/*"],
     },
     install_requires=[
         "apache-beam>=2.53,<3",

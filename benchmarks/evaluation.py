@@ -74,7 +74,7 @@ def with_tfma_metrics(config: config_pb2.EvalConfig) -> config_pb2.EvalConfig:
         del spec.metrics[:]
         for metric in metrics:
             options = json.loads(f"{{{metric.config}}}")
-            class_name = _TFMA_CLASSES.get(options["statistic"])
+            class_name = _TFMA_CLASSES.get(options.get("statistic"))
             if class_name and "class_id" not in options:
                 name = options.get("name")
                 text = f'"name": "{name}"' if name else ""

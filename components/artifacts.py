@@ -28,3 +28,12 @@ class ModelVerdict(Artifact):
     """`verdict.json` of Evaluator: why a model is blessed or not."""
 
     TYPE_NAME = "components.ModelVerdict"
+
+
+class HTML(Artifact):
+    """A page for people. Compiled jobs have `system.HTML` for it, which is displayed.
+
+    Source: https://www.kubeflow.org/docs/components/pipelines/user-guides/data-handling/artifacts
+    """
+
+    TYPE_NAME = "components.HTML"

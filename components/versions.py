@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 MANIFEST_FILE = "manifest.json"
 # Directory of the versions that were rolled back, beside those that are served.
 WITHDRAWN = ".withdrawn"
+# A predict request with rows for people to try the model with.
+EXAMPLES_FILE = "assets.extra/examples.json"
 
 # Written by `tf.saved_model.save`; it contains a random identifier of the save.
 _FINGERPRINT_FILE = "fingerprint.pb"
@@ -111,7 +113,9 @@ def is_same_model(model: str, other: str) -> bool:
     return first == second
 
 
-def push(model: str, directory: str, version: int) -> None:
+def push(
+    model: str, directory: str, version: int, *, examples: str | None = None
+) -> None:
     """Copies a model into a directory as a version, completely or not at all.
 
     Leftovers of killed pushes are deleted first. Does nothing if the version is already
@@ -121,6 +125,7 @@ def push(model: str, directory: str, version: int) -> None:
       model: Directory of a SavedModel.
       directory: Contains the versions.
       version: The number of the new version.
+      examples: Content of `EXAMPLES_FILE`; None for a version without it.
 
     Raises:
       VersionError: The copy differs from the model. No version appears.
@@ -141,6 +146,10 @@ def push(model: str, directory: str, version: int) -> None:
             f"the copy {incomplete} of the model {model} is damaged: {damage}. Check "
             "the storage and run the pipeline again"
         )
+    if examples is not None:
+        path = os.path.join(incomplete, EXAMPLES_FILE)
+        io_utils.write_string_file(path, examples)
+        manifest[EXAMPLES_FILE] = _describe_file(path)
     path = os.path.join(incomplete, MANIFEST_FILE)
     io_utils.write_string_file(path, json.dumps({"files": manifest}, indent=1))
     fileio.rename(incomplete, destination)
@@ -197,8 +206,12 @@ def _describe_files(directory: str) -> dict[str, dict[str, Any]]:
             path = os.path.join(folder, name)
             relative = os.path.relpath(path, directory)
             if relative != MANIFEST_FILE:
-                files[relative] = {"size": _size(path), "sha256": _hash(path)}
+                files[relative] = _describe_file(path)
     return files
+
+
+def _describe_file(path: str) -> dict[str, Any]:
+    return {"size": _size(path), "sha256": _hash(path)}
 
 
 def _hash(path: str) -> str:

@@ -62,7 +62,7 @@ def of_package(name: str) -> str:
     files = sorted(path for path in Path(directory).iterdir() if path.is_file())
     data = [path for path in files if path.suffix != ".py"]
     modules = [f"{name}.{path.stem}" for path in files if path.suffix == ".py"]
-    return of_text(of_files(data), *map(of_code, modules))
+    return of_text(of_files(data), of_code(*modules))
 
 
 def open_file(path: str) -> IO[bytes]:
@@ -84,19 +84,19 @@ def of_json(content: Any) -> str:
     return of_text(json.dumps(content, sort_keys=True))
 
 
-def of_code(module: str) -> str:
-    """Returns the SHA-256 of the code of a module and of its first-party imports.
+def of_code(*modules: str) -> str:
+    """Returns the SHA-256 of the code of modules and of their first-party imports.
 
     TFX's cache key names a module by its import path alone, so it misses an edit in the
     module, or in what it imports. Comments, docstrings, formatting and imports for type
     checkers alone do not count.
 
     Args:
-      module: Import path; a function's name may follow, as in
+      *modules: Import paths; a function's name may follow, as in
         `modules.training.run_fn.run_fn`.
     """
     programs: dict[str, str] = {}
-    pending = [module]
+    pending = list(modules)
     while pending:
         origin = _origin(pending.pop())
         if origin is None or origin in programs:

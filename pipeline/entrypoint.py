@@ -5,6 +5,9 @@ Kubeflow Pipelines passes input artifacts without a type (an empty `instanceSche
 (tensorflow/tfx#7768). The component's inputs spec, also in the command line, has the
 types; they are copied from there. On Vertex AI nothing changes.
 
+Both display an output of the type `system.HTML`, which TFX takes for the import path of
+a class.
+
 Beam's arguments are in a file. Both orchestrators hash a container's arguments and
 environment for their cache, so with them a change of the runner would run every
 component again (Kubeflow's `GenerateCacheKey`, `backend/src/v2/cacheutils/cache.go`;
@@ -21,14 +24,16 @@ import sys
 from modules import environment
 
 BEAM_FILE = "--beam_arguments_file="
+HTML_TITLE = "system.HTML"
 MODULE = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 
+_HTML_SCHEMA = "title: components.HTML\n"
 _MESSAGE = "--json_serialized_invocation_args"
 _INPUTS_SPEC = "--json_serialized_inputs_spec_args"
 
 
 def with_types(arguments: list[str]) -> list[str]:
-    """Returns TFX's arguments with a type for every input artifact.
+    """Returns TFX's arguments with a type that it can import for every artifact.
 
     Args:
       arguments: The command line as compiled by `KubeflowV2DagRunner`: an option and
@@ -41,6 +46,10 @@ def with_types(arguments: list[str]) -> list[str]:
         for artifact in channel.get("artifacts", []):
             if not any(artifact.get("type", {}).values()):
                 artifact["type"] = declared["artifactType"]
+    for channel in message.get("outputs", {}).get("artifacts", {}).values():
+        for artifact in channel.get("artifacts", []):
+            if artifact.get("type", {}).get("schemaTitle") == HTML_TITLE:
+                artifact["type"] = {"instanceSchema": _HTML_SCHEMA}
     typed = list(arguments)
     typed[arguments.index(_MESSAGE) + 1] = json.dumps(message)
     return typed

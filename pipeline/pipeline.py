@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from typing import Any
 
 from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
@@ -13,11 +15,12 @@ from components.data_gate import DataGate
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
+from components.report import Report
 from components.warm_start import WarmStart
 from modules import fingerprint
-from modules.evaluation import eval_config, tfma_metrics
+from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
-from modules.training import model_run, warm_start
+from modules.training import warm_start
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import ResolvedInputs
@@ -28,7 +31,15 @@ RUN_FN = "modules.training.run_fn.run_fn"
 FIND_INCOMPATIBILITY = "modules.training.warm_start.find_incompatibility"
 FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
 GATE_FUNCTIONS = "modules.data.gate_functions"
+REPORT_FUNCTIONS = "modules.report.functions"
 VALIDATE_TRAINER = "modules.config.trainer.validate_trainer"
+
+# Settings that do not change what a run makes: where it reads, runs and writes.
+_PLACES: dict[str, Any] = {
+    **dict.fromkeys(("beam", "kubeflow", "vertex", "output"), True),
+    "data": {"source", "schema_file"},
+    "encoder": {"source"},
+}
 
 
 def create_pipeline(
@@ -53,8 +64,13 @@ def create_pipeline(
 
 def data_gate_code() -> str:
     """Returns the fingerprint of DataGate, with the functions that it calls."""
-    modules = (DataGate.__module__, GATE_FUNCTIONS)
-    return fingerprint.of_text(*map(fingerprint.of_code, modules))
+    return fingerprint.of_code(DataGate.__module__, GATE_FUNCTIONS)
+
+
+def report_code() -> str:
+    """Returns the fingerprint of Report, with the functions that it calls."""
+    package = fingerprint.of_package(REPORT_FUNCTIONS.rpartition(".")[0])
+    return fingerprint.of_text(fingerprint.of_code(Report.__module__), package)
 
 
 class _Builder:
@@ -80,6 +96,7 @@ class _Builder:
         hyperparameters = self._hyperparameters()
         trainer = self._trainer(transform, hyperparameters, start)
         release = self._release_components(trainer)
+        report = self._report(data, hyperparameters, trainer, release)
         return [
             self._example_gen,
             *data.values(),
@@ -88,7 +105,8 @@ class _Builder:
             transform,
             hyperparameters,
             trainer,
-            *release,
+            *release.values(),
+            report,
         ]
 
     def _make_example_gen(self) -> BaseComponent:
@@ -125,14 +143,18 @@ class _Builder:
             "view": tfx.components.SchemaGen(statistics=statistics),
             "schema": schema,
             "validator": validator,
-            "gate": self._data_gate(schema, validator),
+            "gate": self._data_gate(statistics_gen, schema, validator),
         }
 
     def _data_gate(
-        self, schema: BaseComponent, validator: BaseComponent
+        self,
+        statistics: BaseComponent,
+        schema: BaseComponent,
+        validator: BaseComponent,
     ) -> BaseComponent:
         config, examples = self._config, self._inputs.examples
         settings = {
+            "pipeline": config.name,
             "task": config.task.model_dump(),
             "limits": config.data_gate.model_dump(),
             "gate_split": config.evaluator.split,
@@ -143,6 +165,7 @@ class _Builder:
         span = self._inputs.span
         return DataGate(
             examples=self._examples,
+            statistics=statistics.outputs["statistics"],
             schema=schema.outputs["schema"],
             anomalies=validator.outputs["anomalies"],
             id_column=config.task.id_column,
@@ -155,6 +178,7 @@ class _Builder:
             spans=json.dumps({} if span is None else {examples.input_base: span}),
             profiles=self._platform.profiles,
             card=examples.card.model_dump_json(),
+            report_functions=REPORT_FUNCTIONS,
             fingerprint=data_gate_code(),
         )
 
@@ -246,7 +270,7 @@ class _Builder:
             },
         )
 
-    def _release_components(self, trainer: BaseComponent) -> list[BaseComponent]:
+    def _release_components(self, trainer: BaseComponent) -> dict[str, BaseComponent]:
         evaluator_settings = self._config.evaluator
         model = trainer.outputs["model"]
         champion = Champion(
@@ -280,14 +304,20 @@ class _Builder:
             ),
         )
         deploy = self._platform.deploy
-        deployed = [deploy(**pusher_inputs)] if deploy else []
-        return [champion, evaluator, checked, pusher, *deployed]
+        deployed = {"deployed": deploy(**pusher_inputs)} if deploy else {}
+        return {
+            "champion": champion,
+            "evaluator": evaluator,
+            "check": checked,
+            "pusher": pusher,
+            **deployed,
+        }
 
     def _serving_check(self, trainer: BaseComponent) -> BaseComponent:
         task, split = self._config.task, self._config.evaluator.split
         settings = {
             **signatures.describe_requests(task),
-            "predictions": model_run.describe_predictions(task, split),
+            "predictions": prediction_files.describe_predictions(task, split),
             **self._config.serving.model_dump(),
         }
         return serving_check.ServingCheck(
@@ -298,3 +328,60 @@ class _Builder:
             settings=json.dumps(settings),
             fingerprint=fingerprint.of_package(serving_check.__name__),
         )
+
+    def _report(
+        self,
+        data: dict[str, BaseComponent],
+        hyperparameters: BaseComponent,
+        trainer: BaseComponent,
+        release: dict[str, BaseComponent],
+    ) -> BaseComponent:
+        return Report(
+            examples=self._examples,
+            statistics=data["statistics"].outputs["statistics"],
+            data_verdict=data["gate"].outputs["verdict"],
+            hyperparameters=hyperparameters.outputs["hyperparameters"],
+            model=trainer.outputs["model"],
+            model_run=trainer.outputs["model_run"],
+            evaluation=release["evaluator"].outputs["evaluation"],
+            model_verdict=release["evaluator"].outputs["verdict"],
+            infra_blessing=release["check"].outputs["blessing"],
+            pushed_model=release["pusher"].outputs["pushed_model"],
+            functions=REPORT_FUNCTIONS,
+            split=self._config.evaluator.split,
+            settings=json.dumps(self._report_settings()),
+            fingerprint=report_code(),
+        )
+
+    def _report_settings(self) -> dict[str, Any]:
+        config, encoder = self._config, self._inputs.encoder
+        recipe = config.model_dump(mode="json", exclude=_PLACES)
+        code = {name: fingerprint.of_code(name) for name in (PREPROCESSING_FN, RUN_FN)}
+        return {
+            "pipeline": config.name,
+            "task": config.task.model_dump(),
+            "gate_split": config.evaluator.split,
+            "max_seq_length": config.preprocessing.max_seq_length,
+            "vocab_file": encoder.vocab_file,
+            "recipe": recipe,
+            "lineage": [
+                {
+                    "kind": "code",
+                    "name": "preprocessing and training",
+                    "version": fingerprint.of_text(*code.values()),
+                    "details": code,
+                },
+                {
+                    "kind": "settings",
+                    "name": config.name,
+                    "version": fingerprint.of_json(recipe),
+                },
+                {
+                    "kind": "encoder",
+                    "name": os.path.basename(config.encoder.source.rstrip("/")),
+                    "version": encoder.fingerprint,
+                    "uri": encoder.directory,
+                    "details": {"vocabulary": encoder.vocab_fingerprint},
+                },
+            ],
+        }

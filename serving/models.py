@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from serving import warm_up
+from serving import model_files, warm_up
 from serving.errors import RequestError, invalid, is_invalid
 from serving.signatures import DEFAULT_SIGNATURE, Signature, Tensors, TensorSpec
 
@@ -30,15 +30,19 @@ class Model:
       version: Its version.
 
     Attributes:
+      directory: The SavedModel.
       version: The version.
       signatures: The signatures by name.
       signature_defs: The signatures as the metadata API returns them.
       text_columns: The text inputs in the task's order, of a model that this pipeline
         exported; None otherwise. A signature sorts its inputs by name.
+      description: What `model_files.read_description` returns.
     """
 
     def __init__(self, directory: Path, version: int) -> None:
+        self.directory = directory
         self.version = version
+        self.description = model_files.read_description(directory)
         graph = _read_meta_graph(directory)
         self.signature_defs = dict(graph.signature_def)
         self._example = warm_up.build_example(graph.graph_def)

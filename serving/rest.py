@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import html
-import importlib.resources
 import json
 import re
-import string
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import fastapi
 import grpc
 import prometheus_client
-from fastapi import responses
 from google.protobuf import json_format
 from starlette.requests import ClientDisconnect
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from serving import access, json_requests, json_responses
+from serving import access, json_requests, json_responses, model_files, openapi, page
 from serving.batching import Batcher, Outputs
-from serving.errors import RequestError, describe_failure, invalid, only_predict
+from serving.errors import (
+    RequestError,
+    describe_failure,
+    invalid,
+    not_found,
+    only_predict,
+)
 from serving.health import Health
 from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions, Version
@@ -37,13 +39,19 @@ _TARGET = (
     r"(?:/versions/0*(?P<version>[0-9]{1,19})|/labels/(?P<label>[^/:]+))?"
 )
 _PREDICTION = re.compile(rf"{_TARGET}:(?P<api>classify|regress|predict)")
-_STATUS = re.compile(rf"{_TARGET}(?P<metadata>/metadata)?")
+_DESCRIPTION = re.compile(rf"{_TARGET}(?:/(?P<api>metadata|card))?")
+_JSON = "application/json"
+_MARKDOWN = "text/markdown"
 # The rest of such a request is not received, if it was not received already.
 _CLOSING = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
 
 
 class RestApi:
-    """Handles HTTP requests."""
+    """Handles HTTP requests.
+
+    Attributes:
+      grpc_port: The gRPC port that the page names; None if gRPC is off.
+    """
 
     def __init__(
         self,
@@ -59,6 +67,7 @@ class RestApi:
         self._health = health
         self._memory = memory
         self._unread: set[asyncio.Task[bytes]] = set()
+        self.grpc_port: int | None = None
 
     def application(
         self, host: str = "127.0.0.1", allowed_hosts: Sequence[str] = ()
@@ -70,16 +79,26 @@ class RestApi:
           allowed_hosts: Further host names of the server.
         """
         # FastAPI's documentation pages would load scripts from other sites.
-        app = fastapi.FastAPI(openapi_url=None)
+        app = fastapi.FastAPI(docs_url=None, redoc_url=None)
         app.add_middleware(
             access.AccessMiddleware, host=host, allowed_hosts=allowed_hosts
         )
-        app.get("/")(self._page)
-        app.get("/healthz")(_alive)
-        app.get("/readyz")(self._ready)
-        app.get("/metrics")(self._prometheus)
-        app.get("/monitoring/prometheus/metrics")(self._prometheus)
-        app.api_route("/v1/{path:path}", methods=_METHODS)(self._process)
+        app.add_middleware(page.HeadersMiddleware)
+        app.get("/", **openapi.PAGE)(self._page)
+        app.mount("/page", page.files())
+        app.get("/healthz", **openapi.ALIVE)(_alive)
+        app.get("/readyz", **openapi.READY)(self._ready)
+        app.get("/metrics", **openapi.METRICS)(self._prometheus)
+        app.get("/monitoring/prometheus/metrics", **openapi.TF_SERVING_METRICS)(
+            self._prometheus
+        )
+        for method, path, operation in openapi.MODEL_OPERATIONS:
+            app.api_route(path, methods=[method], **operation)(self._process)
+        # Every other request gets TensorFlow Serving's error.
+        app.api_route("/v1/{path:path}", methods=_METHODS, include_in_schema=False)(
+            self._process
+        )
+        app.openapi = lambda: openapi.build(app.routes, self._versions)  # type: ignore[method-assign]
         app.exception_handler(404)(_not_found)
         app.exception_handler(RequestError)(_refuse)
         app.exception_handler(ClientDisconnect)(_ignore)
@@ -100,8 +119,8 @@ class RestApi:
         path = request.url.path
         if request.method == "POST" and (match := _PREDICTION.fullmatch(path)):
             api, respond = match["api"].lower(), self._predict
-        elif request.method == "GET" and (match := _STATUS.fullmatch(path)):
-            api, respond = "metadata" if match["metadata"] else "status", self._describe
+        elif request.method == "GET" and (match := _DESCRIPTION.fullmatch(path)):
+            api, respond = (match["api"] or "status").lower(), self._describe
         else:
             match, api, respond = None, "unknown", self._describe
         with self._memory.reserve() as reserve:
@@ -119,7 +138,8 @@ class RestApi:
                     respond(match, body, call), self._memory.limits.request_seconds
                 )
                 content = await _while_connected(request, response)
-            return fastapi.Response(content, media_type="application/json")
+            media_type = _MARKDOWN if api == "card" else _JSON
+            return fastapi.Response(content, media_type=media_type)
 
     async def _receive(
         self, request: fastapi.Request, reserve: Callable[[int], None]
@@ -150,19 +170,21 @@ class RestApi:
 
     async def _describe(self, match: re.Match[str], body: bytes, call: Call) -> bytes:
         name, version, label = _target(match)
-        if not match["metadata"]:
+        if match["api"] is None:
             versions = self._versions.describe(name, version, label)
             return _dump({"model_version_status": list(map(_status, versions))})
         with self._versions.use(name, version, label) as model:
+            if match["api"].lower() == "card":
+                return await asyncio.to_thread(_read_card, model)
             spec = {"name": name, "signature_name": "", "version": str(model.version)}
-            return _dump({"model_spec": spec, "metadata": _metadata(model)})
+            metadata = await asyncio.to_thread(_metadata, model)
+            return _dump({"model_spec": spec, "metadata": metadata})
 
     async def _page(self) -> fastapi.Response:
-        page = importlib.resources.files(__package__).joinpath("page.html")
-        text = string.Template(page.read_text(encoding="utf-8"))
-        name = html.escape(self._versions.name)
-        return responses.HTMLResponse(
-            text.substitute(model=name, signature=DEFAULT_SIGNATURE)
+        return page.render(
+            model=self._versions.name,
+            signature=DEFAULT_SIGNATURE,
+            grpc_port=str(self.grpc_port or ""),
         )
 
     async def _ready(self) -> fastapi.Response:
@@ -229,7 +251,7 @@ async def _wait_for_disconnect(request: fastapi.Request) -> None:
 
 
 def _json(status: int, content: dict[str, Any]) -> fastapi.Response:
-    return fastapi.Response(_dump(content), status, media_type="application/json")
+    return fastapi.Response(_dump(content), status, media_type=_JSON)
 
 
 def _dump(content: dict[str, Any]) -> bytes:
@@ -291,4 +313,12 @@ def _metadata(model: Model) -> dict[str, Any]:
     metadata = {"signature_def": json_format.MessageToDict(signatures, True, True)}
     if model.text_columns is not None:
         metadata["text_columns"] = model.text_columns
-    return metadata
+    has_card = model_files.has_card(model.directory)
+    return {**metadata, **model.description, "has_card": has_card}
+
+
+def _read_card(model: Model) -> bytes:
+    card = model_files.read_card(model.directory)
+    if card is None:
+        raise not_found(f"Version {model.version} has no model card (README.md)")
+    return card

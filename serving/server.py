@@ -133,7 +133,7 @@ class Server:
             self._health,
         )
         address = _address(self._settings.host, port)
-        self.grpc_port = server.add_insecure_port(address)
+        self.grpc_port = self._rest.grpc_port = server.add_insecure_port(address)
         await server.start()
         return server
 

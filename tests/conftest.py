@@ -8,6 +8,7 @@ from rich.console import Console
 
 from modules import environment
 from pipeline.config.paths import REPOSITORY
+from tests.browser import chromium, open_page  # noqa: F401 (fixtures)
 
 environment.set_up()
 # Beam makes hundreds of argument parsers, and each searches the disk for translations.

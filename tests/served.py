@@ -9,7 +9,7 @@ from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
 from modules.config.task import TaskConfig
-from modules.evaluation import metrics
+from modules.evaluation import metrics, prediction_files
 from modules.export import signatures
 from modules.training import model_run
 from tests import records
@@ -19,7 +19,7 @@ def settings_of(task):
     """Returns the component's settings for a task's model."""
     return {
         **signatures.describe_requests(task),
-        "predictions": model_run.describe_predictions(task, "eval"),
+        "predictions": prediction_files.describe_predictions(task, "eval"),
         "rows": 4,
         "tf_serving_version": "2.16",
         "max_memory_bytes": 4 << 30,

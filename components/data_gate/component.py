@@ -19,6 +19,7 @@ from tfx.utils import io_utils
 from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
+from components.report_files import statistics_files, write_report
 
 VERDICT_FILE = "verdict.json"
 
@@ -28,12 +29,24 @@ _SPAN = re.compile(r"\{SPAN(?::(\d+))?\}")
 
 
 class DataAnomaliesError(Exception):
-    """The data are refused; names columns or limits, numbers and rows."""
+    """The data are refused; names columns or limits, numbers and rows.
+
+    Attributes:
+      report: Numbers and page of the report. On this machine TFX deletes what a failed
+        component wrote.
+    """
+
+    def __init__(self, message: str, report: tuple[str, str]) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 @tfx.dsl.components.component(use_beam=True)
 def DataGate(
     examples: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Examples],
+    statistics: tfx.dsl.components.InputArtifact[
+        tfx.types.standard_artifacts.ExampleStatistics
+    ],
     schema: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Schema],
     anomalies: tfx.dsl.components.InputArtifact[
         tfx.types.standard_artifacts.ExampleAnomalies
@@ -48,6 +61,7 @@ def DataGate(
     spans: tfx.dsl.components.Parameter[str],
     profiles: tfx.dsl.components.Parameter[str],
     card: tfx.dsl.components.Parameter[str],
+    report_functions: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
@@ -55,6 +69,7 @@ def DataGate(
 
     Args:
       examples: The raw Examples of all splits.
+      statistics: StatisticsGen's, for the report of refused data.
       schema: Their schema. Features with the annotation tag `not_empty` must contain at
         least one visible character. Those whose `in_environment` names a split must
         have a value in each of its rows.
@@ -63,13 +78,15 @@ def DataGate(
       id_column: The int64 feature that identifies a row in a message.
       functions: Import path of a module with `describe`, `judge`, `hash_record`,
         `is_empty` and `locate`, as `modules.data.gate_functions` has them.
-      settings: JSON: the settings of `describe` and `judge`.
+      settings: JSON: the settings of `describe`, `judge` and `describe_refused_data`.
       thresholds: JSON: lowest value by metric that the Evaluator will require.
       source: The directory that ExampleGen read.
       patterns: JSON: the file pattern of each split, relative to the source.
       spans: JSON: the number of the span by source, only of sources with spans.
       profiles: Directory of the spans' profiles. A span is compared with the last one.
       card: JSON: where the rows came from, which the verdict repeats.
+      report_functions: Import path of a module with `describe_refused_data`, as
+        `modules.report.functions` has it.
       fingerprint: Hash of this code and of `functions`; part of the cache key.
       beam_pipeline: Set by TFX.
 
@@ -106,9 +123,6 @@ def DataGate(
     refused, warnings = _sort_findings(judgment.findings, failures, facts)
     problems = [*_describe(failures, faults), *refused]
     locate = functools.partial(library.locate, source, _patterns(patterns, span))
-    if problems:
-        lines = render(problems, id_column, locate)
-        raise DataAnomaliesError("the data are refused:\n  " + "\n  ".join(lines))
     texts = render(warnings, id_column, locate)
     for text in texts:
         logging.getLogger(__name__).warning(text)
@@ -118,6 +132,15 @@ def DataGate(
         "warnings": texts,
         "notes": notes,
     }
+    if problems:
+        content["problems"] = render(problems, id_column, locate)
+        report = pkgutil.resolve_name(report_functions).describe_refused_data(
+            {"statistics": statistics_files(statistics), "data_verdict": content},
+            json.loads(settings),
+        )
+        write_report(verdict.uri, report)
+        lines = "\n  ".join(content["problems"])
+        raise DataAnomaliesError(f"the data are refused:\n  {lines}", report)
     _write(verdict.uri, content)
     if span is not None and judgment.reference is not None:
         span_profiles.write(profiles, span, judgment.reference)

@@ -61,7 +61,9 @@ class Evaluator(base_beam_component.BaseBeamComponent):
           examples: The Examples to evaluate on.
           model: The candidate.
           baseline_model: The champion; an empty artifact means that there is none.
-          eval_config: Model, slices and metrics; each metric has a unique name.
+          eval_config: Model, slices and metrics; each metric has a unique name. The
+            verdict repeats one whose value is a JSON object with a `sentence`: a test
+            of both models.
           module_path: Import path of the module whose `custom_extractors` prepare
             what the metrics are computed from.
           example_splits: The splits to evaluate.

@@ -65,13 +65,13 @@ class Executor(executor.Executor):
             for key, artifacts in output_dict.items()
         }
         splits = exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
+        evaluation, has_champion = outputs["evaluation"].uri, champion is not None
         result = verdict.Verdict(
             blessed=model_utils.is_model_blessed(outputs["blessing"]),
             splits=json.loads(splits),
             champion=champion,
-            metrics=verdict.read_metrics(
-                outputs["evaluation"].uri, limits, has_champion=champion is not None
-            ),
+            metrics=verdict.read_metrics(evaluation, limits, has_champion=has_champion),
+            paired=verdict.read_paired_test(evaluation, has_champion=has_champion),
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )
         verdict.write_verdict(result, outputs[VERDICT_KEY].uri)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
 import tensorflow_model_analysis as tfma
 from tfx.utils import io_utils
 
+from components.evaluator import slices
 from components.evaluator.bounds import Bounds
 
 VERDICT_FILE = "verdict.json"
 ALL_ROWS = "all rows"
-_DIFFERENCE = "_diff"
 
 # JSON has no NaN or infinity.
 _Number = Annotated[
@@ -97,6 +98,8 @@ class Verdict(pydantic.BaseModel):
       metrics: All metrics on all rows, those with bounds first.
       not_compared: Why the model was not compared with the champion; None if it was,
         or if there is no champion.
+      paired: A test of the difference from the champion on the same rows, with its
+        `sentence`; None if there is no comparison. The bounds alone decide.
       override: Who pushed the model although it is refused; None if no one did.
     """
 
@@ -104,7 +107,9 @@ class Verdict(pydantic.BaseModel):
     splits: list[str]
     champion: str | None
     metrics: list[MetricVerdict]
-    not_compared: str | None = None  # earlier releases did not write it
+    # Earlier releases did not write these.
+    not_compared: str | None = None
+    paired: dict[str, Any] | None = None
     override: Override | None = None
 
     @property
@@ -119,7 +124,12 @@ class Verdict(pydantic.BaseModel):
             return f"{self.not_compared}; absolute thresholds alone"
         if self.champion is None:
             return "no champion yet: absolute thresholds alone"
-        return f"compared with the champion {self.champion}"
+        compared = f"compared with the champion {self.champion}"
+        return (
+            compared
+            if self.paired is None
+            else f"{compared}: {self.paired['sentence']}"
+        )
 
     @property
     def summary(self) -> str:
@@ -142,17 +152,33 @@ def read_metrics(
     """
     candidate = _read_overall(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
     champion = _read_overall(evaluation, tfma.BASELINE_KEY) if has_champion else {}
+    champion_values = slices.numbers(champion)
     metrics = [
         MetricVerdict(
             metric=name,
             value=value,
-            champion=champion.get(name),
+            champion=champion_values.get(name),
             threshold=bounds.thresholds.get(name),
             max_regression=bounds.max_regression.get(name),
         )
-        for name, value in candidate.items()
+        for name, value in slices.numbers(candidate).items()
     ]
     return sorted(metrics, key=lambda metric: not metric.is_bounded)
+
+
+def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] | None:
+    """Reads the test of both models: the metric that is JSON, not a number.
+
+    Args:
+      evaluation: Directory of TFMA's results.
+      has_champion: Whether there was a baseline.
+    """
+    if not has_champion:
+        return None
+    for value in _read_overall(evaluation, tfma.CANDIDATE_KEY).values():
+        if "bytesValue" in value:
+            return json.loads(base64.b64decode(value["bytesValue"]))
+    return None
 
 
 def write_verdict(verdict: Verdict, directory: str) -> None:
@@ -168,16 +194,5 @@ def read_verdict(directory: str) -> Verdict:
     return Verdict.model_validate_json(text)
 
 
-def _read_overall(evaluation: str, model: str) -> dict[str, float]:
-    result = tfma.load_eval_result(evaluation, model_name=model)
-    by_output = next(
-        dict(metrics) for key, metrics in result.slicing_metrics if not key
-    )
-    values: dict[str, float] = {}
-    # Binarized metrics are listed by class; this pipeline binarizes by one class only.
-    for metrics in by_output[""].values():
-        for name, value in metrics.items():
-            # TFMA adds the difference to the baseline beside each metric.
-            if "doubleValue" in value and not name.endswith(_DIFFERENCE):
-                values[name] = float(value["doubleValue"])
-    return values
+def _read_overall(evaluation: str, model: str) -> slices.Values:
+    return slices.read_values(evaluation, model)[()]

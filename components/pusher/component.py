@@ -10,20 +10,22 @@ from tfx import types
 from tfx import v1 as tfx
 from tfx.components.pusher import executor
 from tfx.dsl.components.base import executor_spec
+from tfx.dsl.io import fileio
 from tfx.orchestration.portable import data_types
 from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
-from tfx.utils import proto_utils
+from tfx.utils import io_utils, proto_utils
 
 from components import versions
 from components.artifacts import WITHDRAWN_VERSION
+from components.serving_check.component import EXAMPLES_FILE
 from components.version_driver import VERSION_KEY, VersionDriver
 
 logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Pushes a blessed model with `versions.push`."""
+    """Pushes a blessed model, and the rows to try it with, by `versions.push`."""
 
     def Do(
         self,
@@ -52,7 +54,8 @@ class Executor(executor.Executor):
         version = exec_properties.get(VERSION_KEY) or str(
             versions.choose_version(directory, model)
         )
-        versions.push(model, directory, int(version))
+        examples = _read_examples(input_dict)
+        versions.push(model, directory, int(version), examples=examples)
         self._MarkPushed(pushed, os.path.join(directory, version), version)
 
 
@@ -84,6 +87,15 @@ class AtomicPusher(tfx.components.Pusher):
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
     DRIVER_CLASS = Driver
+
+
+def _read_examples(input_dict: dict[str, list[types.Artifact]]) -> str | None:
+    """Returns the rows to try the model with, if ServingCheck kept some."""
+    for blessing in input_dict.get(standard_component_specs.INFRA_BLESSING_KEY, []):
+        path = os.path.join(blessing.uri, EXAMPLES_FILE)
+        if fileio.exists(path):
+            return io_utils.read_string_file(path)
+    return None
 
 
 def _directory(exec_properties: dict[str, Any]) -> str:

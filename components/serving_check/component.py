@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from typing import Any
 
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
@@ -13,6 +14,7 @@ from components.serving_check.request import Settings
 
 REPORT_FILE = "serving_check.json"
 REQUEST_FILE = "request.json"
+EXAMPLES_FILE = "examples.json"
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +38,8 @@ def ServingCheck(
       examples: Raw Examples, gzipped TFRecords.
       model_run: The Trainer's, with its predictions on the split.
       blessing: For Pusher. Contains `serving_check.json`, the result with its reasons
-        and measurements, and `request.json`, all that was sent.
+        and measurements, and `request.json`, all that was sent. `examples.json` has the
+        rows that are pushed with the model, if there are any.
       split: The split of the Examples to send.
       settings: JSON of `components.serving_check.request.Settings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
@@ -47,12 +50,14 @@ def ServingCheck(
     """
     del fingerprint
     pattern = os.path.join(artifact_utils.get_split_uri([examples], split), "*")
-    request = rows.build_request(
-        pattern, model_run.uri, Settings.model_validate_json(settings)
-    )
+    checked_settings = Settings.model_validate_json(settings)
+    request = rows.build_request(pattern, model_run.uri, checked_settings)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
     _write(blessing, REPORT_FILE, report.model_dump_json(indent=1))
+    if examples_to_try := rows.select_examples(request, checked_settings):
+        content = json.dumps({"instances": examples_to_try}, indent=1)
+        _write(blessing, EXAMPLES_FILE, content)
     # The file and the property that InfraValidator sets.
     _write(blessing, "INFRA_BLESSED" if report.blessed else "INFRA_NOT_BLESSED", "")
     blessing.set_int_custom_property("blessed", int(report.blessed))
@@ -60,14 +65,14 @@ def ServingCheck(
         logger.error("the model is not blessed: %s", reason)
 
 
-def read_reasons(directory: str) -> list[str]:
-    """Returns why a model is not blessed; empty if it is.
+def read_report(directory: str) -> dict[str, Any]:
+    """Returns a `ServingReport` as JSON.
 
     Args:
       directory: Of the component's `blessing`.
     """
     text = io_utils.read_string_file(os.path.join(directory, REPORT_FILE))
-    return json.loads(text)["reasons"]
+    return json.loads(text)
 
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:

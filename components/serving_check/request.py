@@ -64,6 +64,8 @@ class Settings(Limits):
         and their predictions are not compared.
       predictions: The expected predictions.
       rows: Number of rows to send.
+      examples: Number of these rows that are pushed with the model, for people to try
+        it with.
       precision: Type of the model's weights.
     """
 
@@ -74,6 +76,7 @@ class Settings(Limits):
     has_text: bool
     predictions: Predictions
     rows: pydantic.PositiveInt
+    examples: pydantic.NonNegativeInt = 0
     precision: Literal["float32", "bfloat16"] = "float32"
 
 

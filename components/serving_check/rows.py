@@ -116,6 +116,34 @@ def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
     return {row: values[0] for row, values in predictions.items() if len(values) == 1}
 
 
+def select_examples(
+    request: ServingRequest, settings: Settings
+) -> list[dict[str, str]]:
+    """Returns the first rows of a request, for people to try the model with.
+
+    Args:
+      request: Sends the rows to the text signature.
+      settings: Names the signature and the columns.
+
+    Returns:
+      The texts of each row by column; none for a model that was trained on token ids.
+      Rows with bytes that are not UTF-8 are left out.
+    """
+    if not settings.has_text:
+        return []
+    (inputs,) = (
+        signature.inputs
+        for signature in request.signatures
+        if signature.name == settings.text_signature
+    )
+    texts = zip(*(inputs[name] for name in settings.text_columns), strict=True)
+    rows = (row for row in texts if all(isinstance(text, str) for text in row))
+    return [
+        dict(zip(settings.text_columns, map(str, row), strict=True))
+        for row in itertools.islice(rows, settings.examples)
+    ]
+
+
 def _select_rows(
     pattern: str, predictions: dict[int, Any], id_column: str
 ) -> Iterator[tuple[int, tf.train.Example]]:

@@ -60,7 +60,8 @@ class TrainerConfig(Settings):
         and with one seed only.
       patience: Evaluations without a better one after which training stops; None
         trains to the end.
-      steps_per_loop: Steps between two log lines. SIGTERM is handled after a loop.
+      steps_per_loop: Steps between two log lines. Ctrl-C and SIGTERM end a loop after
+        its current step; on several devices they wait for its end.
       summary_interval: Steps between two points of TensorBoard's training curves, a
         multiple of `steps_per_loop`; None writes one for each loop.
       loss_upper_bound: A larger mean loss of a loop, or NaN, restores the last intact

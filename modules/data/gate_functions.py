@@ -79,6 +79,9 @@ def judge(
             max_seq_length=settings["max_seq_length"],
             previous=Profile(**previous) if previous else None,
         ),
-        summaries={split: profile.summary() for split, profile in profiles.items()},
+        summaries={
+            split: profile.summary(settings["max_seq_length"])
+            for split, profile in profiles.items()
+        },
         reference=dataclasses.asdict(train) if train else None,
     )

@@ -141,7 +141,7 @@ def tokenize(segments: list[tf.Tensor], vocab_file: str) -> list[tf.RaggedTensor
     """
     # One call for all segments: every call embeds the vocabulary in the graph.
     texts = tf.strings.unicode_transcode(tf.concat(segments, 0), "UTF-8", "UTF-8")
-    ids = _tokenizer(vocab_file).tokenize(texts)
+    ids = build_tokenizer(vocab_file).tokenize(texts)
     batch = tf.shape(segments[0])[0]
     return [ids[i * batch : (i + 1) * batch] for i in range(len(segments))]
 
@@ -166,13 +166,9 @@ def pack_segments(
     Returns:
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
-    budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
-    start, end = special_token_ids
-    word_ids, type_ids = tf_text.combine_segments(
-        _trim(segments, budget),
-        start_of_sequence_id=tf.constant(start, tf.int64),
-        end_of_segment_id=tf.constant(end, tf.int64),
-    )
+    start, end = (tf.constant(token, tf.int64) for token in special_token_ids)
+    segments = trim(segments, max_seq_length)
+    word_ids, type_ids = tf_text.combine_segments(segments, start, end)
     if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
         type_ids = tf.zeros_like(type_ids)
     return {INPUT_WORD_IDS: word_ids, INPUT_TYPE_IDS: tf.cast(type_ids, tf.int64)}
@@ -315,12 +311,15 @@ def _check_range(
     return tf.debugging.Assert(tf.equal(tf.size(outside), 0), [message, outside])
 
 
-def _trim(segments: list[tf.RaggedTensor], budget: int) -> list[tf.RaggedTensor]:
-    """Truncates one or two segments to a budget of tokens.
+def trim(segments: list[tf.RaggedTensor], max_seq_length: int) -> list[tf.RaggedTensor]:
+    """Truncates one or two segments as tensorflow-text's `RoundRobinTrimmer` does.
 
-    The result equals that of tensorflow-text's `RoundRobinTrimmer`, in core ops: TF
-    Serving images up to 2.19.1 lack its op.
+    Args:
+      segments: Any values of the tokens, each [batch, (tokens)].
+      max_seq_length: Longest packed example in tokens.
     """
+    # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's.
+    budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments
     lengths = first.row_lengths()
     if not others:
@@ -376,10 +375,18 @@ def _find_setting(vocab_file: str, key: str) -> Any:
     return None
 
 
-def _tokenizer(vocab_file: str) -> tf_text.FastBertTokenizer:
+def build_tokenizer(
+    vocab_file: str, token_type: tf.DType = tf.int64
+) -> tf_text.FastBertTokenizer:
+    """Returns BERT's tokenizer, whose tokens are ids or strings.
+
+    Args:
+      vocab_file: One token a line. The settings of its encoder are beside it.
+      token_type: `tf.int64` or `tf.string`.
+    """
     return tf_text.FastBertTokenizer(
         fast_wordpiece_model_buffer=tf.constant(_wordpiece_model(vocab_file)),
-        token_out_type=tf.int64,
+        token_out_type=token_type,
         lower_case_nfd_strip_accents=not is_cased(vocab_file),
     )
 

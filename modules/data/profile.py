@@ -13,6 +13,7 @@ from modules.config.task import TaskConfig
 from modules.data.row_facts import RowFacts
 
 _SCORE_BINS = 100
+_LENGTH_BINS = 30
 _LONGEST = 10_000  # tokens; longer rows count as this long
 _QUANTILES = (0.05, 0.5, 0.95, 1.0)
 
@@ -60,12 +61,29 @@ class Profile:
         """Returns the length that a share of the rows does not exceed."""
         return int(np.searchsorted(np.cumsum(self.lengths), quantile * self.rows))
 
-    def summary(self) -> dict[str, Any]:
-        """Returns what a reader wants to know, as JSON can hold it."""
+    def summary(self, max_seq_length: int) -> dict[str, Any]:
+        """Returns what a reader wants to know, as JSON can hold it.
+
+        Args:
+          max_seq_length: Tokens from which rows are cut.
+        """
         is_filled = bool(self.rows)
-        lengths = {f"{q:.0%}": self.length_at(q) for q in _QUANTILES if is_filled}
+        quantiles = {f"{q:.0%}": self.length_at(q) for q in _QUANTILES if is_filled}
         filled = {name: count for name, count in self.labels.items() if count}
-        return {"rows": self.rows, "labels": filled, "tokens": lengths}
+        tokens = np.arange(len(self.lengths))
+        counts, edges = np.histogram(tokens, _LENGTH_BINS, weights=self.lengths)
+        cut = self.lengths[max_seq_length + 1 :]
+        return {
+            "rows": self.rows,
+            "labels": filled,
+            "tokens": quantiles,
+            "lengths": {
+                "edges": edges.tolist(),
+                "counts": counts.astype(int).tolist(),
+                "cut_rows": sum(cut),
+                "cut_tokens": sum(n * rows for n, rows in enumerate(cut, start=1)),
+            },
+        }
 
 
 def compare_classes(first: Profile, second: Profile) -> tuple[str, float, float]:

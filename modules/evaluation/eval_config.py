@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
@@ -10,7 +11,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from modules import fingerprint
 from modules.config.task import TaskConfig, class_metric
 from modules.data import slicing
-from modules.evaluation import tfma_metrics
+from modules.evaluation import tfma_metrics, tfma_paired_test
 from modules.evaluation.metrics import POSITIVE_CLASS
 from modules.export import signatures
 
@@ -68,6 +69,7 @@ def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
 
 def _metrics_specs(task: TaskConfig) -> list[config_pb2.MetricsSpec]:
     plain = config_pb2.MetricsSpec()
+    _add_metric(plain, tfma_paired_test.PairedTest, task=task.model_dump(mode="json"))
     _add(plain, "example_count")
     if task.is_regression:
         for statistic in _REGRESSION_METRICS:
@@ -93,11 +95,16 @@ def _metrics_specs(task: TaskConfig) -> list[config_pb2.MetricsSpec]:
 
 def _add(spec: config_pb2.MetricsSpec, statistic: str, **options: str | int) -> None:
     """Adds a metric; bounds hold for those with a name in their configuration."""
-    code = fingerprint.of_code(tfma_metrics.__name__)
-    options = {"statistic": statistic, "code_fingerprint": code, **options}
+    _add_metric(spec, tfma_metrics.Statistic, statistic=statistic, **options)
+
+
+def _add_metric(
+    spec: config_pb2.MetricsSpec, kind: type[tfma.metrics.Metric], **options: Any
+) -> None:
+    code = fingerprint.of_code(kind.__module__)
     spec.metrics.add(
-        class_name=tfma_metrics.Statistic.__name__,
-        module=tfma_metrics.__name__,
+        class_name=kind.__name__,
+        module=kind.__module__,
         # TFMA stores the inside of a JSON object, without its braces.
-        config=json.dumps(options)[1:-1],
+        config=json.dumps({"code_fingerprint": code, **options})[1:-1],
     )

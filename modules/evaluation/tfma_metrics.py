@@ -167,12 +167,13 @@ def _computations(
     sub_key: tfma.metrics.SubKey | None = None,
     example_weighted: bool = False,
 ) -> list[tfma.metrics.MetricComputation | tfma.metrics.DerivedMetricComputation]:
-    names = {
+    names: dict[str, Any] = {
         "model_name": model_name,
         "output_name": output_name,
         "example_weighted": example_weighted,
     }
-    rows_key = tfma.metrics.MetricKey(name=_ROWS_KEY, **names)
+    gather = gather_rows(eval_config, **names)
+    (rows_key,) = gather.keys
     if statistic == CONFUSION_MATRIX:
         key = tfma.metrics.PlotKey(name=name, **names)
     else:
@@ -183,13 +184,24 @@ def _computations(
     def result(computed: dict[tfma.metrics.MetricKey, Any]) -> dict:
         return {key: STATISTICS[statistic](Rows(*computed[rows_key]), *arguments)}
 
-    # TFMA runs computations with the same key and combiner once for all metrics.
-    gather = tfma.metrics.MetricComputation(
-        keys=[rows_key],
-        preprocessors=None,
-        combiner=_GatherRows(rows_key, eval_config),
-    )
     return [gather, tfma.metrics.DerivedMetricComputation(keys=[key], result=result)]
+
+
+def gather_rows(
+    eval_config: config_pb2.EvalConfig, **names: str | bool
+) -> tfma.metrics.MetricComputation:
+    """Returns the computation of the columns of `Rows`, float64[3, rows].
+
+    TFMA runs computations with the same key and combiner once for all metrics.
+
+    Args:
+      eval_config: Describes the models.
+      **names: Further parts of the key, `model_name` among them.
+    """
+    key = tfma.metrics.MetricKey(name=_ROWS_KEY, **names)
+    return tfma.metrics.MetricComputation(
+        keys=[key], preprocessors=None, combiner=_GatherRows(key, eval_config)
+    )
 
 
 class _GatherRows(beam.CombineFn):

@@ -11,6 +11,7 @@ from tf_keras.src.saving.legacy.saved_model import utils as keras_saving
 
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing, slicing
+from modules.export import token_positions
 from modules.export.signatures import (
     CLASS,
     CLASS_ID,
@@ -21,6 +22,7 @@ from modules.export.signatures import (
     SERVE_EXAMPLES,
     SERVING_DEFAULT,
     SLICE_FEATURES,
+    TOKENIZE,
     TRANSFORM_FEATURES,
 )
 from modules.export.traced_model import TracedModel
@@ -112,7 +114,8 @@ class ServingModel(tf.Module):
           of serialized `tf.Example`s string[batch] as in training. Both return
           `logits` and `probabilities` float32[batch, classes], `class_id` int64[batch]
           and `class` string[batch]; a regression only `score` float32[batch].
-          `transform_features` and `slice_features`, of Examples.
+          `transform_features` and `slice_features`, of Examples. `tokenize` returns
+          what `token_positions.find_tokens` does of the text columns.
         """
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
         traced = {
@@ -123,6 +126,7 @@ class ServingModel(tf.Module):
                 (SLICE_FEATURES, self._slice_features),
             )
         }
+        traced[TOKENIZE] = _traced(self._tokenize, *self._text_specs())
         return {SERVING_DEFAULT: self._shared.serve_text, **traced}
 
     def _text_specs(self) -> list[tf.TensorSpec]:
@@ -152,6 +156,11 @@ class ServingModel(tf.Module):
         if len(texts) == 1:
             return slicing.slice_sentences(*texts)
         return slicing.slice_pairs(*texts)
+
+    def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return token_positions.find_tokens(
+            list(texts), self._vocab_file, self._max_seq_length
+        )
 
     def _predict(
         self, word_ids: tf.RaggedTensor, type_ids: tf.RaggedTensor

@@ -10,8 +10,9 @@ SERVING_DEFAULT = "serving_default"
 SERVE_EXAMPLES = "serve_examples"
 TRANSFORM_FEATURES = "transform_features"
 SLICE_FEATURES = "slice_features"
+TOKENIZE = "tokenize"
 
-EXAMPLES = "examples"  # input of all signatures but `serving_default`
+EXAMPLES = "examples"  # input of all signatures that take no text
 
 LOGITS = "logits"
 PROBABILITIES = "probabilities"

@@ -1,19 +1,27 @@
-"""Orbit actions: called with the outputs of each loop of steps or evaluation."""
+"""Orbit actions: called with the outputs of each loop of steps or evaluation.
+
+Log records about progress have an attribute `training`, a dict for who shows numbers:
+`step`, `steps`, `seed`, `loss` and `examples_per_second` after a loop; `metric`, `best`
+and `best_step` after an evaluation; `kept_step` if a signal stopped the training.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import orbit
 import tensorflow as tf
 from official.core import base_trainer, config_definitions
 
+from modules.signals import watch
 from modules.training import fine_tuning_task
 from modules.training.checkpoints import ResumableCheckpoints
 from modules.training.record import TrainingRecord
@@ -29,11 +37,13 @@ class Progress:
     Args:
       global_step: The trainer's.
       train_steps: The last step.
+      seed: The seed of the training.
     """
 
-    def __init__(self, global_step: tf.Variable, train_steps: int) -> None:
+    def __init__(self, global_step: tf.Variable, train_steps: int, seed: int) -> None:
         self._global_step = global_step
         self._train_steps = train_steps
+        self._seed = seed
         self._start = self._last = time.monotonic()
 
     def restart(self, _: dict[str, Any]) -> None:
@@ -47,15 +57,25 @@ class Progress:
         output["examples_per_second"] = rows / (now - self._last)
         self._last = now
         quality = {name: output[name] for name in ("accuracy", "mse") if name in output}
+        step = int(self._global_step.numpy())
         logger.info(
             "step %d/%d loss %.3f %s rate %.1e %.1f examples/s %d s",
-            self._global_step.numpy(),
+            step,
             self._train_steps,
             output["training_loss"],
             " ".join(f"{name} {value:.3f}" for name, value in quality.items()),
             output["learning_rate"],
             output["examples_per_second"],
             now - self._start,
+            extra={
+                "training": {
+                    "step": step,
+                    "steps": self._train_steps,
+                    "seed": self._seed,
+                    "loss": float(output["training_loss"]),
+                    "examples_per_second": output["examples_per_second"],
+                }
+            },
         )
 
 
@@ -136,66 +156,105 @@ class RecordEvaluation:
             output.clear()  # or its summaries would be written at the restored step
             return
         values = {name: float(value) for name, value in output.items()}
+        self._record.add(step, values, self._trainer)
+        metric, best = self._record.metric, self._record.best
         logger.info(
             "step %d evaluation loss %.3f %s %.4f",
             step,
             values["validation_loss"],
-            self._record.metric,
-            values[self._record.metric],
+            metric,
+            values[metric],
+            extra={
+                "training": best
+                and {
+                    "metric": metric,
+                    "best": best.metrics[metric],
+                    "best_step": best.step,
+                }
+            },
         )
-        self._record.add(step, values, self._trainer)
 
 
-class SaveOnSigterm:
-    """Saves a checkpoint and exits after SIGTERM.
+class StopOnSignal:
+    """Saves a checkpoint and stops the training on Ctrl-C or SIGTERM.
 
-    Kubernetes and Vertex AI send SIGTERM before they stop a machine. Call it where
-    saving is safe; as a context manager it handles the signal.
+    Kubernetes and Vertex AI send SIGTERM before they stop a machine. The loop ends
+    after its current step; call this where saving is safe. What is saved already is
+    left at once, for example in the middle of tracing or of an evaluation. As a context
+    manager it handles the signals.
 
     Args:
       checkpoints: Saves the checkpoint.
       global_step: The trainer's.
+      stop_requested: The trainer's variable that ends a loop after its current step.
+      signals: The signals to handle.
     """
 
     def __init__(
-        self, checkpoints: ResumableCheckpoints, global_step: tf.Variable
+        self,
+        checkpoints: ResumableCheckpoints,
+        global_step: tf.Variable,
+        stop_requested: tf.Variable,
+        signals: Sequence[signal.Signals],
     ) -> None:
         self._checkpoints = checkpoints
         self._global_step = global_step
-        self._is_received = False
-        self._previous_handler: Any = None
+        self._stop_requested = stop_requested
+        self._signals = signals
+        self._received: signal.Signals | None = None
+        self._step: int | None = None  # None before the end of the first loop
+        self._handled = contextlib.ExitStack()
 
-    def __enter__(self) -> SaveOnSigterm:
-        """Handles SIGTERM; Python allows only the main thread to."""
+    def __enter__(self) -> StopOnSignal:
+        """Handles the signals; Python allows only the main thread to."""
         if threading.current_thread() is threading.main_thread():
-            self._previous_handler = signal.signal(signal.SIGTERM, self._receive)
+            self._handled.enter_context(watch(self._end_loop))
+            for number in self._signals:
+                previous = signal.signal(number, self._receive)
+                self._handled.callback(signal.signal, number, previous)
         return self
 
-    def __exit__(self, error_type: type[BaseException] | None, *_: Any) -> None:
-        """Restores the previous handler.
-
-        Raises:
-          SystemExit: SIGTERM arrived after the last action of a finished training.
-        """
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGTERM, self._previous_handler)
-        if error_type is None:
-            self({})
+    def __exit__(self, *_: Any) -> None:
+        """Restores the previous handlers."""
+        self._handled.close()
 
     def __call__(self, _: dict[str, Any]) -> None:
-        """Saves and exits if SIGTERM was received.
+        """Saves and stops if a signal was received.
 
         Raises:
-          SystemExit: It was.
+          KeyboardInterrupt: It was SIGINT.
+          SystemExit: It was SIGTERM.
         """
-        if self._is_received:
+        self._step = int(self._global_step.numpy())
+        if self._received is not None:
             self._checkpoints.wait()
-            self._checkpoints.save(
-                checkpoint_number=self._global_step.numpy(), check_interval=False
-            )
-            logger.warning("SIGTERM: checkpoint saved; start again to resume from it")
-            raise SystemExit(SIGTERM_STATUS)
+            self._checkpoints.save(checkpoint_number=self._step, check_interval=False)
+            self._stop(self._received)
+
+    def _end_loop(self, number: int) -> None:
+        if number in self._signals:
+            self._stop_requested.assign(True)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        logger.warning("SIGTERM: saving a checkpoint at the end of this loop")
-        self._is_received = True
+        received = signal.Signals(number)
+        # While TensorFlow traces a function, the step cannot be read or change.
+        if tf.executing_eagerly():
+            self._step = int(self._global_step.numpy())
+        saved = self._checkpoints.saved_step
+        if saved is None or self._step in (None, saved):
+            self._stop(received)
+        logger.warning("%s: saving a checkpoint after this step", received.name)
+        self._received = received
+
+    def _stop(self, received: signal.Signals) -> NoReturn:
+        step = self._checkpoints.saved_step
+        if step is not None:
+            logger.warning(
+                "%s: checkpoint of step %d saved; start again to resume from it",
+                received.name,
+                step,
+                extra={"training": {"kept_step": step}},
+            )
+        if received is signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(SIGTERM_STATUS)

@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +31,10 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
       max_to_keep: Checkpoints that are kept, the newest ones.
       init_fn: Called if there is no checkpoint to restore.
       is_chief: Whether this process writes to the directory.
+
+    Attributes:
+      saved_step: Step of the checkpoint that was last saved or restored; None before,
+        and after that was discarded.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         is_chief: bool = True,
     ) -> None:
         self._shared = directory
+        self.saved_step: int | None = None
         super().__init__(
             checkpoint,
             directory if is_chief else tempfile.mkdtemp(),
@@ -59,6 +65,13 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         Orbit calls it at the end of `train`, right after the checkpoint of an epoch was
         started. So an evaluation runs while that is written.
         """
+
+    def save(self, *args: Any, **kwargs: Any) -> str | None:
+        """Saves a checkpoint; see `tf.train.CheckpointManager`."""
+        path = super().save(*args, **kwargs)
+        if path is not None:
+            self.saved_step = int(self._step_counter.numpy())
+        return path
 
     def wait(self) -> None:
         """Waits for the checkpoint that is being written.
@@ -105,6 +118,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             self._checkpoint.restore(path)
             # The next interval starts here.
             self._last_checkpoint_step = int(self._step_counter.numpy())
+            self.saved_step = self._last_checkpoint_step
             logger.info("resumed from step %d, %s", self._last_checkpoint_step, path)
             return path
         if step:
@@ -125,6 +139,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         path = f"{self._prefix}-{int(self._step_counter.numpy())}"
         if self._maybe_delete.pop(path, None) is None:
             return
+        self.saved_step = None
         self._latest_checkpoint = next(reversed(self._maybe_delete), None)
         if self._maybe_delete:
             self._record_state()

@@ -18,11 +18,19 @@ from modules.training.fine_tuning_task import FineTuningTask
 
 
 class FineTuningTrainer(base_trainer.Trainer):
-    """The Model Garden's trainer with three changes.
+    """The Model Garden's trainer with four changes.
 
     It feeds the replicas of this process directly, keeps every worker of parameter
-    servers busy, and its validation loss is the mean over rows, not over batches.
+    servers busy, can end a loop early, and its validation loss is the mean over rows,
+    not over batches.
+
+    Attributes:
+      stop_requested: Whether a loop on one device ends after its current step.
     """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stop_requested = tf.Variable(False, trainable=False)
 
     def distribute_dataset(
         self, dataset_or_fn: Any, *args: Any, **kwargs: Any
@@ -78,8 +86,11 @@ class FineTuningTrainer(base_trainer.Trainer):
     def create_train_loop_fn(self) -> Callable[[Any, tf.Tensor], None]:
         """Returns the loop over training steps.
 
-        Upstream schedules a whole loop on one worker, and the others idle.
+        Upstream schedules a whole loop on one worker, and the others idle. On one
+        device, such as a CPU, a loop takes minutes.
         """
+        if isinstance(self.strategy, tf.distribute.OneDeviceStrategy):
+            return tf.function(self._loop_until_stopped)
         loop = super().create_train_loop_fn()
         if not strategies.is_asynchronous(self.strategy):
             return loop
@@ -93,6 +104,17 @@ class FineTuningTrainer(base_trainer.Trainer):
                     loop(iterator, tf.constant(share))
 
         return schedule
+
+    def _loop_until_stopped(self, iterator: Any, num_steps: tf.Tensor) -> None:
+        def is_due(step: tf.Tensor) -> tf.Tensor:
+            return (step == 0) | ((step < num_steps) & ~self.stop_requested)
+
+        def train(step: tf.Tensor) -> tf.Tensor:
+            with tf.name_scope(""):
+                self.train_step(iterator)
+            return step + 1
+
+        tf.while_loop(is_due, train, [0])
 
 
 class CoordinatorEvaluator(orbit.AbstractEvaluator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import signal
 from collections.abc import Callable
 
 import orbit
@@ -43,6 +44,7 @@ def run_loop(
 
     Raises:
       TrainingError: `recovery_max_trials` was exceeded; see `TrainerConfig`.
+      KeyboardInterrupt: SIGINT was received; a checkpoint is saved.
       SystemExit: SIGTERM was received; a checkpoint is saved.
     """
     params = trainer.config.trainer
@@ -55,17 +57,24 @@ def run_loop(
         init_fn=trainer.initialize,
         is_chief=strategies.is_chief(trainer.strategy),
     )
-    with actions.SaveOnSigterm(manager, trainer.global_step) as save_on_sigterm:
+    # Several workers must save at once, which TensorFlow coordinates.
+    is_coordinated = params.preemption_on_demand_checkpoint
+    signals = [] if is_coordinated else [signal.SIGINT, signal.SIGTERM]
+    with actions.StopOnSignal(
+        manager, trainer.global_step, trainer.stop_requested, signals
+    ) as stop_on_signal:
         controller = _build_controller(
             trainer,
             manager,
             record,
             directory,
             check_lock=check_lock,
-            save_on_sigterm=save_on_sigterm,
+            stop_on_signal=stop_on_signal,
         )
         try:
-            return _train_and_evaluate(controller, trainer, record, manager)
+            return _train_and_evaluate(
+                controller, trainer, record, manager, stop_on_signal
+            )
         except RuntimeError as error:
             if "loss value" not in str(error):  # raised by RecoveryCondition
                 raise
@@ -85,10 +94,10 @@ def _build_controller(
     directory: str,
     *,
     check_lock: Callable[[], None],
-    save_on_sigterm: actions.SaveOnSigterm,
+    stop_on_signal: actions.StopOnSignal,
 ) -> orbit.Controller:
     params = trainer.config.trainer
-    progress = actions.Progress(trainer.global_step, params.train_steps)
+    progress = actions.Progress(trainer.global_step, params.train_steps, params.seed)
     recovery = official_actions.get_train_actions(
         trainer.config, trainer, manager.directory, manager
     )
@@ -115,11 +124,11 @@ def _build_controller(
         summary_manager=summaries,
         eval_summary_dir=os.path.join(directory, "validation") if is_chief else None,
         # The lock is checked first: nothing is written to another job's directory.
-        train_actions=[lambda _: check_lock(), progress, *recovery, save_on_sigterm],
+        train_actions=[lambda _: check_lock(), progress, *recovery, stop_on_signal],
         eval_actions=[
             lambda _: check_lock(),
             record_evaluation,
-            save_on_sigterm,
+            stop_on_signal,
             progress.restart,
         ],
     )
@@ -138,6 +147,7 @@ def _train_and_evaluate(
     trainer: base_trainer.Trainer,
     record: TrainingRecord,
     manager: tf.train.CheckpointManager,
+    stop_on_signal: actions.StopOnSignal,
 ) -> str | None:
     params = trainer.config.trainer
     interval, last = params.validation_interval, params.train_steps
@@ -149,6 +159,7 @@ def _train_and_evaluate(
         )
     else:
         manager.save(checkpoint_number=0)  # to restore if the first loss is NaN
+    logger.info("training from step %d to %d; the first step is traced", step, last)
     while True:
         # Training and evaluation may both restore an earlier step.
         step = int(trainer.global_step.numpy())
@@ -157,8 +168,10 @@ def _train_and_evaluate(
             step % interval == 0 if step else params.evaluate_first
         )
         if is_due and not record.has_evaluation(step):
-            controller.evaluate(params.validation_steps)
+            # Saved before, so that what ends a long evaluation loses no step.
             controller.save_checkpoint()
+            stop_on_signal({})
+            controller.evaluate(params.validation_steps)
             continue
         if step >= last:
             return None

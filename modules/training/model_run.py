@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 import logging
 import os
 from collections.abc import Iterable
@@ -19,8 +20,8 @@ from official.core import config_definitions, train_utils
 from modules import files
 from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs
-from modules.evaluation import metrics
-from modules.export import signatures
+from modules.data.preprocessing import ENCODER_INPUTS
+from modules.evaluation import metrics, prediction_files
 from modules.training import checkpoints, optimization
 from modules.training.record import BEST
 
@@ -31,8 +32,7 @@ MODEL_PICTURE = "model.svg"
 SCHEDULE_PICTURE = "schedule.png"
 BATCH_PICTURE = "batch.png"
 BATCH_TABLE = "batch.tsv"
-PREDICTIONS = "predictions"
-_PREDICTION = "prediction"  # column of the class or the score
+BATCH_FILE = "batch.json"
 
 logger = logging.getLogger(__name__)
 
@@ -71,15 +71,17 @@ def plot_schedule(
 def write_batch(
     data: inputs.ExamplesConfig, task: TaskConfig, vocab_file: str, directory: str
 ) -> None:
-    """Writes the first batch of a training: heat maps, and a table of its tokens.
+    """Writes the first batch of a training: its tensors, and a table of its tokens.
 
     Args:
       data: The training split.
       task: Names the columns and classes.
       vocab_file: The encoder's vocabulary, one token a line.
-      directory: Directory of `batch.png` and `batch.tsv`.
+      directory: Directory of `batch.json`, `batch.png` (heat maps) and `batch.tsv`.
     """
     batch = batch_view.first_batch(data)
+    tensors = {name: batch[0][name].numpy().tolist() for name in ENCODER_INPUTS}
+    files.write(os.path.join(directory, BATCH_FILE), json.dumps(tensors))
     picture = io.BytesIO()
     batch_view.draw_batch(batch[0]).savefig(picture, format="png")
     files.write(os.path.join(directory, BATCH_PICTURE), picture.getvalue())
@@ -104,30 +106,16 @@ def copy_records(source: str, destination: str) -> None:
                 )
 
 
-def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
-    """Describes the predictions of a split.
-
-    Args:
-      task: Names the columns.
-      split: An evaluated split.
-
-    Returns:
-      `file` within the `ModelRun`, its `id_column`, its numeric `columns`, and the
-      `output` of the exported model that they hold.
-    """
-    return {
-        "file": f"{PREDICTIONS}/{split}.tsv",
-        "id_column": task.id_column,
-        "columns": _columns(task) or [_PREDICTION],
-        "output": signatures.prediction_output(task),
-    }
-
-
 def write_predictions(
     path: str, task: TaskConfig, predictions: metrics.Predictions
 ) -> None:
-    """Writes the predictions of a split as TSV; see `describe_predictions`."""
-    header = [task.id_column, task.label_column, _PREDICTION, *_columns(task)]
+    """Writes the predictions of a split; see `prediction_files`."""
+    header = [
+        task.id_column,
+        task.label_column,
+        prediction_files.PREDICTION,
+        *prediction_files.probability_columns(task),
+    ]
     rows = zip(predictions.ids, predictions.labels, predictions.outputs, strict=True)
     table = (
         [str(row_id), *_describe(task, label, output)] for row_id, label, output in rows
@@ -162,10 +150,6 @@ def _write_table(path: str, table: Iterable[list[str]]) -> None:
     text = io.StringIO()
     csv.writer(text, delimiter="\t", lineterminator="\n").writerows(table)
     files.write(path, text.getvalue())
-
-
-def _columns(task: TaskConfig) -> list[str]:
-    return [f"probability_{name}" for name in task.classes or ()]
 
 
 def _describe(task: TaskConfig, label: Any, output: Any) -> list[str]:

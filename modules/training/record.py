@@ -46,6 +46,16 @@ class Result:
     stopped: str | None = None
 
 
+def seed_directory(directory: str, seed: int) -> str:
+    """Returns the directory of the training from one seed.
+
+    Args:
+      directory: The parent, of the checkpoints or of the `ModelRun`.
+      seed: The seed.
+    """
+    return os.path.join(directory, f"seed-{seed}")
+
+
 class TrainingRecord:
     """The record of a training in its directory: `record.json` and the best weights.
 
@@ -60,6 +70,8 @@ class TrainingRecord:
 
     Attributes:
       metric: The deciding metric.
+      evaluations: By step.
+      best: The best evaluation so far, or None.
       result: The result of a finished training, or None.
     """
 
@@ -70,10 +82,8 @@ class TrainingRecord:
         content = files.read_json(self._path(_FILE))
         if content is None:
             content = {"evaluations": [], "best": None, "result": None}
-        self._evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
-        self._best: Evaluation | None = content["best"] and Evaluation(
-            **content["best"]
-        )
+        self.evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
+        self.best: Evaluation | None = content["best"] and Evaluation(**content["best"])
         self.result: Result | None = content["result"] and Result(**content["result"])
 
     def add(self, step: int, values: Metrics, trainer: base_trainer.Trainer) -> None:
@@ -87,27 +97,27 @@ class TrainingRecord:
           trainer: Its model is saved, with the moving averages if it has them.
         """
         evaluation = Evaluation(step, values)
-        self._evaluations.append(evaluation)
-        previous = self._best
+        self.evaluations.append(evaluation)
+        previous = self.best
         if step and (
             previous is None or self._score(evaluation) > self._score(previous)
         ):
-            self._best = evaluation
+            self.best = evaluation
             self._save_weights(trainer, step)
         if not self._is_chief:
             return
         self._write()
-        if previous is not None and self._best is evaluation and previous.step != step:
+        if previous is not None and self.best is evaluation and previous.step != step:
             for name in tf.io.gfile.glob(f"{self._weights(previous.step)}.*"):
                 tf.io.gfile.remove(name)
 
     def drop_after(self, step: int) -> None:
         """Drops the evaluations of later steps, which will be repeated."""
-        self._evaluations = [entry for entry in self._evaluations if entry.step <= step]
+        self.evaluations = [entry for entry in self.evaluations if entry.step <= step]
 
     def has_evaluation(self, step: int) -> bool:
         """Returns whether the step has been evaluated."""
-        return any(entry.step == step for entry in self._evaluations)
+        return any(entry.step == step for entry in self.evaluations)
 
     def reason_to_stop(self, patience: int | None) -> str | None:
         """Returns why training should stop early, or None.
@@ -115,7 +125,7 @@ class TrainingRecord:
         Args:
           patience: Evaluations without a better one after which training stops.
         """
-        scores = [self._score(entry) for entry in self._evaluations if entry.step]
+        scores = [self._score(entry) for entry in self.evaluations if entry.step]
         if patience is None or not scores:
             return None
         since = len(scores) - 1 - scores.index(max(scores))
@@ -125,12 +135,12 @@ class TrainingRecord:
 
     def finish(self, *, seed: int, steps: int, stopped: str | None) -> Result:
         """Records that the training has finished; see `Result`."""
-        assert self._best is not None  # the last step is always evaluated
+        assert self.best is not None  # the last step is always evaluated
         self.result = Result(
             seed=seed,
             steps=steps,
-            best_step=self._best.step,
-            metrics=self._best.metrics,
+            best_step=self.best.step,
+            metrics=self.best.metrics,
             stopped=stopped,
         )
         if self._is_chief:
@@ -144,9 +154,9 @@ class TrainingRecord:
           FileNotFoundError: There has been no evaluation.
           AssertionError: The model has a weight that was not saved.
         """
-        if self._best is None:
+        if self.best is None:
             raise FileNotFoundError(f"no best model in {self._directory}")
-        status = tf.train.Checkpoint(model=model).read(self._weights(self._best.step))
+        status = tf.train.Checkpoint(model=model).read(self._weights(self.best.step))
         status.assert_existing_objects_matched()
 
     def _save_weights(self, trainer: base_trainer.Trainer, step: int) -> None:
@@ -163,8 +173,8 @@ class TrainingRecord:
 
     def _write(self) -> None:
         content = {
-            "evaluations": [dataclasses.asdict(entry) for entry in self._evaluations],
-            "best": self._best and dataclasses.asdict(self._best),
+            "evaluations": [dataclasses.asdict(entry) for entry in self.evaluations],
+            "best": self.best and dataclasses.asdict(self.best),
             "result": self.result and dataclasses.asdict(self.result),
         }
         files.write_json(self._path(_FILE), content)

@@ -18,7 +18,7 @@ from modules import environment, files
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
-from modules.evaluation import metrics
+from modules.evaluation import metrics, prediction_files
 from modules.export import description, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
@@ -36,7 +36,7 @@ from modules.training import (
 from modules.training.fine_tuning_task import FineTuningTask, collect
 from modules.training.fine_tuning_trainer import build_trainer, predict
 from modules.training.loop import run_loop
-from modules.training.record import Result, TrainingRecord
+from modules.training.record import Result, TrainingRecord, seed_directory
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def _train_seeds(
                 task,
                 experiment.with_seed(params, seed),
                 strategy,
-                _seed_directory(directory, seed),
+                seed_directory(directory, seed),
                 check_lock=check_lock,
             )
             for seed in seeds
@@ -235,7 +235,7 @@ def _write_outputs(
 ) -> None:
     """Predicts in all processes; exports and writes in one."""
     best = max(results, key=lambda result: metrics.score(result.metrics[task.metric]))
-    best_directory = _seed_directory(directory, best.seed)
+    best_directory = seed_directory(directory, best.seed)
     dtype = fn_args.custom_config["serving_precision"]
     fine_tuning = FineTuningTask(params.task, task)
     splits = {
@@ -274,12 +274,12 @@ def _write_records(
     directory: str,
 ) -> None:
     for split, rows in predictions.items():
-        path = model_run.describe_predictions(task, split)["file"]
+        path = prediction_files.describe_predictions(task, split)["file"]
         path = os.path.join(fn_args.model_run_dir, path)
         model_run.write_predictions(path, task, rows)
     for result in results:
-        source = _seed_directory(directory, result.seed)
-        destination = _seed_directory(fn_args.model_run_dir, result.seed)
+        source = seed_directory(directory, result.seed)
+        destination = seed_directory(fn_args.model_run_dir, result.seed)
         model_run.copy_records(source, destination)
     content = {
         "metric": task.metric,
@@ -322,7 +322,3 @@ def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
             description.PRECISION: settings["serving_precision"],
         },
     )
-
-
-def _seed_directory(directory: str, seed: int) -> str:
-    return os.path.join(directory, f"seed-{seed}")

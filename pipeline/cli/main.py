@@ -15,6 +15,9 @@ from rich.table import Column, Table
 from modules import environment
 from pipeline.cli import (
     clean,
+    compare,
+    completion,
+    doctor,
     history,
     options,
     orchestrators,
@@ -23,6 +26,7 @@ from pipeline.cli import (
     releases,
     serve,
     show_batch,
+    ui,
 )
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
@@ -34,19 +38,38 @@ if TYPE_CHECKING:
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+def _print_prose(text: str, console: Console, style: str = "") -> None:
+    """Prints a text: on a terminal a line breaks between words, elsewhere nowhere."""
+    soft_wrap = not console.is_interactive
+    console.print(text, markup=False, style=style, soft_wrap=soft_wrap)
 
 
 class _Commands(click.Group):
-    """Prints a `UsageError` as one message and exits with status 2."""
+    """Lists commands in sections; exits with status 2 after a `UsageError`."""
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Writes the commands in the order in which a newcomer uses them."""
+        limit = formatter.width - max(map(len, self.commands)) - 6  # as click's own
+        for title, commands in _SECTIONS.items():
+            rows = [
+                (str(each.name), each.get_short_help_str(limit)) for each in commands
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            Console(stderr=True).print(
-                f"error: {error}", markup=False, style="red", soft_wrap=True
-            )
+            console = Console(stderr=True, force_interactive=sys.stderr.isatty())
+            _print_prose(f"error: {error}", console, style="red")
             ctx.exit(EXIT_USAGE)
 
 
@@ -56,54 +79,47 @@ def main() -> None:
     """Fine-tune a pre-trained BERT on sentences or pairs, and push what passes.
 
     Exit status: 0 success; 1 failure; 2 bad usage, settings or data;
-    3 the model was refused.
+    3 the model was refused; 130 Ctrl-C; 143 SIGTERM.
     """
 
 
-main.add_command(orchestrators.compile_command)
-main.add_command(orchestrators.submit_command)
-main.add_command(project.init_command)
-main.add_command(project.inspect_command)
-main.add_command(predict.predict_command)
-main.add_command(serve.serve_command)
-main.add_command(show_batch.show_batch_command)
-main.add_command(history.runs_command)
-main.add_command(history.show_command)
-main.add_command(history.lineage_command)
-main.add_command(releases.versions_command)
-main.add_command(releases.rollback_command)
-main.add_command(releases.override_command)
-main.add_command(clean.clean_command)
-
-
-@main.command()
+@click.command()
 @options.CONFIG
 @options.DATA
 @options.ENCODER
-@click.option("--output", metavar="DIR", help="Directory of everything it writes.")
+@options.OUTPUT
+@click.option("-v", "--verbose", is_flag=True, help="Show the log of TFX, too.")
 @options.SET
 def run(
     config_file: Path,
     data: str | None,
     encoder: str | None,
     output: str | None,
+    verbose: bool,
     overrides: dict[str, Any],
 ) -> None:
-    """Run the whole pipeline on this machine."""
-    options.override_sources(overrides, data, encoder)
-    if output is not None:
-        overrides["output"] = output
+    """Run the whole pipeline on this machine.
+
+    Ctrl-C stops it and saves a checkpoint of the training; the same command goes on.
+    """
+    options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
-        console = Console(file=terminal)
+        # Not on what merely has colors, as the logs of a CI system.
+        console = Console(file=terminal, force_interactive=terminal.isatty())
         environment.set_up()
+        from pipeline.local.interruption import end_process
         from pipeline.local.run import run_locally
 
         try:
-            report = run_locally(config, console)
+            report = run_locally(config, console, verbose=verbose)
         except UsageError:
             raise
+        except KeyboardInterrupt:
+            end_process(EXIT_INTERRUPTED)
+        except SystemExit:  # raised for SIGTERM
+            end_process(EXIT_TERMINATED)
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
             console.print("run.log in the run record above has the traceback")
@@ -111,7 +127,7 @@ def run(
         sys.exit(_show(report, console))
 
 
-@main.command("prepare-data")
+@click.command("prepare-data")
 @click.argument("source")
 @click.argument("destination")
 @options.CONFIG
@@ -134,7 +150,7 @@ def prepare_data(
     examples.prepare(source, destination, task, click.echo, settings)
 
 
-@main.command("import-encoder")
+@click.command("import-encoder")
 @click.argument("source")
 @click.argument("destination", metavar="DEST")
 @click.option(
@@ -159,20 +175,16 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 
 def _show(report: RunReport, console: Console) -> int:
-    components = Table("component", "seconds", "")
-    for component in report.components:
-        state = "cached" if component.is_cached else "run"
-        components.add_row(component.name, f"{component.seconds:.1f}", state)
-    console.print(components)
     for warning in report.data["warnings"]:
-        console.print(f"warning: {warning}", markup=False, soft_wrap=True)
+        _print_prose(f"warning: {warning}", console)
     _show_metrics(report.verdict.metrics, console)
-    console.print(report.verdict.comparison, markup=False, soft_wrap=True)
+    _print_prose(report.verdict.comparison, console)
     if report.pushed is None:
-        console.print(f"refused: {report.refusal}", markup=False, soft_wrap=True)
-        return EXIT_REFUSED
-    console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
-    return 0
+        _print_prose(f"refused: {report.refusal}", console)
+    else:
+        console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
+    console.print(f"report {report.page}", markup=False, soft_wrap=True)
+    return EXIT_REFUSED if report.pushed is None else 0
 
 
 def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:
@@ -204,3 +216,35 @@ def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:
             row = (values[kind] for kind in ("precision", "recall", "f1"))
             by_class.add_row(escape(name), *row)
         console.print(by_class)
+
+
+_SECTIONS: dict[str, list[click.Command]] = {
+    "Start": [
+        doctor.doctor_command,
+        project.init_command,
+        project.inspect_command,
+        prepare_data,
+        import_encoder,
+        show_batch.show_batch_command,
+        completion.completion_command,
+    ],
+    "Run": [run, orchestrators.compile_command, orchestrators.submit_command],
+    "Look": [
+        history.runs_command,
+        history.show_command,
+        compare.compare_command,
+        history.lineage_command,
+        ui.ui_command,
+        clean.clean_command,
+    ],
+    "Serve": [
+        serve.serve_command,
+        predict.predict_command,
+        releases.versions_command,
+        releases.rollback_command,
+        releases.override_command,
+    ],
+}
+for _commands in _SECTIONS.values():
+    for _command in _commands:
+        main.add_command(_command)

@@ -187,7 +187,7 @@ def _read_settings(options: dict[str, Any]) -> ServerSettings:
     )
     if options.pop("no_grpc"):
         options["grpc_port"] = None
-    options["allowed_hosts"] = tuple(map(_check_host, options["allowed_hosts"]))
+    options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
     options["labels"] = dict(map(_parse_label, options["labels"]))
     # The other options have the names of the settings.
     return ServerSettings(batching=batching, limits=limits, **options)
@@ -202,7 +202,12 @@ def _parse_label(text: str) -> tuple[str, int]:
     return label, int(version)
 
 
-def _check_host(host: str) -> str:
+def check_host(host: str) -> str:
+    """Returns a host of `--allowed-host`.
+
+    Raises:
+      UsageError: It is none.
+    """
     name = host.removeprefix("*.")
     is_host = re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", name)
     if host != "*" and not is_host:

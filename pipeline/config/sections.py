@@ -5,7 +5,13 @@ from __future__ import annotations
 import codecs
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from modules.config.settings import Settings
 
@@ -149,6 +155,9 @@ class ServingConfig(Settings):
       tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must have
         every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
       rows: Rows to predict, as text and as Examples.
+      examples: How many of these rows are pushed with the model, as examples on the
+        page of `serve`. 0 pushes none: choose it if who may call the model may not read
+        the data.
       max_memory_bytes: Most memory of the process.
       timeout_seconds: Longest time to load the model and to predict.
     """
@@ -156,6 +165,7 @@ class ServingConfig(Settings):
     precision: Literal["float32", "bfloat16"] = "float32"
     tf_serving_version: Literal["2.16", "2.17", "2.18", "2.19", "2.20"] = "2.16"
     rows: PositiveInt = 64
+    examples: NonNegativeInt = 6
     max_memory_bytes: PositiveInt = 8 << 30
     timeout_seconds: PositiveInt = 600
 

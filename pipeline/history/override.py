@@ -7,6 +7,8 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules.report import model_card
+from modules.report.content import Report
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history import metadata, releases
@@ -17,6 +19,7 @@ from pipeline.history.run_record import RunRecord
 
 EXECUTION_TYPE = "Override"
 _VERDICT = "verdict.json"
+_RECORDED = {"version", "by", "time", "reason"}
 
 
 def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
@@ -53,6 +56,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     releases.add(directory, release)
     versions.push(model, str(directory), version)
     _write_metadata(paths, run, outputs, release)
+    _write_card(paths, run, release)
     run.pushed = str(directory / str(version))
     run.write(paths.run(run.id))
     return release
@@ -107,15 +111,26 @@ def _choose_version(directory: Path, model: str, run: RunRecord) -> int:
 
 
 def _write_verdict(outputs: RunOutputs, release: Release) -> None:
-    fields = {"version", "by", "time", "reason"}
     content = {
         **outputs.verdict,
-        "override": release.model_dump(mode="json", include=fields),
+        "override": release.model_dump(mode="json", include=_RECORDED),
     }
     path = Path(outputs.artifacts["Evaluator", "verdict"].uri, _VERDICT)
     incomplete = path.with_suffix(".incomplete")
     incomplete.write_text(json.dumps(content, indent=1), encoding="utf-8")
     incomplete.replace(path)
+
+
+def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
+    from components.report_files import JSON_FILE, write_card
+
+    numbers = paths.run(run.id) / JSON_FILE
+    if not numbers.exists():  # the run of an earlier release
+        return
+    report = Report.model_validate_json(numbers.read_bytes())
+    pushed = str(paths.pushed / str(release.version))
+    described = release.model_dump(mode="json", include=_RECORDED)
+    write_card(pushed, lambda previous: model_card.render(report, previous, described))
 
 
 def _write_metadata(

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import Any
 
 from components.artifacts import PUSHED_DESTINATION, WITHDRAWN_VERSION
 from components.data_gate import DataGate, read_data_verdict
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
-from components.serving_check import ServingCheck, read_reasons
+from components.report import Report
+from components.report_files import JSON_FILE, PAGE_FILE
+from components.serving_check import ServingCheck
+from components.serving_check import read_report as read_serving_report
+from modules.report import functions as report_functions
 from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import Config
 from pipeline.history.metadata import ComponentRun, MetadataReader, values
+from pipeline.inputs.examples.bad_rows import BadRowsError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +32,7 @@ class RunReport:
       verdict: The Evaluator's, with the metrics on all rows of `evaluator.split`.
       serving_failures: Why the serving check refused the model.
       pushed: The directory that the model is served from; None if it was refused.
+      page: The report for a person, with its numbers beside it.
       withdrawn: The version of the model that was rolled back, so that it is not pushed
         again; empty if there is none.
     """
@@ -33,6 +42,7 @@ class RunReport:
     verdict: Verdict
     serving_failures: list[str]
     pushed: str | None
+    page: Path
     withdrawn: str = ""
 
     @property
@@ -71,7 +81,44 @@ def read_report(paths: OutputPaths) -> RunReport:
         components=components,
         data=read_data_verdict(outputs[DataGate.__name__, "verdict"].uri),
         verdict=read_verdict(outputs[Evaluator.__name__, "verdict"].uri),
-        serving_failures=read_reasons(outputs[ServingCheck.__name__, "blessing"].uri),
+        serving_failures=read_serving_report(
+            outputs[ServingCheck.__name__, "blessing"].uri
+        )["reasons"],
         pushed=pushed[PUSHED_DESTINATION] if pushed["pushed"] else None,
         withdrawn=pushed.get(WITHDRAWN_VERSION, ""),
+        page=Path(outputs[Report.__name__, "report"].uri),
     )
+
+
+def copy_report(report: RunReport, record: Path) -> RunReport:
+    """Copies a report to the record of a run, which outlasts the artifacts.
+
+    Args:
+      report: The finished run.
+      record: The record of the run.
+
+    Returns:
+      The finished run with the copied page.
+    """
+    for name in (PAGE_FILE, JSON_FILE):
+        shutil.copyfile(report.page.with_name(name), record / name)
+    return dataclasses.replace(report, page=record / PAGE_FILE)
+
+
+def report_bad_rows(config: Config, error: BadRowsError) -> tuple[str, str]:
+    """Returns numbers and page of a report of rows that cannot be read."""
+    settings = {
+        "pipeline": config.name,
+        "task": config.task.model_dump(),
+        "gate_split": config.evaluator.split,
+        "max_seq_length": config.preprocessing.max_seq_length,
+    }
+    verdict = {
+        "card": error.card.model_dump(),
+        "profile": {},
+        "warnings": [],
+        "notes": [],
+        "problems": str(error).splitlines(),
+    }
+    facts = {"statistics": {}, "data_verdict": verdict}
+    return report_functions.describe_refused_data(facts, settings)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfx import v1 as tfx
 
+from components.artifacts import HTML
 from components.champion import Champion, ChampionCheck
 from pipeline import entrypoint
 from pipeline.config.orchestrators import OrchestratorConfig
@@ -69,9 +70,22 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
                 }
             if name in _NEVER_CACHED:
                 task.pop("cachingOptions", None)
+        _show_pages(spec)
         if not self._runs_drivers:
             for executor in spec["deploymentSpec"]["executors"].values():
                 executor["container"].pop("lifecycle", None)
+
+
+def _show_pages(spec: dict[str, Any]) -> None:
+    """Gives outputs of the type `HTML` the type that orchestrators display."""
+    for component in spec["components"].values():
+        outputs = component.get("outputDefinitions", {}).get("artifacts", {})
+        for output in outputs.values():
+            if HTML.TYPE_NAME in output["artifactType"].get("instanceSchema", ""):
+                output["artifactType"] = {
+                    "schemaTitle": entrypoint.HTML_TITLE,
+                    "schemaVersion": "0.0.1",
+                }
 
 
 def _add_defaults(spec: dict[str, Any], pipeline: tfx.dsl.Pipeline) -> None:

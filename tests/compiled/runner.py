@@ -258,7 +258,7 @@ class JobRunner:
             (artifact,) = value["artifacts"]
             done.artifacts[key] = self._store.add(
                 artifact["uri"],
-                artifact["type"]["instanceSchema"],
+                artifact["type"].get("instanceSchema", ""),  # a page has a title
                 self._backend.keep(key, artifact["metadata"]),
             )
         declared = component.get("outputDefinitions", {}).get("parameters", {})

@@ -99,6 +99,7 @@ def run_gate(
     types = tfx.types.standard_artifacts
     artifacts = {
         "examples": types.Examples(),
+        "statistics": types.ExampleStatistics(),
         "schema": types.Schema(),
         "anomalies": types.ExampleAnomalies(),
         "verdict": DataGate.SPEC_CLASS.OUTPUTS["verdict"].type(),
@@ -109,6 +110,7 @@ def run_gate(
     contract = contract or build_schema(task)
     source = str(root / "source")
     settings = {
+        "pipeline": "tiny",
         "task": task.model_dump(),
         "limits": {},
         "gate_split": "eval",
@@ -117,7 +119,7 @@ def run_gate(
         **settings,
     }
     tfdv.write_schema_text(contract, str(root / "schema" / "schema.pbtxt"))
-    for name in ("examples", "anomalies"):
+    for name in ("examples", "statistics", "anomalies"):
         artifacts[name].split_names = json.dumps(list(splits))
     for split, rows in splits.items():
         path = root / "examples" / f"Split-{split}" / "data.gz"
@@ -127,7 +129,11 @@ def run_gate(
             with source_rows.LocationWriter(root / "source" / split) as writer:
                 for line in range(2, 2 + len(rows)):
                     writer.add(f"/data/{split}.tsv", line)
-        anomalies = tfdv.validate_statistics(generate_statistics(rows), contract)
+        statistics = generate_statistics(rows)
+        path = root / "statistics" / f"Split-{split}" / "FeatureStats.pb"
+        path.parent.mkdir()
+        path.write_bytes(statistics.SerializeToString())
+        anomalies = tfdv.validate_statistics(statistics, contract)
         directory = root / "anomalies" / f"Split-{split}"
         directory.mkdir()
         (directory / "SchemaDiff.pb").write_bytes(anomalies.SerializeToString())
@@ -141,7 +147,8 @@ def run_gate(
         patterns=json.dumps({split: f"{split}/*.tf*record*" for split in splits}),
         spans=json.dumps({} if span is None else {source: span}),
         profiles=str(root.parent / "profiles"),
-        card=json.dumps({"source": "/data"}),
+        card=json.dumps({"source": "/data", "fingerprint": None}),
+        report_functions="modules.report.functions",
         fingerprint="",
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )

@@ -125,6 +125,23 @@ def test_verdict_says_why_there_is_no_comparison(tmp_path):
     assert restored.summary == f"blessed; {reason}; absolute thresholds alone"
 
 
+def test_verdict_repeats_the_test_against_the_champion(tmp_path):
+    test = {"sentence": "f1 is equal (408 rows)", "p_value": 1.0}
+    result = Verdict(
+        blessed=True, splits=["eval"], champion="serving/1", metrics=[], paired=test
+    )
+    verdict.write_verdict(result, str(tmp_path))
+    assert read_verdict(str(tmp_path)).summary == (
+        "blessed; compared with the champion serving/1: f1 is equal (408 rows)"
+    )
+
+
+def test_verdict_of_an_earlier_release_is_read(tmp_path):
+    content = {"blessed": True, "splits": ["eval"], "champion": "a/1", "metrics": []}
+    (tmp_path / verdict.VERDICT_FILE).write_text(json.dumps(content))
+    assert read_verdict(str(tmp_path)).comparison == "compared with the champion a/1"
+
+
 def test_verdict_is_read_back_as_it_was_written(tmp_path):
     metrics = [
         MetricVerdict(

@@ -25,7 +25,7 @@ def write_model(directory, identity=b"a"):
 def push(tmp_path):
     """Runs driver and executor on a model; returns the PushedModel artifact."""
 
-    def push(model, blessed=True, with_driver=True):
+    def push(model, blessed=True, with_driver=True, infra_blessing=None):
         artifact = tfx.types.standard_artifacts.Model()
         artifact.uri = str(model)
         blessing = tfx.types.standard_artifacts.ModelBlessing()
@@ -34,6 +34,8 @@ def push(tmp_path):
             constants.ARTIFACT_PROPERTY_BLESSED_KEY, int(blessed)
         )
         inputs = {"model": [artifact], "model_blessing": [blessing]}
+        if infra_blessing is not None:
+            inputs["infra_blessing"] = [infra_blessing]
         destination = tfx.proto.PushDestination(
             filesystem=tfx.proto.PushDestination.Filesystem(
                 base_directory=str(tmp_path / "serving")
@@ -74,6 +76,24 @@ def test_blessed_model_appears_as_a_version(push, model, tmp_path):
     destination = pushed.get_string_custom_property("pushed_destination")
     assert destination == str(tmp_path / "serving" / version)
     assert (tmp_path / "serving" / version / "variables" / "variables.index").exists()
+
+
+def test_examples_of_the_serving_check_are_pushed_and_in_the_manifest(
+    push, model, tmp_path
+):
+    checked = tfx.types.standard_artifacts.InfraBlessing()
+    checked.uri = str(tmp_path / "checked")
+    checked.set_int_custom_property("blessed", 1)
+    (tmp_path / "checked").mkdir()
+    (tmp_path / "checked" / "INFRA_BLESSED").touch()
+    examples = '{"instances": [{"sentence": "Łódź"}]}'
+    (tmp_path / "checked" / "examples.json").write_text(examples)
+    push(model, infra_blessing=checked)
+    (version,) = versions.list_versions(str(tmp_path / "serving"))
+    path = tmp_path / "serving" / str(version) / "assets.extra" / "examples.json"
+    assert path.read_text() == examples
+    path.unlink()
+    assert list(versions.list_versions(str(tmp_path / "serving"))) == []
 
 
 def test_model_that_is_not_blessed_leaves_no_trace(push, model, tmp_path):

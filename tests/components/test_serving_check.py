@@ -156,6 +156,23 @@ def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
     assert request.signatures[0].inputs["sentence1"] == ["ccc", "ee", "ggggg"]
 
 
+def test_first_rows_of_text_are_kept_as_a_predict_request(check, tmp_path):
+    blessing, _ = check(served.save_toy(tmp_path / "model"), settings={"examples": 2})
+    request = json.loads(Path(blessing.uri, "examples.json").read_text())
+    first, second = TEXTS[1:3]  # the first row has no prediction
+    assert request == {
+        "instances": [
+            {"sentence1": first[0], "sentence2": first[1]},
+            {"sentence1": second[0], "sentence2": second[1]},
+        ]
+    }
+
+
+def test_no_row_is_kept_unless_examples_are_requested(check, tmp_path):
+    blessing, _ = check(served.save_toy(tmp_path / "model"), settings={"examples": 0})
+    assert not Path(blessing.uri, "examples.json").exists()
+
+
 def test_missing_asset_is_refused(check, tmp_path):
     words = tmp_path / "words.txt"
     words.write_text("a\nb\n")

@@ -70,12 +70,24 @@ def test_first_run_starts_from_the_encoder_and_has_no_champion(story):
     assert "absolute thresholds alone" in verdict.summary
 
 
+def test_report_of_each_run_is_a_page_that_the_interface_shows(story):
+    component = story.job.spec["components"]["Report"]
+    (output,) = component["outputDefinitions"]["artifacts"].values()
+    assert output["artifactType"]["schemaTitle"] == "system.HTML"
+    for run, rate in ((story.first, 0.001), (story.second, 0.002)):
+        page = jobs.output(run, "Report", "report")
+        assert page.read_text().startswith("<!doctype html>")
+        numbers = json.loads(page.with_name("report.json").read_text())
+        assert numbers["outcome"] == "pushed"
+        assert numbers["settings"]["trainer"]["learning_rate"] == rate
+
+
 def test_parameter_of_the_run_trains_again_from_the_same_start(story):
     assert jobs.learning_rate(story.first) == 0.001
     assert jobs.learning_rate(story.second) == 0.002
     assert jobs.executed(story.second) == {
         *("Hyperparameters", "Trainer", "Champion"),
-        *("Evaluator", "ServingCheck", "AtomicPusher"),
+        *("Evaluator", "ServingCheck", "AtomicPusher", "Report"),
     }
     assert jobs.started_from(story.second) == "the pre-trained encoder"
 

@@ -87,7 +87,7 @@ def edit(monkeypatch):
     return edit
 
 
-_T = {"Trainer"}
+_T = {"Trainer", "Report"}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,12 @@ _T = {"Trainer"}
             "_DRIFT_P = 0.1",
             {"DataGate"},
         ),
-        ("components/evaluator/bounds.py", "def add_to(", "def add(", {"Evaluator"}),
+        (
+            "components/evaluator/bounds.py",
+            "def add_to(",
+            "def add(",
+            {"Evaluator", "Report"},
+        ),
         ("components/versions.py", "def choose_version(", "def choose(", {}),
     ],
 )
@@ -126,7 +131,12 @@ def component_code():
     """The fingerprints of code that stand in the components' properties."""
     from components import serving_check
     from components.evaluator import Evaluator
-    from pipeline.pipeline import PREPROCESSING_FN, RUN_FN, data_gate_code
+    from pipeline.pipeline import (
+        PREPROCESSING_FN,
+        RUN_FN,
+        data_gate_code,
+        report_code,
+    )
 
     return {
         "Transform": fingerprint.of_code(PREPROCESSING_FN),
@@ -134,6 +144,7 @@ def component_code():
         "DataGate": data_gate_code(),
         "Evaluator": fingerprint.of_code(Evaluator.__module__),
         "ServingCheck": fingerprint.of_package(serving_check.__name__),
+        "Report": report_code(),
     }
 
 

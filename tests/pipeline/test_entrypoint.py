@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from components.artifacts import HTML
 from pipeline.entrypoint import with_beam_arguments, with_types
 
 DECLARED = {"instanceSchema": "title: tfx.Model\n"}
@@ -35,6 +36,17 @@ def test_inputs_without_a_type_get_the_declared_one():
 def test_type_of_a_typed_input_stays():
     titled = {"uri": "a", "type": {"schemaTitle": "tfx.Examples"}}
     assert types(with_types(arguments(titled))) == [{"schemaTitle": "tfx.Examples"}]
+
+
+def test_page_gets_the_class_that_tfx_imports():
+    page = {"uri": "a", "type": {"schemaTitle": "system.HTML"}}
+    message = json.dumps({"outputs": {"artifacts": {"report": {"artifacts": [page]}}}})
+    compiled = ["--json_serialized_invocation_args", message]
+    compiled += ["--json_serialized_inputs_spec_args", "{}"]
+    (typed,) = json.loads(with_types(compiled)[1])["outputs"]["artifacts"]["report"][
+        "artifacts"
+    ]
+    assert typed["type"] == {"instanceSchema": f"title: {HTML.TYPE_NAME}\n"}
 
 
 def test_component_without_inputs_has_nothing_to_fill():

@@ -20,7 +20,9 @@ def post(server, **headers):
     "host", ["evil.example", "evil.example:8501", "127.0.0.1.evil.example"]
 )
 def test_foreign_host_is_refused_on_loopback(half_plus_three, host):
-    for path in ("/", "/metrics", "/v1/models/half_plus_three"):
+    model = "/v1/models/half_plus_three"
+    files = ("/", "/page/page.js", "/openapi.json", "/metrics")
+    for path in (*files, model, f"{model}/metadata", f"{model}/card"):
         response = half_plus_three.http.get(path, headers={"host": host})
         assert response.status_code == 400
         assert response.json() == {

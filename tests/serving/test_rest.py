@@ -204,14 +204,6 @@ def test_metadata_of_an_exported_model_has_the_order_of_its_texts(pairs):
     assert metadata["text_columns"] == ["question", "answer"]
 
 
-def test_page_names_model_and_signature_and_loads_nothing_from_other_sites(pairs):
-    page = pairs.http.get("/")
-    assert page.headers["content-type"].startswith("text/html")
-    assert '<meta name="model" content="pairs">' in page.text
-    assert '<meta name="signature" content="serving_default">' in page.text
-    assert "://" not in page.text
-
-
 def test_server_is_alive_and_ready(half_plus_three):
     assert half_plus_three.http.get("/healthz").status_code == 200
     assert half_plus_three.http.get("/readyz").json() == {"status": "ready"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from pipeline.inputs.rows.row_errors import FileError, Location, RowError
 
 SKIPPED_FILE = "skipped.jsonl"
 _SHOWN = 5
+
+logger = logging.getLogger(__name__)
 
 
 class BadRowsError(DataRefusedError):
@@ -122,6 +125,8 @@ class BadRows:
         self.counts[split] += 1
         if len(self.first) < _SHOWN:
             self.first.append(f"{location}: {error}")
+            outcome = "skipped" if self.skips else "refused"
+            logger.warning("%s: %s", outcome, self.first[-1])
         if not self.skips:
             return
         if self._file is None:

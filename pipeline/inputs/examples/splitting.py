@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from modules.config.task import TaskConfig
 from modules.data.row_facts import hash_texts
@@ -87,6 +86,9 @@ def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     _, by_text = np.unique(texts, return_inverse=True)
     if not len(groups):
         return by_text
+    # Not above: it is slow to import, and every command imports this module.
+    from scipy import sparse
+
     _, by_group = np.unique(groups, return_inverse=True)
     count = by_text.max() + 1
     size = count + by_group.max() + 1

@@ -8,6 +8,6 @@ DATA = (
     "SchemaGen",
     "DataGate",
 )
-RELEASE = ("Champion", "Evaluator", "ServingCheck", "AtomicPusher")
+RELEASE = ("Champion", "Evaluator", "ServingCheck", "AtomicPusher", "Report")
 MODEL = ("Trainer", *RELEASE)
 EVERYTHING = (*DATA, "Transform", "Hyperparameters", *MODEL)

@@ -98,6 +98,8 @@ def test_override_pushes_a_refused_model_and_records_who_and_why(
     override = json.loads(verdict.read_text())["override"]
     assert override["reason"] == "the test rows are wrong"
     assert override["version"] == pushed
+    card = finished.paths.pushed / str(pushed) / "README.md"
+    assert "the test rows are wrong" in card.read_text()
     release = releases.override_of(finished.paths.pushed, pushed)
     assert (release.by, release.run) == (
         override["by"],

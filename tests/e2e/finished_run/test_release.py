@@ -34,7 +34,7 @@ def version(model):
 def test_deleted_model_is_pushed_again_without_training(run, finished):
     shutil.rmtree(finished.report.pushed)
     report, executed = run()
-    assert executed == {"AtomicPusher"}
+    assert executed == {"AtomicPusher", "Report"}
     assert Path(report.pushed, "saved_model.pb").is_file()
 
 
@@ -56,7 +56,7 @@ def test_new_model_is_compared_with_the_served_one_and_the_old_one_can_come_back
     assert again.verdict.champion == first.pushed
 
     back, executed = run()
-    assert executed == {"Champion", "Evaluator", "AtomicPusher"}
+    assert executed == {"Champion", "Evaluator", "AtomicPusher", "Report"}
     assert version(back.pushed) > version(second.pushed)
     assert (logits(back.pushed) == logits(first.pushed)).all()
     assert (logits(back.pushed) != logits(second.pushed)).any()
@@ -85,7 +85,7 @@ def test_champion_of_another_task_is_refused_before_training_or_not_compared(
     assert not reached & {"Transform", "Trainer"}
 
     report, executed = run()
-    assert executed == {"Champion", "Evaluator", "AtomicPusher"}
+    assert executed == {"Champion", "Evaluator", "AtomicPusher", "Report"}
     assert report.verdict.champion is None
     assert f"not compared with the champion {champion}" in report.verdict.summary
     assert version(report.pushed) > version(champion)
@@ -100,7 +100,7 @@ def test_model_that_predicts_other_than_was_evaluated_is_not_pushed(run, finishe
     table.write_text("\n".join("\t".join(row) for row in swapped) + "\n")
 
     report, executed = run(serving__rows=8)
-    assert executed == {"ServingCheck", "AtomicPusher"}
+    assert executed == {"ServingCheck", "AtomicPusher", "Report"}
     assert report.verdict.blessed
     assert any("differs" in reason for reason in report.serving_failures)
     assert report.pushed is None

@@ -2,12 +2,14 @@
 
 import json
 import re
+import shlex
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from pipeline.local.run import hold_output
 from tests.e2e import commands, partial_run
 
 pytestmark = pytest.mark.e2e
@@ -95,3 +97,29 @@ def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alo
     assert resumed["steps"] == expected["steps"] == STEPS
     assert resumed["best_step"] == expected["best_step"]
     assert resumed["metrics"] == pytest.approx(expected["metrics"], rel=1e-3)
+
+
+def test_interrupted_training_continues_at_its_step(finished):
+    output = finished.paths.root
+    process = start(finished.recipe)
+    text = interrupt(process, output, CHECKPOINTS, signal.SIGINT)
+    assert process.returncode == 128 + signal.SIGINT, text
+    saved = newest_step(output)
+    assert CHECKPOINTS <= saved < STEPS
+    *_, reason, kept, advice, command = text.splitlines()
+    assert reason == "stopped by Ctrl-C in Trainer"
+    assert kept.startswith("kept: the outputs of ")
+    assert kept.endswith(f" components and the training up to step {saved}")
+    assert advice == "the same command goes on from there:"
+
+    process = start(finished.recipe)
+    assert shlex.split(command) == process.args
+    while "resumed from step" not in (line := process.stdout.readline()):
+        assert line, "the run ended"
+    assert resumed_step(line) == saved
+    # In the middle of what follows the training.
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGINT
+    with hold_output(finished.paths, "run this"):
+        pass  # the lock is free

@@ -99,7 +99,7 @@ def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
     served = Path(first.pushed).with_name(str(int(Path(first.pushed).name) + 1))
     shutil.copytree(champion, served)
     older, executed = train(data__span=1)
-    assert executed == {"Champion", "Evaluator", "AtomicPusher"}
+    assert executed == {"Champion", "Evaluator", "AtomicPusher", "Report"}
     assert older.verdict.champion == str(served)
     assert int(Path(older.pushed).name) > int(served.name)
     assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)

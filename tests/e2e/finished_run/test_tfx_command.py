@@ -53,7 +53,7 @@ def test_tfx_command_creates_and_runs_the_pipeline(tfx, finished):
     assert 'Pipeline "tiny" created successfully' in created
     tfx("run", "create", "--engine=local", "--pipeline_name=tiny", recipe=recipe)
     # The same pipeline as the command line's: its results are in the cache.
-    assert finished.executed() == {"AtomicPusher"}
+    assert finished.executed() == {"AtomicPusher", "Report"}
     pushed = finished.output("AtomicPusher", "pushed_model").custom_properties
     served = Path(pushed["pushed_destination"].string_value)
     assert (served / "saved_model.pb").is_file()

@@ -180,7 +180,9 @@ def test_matthews_of_two_classes_equals_that_of_scikit_learn(evaluate):
         labels, thresholds, {"matthews": 0.01}, has_champion=True
     )
     assert verdict.blessed
-    assert verdict.champion == "serving/7"
+    assert verdict.comparison == (
+        "compared with the champion serving/7: accuracy is equal (60 rows)"
+    )
     assert metrics["matthews"].value == pytest.approx(expected, abs=1e-5)
     assert metrics["matthews"].champion == metrics["matthews"].value
     assert metrics["matthews"].failures == []
@@ -200,6 +202,7 @@ def test_macro_f1_of_three_classes_equals_that_of_scikit_learn(evaluate):
     metrics, verdict = run.run(labels, {"f1": round(expected, 4) + 0.001})
     assert not verdict.blessed
     assert verdict.champion is None
+    assert verdict.paired is None
     assert metrics["f1"].value == pytest.approx(expected, abs=1e-5)
     assert metrics["f1"].failures
     assert metrics["accuracy"].value == pytest.approx(

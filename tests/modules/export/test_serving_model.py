@@ -164,6 +164,53 @@ def test_each_row_has_its_own_outputs_in_a_batch_of_any_size(pair_model, rows):
         np.testing.assert_allclose(actual[index], expected[index % 4], atol=1e-5)
 
 
+def located(loaded, *rows):
+    """Returns the outputs of `tokenize` as lists, for rows of a text per column."""
+    columns = zip(loaded.task.text_columns, zip(*rows, strict=True), strict=True)
+    outputs = loaded.model.signatures["tokenize"](
+        **{name: tf.constant(texts) for name, texts in columns}
+    )
+    return {name: tensor.numpy().tolist() for name, tensor in outputs.items()}
+
+
+def test_tokens_are_those_that_the_model_sees(loaded):
+    rows = loaded.cut([*PAIRS, ("The Zebra sees catsing Ünïcödé!", "DÖG")])
+    tokens = located(loaded, *rows)["token"]
+    inputs = loaded.model.signatures["transform_features"](
+        examples=loaded.examples(rows)
+    )
+    ids = inputs["input_word_ids"].numpy().tolist()
+    padding = tiny.VOCAB[0]
+    assert [[token.decode() or padding for token in row] for row in tokens] == [
+        [tiny.VOCAB[i] for i in row] for row in ids
+    ]
+
+
+def test_tokens_have_their_column_and_their_bytes_in_the_text(pair_model):
+    texts = ("Ä döG Zebra", "cats")
+    (row,) = zip(*located(pair_model, texts).values(), strict=True)
+    outputs = dict(zip(located(pair_model, texts), row, strict=True))
+    spans = [
+        (token.decode(), texts[column].encode()[start:end].decode())
+        for token, column, start, end in zip(
+            *(outputs[name] for name in ("token", "column", "start", "end")),
+            strict=True,
+        )
+        if column >= 0
+    ]
+    assert spans == [
+        *[("a", "Ä"), ("dog", "döG"), ("[UNK]", "Zebra"), ("cat", "cat"), ("##s", "s")]
+    ]
+    assert outputs["column"] == [-1, 0, 0, 0, -1, 1, 1, -1]
+    assert outputs["cut"] == [0, 0]
+
+
+def test_cut_tokens_are_counted_by_column(pair_model, load):
+    rows = [("the " * 40, "a " * 30), ("the " * 40, "a"), ("", "")]
+    assert located(pair_model, *rows)["cut"] == [[29, 20], [20, 0], [0, 0]]
+    assert located(load("sentences"), ("the " * 40,))["cut"] == [[18]]
+
+
 def test_empty_batch_has_empty_outputs(loaded):
     empty = tf.constant([], tf.string)
     outputs = [
@@ -171,9 +218,13 @@ def test_empty_batch_has_empty_outputs(loaded):
             **dict.fromkeys(loaded.task.text_columns, empty)
         ),
         loaded.model.signatures["serve_examples"](examples=empty),
+        loaded.model.signatures["tokenize"](
+            **dict.fromkeys(loaded.task.text_columns, empty)
+        ),
     ]
     for actual in outputs:
         assert {len(tensor) for tensor in actual.values()} == {0}
+    for actual in outputs[:2]:
         if not loaded.task.is_regression:
             assert actual["logits"].shape == (0, loaded.task.outputs)
 
@@ -244,7 +295,7 @@ def test_slices_of_single_texts_and_tokens_are_by_length(load, kind, name, bucke
     assert slices[name].numpy().tolist() == buckets
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "serve_examples"])
+@pytest.mark.parametrize("signature", ["serving_default", "serve_examples", "tokenize"])
 def test_graph_needs_only_two_old_ops_of_tensorflow_text(loaded, signature):
     """Older TF Serving images lack newer ones, such as that of RoundRobinTrimmer."""
     graph = loaded.model.signatures[signature].graph.as_graph_def()

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -153,42 +154,108 @@ def test_finished_training_leaves_the_best_weights_alone(whole):
     assert not any(name.startswith("ckpt") or name == "checkpoint" for name in names)
 
 
+@pytest.fixture
+def newest_step(tmp_path):
+    """Returns the step of the newest checkpoint."""
+    directory = str(tmp_path / "run")
+    return lambda: int(tf.train.latest_checkpoint(directory).rpartition("-")[2])
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+
+
+STOPS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: SystemExit}
+
+
+@pytest.mark.parametrize("number", STOPS)
 @pytest.mark.parametrize(
     "settings", [{}, {"async_checkpoints": True, "checkpoint_interval": 1}]
 )
-def test_sigterm_saves_before_it_exits(train, tmp_path, after_steps, lines, settings):
-    def terminate(trainer):
+def test_signal_saves_before_it_stops_the_training(
+    train, newest_step, after_steps, lines, settings, number
+):
+    def interrupt(trainer):
         if trainer.global_step.numpy() == 5:
-            os.kill(os.getpid(), signal.SIGTERM)
+            send(number)
 
-    after_steps(terminate)
-    handler = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as stopped:
+    after_steps(interrupt)
+    handlers = [signal.getsignal(other) for other in STOPS]
+    with pytest.raises(STOPS[number]) as stopped:
         train(steps_per_loop=1, **settings)
-    assert stopped.value.code == 128 + signal.SIGTERM
-    assert signal.getsignal(signal.SIGTERM) is handler
-    newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
-    assert newest.endswith("ckpt-5")
+    if number == signal.SIGTERM:
+        assert stopped.value.code == 128 + signal.SIGTERM
+    assert [signal.getsignal(other) for other in STOPS] == handlers
+    assert newest_step() == 5
+    assert f"{number.name}: checkpoint of step 5 saved" in " ".join(lines())
     assert train(steps_per_loop=1, **settings).steps == STEPS
     assert step_resumed_from(lines) == 5
 
 
+def test_signal_ends_a_long_loop_after_the_current_step(
+    train, newest_step, monkeypatch
+):
+    original = fine_tuning_trainer.FineTuningTrainer.train
+
+    def train_with_signal(self, num_steps):
+        def send_after_a_step():
+            while self.global_step.numpy() < 1:
+                time.sleep(0.001)
+            send(signal.SIGINT)
+
+        threading.Thread(target=send_after_a_step).start()
+        return original(self, num_steps)
+
+    monkeypatch.setattr(
+        fine_tuning_trainer.FineTuningTrainer, "train", train_with_signal
+    )
+    with pytest.raises(KeyboardInterrupt):
+        train(epochs=1000, evaluation_interval=6000, steps_per_loop=6000)
+    assert 1 <= newest_step() < 6000
+
+
+def test_signal_while_a_step_is_traced_stops_at_once(train, newest_step, monkeypatch):
+    def trace(*_, **__):
+        send(signal.SIGINT)
+        time.sleep(5)
+
+    monkeypatch.setattr(SmallTask, "train_step", trace)
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    assert newest_step() == 0
+
+
+def test_signal_in_an_evaluation_stops_at_once_and_loses_no_step(
+    train, newest_step, monkeypatch, lines
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(SmallTask, "aggregate_logs", lambda *_: send(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            train(checkpoint_interval=100)
+    assert newest_step() == 6
+    assert not any("evaluation loss" in line for line in lines())
+    assert train(checkpoint_interval=100).steps == STEPS
+    assert step_resumed_from(lines) == 6
+    evaluated = [line.split()[1] for line in lines() if "evaluation loss" in line]
+    assert evaluated == ["6", "12"]
+
+
 def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
-    train, tmp_path, monkeypatch, lines
+    train, newest_step, monkeypatch, lines
 ):
     original = actions.Progress.restart
 
     def restart_then_terminate(self, output):  # the last action of an evaluation
         original(self, output)
         if self._global_step.numpy() == STEPS:
-            os.kill(os.getpid(), signal.SIGTERM)
+            send(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
         patch.setattr(actions.Progress, "restart", restart_then_terminate)
         with pytest.raises(SystemExit) as stopped:
             train()
     assert stopped.value.code == 128 + signal.SIGTERM
-    assert (tmp_path / "run" / f"ckpt-{STEPS}.index").is_file()
+    assert newest_step() == STEPS
     evaluations = [line for line in lines() if "evaluation loss" in line]
     # It would be called.
     monkeypatch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", None)

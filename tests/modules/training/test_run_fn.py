@@ -185,7 +185,7 @@ def test_model_is_drawn(finished):
 
 def test_predictions_of_each_split_have_ids_labels_and_probabilities(finished):
     for split in SPLITS[1:]:
-        path = finished / "model_run" / model_run.PREDICTIONS / f"{split}.tsv"
+        path = finished / "model_run" / "predictions" / f"{split}.tsv"
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t"))
         assert sorted(int(row["idx"]) for row in rows) == list(range(ROWS))
@@ -198,7 +198,7 @@ def test_predictions_of_each_split_have_ids_labels_and_probabilities(finished):
 
 def served_and_recorded(directory):
     """Returns the outputs of an exported model and the recorded probabilities."""
-    path = directory / "model_run" / model_run.PREDICTIONS / "eval.tsv"
+    path = directory / "model_run" / "predictions" / "eval.tsv"
     with open(path, newline="") as file:
         recorded = {
             int(row["idx"]): [float(row[f"probability_{c}"]) for c in TASK.classes]
@@ -302,7 +302,7 @@ def test_changed_setting_does_not_resume_from_anothers_checkpoints(
 
 
 def predictions_of(directory):
-    path = directory / "model_run" / model_run.PREDICTIONS / "eval.tsv"
+    path = directory / "model_run" / "predictions" / "eval.tsv"
     with open(path, newline="") as file:
         return {
             row["idx"]: [float(row[f"probability_{c}"]) for c in TASK.classes]

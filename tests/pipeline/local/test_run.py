@@ -1,4 +1,4 @@
-"""A run shows progress, logs the rest, and locks its output directory."""
+"""A run logs its output, and locks its output directory."""
 
 import logging
 import os
@@ -54,34 +54,6 @@ def test_output_of_python_and_c_goes_to_the_log(tmp_path, capfd):
     text = log.read_text()
     for line in ("from C, out", "from C, err", "from logging"):
         assert line in text
-
-
-def test_components_and_training_steps_are_shown(console):
-    status = console.status("")
-    absl, modules = (
-        logging.getLogger("absl"),
-        logging.getLogger("modules.training.run_fn"),
-    )
-    with run.ProgressHandler(console, status).attached():
-        absl.info("Component %s is running.", "Trainer")
-        modules.info("step %d/%d", 1, 2)
-        absl.info("something else")
-        absl.info("Component %s is finished.", "Trainer")
-    absl.info("Component %s is running.", "Later")
-    lines = console.file.getvalue().splitlines()
-    assert lines[0].strip() == "step 1/2"
-    assert lines[1].startswith("✓ Trainer 0.0 s")
-    assert len(lines) == 2
-
-
-def test_warnings_of_components_are_shown_and_nothing_else_of_them(console):
-    gate = logging.getLogger("components.data_gate.component")
-    with run.ProgressHandler(console, console.status("")).attached():
-        gate.info("rows read")
-        gate.warning("eval: 3 of 40 rows [of train] are repeated")
-    assert console.file.getvalue().splitlines() == [
-        "  warning: eval: 3 of 40 rows [of train] are repeated"
-    ]
 
 
 def test_help_imports_neither_tensorflow_nor_tfx():

@@ -1,0 +1,77 @@
+"""The metrics of an evaluation by slice, as JSON can hold them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorflow_model_analysis as tfma
+
+_DIFFERENCE = "_diff"
+_COUNT = "example_count"
+
+SliceKey = tuple[tuple[str, str], ...]
+Values = dict[str, dict[str, Any]]
+
+
+def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
+    """Reads the slices of an evaluation, without the one with all rows.
+
+    Args:
+      evaluation: Directory of TFMA's results.
+      has_champion: Whether there was a baseline.
+
+    Returns:
+      `feature`, `value`, `rows`, and `metrics` and `champion` by name, of each slice
+      in the order of its feature and value. Metrics that are not finite are left out.
+    """
+    candidate = read_values(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
+    champion = read_values(evaluation, tfma.BASELINE_KEY) if has_champion else {}
+    return [
+        {
+            "feature": " and ".join(feature for feature, _ in key),
+            "value": " and ".join(value for _, value in key),
+            "rows": int(numbers(values)[_COUNT]),
+            "metrics": _finite(numbers(values)),
+            "champion": _finite(numbers(champion.get(key, {}))),
+        }
+        for key, values in sorted(candidate.items())
+        if key
+    ]
+
+
+def read_values(evaluation: str, model: str) -> dict[SliceKey, Values]:
+    """Returns TFMA's values by metric, of each slice; the key of all rows is ().
+
+    Args:
+      evaluation: Directory of TFMA's results.
+      model: Its name in the evaluation.
+    """
+    result = tfma.load_eval_result(evaluation, model_name=model)
+    # Binarized metrics are listed by class; this pipeline binarizes by one class only.
+    return {
+        key: {
+            name: value
+            for metrics in by_output[""].values()
+            for name, value in metrics.items()
+        }
+        for key, by_output in result.slicing_metrics
+    }
+
+
+def numbers(values: Values) -> dict[str, float]:
+    """Returns the metrics that are numbers, by name."""
+    return {
+        name: float(value["doubleValue"])
+        for name, value in values.items()
+        # TFMA adds the difference to the baseline beside each metric.
+        if "doubleValue" in value and not name.endswith(_DIFFERENCE)
+    }
+
+
+def _finite(metrics: dict[str, float]) -> dict[str, float]:
+    return {
+        name: value
+        for name, value in metrics.items()
+        if name != _COUNT and math.isfinite(value)
+    }

@@ -1,0 +1,5 @@
+"""Report: one page over a run, and its numbers as JSON."""
+
+from components.report.component import Report
+
+__all__ = ["Report"]

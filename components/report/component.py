@@ -1,0 +1,114 @@
+"""Report: the last component, which describes the run to a person."""
+
+import json
+import os
+import pkgutil
+
+from tfx import v1 as tfx
+from tfx.types import artifact_utils
+from tfx.types import standard_artifacts as standard
+from tfx.utils import io_utils, path_utils
+
+from components.artifacts import (
+    HTML,
+    PUSHED_DESTINATION,
+    WITHDRAWN_VERSION,
+    DataVerdict,
+    ModelVerdict,
+)
+from components.data_gate import read_data_verdict
+from components.evaluator import read_slices, read_verdict
+from components.report.driver import ComponentTimes
+from components.report_files import (
+    PAGE_FILE,
+    statistics_files,
+    write_card,
+    write_report,
+)
+from components.serving_check import read_report
+
+
+@tfx.dsl.components.component
+def Report(
+    examples: tfx.dsl.components.InputArtifact[standard.Examples],
+    statistics: tfx.dsl.components.InputArtifact[standard.ExampleStatistics],
+    data_verdict: tfx.dsl.components.InputArtifact[DataVerdict],
+    hyperparameters: tfx.dsl.components.InputArtifact[standard.HyperParameters],
+    model: tfx.dsl.components.InputArtifact[standard.Model],
+    model_run: tfx.dsl.components.InputArtifact[standard.ModelRun],
+    evaluation: tfx.dsl.components.InputArtifact[standard.ModelEvaluation],
+    model_verdict: tfx.dsl.components.InputArtifact[ModelVerdict],
+    infra_blessing: tfx.dsl.components.InputArtifact[standard.InfraBlessing],
+    pushed_model: tfx.dsl.components.InputArtifact[standard.PushedModel],
+    report: tfx.dsl.components.OutputArtifact[HTML],
+    functions: tfx.dsl.components.Parameter[str],
+    split: tfx.dsl.components.Parameter[str],
+    settings: tfx.dsl.components.Parameter[str],
+    fingerprint: tfx.dsl.components.Parameter[str],
+    components: tfx.dsl.components.Parameter[str] = None,
+) -> None:
+    """Writes the report of a run, and the card of a pushed model.
+
+    Args:
+      examples: The raw Examples.
+      statistics: StatisticsGen's, of all splits.
+      data_verdict: DataGate's.
+      hyperparameters: The training settings with the run's parameters in them.
+      model: The exported model.
+      model_run: The Trainer's records and predictions.
+      evaluation: Evaluator's, with the slices.
+      model_verdict: Evaluator's.
+      infra_blessing: ServingCheck's.
+      pushed_model: Pusher's. The card is written beside what it pushed.
+      report: `report.html`, with `report.json` beside it.
+      functions: Import path of a module with `describe_run` and `write_card`, as
+        `modules.report.functions` has them.
+      split: The split of the Examples that the model was evaluated on.
+      settings: JSON: the settings of `describe_run`.
+      fingerprint: Hash of this code and of `functions`; part of the cache key.
+      components: JSON: name, seconds and whether it was cached, of each component.
+        Set by the driver; None where no driver runs.
+    """
+    del fingerprint
+    library = pkgutil.resolve_name(functions)
+    verdict = read_verdict(model_verdict.uri)
+    pushed = _pushed_directory(pushed_model)
+    facts = {
+        "statistics": statistics_files(statistics),
+        "data_verdict": read_data_verdict(data_verdict.uri),
+        "examples": os.path.join(artifact_utils.get_split_uri([examples], split), "*"),
+        "hyperparameters": json.loads(_read_only_file(hyperparameters.uri)),
+        "model": path_utils.serving_model_path(model.uri),
+        "model_run": model_run.uri,
+        "verdict": {
+            **verdict.model_dump(mode="json"),
+            "failures": verdict.failures,
+            "comparison": verdict.comparison,
+        },
+        "slices": read_slices(
+            evaluation.uri, has_champion=verdict.champion is not None
+        ),
+        "serving_check": read_report(infra_blessing.uri),
+        "pushed": pushed,
+        "withdrawn": pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
+        "components": json.loads(components or "[]"),
+    }
+    files = library.describe_run(facts, json.loads(settings))
+    write_report(report.uri, files)
+    # The page itself: Kubeflow's and Vertex AI's interfaces show the file at the URI.
+    report.uri = os.path.join(report.uri, PAGE_FILE)
+    if pushed is not None:
+        write_card(pushed, lambda previous: library.write_card(files, previous))
+
+
+def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:
+    if not pushed_model.get_int_custom_property("pushed"):
+        return None
+    return pushed_model.get_string_custom_property(PUSHED_DESTINATION)
+
+
+def _read_only_file(directory: str) -> str:
+    return io_utils.read_string_file(io_utils.get_only_uri_in_dir(directory))
+
+
+Report.DRIVER_CLASS = ComponentTimes

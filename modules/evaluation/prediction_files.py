@@ -1,0 +1,71 @@
+"""The recorded predictions of a `ModelRun`: a TSV file for each evaluated split."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from typing import Any
+
+import numpy as np
+
+from modules import fingerprint
+from modules.config.task import TaskConfig
+from modules.export import signatures
+
+PREDICTION = "prediction"  # column of the class or the score
+
+
+def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
+    """Describes the predictions of a split.
+
+    Args:
+      task: Names the columns.
+      split: An evaluated split.
+
+    Returns:
+      `file` within the `ModelRun`, its `id_column`, its numeric `columns`, and the
+      `output` of the exported model that they hold.
+    """
+    return {
+        "file": f"predictions/{split}.tsv",
+        "id_column": task.id_column,
+        "columns": probability_columns(task) or [PREDICTION],
+        "output": signatures.prediction_output(task),
+    }
+
+
+def probability_columns(task: TaskConfig) -> list[str]:
+    """Returns the columns of the classes' probabilities; of a regression none."""
+    return [f"probability_{name}" for name in task.classes or ()]
+
+
+def read_predictions(
+    directory: str, task: TaskConfig, split: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reads the predictions of a split.
+
+    Args:
+      directory: The `ModelRun`.
+      task: The task of the run.
+      split: An evaluated split.
+
+    Returns:
+      Ids int64[rows], labels int64[rows] (of a regression float64[rows]), and
+      probabilities float64[rows, classes] (of a regression scores float64[rows]).
+
+    Raises:
+      OSError: There are no predictions of the split.
+    """
+    described = describe_predictions(task, split)
+    path = os.path.join(directory, described["file"])
+    with fingerprint.open_file(path) as file:
+        text = file.read().decode()
+    rows = list(csv.DictReader(io.StringIO(text), delimiter="\t"))
+    ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
+    outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
+    names = [row[task.label_column] for row in rows]
+    if task.classes is None:
+        return ids, np.array(names, np.float64), outputs[:, 0]
+    labels = np.array([task.classes.index(name) for name in names], np.int64)
+    return ids, labels, outputs

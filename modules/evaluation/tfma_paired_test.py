@@ -1,0 +1,78 @@
+"""The paired test of a candidate and a champion, as a metric of TFMA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
+
+from modules.config.task import TaskConfig
+from modules.evaluation import resampling, tfma_metrics
+
+
+class PairedTest(tfma.metrics.Metric):
+    """The paired test of the task's metric: JSON of `resampling.PairedTest`, as bytes.
+
+    It has no value without a champion. Its rows are those of `tfma_metrics`, which are
+    gathered anyway.
+
+    Args:
+      task: The content of a `TaskConfig`.
+      code_fingerprint: Unused; in the configuration it lets TFX's cache see an edit of
+        this module.
+    """
+
+    def __init__(self, task: dict[str, Any], code_fingerprint: str = "") -> None:
+        super().__init__(_computations, name="paired_test", task=task)
+
+
+def _computations(
+    name: str,
+    task: dict[str, Any],
+    eval_config: config_pb2.EvalConfig,
+    example_weighted: bool = False,
+) -> list[tfma.metrics.MetricComputation | tfma.metrics.DerivedMetricComputation]:
+    specs = sorted(eval_config.model_specs, key=lambda spec: not spec.is_baseline)
+    if not specs[0].is_baseline:
+        return []
+    # TFMA combines all computations of a slice in one tuple: equal order of the rows.
+    gathered = [
+        tfma_metrics.gather_rows(
+            eval_config, model_name=spec.name, example_weighted=example_weighted
+        )
+        for spec in specs
+    ]
+    key = tfma.metrics.MetricKey(
+        name=name, model_name=specs[1].name, example_weighted=example_weighted
+    )
+
+    def result(computed: dict[tfma.metrics.MetricKey, Any]) -> dict:
+        champion, candidate = (
+            tfma_metrics.Rows(*computed[gather.keys[0]]) for gather in gathered
+        )
+        return {key: _test(TaskConfig(**task), champion, candidate)}
+
+    derived = tfma.metrics.DerivedMetricComputation(keys=[key], result=result)
+    return [*gathered, derived]
+
+
+def _test(
+    task: TaskConfig, champion: tfma_metrics.Rows, candidate: tfma_metrics.Rows
+) -> bytes:
+    assert np.array_equal(champion.labels, candidate.labels)
+    labels = champion.labels if task.is_regression else champion.labels.astype(int)
+    test = resampling.paired_test(
+        task, labels, _outputs(task, champion), _outputs(task, candidate), task.metric
+    )
+    return test.model_dump_json().encode()
+
+
+def _outputs(task: TaskConfig, rows: tfma_metrics.Rows) -> np.ndarray:
+    """Returns outputs that have the metric: the rows hold the most probable class."""
+    if task.is_regression:
+        return rows.predictions
+    if task.is_binary:
+        return np.stack([1 - rows.values, rows.values], axis=1)
+    return np.eye(task.outputs, dtype=np.float32)[rows.predictions.astype(int)]

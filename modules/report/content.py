@@ -1,0 +1,380 @@
+"""What a report contains; `report.json` holds it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pydantic
+
+from modules.config.task import TaskConfig
+
+Outcome = Literal["pushed", "refused", "data refused"]
+PUSHED: Outcome = "pushed"
+REFUSED: Outcome = "refused"
+DATA_REFUSED: Outcome = "data refused"
+
+
+class _Part(pydantic.BaseModel):
+    # JSON has no NaN or infinity; as strings they are read back.
+    model_config = pydantic.ConfigDict(extra="forbid", ser_json_inf_nan="strings")
+
+
+class Metric(_Part):
+    """A metric on all rows of the gate's split.
+
+    Attributes:
+      name: Its name.
+      value: The model's value.
+      interval: 95 % confidence interval, from a bootstrap over the rows; None if
+        there is none.
+      majority: The value of always predicting the most frequent class of `train`, or
+        the mean score; None if it has none.
+      champion: The champion's value; None if there is no champion.
+      threshold: Lowest allowed value, or None.
+      max_regression: Largest allowed difference below the champion, or None.
+      failures: The bounds that it violates, in words.
+    """
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None = None
+    majority: float | None = None
+    champion: float | None = None
+    threshold: float | None = None
+    max_regression: float | None = None
+    failures: list[str] = []
+
+
+class Curve(_Part):
+    """Points of a curve.
+
+    Attributes:
+      x: Horizontal coordinates.
+      y: Vertical coordinates, as many.
+    """
+
+    x: list[float]
+    y: list[float]
+
+
+class SeedTraining(_Part):
+    """The training from one seed.
+
+    Attributes:
+      seed: The seed.
+      losses: The training loss by step.
+      evaluations: Each metric of the evaluation split by step.
+      steps: Steps trained.
+      best_step: The step of the best evaluation.
+      stopped: Why training ended before its last step, or None.
+    """
+
+    seed: int
+    losses: Curve
+    evaluations: dict[str, Curve]
+    steps: int
+    best_step: int
+    stopped: str | None
+
+
+class Training(_Part):
+    """The training.
+
+    Attributes:
+      metric: The metric that models are selected by.
+      best_seed: The seed of the exported model.
+      seeds: The training from each seed.
+      learning_rates: The learning rate by step.
+      facts: Other facts in words, by name: optimizer, precision, where it started.
+    """
+
+    metric: str
+    best_seed: int
+    seeds: list[SeedTraining]
+    learning_rates: Curve
+    facts: dict[str, str]
+
+
+class PrecisionRecall(_Part):
+    """The precision-recall curve of one class against the others.
+
+    Attributes:
+      class_name: The class.
+      curve: Recall as `x`, precision as `y`.
+      average_precision: The area below it.
+      positives: Share of the rows that have the class, the precision of chance.
+    """
+
+    class_name: str
+    curve: Curve
+    average_precision: float
+    positives: float
+
+
+class CalibrationBin(_Part):
+    """The rows whose highest probability is in an interval.
+
+    Attributes:
+      low: Its lower end.
+      high: Its upper end.
+      rows: How many rows.
+      confidence: Mean of their highest probabilities; NaN without rows.
+      accuracy: Share of them that are predicted correctly; NaN without rows.
+    """
+
+    low: float
+    high: float
+    rows: int
+    confidence: float
+    accuracy: float
+
+
+class Classification(_Part):
+    """Predicted classes of the gate's split beside the labels.
+
+    Attributes:
+      confusion: Rows by label (outer) and predicted class (inner).
+      precision_recall: A curve for each class; of two, of the positive one.
+      calibration: Bins of equal width (Guo et al. 2017, section 2).
+      expected_calibration_error: The mean difference of confidence and accuracy.
+    """
+
+    confusion: list[list[int]]
+    precision_recall: list[PrecisionRecall]
+    calibration: list[CalibrationBin]
+    expected_calibration_error: float
+
+
+class Regression(_Part):
+    """Predicted scores of the gate's split beside the labels.
+
+    Attributes:
+      labels: The labels of some of the rows.
+      scores: The predicted scores of these rows.
+    """
+
+    labels: list[float]
+    scores: list[float]
+
+
+class Slice(_Part):
+    """Metrics of a part of the gate's split.
+
+    Attributes:
+      feature: What the split is divided by.
+      value: The value of this part.
+      rows: How many rows it has.
+      metrics: Its metrics by name.
+      champion: The champion's metrics by name; empty if there is no champion.
+    """
+
+    feature: str
+    value: str
+    rows: int
+    metrics: dict[str, float]
+    champion: dict[str, float]
+
+
+class PredictedRow(_Part):
+    """A row of the gate's split with its prediction.
+
+    Attributes:
+      id: Its id.
+      texts: Its texts in the order of the task's text columns; empty if unknown.
+      label: Name of its class, or its score.
+      prediction: Name of the predicted class, or the predicted score.
+      probabilities: By class; empty of a regression.
+      loss: Cross entropy, or squared error.
+      tokens: What the model saw, without padding; empty if unknown.
+      cut: How many tokens truncation cut; None if unknown.
+    """
+
+    id: int
+    texts: list[str]
+    label: str
+    prediction: str
+    probabilities: dict[str, float]
+    loss: float
+    tokens: list[str]
+    cut: int | None
+
+
+class Lengths(_Part):
+    """Tokens of the rows of a split before truncation, with the special tokens.
+
+    Attributes:
+      edges: Edges of the histogram's bins, one more than `counts`.
+      counts: Rows in each bin.
+      cut_rows: Rows that truncation cut.
+      cut_tokens: Tokens that it cut off.
+    """
+
+    edges: list[float]
+    counts: list[int]
+    cut_rows: int
+    cut_tokens: int
+
+
+class Column(_Part):
+    """Statistics of a column of a split.
+
+    Attributes:
+      name: The column.
+      kind: Its type: INT, FLOAT or STRING.
+      missing: Rows without a value.
+      distinct: Number of distinct values, estimated; None if unknown.
+      mean: Mean of the values, of strings of their length in characters; None if there
+        are none.
+      minimum: Smallest value or shortest string; None if unknown.
+      maximum: Largest value or longest string; None if unknown.
+      top_values: The most frequent values with their counts.
+    """
+
+    name: str
+    kind: str
+    missing: int
+    distinct: int | None
+    mean: float | None
+    minimum: float | None
+    maximum: float | None
+    top_values: list[tuple[str, int]]
+
+
+class Split(_Part):
+    """A split of the data.
+
+    Attributes:
+      name: Its name.
+      rows: How many rows it has.
+      labels: Rows by class; of a regression percentiles of the score by name.
+      columns: Statistics of its columns.
+      lengths: Of its rows in tokens; None if unknown.
+    """
+
+    name: str
+    rows: int
+    labels: dict[str, float]
+    columns: list[Column]
+    lengths: Lengths | None
+
+
+class Batch(_Part):
+    """The first batch of the training, int[batch][seq_len].
+
+    Attributes:
+      input_word_ids: Token ids.
+      input_mask: 1 for tokens, 0 for padding.
+      input_type_ids: Segments.
+    """
+
+    input_word_ids: list[list[int]]
+    input_mask: list[list[int]]
+    input_type_ids: list[list[int]]
+
+
+class Data(_Part):
+    """The data of the run.
+
+    Attributes:
+      splits: The splits.
+      anomalies: Why rows or splits are refused; empty if they are not.
+      warnings: DataGate's warnings.
+      notes: What else differs from the schema.
+      card: The data card: source, files, license.
+      max_seq_length: Tokens from which rows are cut.
+    """
+
+    splits: list[Split]
+    anomalies: list[str]
+    warnings: list[str]
+    notes: list[str]
+    card: dict[str, Any]
+    max_seq_length: int
+
+
+class ComponentTime(_Part):
+    """The execution of a component.
+
+    Attributes:
+      name: The component.
+      seconds: Its duration; of a cached one, that of the execution it is taken from.
+      is_cached: Whether its outputs are those of an earlier execution.
+    """
+
+    name: str
+    seconds: float
+    is_cached: bool = False
+
+
+class LineageStep(_Part):
+    """A step of the way from the data to the model.
+
+    Attributes:
+      kind: What it is: data, code, settings, encoder, libraries or model.
+      name: Its name.
+      version: Its hash or version.
+      uri: Where it is; None if it has no place.
+      details: More about it, by name.
+    """
+
+    kind: Literal["data", "code", "settings", "encoder", "libraries", "model"]
+    name: str
+    version: str
+    uri: str | None = None
+    details: dict[str, str] = {}
+
+
+class Report(_Part):
+    """A run of the pipeline. Parts that a refused run did not reach are empty or None.
+
+    Attributes:
+      format: Version of this format.
+      pipeline: Name of the recipe.
+      created: When the report was written, in UTC, as ISO 8601.
+      outcome: `pushed`, `refused` or `data refused`.
+      verdict: The verdict in a sentence.
+      reasons: Why the data or the model are refused.
+      task: The task definition.
+      split: The split that decides.
+      metrics: Metrics on this split, those with bounds first.
+      champion: Directory that serves the champion; None if there is none.
+      comparison: What the model was compared with, and whether the difference may be
+        noise.
+      training: The training.
+      classification: Of classes; None of a regression.
+      regression: Of scores; None of classes.
+      slices: Metrics of parts of the split.
+      worst_rows: The rows with the highest loss, the worst first.
+      data: The data.
+      batch: The first batch.
+      components: In the order of their start; empty on an orchestrator, which shows
+        their times itself.
+      lineage: From the data to the model.
+      serving_check: What the serving check measured: `serving_check.json`.
+      pushed: The directory that the model is served from; None if it is not.
+      settings: The recipe.
+    """
+
+    format: Literal[1] = 1
+    pipeline: str
+    created: str
+    outcome: Outcome
+    verdict: str
+    reasons: list[str]
+    task: TaskConfig
+    split: str
+    metrics: list[Metric] = []
+    champion: str | None = None
+    comparison: str = ""
+    training: Training | None = None
+    classification: Classification | None = None
+    regression: Regression | None = None
+    slices: list[Slice] = []
+    worst_rows: list[PredictedRow] = []
+    data: Data
+    batch: Batch | None = None
+    components: list[ComponentTime] = []
+    lineage: list[LineageStep] = []
+    serving_check: dict[str, Any] | None = None
+    pushed: str | None = None
+    settings: dict[str, Any] = {}

@@ -1,0 +1,78 @@
+"""Numbers and texts as a person reads them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+# What HTML and SVG refuse, and halves of surrogate pairs.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_CONTROL_PICTURES = 0x2400  # U+2400 is the picture of NUL
+_BYTES_PER_UNIT = 1024
+_MINUS, _NO_VALUE = "\u2212", "\u2013"
+
+
+def printable(text: str) -> str:
+    """Returns a text with a picture of each control character instead of it."""
+    return _UNPRINTABLE.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(_CONTROL_PICTURES + code) if code < ord(" ") else "\ufffd"
+
+
+def shorten(text: str, length: int) -> str:
+    """Returns a text of at most `length` characters, cut ones with an ellipsis."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def number(value: float | None) -> str:
+    """Returns a number with 4 significant digits, whole ones with all of theirs."""
+    if value is None:
+        return _NO_VALUE
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else f"{_MINUS}∞"
+    is_whole = value == int(value) and abs(value) < 1e15
+    text = f"{value:,.0f}" if is_whole else f"{value:.4g}"
+    return re.sub(r"e-0?", "e-", text).replace("-", _MINUS)
+
+
+def score(value: float | None) -> str:
+    """Returns a metric with 3 digits after the point."""
+    if value is None or not math.isfinite(value):
+        return number(value)
+    return f"{value:.3f}".replace("-", _MINUS)
+
+
+def difference(value: float) -> str:
+    """Returns a difference of metrics with its sign."""
+    if not math.isfinite(value):
+        return number(value)
+    text = score(abs(value))
+    if float(text) == 0:
+        return "±0.000"
+    return f"{'+' if value > 0 else _MINUS}{text}"
+
+
+def percent(share: float) -> str:
+    """Returns a share in percent."""
+    return f"{100 * share:.1f} %" if math.isfinite(share) else number(share)
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration in the units that fit it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def size(count: float) -> str:
+    """Returns a number of bytes in the unit that fits it."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < _BYTES_PER_UNIT:
+            return f"{count:.0f} {unit}"
+        count /= _BYTES_PER_UNIT
+    return f"{count:.2f} GiB"

@@ -1,0 +1,240 @@
+"""The figures of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from modules.report.content import (
+    Batch,
+    CalibrationBin,
+    Classification,
+    Lengths,
+    PrecisionRecall,
+    Regression,
+)
+from modules.report.curves import points_of
+from modules.report.formats import number, percent, score
+from modules.report.svg import (
+    ACCENT,
+    BAND,
+    DASHES,
+    INK,
+    LEGEND_ABOVE,
+    MUTED,
+    SERIES,
+    SMALL_WIDTH,
+    axes_of,
+    draw,
+    label_of,
+    sentence,
+)
+
+
+def confusion(classification: Classification, classes: Sequence[str]) -> Markup:
+    """Draws the confusion matrix of many classes; each row is divided by its sum."""
+    counts = np.asarray(classification.confusion, float)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+    def plot(figure: Figure) -> None:
+        axes = axes_of(figure, "predicted class", "label")
+        axes.grid(visible=False)
+        _image(axes, shares)
+        every = max(1, math.ceil(len(classes) / 30))
+        names = [label_of(name) for name in classes]
+        ticks = range(0, len(classes), every)
+        size = 6 if len(classes) > 15 else 8
+        axes.set_xticks(ticks, names[::every], rotation=90, fontsize=size)
+        axes.set_yticks(ticks, names[::every], fontsize=size)
+
+    correct = counts.trace() / max(counts.sum(), 1)
+    text = (
+        f"{len(classes)} classes, {percent(float(correct))} of {number(counts.sum())} "
+        "rows on the diagonal, which holds the correct predictions"
+    )
+    return draw("figure-confusion", "Confusion matrix", sentence([text]), plot, 5)
+
+
+def precision_recall(curves: Sequence[PrecisionRecall]) -> Markup:
+    """Draws precision-recall curves; of many, the five worst stand out."""
+    worst = sorted(curves, key=lambda curve: curve.average_precision)[: len(DASHES)]
+
+    def plot(figure: Figure) -> None:
+        axes = axes_of(figure, "recall", "precision")
+        for curve in curves:
+            if curve not in worst:
+                axes.plot(*points_of(curve.curve), color=MUTED, alpha=0.35, lw=0.8)
+        for index, curve in enumerate(worst):
+            area = score(curve.average_precision)
+            axes.plot(
+                *points_of(curve.curve),
+                color=SERIES[index] if len(curves) > 1 else ACCENT,
+                ls=DASHES[index],
+                drawstyle="steps-post",
+                label=f"{label_of(curve.class_name)}, AP {area}",
+            )
+        if len(curves) == 1:
+            (curve,) = curves
+            chance = f"chance, {score(curve.positives)}"
+            axes.axhline(curve.positives, color=MUTED, ls=DASHES[2], label=chance)
+        axes.set(xlim=(0, 1.02), ylim=(0, 1.04))
+        axes.legend(loc="lower left", fontsize=9)
+
+    parts = [
+        f"{curve.class_name}: average precision {score(curve.average_precision)}, "
+        f"chance {score(curve.positives)}"
+        for curve in worst
+    ]
+    if len(worst) < len(curves):
+        parts.append(f"{len(curves) - len(worst)} further classes are better")
+    title = "Precision and recall"
+    return draw("figure-precision-recall", title, sentence(parts), plot, 3.6)
+
+
+def reliability(classification: Classification) -> Markup:
+    """Draws a reliability diagram, and below it how many rows each bin has."""
+    bins = classification.calibration
+
+    def plot(figure: Figure) -> None:
+        above, below = figure.subplots(
+            2, sharex=True, gridspec_kw={"height_ratios": [3, 1]}
+        )
+        _reliability_bars(above, bins)
+        lefts, widths = [b.low for b in bins], [b.high - b.low for b in bins]
+        rows = [b.rows for b in bins]
+        below.bar(lefts, rows, widths, align="edge", color=MUTED, alpha=0.6)
+        below.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        below.set(xlabel="highest probability", ylabel="rows", xlim=(0, 1))
+
+    error = classification.expected_calibration_error
+    parts = [f"expected calibration error {score(error)}"] + [
+        f"probability {number(b.low)} to {number(b.high)}: {number(b.rows)} rows, mean "
+        f"probability {score(b.confidence)}, {percent(b.accuracy)} correct"
+        for b in bins
+        if b.rows
+    ]
+    return draw("figure-reliability", "Reliability", sentence(parts), plot, 3.9)
+
+
+def _reliability_bars(axes: Axes, bins: Sequence[CalibrationBin]) -> None:
+    filled = [b for b in bins if b.rows]
+    axes.bar(
+        [b.low for b in filled],
+        [b.accuracy for b in filled],
+        [b.high - b.low for b in filled],
+        align="edge",
+        color=BAND,
+        edgecolor=ACCENT,
+    )
+    points = [b.confidence for b in filled], [b.accuracy for b in filled]
+    axes.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
+    axes.plot([0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated")
+    axes.set(ylim=(0, 1.04), ylabel="correct")
+    axes.legend(ncols=2, **LEGEND_ABOVE)
+
+
+def scores(regression: Regression) -> Markup:
+    """Draws predicted scores over labels."""
+    labels, predictions = np.asarray(regression.labels), np.asarray(regression.scores)
+
+    def plot(figure: Figure) -> None:
+        axes = axes_of(figure, "label", "predicted score")
+        ends = [np.nanmin(labels), np.nanmax(labels)]
+        axes.plot(ends, ends, color=MUTED, ls=DASHES[1], lw=1.2)
+        axes.plot(labels, predictions, "o", ms=3.5, mew=0, alpha=0.45, color=ACCENT)
+
+    error = float(np.nanmean(np.abs(predictions - labels)))
+    text = (
+        f"{len(labels)} rows, predicted scores from {number(_least(predictions))} to "
+        f"{number(_most(predictions))}, mean absolute error {number(error)}; the "
+        "dashed line is a perfect prediction"
+    )
+    title = "Predicted scores beside the labels"
+    return draw("figure-scores", title, sentence([text]), plot, 4.2)
+
+
+def lengths(split: str, histogram: Lengths, max_seq_length: int) -> Markup:
+    """Draws how long the rows of a split are, and from where they are cut."""
+
+    def plot(figure: Figure) -> None:
+        axes = axes_of(figure, "tokens", "rows")
+        axes.grid(visible=False, axis="x")
+        axes.stairs(histogram.counts, histogram.edges, fill=True, color=BAND)
+        axes.stairs(histogram.counts, histogram.edges, color=ACCENT)
+        axes.axvline(max_seq_length, color=INK, ls=DASHES[1], lw=1.2)
+        label = f"cut at {max_seq_length}"
+        end = axes.get_xaxis_transform()
+        axes.text(max_seq_length, 1.02, label, transform=end, ha="right")
+        axes.set_xlim(left=0, right=max(max_seq_length * 1.04, histogram.edges[-1]))
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+    rows = sum(histogram.counts)
+    most = int(np.argmax(histogram.counts)) if rows else 0
+    text = (
+        f"{number(rows)} rows; most have {number(histogram.edges[most])} to "
+        f"{number(histogram.edges[most + 1])} tokens; truncation at {max_seq_length} "
+        f"cut {number(histogram.cut_rows)} rows and "
+        f"{number(histogram.cut_tokens)} tokens"
+    )
+    name = "figure-lengths-" + "".join(c if c.isalnum() else "-" for c in split)
+    return draw(
+        name, f"Tokens of the rows of {split}", sentence([text]), plot, 2.4, SMALL_WIDTH
+    )
+
+
+def batch(content: Batch) -> list[Markup]:
+    """Draws ids, mask and segments of a batch as heat maps."""
+    mask = np.asarray(content.input_mask, float)
+    ids = np.where(mask > 0, np.asarray(content.input_word_ids, float), np.nan)
+    segments = np.where(mask > 0, np.asarray(content.input_type_ids, float), np.nan)
+    rows, length = mask.shape
+    shape = f"{rows} rows of {length} positions"
+    tokens = int(mask.sum())
+    filled = f"{number(tokens)} tokens, {percent(tokens / max(mask.size, 1))} of them"
+    second = int(np.nansum(segments > 0))
+    parts = (
+        (
+            "ids",
+            ids,
+            f"{shape}; ids from {number(_least(ids))} to {number(_most(ids))}",
+        ),
+        ("mask", mask, f"{shape}; {filled} filled, the others are padding"),
+        ("segments", segments + 1, f"{shape}; {number(second)} tokens of segment 1"),
+    )
+    return [_heat_map(name, values, text) for name, values, text in parts]
+
+
+def _heat_map(name: str, values: np.ndarray, text: str) -> Markup:
+    def plot(figure: Figure) -> None:
+        axes = axes_of(figure, "position", "row of the batch")
+        axes.grid(visible=False)
+        _image(axes, values / max(_most(values), 1))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(6, integer=True))
+
+    height = 0.9 + 2.4 * min(1.0, len(values) / 32)
+    return draw(
+        f"figure-batch-{name}", name, sentence([text]), plot, height, SMALL_WIDTH
+    )
+
+
+def _image(axes: Axes, shares: np.ndarray) -> None:
+    """Draws values of 0 to 1, transparent where NaN or 0, in both modes readable."""
+    colours = matplotlib.colormaps["viridis"](0.1 + 0.75 * np.nan_to_num(shares))
+    colours[..., 3] = np.where(np.nan_to_num(shares) > 0, 1, 0)
+    axes.imshow(colours, interpolation="none", aspect="auto")
+
+
+def _least(values: np.ndarray) -> float:
+    return float(np.nanmin(values, initial=math.inf))
+
+
+def _most(values: np.ndarray) -> float:
+    return float(np.nanmax(values, initial=-math.inf))

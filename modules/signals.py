@@ -1,0 +1,44 @@
+"""Signals, seen while the main thread is in C++."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def watch(callback: Callable[[int], None]) -> Iterator[None]:
+    """Calls a function for each signal as long as the context is open, in a thread.
+
+    Python calls a signal's handler in the main thread, once that is back from C++: a
+    loop of training steps takes minutes. Contexts can be nested, and each is called.
+    Outside the main thread nothing is watched, as Python handles no signals there.
+
+    Args:
+      callback: Called with the number of a signal that has a handler in Python.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    previous = signal.set_wakeup_fd(writer)
+
+    def forward() -> None:
+        while number := os.read(reader, 1):
+            if previous != -1:
+                os.write(previous, number)
+            callback(number[0])
+
+    thread = threading.Thread(target=forward, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(previous)
+        os.close(writer)  # ends the thread
+        thread.join()
+        os.close(reader)

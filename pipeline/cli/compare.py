@@ -1,0 +1,180 @@
+"""The command that compares runs."""
+
+from __future__ import annotations
+
+import csv
+import string
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from pipeline.cli import options
+from pipeline.config import recipe
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+
+if TYPE_CHECKING:
+    from pipeline.comparison.comparison import ChangedRow, Comparison, MetricValue
+
+_LETTERS = string.ascii_uppercase  # of the runs
+
+
+@click.command("compare")
+@click.argument("names", metavar="RUN RUN...", nargs=-1)
+@options.CONFIG
+@click.option("--output", metavar="DIR", help="Output directory of the run ids.")
+@click.option("--split", help="Evaluated split.  [default: the one that decided]")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Changed rows to show; 0 does not read the texts, which is quicker.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all rows.")
+@click.option(
+    "--csv",
+    "csv_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write all changed rows to a file, which is replaced if it exists.",
+)
+def compare_command(
+    names: tuple[str, ...],
+    config_file: Path,
+    output: str | None,
+    split: str | None,
+    rows: int,
+    as_json: bool,
+    csv_file: Path | None,
+) -> None:
+    """Compare two or more runs on the rows that all of them predicted.
+
+    RUN is an id below runs/ of the output directory, `latest`, the path of such a
+    directory, also of another output directory, or a pushed version. The others are
+    compared with the first: settings, metrics with a test whether the difference may
+    be noise, and the rows whose prediction changed.
+    """
+    if not 2 <= len(names) <= len(_LETTERS):
+        raise UsageError(
+            f"{len(names)} runs: name 2 to {len(_LETTERS)}, as in compare RUN latest"
+        )
+    if csv_file is not None and not csv_file.parent.is_dir():
+        raise UsageError(f"--csv {csv_file}: there is no directory {csv_file.parent}")
+    if output is None:
+        paths = OutputPaths.of(recipe.load_config(config_file))
+    else:
+        paths = OutputPaths(Path(output).absolute(), "")
+    from pipeline.comparison.comparison import compare
+    from pipeline.comparison.runs import find_run
+
+    runs = [find_run(paths, name) for name in names]
+    with_texts = rows > 0 or as_json or csv_file is not None
+    comparison = compare(runs, split=split, with_texts=with_texts)
+    if csv_file is not None:
+        _write_csv(comparison, runs[0].task.text_columns, csv_file)
+    if as_json:
+        click.echo(comparison.model_dump_json(indent=1))
+    else:
+        _show(comparison, rows, Console())
+
+
+def _show(comparison: Comparison, rows: int, console: Console) -> None:
+    for letter, run in zip(_LETTERS, comparison.runs, strict=False):
+        extra = run.rows - comparison.rows
+        more = f"; {extra:,} only here are left out" if extra else ""
+        _print(console, f"{letter}  {run.name}: {run.rows:,} rows{more}")
+    console.print(_settings_table(comparison))
+    console.print(_metrics_table(comparison))
+    for letter, run in zip(_LETTERS[1:], comparison.runs[1:], strict=False):
+        test = run.tests[comparison.metric]
+        _print(console, f"{letter} against A: {test.sentence}")
+        if test.only_a_right is not None:
+            _print(
+                console,
+                f"  right only in A: {test.only_a_right:,} rows, only in {letter}: "
+                f"{test.only_b_right:,}",
+            )
+    count, shown = len(comparison.changed), comparison.changed[:rows]
+    line = f"{count:,} of {comparison.rows:,} predictions on {comparison.split} changed"
+    if shown:
+        line += "; the largest changes"
+        line += (
+            ", with the probability of the label:" if shown[0].probabilities else ":"
+        )
+    _print(console, line)
+    for row in shown:
+        _show_row(row, console)
+    if rows < count:
+        _print(console, "--rows N shows more of them; --csv FILE writes all")
+
+
+def _settings_table(comparison: Comparison) -> Table | Text:
+    if not comparison.settings:
+        return Text("The settings are the same.")
+    letters = _LETTERS[: len(comparison.runs)]
+    table = Table(
+        Column("setting", overflow="fold"),
+        *(Column(letter, overflow="fold") for letter in letters),
+    )
+    for setting in comparison.settings:
+        values = (Text("" if v is None else str(v)) for v in setting.values)
+        table.add_row(Text(setting.key), *values)
+    return table
+
+
+def _metrics_table(comparison: Comparison) -> Table:
+    others = _LETTERS[1 : len(comparison.runs)]
+    headers = ["A", *(text for letter in others for text in (letter, "p"))]
+    table = Table(Column("metric", overflow="fold"), *headers)
+    for name in comparison.runs[1].tests:
+        cells = [_describe(comparison.runs[0].metrics[name])]
+        for run in comparison.runs[1:]:
+            cells += [_describe(run.metrics[name]), f"{run.tests[name].p_value:.2g}"]
+        table.add_row(Text(name), *cells)
+    return table
+
+
+def _describe(metric: MetricValue) -> str:
+    if metric.low != metric.low:  # NaN
+        return f"{metric.value:.3f}"
+    return f"{metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})"
+
+
+def _show_row(row: ChangedRow, console: Console) -> None:
+    """Prints a row's predictions, with the probability of its label, and its texts."""
+    line = Text(f"{row.id} {row.label}:", style="bold")
+    for index, prediction in enumerate(row.predictions):
+        style = "" if prediction == row.label or not row.probabilities else "red"
+        line.append(f" {_LETTERS[index]} ", style="not bold")
+        line.append(prediction, style=f"not bold {style}")
+        if row.probabilities:
+            line.append(f" ({row.probabilities[index]:.3f})", style="not bold dim")
+    console.print(line)
+    for text in row.texts:
+        console.print(Padding(Text(text), (0, 0, 0, 4), expand=False))
+
+
+def _print(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _write_csv(comparison: Comparison, columns: list[str], path: Path) -> None:
+    """Writes a line for each changed row; columns are named after the runs."""
+    names = [run.name for run in comparison.runs]
+    has_probabilities = any(row.probabilities for row in comparison.changed)
+    header = ["id", *columns, "label", *(f"prediction {name}" for name in names)]
+    if has_probabilities:
+        header += [f"probability of the label {name}" for name in names]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for row in comparison.changed:
+            texts = row.texts or [""] * len(columns)
+            writer.writerow(
+                [row.id, *texts, row.label, *row.predictions, *row.probabilities]
+            )

@@ -1,0 +1,72 @@
+"""The `doctor` command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from modules import environment
+from pipeline.cli import options
+
+if TYPE_CHECKING:
+    from pipeline.local.checks import Check
+
+_EXIT_FAILURE = 1
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+@click.command("doctor")
+@options.CONFIG
+@options.DATA
+@options.ENCODER
+@options.OUTPUT
+@options.SET
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def doctor_command(
+    config_file: Path,
+    data: str | None,
+    encoder: str | None,
+    output: str | None,
+    overrides: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Check this machine, what is installed, and what a recipe reads.
+
+    Takes some seconds, writes and downloads nothing. Exit status: 0 if a run can start,
+    1 if there is an error.
+    """
+    options.override_sources(overrides, data, encoder, output)
+    environment.set_up(quiet=True)
+    from pipeline.local.checks import run_checks
+
+    checks = []
+    with Console(stderr=True).status("checking") as status:
+        for check in run_checks(config_file, overrides):
+            checks.append(check)
+            status.update(f"checked: {check.name}")
+    if as_json:
+        content = [dataclasses.asdict(check) for check in checks]
+        click.echo(json.dumps(content, ensure_ascii=False, indent=1))
+    else:
+        _show(checks, Console())
+    is_failed = any(check.status == "error" for check in checks)
+    sys.exit(_EXIT_FAILURE if is_failed else 0)
+
+
+def _show(checks: list[Check], console: Console) -> None:
+    result = Column("result", overflow="fold")
+    table = Table(Column("check", no_wrap=True), Column("", no_wrap=True), result)
+    for check in checks:
+        text = Text(check.value)
+        if check.advice:
+            text.append(f"\n→ {check.advice}", "bold")
+        table.add_row(check.name, Text(check.status, _STYLES[check.status]), text)
+    console.print(table)

@@ -1,0 +1,71 @@
+"""The command that serves the web view of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pipeline.cli.serve import check_host
+from pipeline.config.errors import UsageError
+
+_OUTPUT = Path("output")
+
+
+@click.command("ui")
+@click.option(
+    "--output",
+    "outputs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Output directory of runs. Repeatable. Default: those below output/.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; 0.0.0.0 listens on all of them.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Further host that requests may name, or *. and a domain. Repeatable.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8600,
+    show_default=True,
+    help="Port. 0 picks a free one.",
+)
+def ui_command(
+    outputs: tuple[Path, ...], host: str, allowed_hosts: tuple[str, ...], port: int
+) -> None:
+    """Show the runs of output directories in a browser.
+
+    The table of runs with their reports, learning curves over each other, the
+    comparison of runs, and the progress of those that are going on. It only reads.
+    """
+    directories = [path.absolute() for path in outputs] or _find_outputs()
+    for directory in directories:
+        if not directory.is_dir():
+            raise UsageError(
+                f"--output {directory}: there is no such directory; name the output "
+                "directory of a run"
+            )
+    from pipeline.ui import launch
+
+    launch.serve(directories, host, port, tuple(map(check_host, allowed_hosts)))
+
+
+def _find_outputs() -> list[Path]:
+    found = sorted(path.parent.absolute() for path in _OUTPUT.glob("*/runs"))
+    if not found:
+        raise UsageError(
+            f"there are no runs below {_OUTPUT.absolute()}; name their output "
+            "directory with --output DIR"
+        )
+    return found

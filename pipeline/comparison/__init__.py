@@ -1,0 +1,1 @@
+"""Compares finished runs: settings, metrics, and the rows whose prediction changed."""

@@ -1,0 +1,117 @@
+"""Finds what is compared of a run: its settings, predictions and examples."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from modules.config.task import TaskConfig
+from pipeline.config import recipe
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import OutputPaths
+from pipeline.history.run_outputs import RunOutputs
+from pipeline.history.run_record import RunRecord
+from pipeline.history.runs import RunList
+
+_CONFIG_FILE = "config.yaml"
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """A run whose training finished.
+
+    Attributes:
+      name: Its id, the name of its record below `runs/`.
+      settings: Its recipe with every setting.
+      task: The task of the recipe.
+      split: The split that decided.
+      model_run: The Trainer's records, with the predictions.
+      examples: The Examples artifact.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    task: TaskConfig
+    split: str
+    model_run: str
+    examples: str
+
+
+def find_run(paths: OutputPaths, name: str) -> FinishedRun:
+    """Finds a run by what a user calls it.
+
+    Args:
+      paths: The output directory of ids.
+      name: What `RunList.find` takes, the directory of a run's record, or that of a
+        version that a run pushed.
+
+    Raises:
+      UsageError: There is no such run, or it did not train a model.
+    """
+    directory = Path(name).resolve()
+    if (directory / "saved_model.pb").is_file():
+        paths = _output_of(directory)
+        runs = RunList(paths)
+        record = _find_pushing_run(runs, directory)
+    elif (directory / _CONFIG_FILE).is_file():
+        paths = _output_of(directory)
+        runs = RunList(paths)
+        record = runs.find(directory.name)
+    else:
+        runs = RunList(paths)
+        record = runs.find(name)
+    return _describe(paths, runs, record)
+
+
+def _output_of(directory: Path) -> OutputPaths:
+    for root in directory.parents:
+        paths = OutputPaths(root, "")
+        if paths.metadata.is_file():
+            return paths
+    raise UsageError(
+        f"{directory} is not below an output directory of runs: none above it has "
+        f"{paths.metadata.name}"
+    )
+
+
+def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
+    pushing = [
+        run for run in runs if run.pushed and Path(run.pushed).resolve() == version
+    ]
+    if not pushing:
+        raise UsageError(f"no run pushed {version}; `runs` lists the runs")
+    return pushing[-1]  # later ones pushed the same model again
+
+
+def _describe(paths: OutputPaths, runs: RunList, record: RunRecord) -> FinishedRun:
+    artifacts = {}
+    if runs.reader is not None and record.tfx_run_id is not None:
+        artifacts = RunOutputs(runs.reader, record.tfx_run_id).artifacts
+    try:
+        model_run = artifacts["Trainer", "model_run"].uri
+        examples = artifacts["ImportExampleGen", "examples"].uri
+    except KeyError as error:
+        raise UsageError(
+            f"run {record.id} has no predictions: its Trainer did not finish; "
+            f"{paths.run(record.id)}/run.log shows why"
+        ) from error
+    settings = _read_settings(paths.run(record.id) / _CONFIG_FILE)
+    return FinishedRun(
+        name=record.id,
+        settings=settings,
+        task=TaskConfig.model_validate(settings["task"]),
+        split=settings["evaluator"]["split"],
+        model_run=model_run,
+        examples=examples,
+    )
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        # With today's defaults of settings that the run's release did not have.
+        return recipe.load_config(path).model_dump(mode="json")
+    except UsageError:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,0 +1,101 @@
+"""The progress of a run that is going on: `progress.json` in its record."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pydantic
+
+FILE = "progress.json"
+_SECONDS = 1.0  # between two writes
+
+
+class ComponentProgress(pydantic.BaseModel):
+    """A component of the run.
+
+    Attributes:
+      name: The component.
+      state: `waiting`, `running`, `done`, `cached`, `failed` or `stopped`.
+      started: When it started, in seconds since the epoch; None if it did not.
+      seconds: Its duration; None until it ends.
+      note: What it logged last, or its result.
+    """
+
+    name: str
+    state: str
+    started: float | None = None
+    seconds: float | None = None
+    note: str = ""
+
+
+class TrainingProgress(pydantic.BaseModel):
+    """The training from one seed.
+
+    Attributes:
+      seed: The seed.
+      step: Steps trained.
+      steps: Steps to train.
+      examples_per_second: Speed since the start.
+      best: The best evaluation so far, in words.
+      loss_steps: The steps of `losses`.
+      losses: The training loss by step.
+    """
+
+    seed: int
+    step: int
+    steps: int
+    examples_per_second: float
+    best: str = ""
+    loss_steps: list[int] = []
+    losses: list[float] = []
+
+
+class Progress(pydantic.BaseModel):
+    """The progress of a run.
+
+    Attributes:
+      components: In the order in which they run.
+      training: The training from the latest seed; None before it.
+    """
+
+    components: list[ComponentProgress] = []
+    training: TrainingProgress | None = None
+
+
+class ProgressFile:
+    """Writes the progress of a run, at most once a second.
+
+    Args:
+      directory: The record of the run.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE
+        self._written = -_SECONDS
+
+    def write(self, progress: Progress, *, is_urgent: bool = False) -> None:
+        """Replaces the file, unless it was written just now.
+
+        Args:
+          progress: The progress.
+          is_urgent: Whether to write in any case.
+        """
+        if not is_urgent and time.monotonic() - self._written < _SECONDS:
+            return
+        incomplete = self._path.with_suffix(".incomplete")
+        incomplete.write_text(progress.model_dump_json(), encoding="utf-8")
+        incomplete.replace(self._path)
+        self._written = time.monotonic()
+
+
+def read(directory: Path) -> Progress:
+    """Returns the progress of a run; that of an earlier release is empty.
+
+    Args:
+      directory: The record of the run.
+    """
+    try:
+        return Progress.model_validate_json((directory / FILE).read_bytes())
+    except (FileNotFoundError, pydantic.ValidationError):
+        return Progress()

@@ -1,0 +1,341 @@
+"""Checks of this machine, of what is installed, and of what a recipe reads."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+
+from pipeline.config import recipe
+from pipeline.config.errors import UsageError
+from pipeline.config.paths import REPOSITORY, OutputPaths
+from pipeline.config.recipe import Config
+
+_STACKS = REPOSITORY / "stacks"
+_GIB = 1 << 30
+_RUN_MEMORY = 3 * _GIB  # of the sample
+_TEMPORARY_SPACE = _GIB
+# A training keeps two checkpoints with the moments of AdamW (6 times the weights) and
+# the best weights; a run exports and pushes them.
+_ENCODER_COPIES = 10
+_PORTS = (8500, 8501)  # gRPC and HTTP, the defaults of `serve`
+_NAMES_SHOWN = 4
+_GPU_SECONDS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """The result of a check.
+
+    Attributes:
+      name: What was checked.
+      status: An error stops a run; with a warning a feature is missing or may fail.
+      value: What was found.
+      advice: What to do; empty if there is nothing to do, or `value` says it.
+    """
+
+    name: str
+    status: Literal["ok", "warning", "error"]
+    value: str
+    advice: str = ""
+
+
+def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
+    """Runs all checks; nothing is written, and nothing is downloaded.
+
+    Args:
+      config_file: The recipe.
+      overrides: Values by dotted key, as of `load_config`.
+
+    Yields:
+      The results. If the recipe is invalid, what it names is not checked.
+    """
+    yield from _check_python()
+    yield _check_packages()
+    yield _check_cpu()
+    tensorflow, gpus = _check_tensorflow()
+    yield tensorflow
+    yield gpus
+    yield _check_memory()
+    config = None
+    try:
+        config = recipe.load_config(config_file, overrides)
+        yield Check("recipe", "ok", str(config_file))
+    except UsageError as error:
+        yield Check("recipe", "error", str(error))
+    if config is not None:
+        yield from _check_recipe(config, has_tensorflow=tensorflow.status == "ok")
+    yield _check_space("temporary files", Path(tempfile.gettempdir()), _TEMPORARY_SPACE)
+    yield from map(_check_port, _PORTS)
+
+
+def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
+    weights = 0
+    if has_tensorflow:
+        encoder, weights = _check_encoder(config)
+        yield encoder
+    yield _checked("data", lambda: _describe_data(config))
+    output = OutputPaths.of(config).root
+    yield _check_space("output", output, _GIB + _ENCODER_COPIES * weights)
+    if config.beam.runner in ("flink", "spark"):
+        yield _checked("Beam's job server", lambda: _describe_job_server(config))
+    if config.beam.environment == "docker" and config.beam.runner != "in_process":
+        yield _check_tool("docker", "beam.environment is docker")
+
+
+def _checked(name: str, describe: Callable[[], str]) -> Check:
+    try:
+        return Check(name, "ok", describe())
+    except UsageError as error:
+        return Check(name, "error", str(error))
+
+
+def _check_python() -> Iterator[Check]:
+    version, (libc, libc_version) = platform.python_version(), platform.libc_ver()
+    glibc = f"{libc or 'not glibc'} {libc_version}".strip()
+    stacks = list(_read_stacks())
+    if not stacks:  # installed from a wheel, which has no locks
+        yield Check("Python", "ok", version)
+        yield Check("C library", "ok", glibc)
+        return
+    python = version.rpartition(".")[0]
+    needed = next((glibc for _, glibc, pythons in stacks if python in pythons), None)
+    if needed is None:
+        allowed = ", ".join(python for *_, pythons in stacks for python in pythons)
+        advice = f"run `make install PYTHON=...` with one of {allowed}"
+        yield Check("Python", "error", version, advice)
+        return
+    yield Check("Python", "ok", f"{version}, {sys.prefix}")
+    if libc == "glibc" and _numbers(libc_version) >= _numbers(needed):
+        yield Check("C library", "ok", glibc)
+    else:
+        advice = f"this Python's TFX needs glibc {needed}; see docs/stacks.md"
+        yield Check("C library", "error", glibc, advice)
+
+
+def _read_stacks() -> Iterator[tuple[str, str, list[str]]]:
+    """Yields name, oldest glibc and Pythons of each stack."""
+    with contextlib.suppress(FileNotFoundError):
+        for line in (_STACKS / "stacks.txt").read_text().splitlines():
+            if line and not line.startswith("#"):
+                name, glibc, *pythons = line.split()
+                yield name, glibc, pythons
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
+def _check_packages() -> Check:
+    """Compares what is installed with the lock of this Python's stack."""
+    python = "{}.{}".format(*sys.version_info)
+    names = [name for name, _, pythons in _read_stacks() if python in pythons]
+    if not names:
+        return Check("packages", "ok", "no lock to compare them with")
+    installed = {
+        canonicalize_name(package.metadata["Name"]): package.version
+        for package in metadata.distributions()
+    }
+    missing: list[str] = []
+    other = []
+    expected = _read_lock(_STACKS / names[0] / "requirements.lock")
+    for name, version in expected.items():
+        if name not in installed:
+            missing.append(name)
+        elif installed[name] != version:
+            other.append(f"{name} {installed[name]} instead of {version}")
+    value = f"TFX {names[0]}: {len(expected)} packages as locked"
+    if not missing and not other:
+        return Check("packages", "ok", value)
+    found = [f"missing: {_join(missing)}"] if missing else []
+    found += [f"differ: {_join(other)}"] if other else []
+    status: Literal["warning", "error"] = "error" if missing else "warning"
+    return Check("packages", status, "; ".join(found), "run `make install`")
+
+
+def _read_lock(path: Path) -> dict[NormalizedName, str]:
+    """Returns the version of each package that the lock has for this machine."""
+    versions = {}
+    for line in path.read_text().splitlines():
+        if line and not line.startswith((" ", "#")):
+            requirement = Requirement(line.rstrip("\\").strip())
+            if requirement.marker is None or requirement.marker.evaluate():
+                version = str(requirement.specifier).removeprefix("==")
+                versions[canonicalize_name(requirement.name)] = version
+    return versions
+
+
+def _join(names: list[str]) -> str:
+    rest = len(names) - _NAMES_SHOWN
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _check_cpu() -> Check:
+    flags = set()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("flags"):
+                flags = set(line.split())
+                break
+    cores = f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}"
+    if flags and "avx" not in flags:
+        advice = "TensorFlow's wheels need AVX; use another machine"
+        return Check("CPU", "error", f"{cores} without AVX", advice)
+    if "amx_bf16" in flags:
+        meaning = "AMX: bfloat16 is at least twice as fast as float32"
+    else:
+        units = "AVX512" if "avx512f" in flags else "AVX"
+        meaning = f"{units} without AMX: bfloat16 may be slower than float32"
+    value = f"{cores}, {meaning}; trainer.mixed_precision auto measures both"
+    return Check("CPU", "ok", value)
+
+
+def _check_tensorflow() -> tuple[Check, Check]:
+    """Imports TensorFlow, and compares its devices with the driver's."""
+    driver = _list_gpus()
+    try:
+        import tensorflow as tf
+
+        devices = [
+            device.name.removeprefix("/physical_device:")
+            for kind in ("GPU", "TPU")
+            for device in tf.config.list_physical_devices(kind)
+        ]
+    except Exception as error:  # noqa: BLE001 (an ImportError, or one of C++)
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        failed = Check("TensorFlow", "error", reason, "run `make install`")
+        return failed, Check("accelerators", "ok", _join(driver) or "not checked")
+    loaded = Check("TensorFlow", "ok", tf.__version__)
+    if driver and not devices:
+        advice = (
+            "TensorFlow has no CUDA libraries: run `make bench-gpu`, which adds them, "
+            "or install stacks/*/gpu.lock"
+        )
+        found = f"{_join(driver)}, which TensorFlow does not use"
+        return loaded, Check("accelerators", "warning", found, advice)
+    value = ", ".join([*devices, *driver]) or "none: the CPU trains"
+    return loaded, Check("accelerators", "ok", value)
+
+
+def _list_gpus() -> list[str]:
+    """Returns the names of the GPUs that NVIDIA's driver lists."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        listed = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=_GPU_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in listed.stdout.splitlines() if line.strip()]
+
+
+def _check_memory() -> Check:
+    memory = psutil.virtual_memory()
+    value = f"{_show(memory.available)} of {_show(memory.total)} available"
+    if memory.available >= _RUN_MEMORY:
+        return Check("memory", "ok", value)
+    advice = f"a run of a small encoder needs {_show(_RUN_MEMORY)}: end other programs"
+    return Check("memory", "warning", value, advice)
+
+
+def _check_space(name: str, directory: Path, needed: int) -> Check:
+    existing = directory
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    value = f"{directory}: {_show(free)} free"
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        value = f"{existing} is not a directory that can be written to"
+        return Check(name, "error", value, "name another directory with --output DIR")
+    if free < needed:
+        advice = f"about {_show(needed)} are needed; free some, or use another disk"
+        return Check(name, "warning", value, advice)
+    return Check(name, "ok", value)
+
+
+def _show(size: float) -> str:
+    return f"{size / _GIB:.1f} GiB"
+
+
+def _check_encoder(config: Config) -> tuple[Check, int]:
+    """Checks the encoder as a run does, and returns the size of its files in bytes."""
+    from modules.encoder import conversion
+    from pipeline.inputs import encoder_source
+
+    source = config.encoder.source
+    if "://" in source:
+        return Check("encoder", "ok", f"{source}: downloaded by a run, not checked"), 0
+    try:
+        directory = encoder_source.locate(source, "encoder.source")
+        files = conversion.source_files(directory)
+        size = sum(os.path.getsize(path) for path in files)
+        if conversion.needs_import(directory):
+            return Check("encoder", "ok", f"{source}: imported by a run"), size
+        architecture = encoder_source.resolve_encoder(config).architecture
+    except (UsageError, conversion.EncoderError, OSError) as error:
+        return Check("encoder", "error", str(error)), 0
+    shape = "{num_hidden_layers} layers x {hidden_size}".format(**architecture)
+    return Check("encoder", "ok", f"{source}: {shape}, {size / 1e6:.0f} MB"), size
+
+
+def _describe_data(config: Config) -> str:
+    """Opens the splits and checks the columns of their first rows."""
+    from pipeline.inputs import examples
+    from pipeline.inputs.examples import spans, text_source, tfds_source
+
+    location, settings, task = config.data_source, config.data, config.task
+    if location.startswith(tfds_source.PREFIX) or "://" in location:
+        return f"{location}: read by a run, not checked"
+    if spans.has_span(location):
+        location, _ = spans.find_span(location, settings.span, lambda _: None)
+    source = examples.find_source(location, settings)
+    if task.is_tokenized or not source.files:
+        records = examples.find_examples(location)
+        return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
+    if source.has_splits:
+        text_source.open_splits(source, task, settings, lambda _: None)
+        names = ", ".join(filter(None, source.files))
+        return f"{location}: {names}; `inspect-data` reads all rows"
+    text_source.find_class_names(source, None, task.label_column, settings)
+    return f"{location}: split by a run; `inspect-data` reads all rows"
+
+
+def _describe_job_server(config: Config) -> str:
+    from pipeline.beam import job_servers
+
+    return job_servers.find_jar(config.beam, is_here=True)
+
+
+def _check_tool(name: str, why: str) -> Check:
+    path = shutil.which(name)
+    if path:
+        return Check(name, "ok", path)
+    return Check(name, "error", "not on the PATH", f"{why}: install {name}")
+
+
+def _check_port(port: int) -> Check:
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind(("127.0.0.1", port))
+        except OSError as error:
+            value = (error.strerror or str(error)).lower()
+            option = "--port" if port == _PORTS[1] else "--grpc-port"
+            advice = f"stop what listens there, or `serve {option} 0`"
+            return Check(f"port {port}", "warning", value, advice)
+    return Check(f"port {port}", "ok", "free")

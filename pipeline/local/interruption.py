@@ -1,0 +1,121 @@
+"""Ctrl-C and SIGTERM during a run: it ends within seconds, and leaves no process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import NoReturn
+
+import psutil
+
+from modules import signals
+
+# To stop Beam and to delete temporary files.
+_UNWIND_SECONDS = 5.0
+_TERMINATE_SECONDS = 2.0
+_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+
+
+def end_process(status: int) -> NoReturn:
+    """Ends this process and its child processes at once.
+
+    Python would wait for the threads of Beam, and leave its workers alone.
+
+    Args:
+      status: The exit status.
+    """
+    children = psutil.Process().children(recursive=True)
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.terminate()
+    _, alive = psutil.wait_procs(children, timeout=_TERMINATE_SECONDS)
+    for child in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    os._exit(status)
+
+
+@contextlib.contextmanager
+def stopping(
+    tell: Callable[[str], None], explain: Callable[[str], None]
+) -> Iterator[None]:
+    """Ends the block by an exception on Ctrl-C or SIGTERM, or the process.
+
+    A training handles the signals itself, to save a checkpoint. A second signal ends
+    the process at once, and so does a block that does not end within seconds because it
+    waits for other threads or for C++.
+
+    Args:
+      tell: Called with a line when a signal arrives.
+      explain: Called with the signal's name at the end.
+
+    Raises:
+      KeyboardInterrupt: SIGINT arrived.
+      SystemExit: SIGTERM arrived.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watcher = _Watcher(tell, explain)
+    previous = {number: signal.signal(number, watcher.stop) for number in _NAMES}
+    try:
+        with signals.watch(watcher.receive):
+            yield
+    except (KeyboardInterrupt, SystemExit):
+        watcher.explain()
+        raise
+    finally:
+        watcher.is_ended.set()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class _Watcher:
+    """Receives signals in a thread; see `stopping`."""
+
+    def __init__(
+        self, tell: Callable[[str], None], explain: Callable[[str], None]
+    ) -> None:
+        self._tell = tell
+        self._explain = explain
+        self._number: signal.Signals | None = None
+        self.is_ended = threading.Event()
+
+    def stop(self, number: int, frame: FrameType | None) -> NoReturn:
+        """Handles a signal in the main thread."""
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    def receive(self, number: int) -> None:
+        """Handles a signal in another thread, while the main thread may be in C++."""
+        if number not in _NAMES:
+            return
+        if self._number is not None:
+            self._end()
+        self._number = signal.Signals(number)
+        self._tell(
+            f"{_NAMES[self._number]}: stopping; once more stops at once, without "
+            "saving anything"
+        )
+        threading.Thread(target=self._end_if_late, daemon=True).start()
+
+    def explain(self) -> None:
+        """Explains what a stopped run has kept."""
+        if self._number is not None:
+            self._explain(_NAMES[self._number])
+
+    def _end_if_late(self) -> None:
+        while not self.is_ended.wait(_UNWIND_SECONDS):
+            # Another handler is that of a training, which is saving a checkpoint.
+            if signal.getsignal(signal.SIGINT) == self.stop:
+                self._end()
+
+    def _end(self) -> NoReturn:
+        assert self._number is not None
+        self.explain()
+        end_process(128 + self._number)

@@ -1,0 +1,360 @@
+"""The progress of a run on the terminal, from its log records."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from absl import logging as absl_logging
+from rich import progress
+from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
+from rich.live import Live
+from rich.padding import Padding
+from rich.spinner import Spinner
+from rich.table import Column, Table
+from rich.text import Text
+
+from pipeline.history import run_progress
+from pipeline.history.run_progress import (
+    ComponentProgress,
+    ProgressFile,
+    TrainingProgress,
+)
+
+# Log messages of LocalDagRunner and of its launcher.
+_RUNNING = "Component %s is running."
+_CACHED = "A cached execution %d is used."
+_FINISHED = "Component %s is finished."
+_LOGGERS = ("absl", "components", "modules", "pipeline.inputs")
+_INDENT = 2
+
+
+@dataclasses.dataclass
+class _Component:
+    """A line of the list; `state` is a key of `_MARKS`."""
+
+    name: str
+    state: str = "waiting"
+    started: float = 0.0
+    seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def progress(self) -> ComponentProgress:
+        """What other processes may know of it."""
+        has_ended = self.state not in ("waiting", "running")
+        started = time.time() - (time.monotonic() - self.started)
+        return ComponentProgress(
+            name=self.name,
+            state=self.state,
+            started=started if self.started else None,
+            seconds=self.seconds if has_ended else None,
+            note=self.note,
+        )
+
+
+_MARKS = {
+    "waiting": ("·", "dim"),
+    "running": ("", ""),  # a spinner
+    "done": ("✓", "green"),
+    "cached": ("✓", "cyan"),
+    "failed": ("✗", "red"),
+    "stopped": ("✗", "yellow"),
+}
+
+
+class RunProgress(logging.Handler):
+    """Shows the components of a run: a live list on a terminal, otherwise plain lines.
+
+    LocalDagRunner logs when components start and finish. Records of `modules` carry the
+    numbers of a training (`modules/training/actions.py`). Warnings and bad rows are
+    shown as they are found.
+
+    Args:
+      console: Where it is shown.
+      verbose: Whether the log of TFX and Beam is shown, too.
+      record: The record of the run, where the progress is written for other processes.
+    """
+
+    def __init__(
+        self, console: Console, *, verbose: bool = False, record: Path | None = None
+    ) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+        self._file = ProgressFile(record) if record else None
+        self._live: Live | None = None
+        if console.is_interactive:
+            self._live = Live(
+                self,
+                console=console,
+                refresh_per_second=8,
+                # The output of this process is in the log already.
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+        self._log = _LogLines(console) if verbose else None
+        self._components: dict[str, _Component] = {}
+        self._running: _Component | None = None
+        self._training = _Training(console)
+        self._starting = Spinner(
+            "dots", text="starting: TensorFlow, TFX, encoder, data"
+        )
+        self._spinner = Spinner("dots")
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[RunProgress]:
+        """Handles records as long as the context is open."""
+        with self._live or contextlib.nullcontext(), self._handling():
+            try:
+                yield self
+            except Exception:
+                self._end("failed")
+                raise
+            except BaseException:  # KeyboardInterrupt or SystemExit
+                self._end("stopped")
+                raise
+            finally:
+                if self._live:
+                    self._live.transient = not self._components
+
+    @contextlib.contextmanager
+    def _handling(self) -> Iterator[None]:
+        verbosity = absl_logging.get_verbosity()
+        # absl resets its logger to its own verbosity.
+        absl_logging.set_verbosity(absl_logging.INFO)
+        loggers = [logging.getLogger(name) for name in _LOGGERS]
+        for logger in loggers:
+            logger.addHandler(self)
+            logger.setLevel(logging.INFO)
+        if self._log:
+            logging.getLogger().addHandler(self._log)
+        try:
+            yield
+        finally:
+            absl_logging.set_verbosity(verbosity)
+            for logger in (*loggers, logging.getLogger()):
+                logger.removeHandler(self)
+                if self._log:
+                    logger.removeHandler(self._log)
+
+    def expect(self, names: Sequence[str]) -> None:
+        """Lists the components of the run, in the order in which they will run."""
+        self._components = {name: _Component(name) for name in names}
+        self._write(is_urgent=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Shows a record about components, training or data."""
+        if record.msg == _RUNNING:
+            self._start(record.getMessage().split()[1])
+        elif record.msg == _CACHED and self._running:
+            self._running.state = "cached"
+        elif record.msg == _FINISHED:
+            state = self._running.state if self._running else ""
+            self._end("cached" if state == "cached" else "done")
+        elif record.name.startswith("modules"):
+            self._show_module(record)
+        elif record.levelno > logging.INFO and record.name != "absl":
+            kind = "warning: " if record.name.startswith("components") else ""
+            self.tell(kind + record.getMessage(), "yellow")
+
+    def tell(self, text: str, style: str = "") -> None:
+        """Shows a text above the list: in lines of words on a terminal, else in one."""
+        lines = Padding(Text(text, style), (0, 0, 0, _INDENT))
+        if self._live:
+            self._console.print(lines)
+        else:
+            self._console.print(" " * _INDENT + text, markup=False, soft_wrap=True)
+
+    def _show_module(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        numbers = getattr(record, "training", None)
+        if numbers:
+            self._training.update(numbers)
+        elif self._running:
+            self._running.note = message
+        self._write()
+        if record.levelno > logging.INFO:
+            self.tell(message, "yellow")
+        elif not self._live:
+            self.tell(message)
+
+    def _write(self, *, is_urgent: bool = False) -> None:
+        """Writes the progress for other processes."""
+        if self._file:
+            components = [c.progress for c in self._components.values()]
+            training = self._training.progress
+            self._file.write(
+                run_progress.Progress(components=components, training=training),
+                is_urgent=is_urgent,
+            )
+
+    def _start(self, name: str) -> None:
+        self._running = self._components.setdefault(name, _Component(name))
+        self._running.state, self._running.started = "running", time.monotonic()
+        self._write(is_urgent=True)
+
+    def _end(self, state: str) -> None:
+        component, self._running = self._running, None
+        if component is None:
+            return
+        component.state = state
+        component.seconds = time.monotonic() - component.started
+        component.note = self._training.best if self._training.is_shown else ""
+        self._training.is_shown = False
+        self._write(is_urgent=True)
+        if not self._live:
+            mark, style = _MARKS[state]
+            note = "" if state == "done" else f" {state}"
+            self._console.print(
+                f"[{style}]{mark}[/] {component.name} {component.seconds:.1f} s{note}"
+            )
+
+    def explain_stop(self, reason: str) -> None:
+        """Says what a stopped run has kept, and how it goes on.
+
+        Args:
+          reason: What stopped it.
+        """
+        self._end("stopped")
+        if self._live:
+            self._live.stop()
+        stopped = [c.name for c in self._components.values() if c.state == "stopped"]
+        where = f" in {', '.join(stopped)}" if stopped else ""
+        finished = sum(c.state in ("done", "cached") for c in self._components.values())
+        plural = "s" if finished > 1 else ""
+        kept = [f"the outputs of {finished} component{plural}"] if finished else []
+        if self._training.kept_step:
+            kept.append(f"the training up to step {self._training.kept_step}")
+        self._console.print(f"stopped by {reason}{where}", markup=False)
+        self._console.print(
+            f"kept: {' and '.join(kept) or 'nothing, no component had finished'}"
+        )
+        self._console.print("the same command goes on from there:")
+        self._console.print(
+            f"  {shlex.join(sys.orig_argv)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def __rich__(self) -> RenderableType:
+        """Returns the list."""
+        if not self._components:
+            return self._starting
+        table = Table.grid(
+            Column(width=1),
+            Column(no_wrap=True),
+            Column(justify="right", width=9, no_wrap=True),
+            Column(no_wrap=True, overflow="ellipsis", ratio=1),
+            padding=(0, 1),
+            expand=True,
+        )
+        for component in self._components.values():
+            table.add_row(*self._row(component))
+        lines: list[RenderableType] = [table]
+        if self._training.is_shown:
+            lines.append(Padding(self._training, (0, 0, 0, _INDENT)))
+        # The terminal appends `^C` to the last line, which must not break.
+        return Constrain(Group(*lines), self._console.width - len("^C^C"))
+
+    def _row(self, component: _Component) -> list[RenderableType]:
+        mark, style = _MARKS[component.state]
+        if component.state == "waiting":
+            return [Text(mark, style), Text(component.name, style), "", ""]
+        if component is self._running:
+            seconds = time.monotonic() - component.started
+            note = "" if self._training.is_shown else component.note
+            cells: list[RenderableType] = [self._spinner, component.name]
+            return [*cells, f"{seconds:.1f} s", Text(note, "dim")]
+        cells = [Text(mark, style), component.name, f"{component.seconds:.1f} s"]
+        if component.state == "done":
+            return [*cells, Text(component.note, "dim")]
+        return [*cells, Text(component.state, style)]
+
+
+class _Training:
+    """The bar of a training and the line below it.
+
+    Attributes:
+      is_shown: Whether there is something to show.
+      best: The best evaluation so far, in words.
+      kept_step: Step of the checkpoint of a stopped training.
+      progress: What other processes may know of it.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=28),
+            progress.MofNCompleteColumn(),
+            progress.TaskProgressColumn(),
+            progress.TimeRemainingColumn(),
+            console=console,
+            speed_estimate_period=600,
+        )
+        self._task: progress.TaskID | None = None
+        self._seed: int | None = None
+        self._line = ""
+        self.is_shown = False
+        self.best = ""
+        self.kept_step = 0
+        self.progress: TrainingProgress | None = None
+
+    def update(self, numbers: dict[str, Any]) -> None:
+        """Takes the numbers of a log record; see `modules/training/actions.py`."""
+        if "kept_step" in numbers:
+            self.kept_step = numbers["kept_step"]
+        elif "best" in numbers:
+            self.best = "best {metric} {best:.4f} at step {best_step}".format(**numbers)
+            if self.progress:
+                self.progress.best = self.best
+        else:
+            self._advance(**numbers)
+
+    def _advance(
+        self, step: int, steps: int, seed: int, loss: float, examples_per_second: float
+    ) -> None:
+        if seed != self._seed:
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._task = self._bar.add_task(f"seed {seed}", total=steps)
+            self._seed, self.best = seed, ""
+            self.progress = TrainingProgress(
+                seed=seed, step=step, steps=steps, examples_per_second=0
+            )
+        assert self._task is not None
+        self._bar.update(self._task, completed=step)
+        self._line = f"loss {loss:.3f}, {examples_per_second:.1f} examples/s"
+        self.is_shown = True
+        assert self.progress is not None
+        self.progress.step, self.progress.best = step, self.best
+        self.progress.examples_per_second = examples_per_second
+        self.progress.loss_steps.append(step)
+        self.progress.losses.append(loss)
+
+    def __rich__(self) -> RenderableType:
+        line = f"{self._line}, {self.best}" if self.best else self._line
+        return Group(self._bar, Text(line, no_wrap=True, overflow="ellipsis"))
+
+
+class _LogLines(logging.Handler):
+    """Shows the log records that have no other place on the terminal."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "absl" or not record.name.startswith(_LOGGERS):
+            line = f"{record.levelname} {record.name} {record.getMessage()}"
+            self._console.print(
+                line, style="dim", markup=False, highlight=False, soft_wrap=True
+            )

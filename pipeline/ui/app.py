@@ -1,0 +1,260 @@
+"""The pages of the web view, which only reads."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import fastapi
+from fastapi import responses
+from starlette.exceptions import HTTPException
+
+from modules.report import curves, page, templates
+from pipeline.comparison.comparison import Comparison, compare
+from pipeline.comparison.runs import find_run
+from pipeline.config.errors import UsageError
+from pipeline.history.run_progress import Progress
+from pipeline.ui.entries import Entry, list_entries
+from serving.access import AccessMiddleware
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_DIRECTORY = Path(__file__).parent
+_MAX_CURVES = 12
+_NEWEST_CURVES = 4
+_MAX_COMPARED = 6
+_MAX_CHANGED = 200
+_STATES = {
+    "running": "◌",
+    "pushed": "✓",
+    "refused": "✕",
+    "data refused": "✕",
+    "failed": "✕",
+    "interrupted": "◌",
+    "waiting": "·",
+    "done": "✓",
+    "cached": "✓",
+    "stopped": "✕",
+}
+
+Keys = Annotated[list[str], fastapi.Query()]
+
+
+def application(
+    outputs: Sequence[Path], host: str = "127.0.0.1", allowed_hosts: Sequence[str] = ()
+) -> fastapi.FastAPI:
+    """Returns the ASGI application.
+
+    Args:
+      outputs: The output directories, which are shown as they are at each request.
+      host: The address that the server listens on.
+      allowed_hosts: Further host names of the server.
+    """
+    pages = Pages(outputs)
+    app = fastapi.FastAPI(openapi_url=None)
+    app.add_middleware(AccessMiddleware, host=host, allowed_hosts=allowed_hosts)
+    app.middleware("http")(_add_headers)
+    app.get("/")(pages.runs)
+    app.get("/live")(pages.live)
+    app.get("/curves")(pages.curves)
+    app.get("/compare")(pages.compare)
+    app.get("/compare/result")(pages.compare_result)
+    app.get("/runs/{output}/{run_id}")(pages.run)
+    app.get("/runs/{output}/{run_id}/log")(pages.log)
+    app.get("/style.css")(_style)
+    app.get("/script.js")(_script)
+    app.exception_handler(UsageError)(pages.refuse)
+    app.exception_handler(HTTPException)(pages.fail)
+    app.exception_handler(Exception)(pages.explain_bug)
+    return app
+
+
+class Pages:
+    """Answers requests.
+
+    Args:
+      outputs: The output directories.
+    """
+
+    def __init__(self, outputs: Sequence[Path]) -> None:
+        self._outputs = list(outputs)
+        self._templates = templates.environment(_DIRECTORY / "templates")
+        self._templates.globals |= {
+            "states": _STATES,
+            "outputs": self._outputs,
+            "when": _when,
+        }
+
+    def runs(self) -> fastapi.Response:
+        """The table of runs."""
+        entries = list_entries(self._outputs)
+        return self._page("runs.html.jinja", entries=entries, **_running(entries))
+
+    def live(self) -> fastapi.Response:
+        """The runs that are going on, without the page around."""
+        entries = list_entries(self._outputs)
+        return self._page("live.html.jinja", **_running(entries))
+
+    def curves(self, run: Keys = []) -> fastapi.Response:  # noqa: B006 (FastAPI)
+        """The curves of runs over each other, without the page around."""
+        entries = list_entries(self._outputs)
+        chosen = [entry for entry in entries if entry.key in run][:_MAX_CURVES]
+        if not chosen:
+            with_curve = (entry for entry in entries if entry.losses)
+            chosen = list(itertools.islice(with_curve, _NEWEST_CURVES))
+        return self._page("curves.html.jinja", figures=_overlays(chosen), runs=chosen)
+
+    def compare(self, run: Keys = []) -> fastapi.Response:  # noqa: B006 (FastAPI)
+        """The page of a comparison, which loads its result."""
+        return self._page("compare.html.jinja", entries=self._chosen(run))
+
+    def compare_result(
+        self,
+        run: Keys = [],  # noqa: B006 (FastAPI)
+    ) -> fastapi.Response:
+        """The comparison of runs, without the page around."""
+        chosen = self._chosen(run)
+        comparison = _compare(tuple((e.paths, e.record.id) for e in chosen))
+        return self._page(
+            "comparison.html.jinja",
+            comparison=comparison,
+            changed=comparison.changed[:_MAX_CHANGED],
+        )
+
+    def run(self, output: int, run_id: str) -> fastapi.Response:
+        """The report of a run, or how far it came."""
+        entry = self._find(f"{output}/{run_id}")
+        report = entry.report
+        if report is None:
+            return self._page("run.html.jinja", entry=entry, **_running([entry]))
+        text = page.render(report, home="/")
+        response = responses.HTMLResponse(text)
+        response.headers["Content-Security-Policy"] = page.policy()
+        return response
+
+    def log(self, output: int, run_id: str) -> fastapi.Response:
+        """The end of the log of a run."""
+        return responses.PlainTextResponse(self._find(f"{output}/{run_id}").log)
+
+    def refuse(self, request: fastapi.Request, error: Exception) -> fastapi.Response:
+        """What a user can correct."""
+        del request
+        return self._page("error.html.jinja", 400, message=str(error))
+
+    def fail(self, request: fastapi.Request, error: Exception) -> fastapi.Response:
+        """What does not exist."""
+        del request
+        assert isinstance(error, HTTPException)
+        return self._page("error.html.jinja", error.status_code, message=error.detail)
+
+    def explain_bug(
+        self, request: fastapi.Request, error: Exception
+    ) -> fastapi.Response:
+        """What the terminal has the traceback of."""
+        del request
+        message = f"{type(error).__name__}; the terminal of `ui` has the traceback."
+        return self._page("error.html.jinja", 500, message=message)
+
+    def _find(self, key: str) -> Entry:
+        for entry in list_entries(self._outputs):
+            if entry.key == key:
+                return entry
+        raise HTTPException(404, f"There is no run {key}.")
+
+    def _chosen(self, keys: Sequence[str]) -> list[Entry]:
+        if not 2 <= len(keys) <= _MAX_COMPARED:
+            raise UsageError(f"Tick 2 to {_MAX_COMPARED} runs to compare them.")
+        # The oldest first: the others are tested against it.
+        return [self._find(key) for key in reversed(keys)]
+
+    def _page(self, name: str, status: int = 200, **content: Any) -> fastapi.Response:
+        text = self._templates.get_template(name).render(**content)
+        return responses.HTMLResponse(text, status, HEADERS)
+
+
+def _running(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Returns what the list of running runs shows."""
+    running = [
+        {"entry": entry, "progress": entry.progress, "left": _seconds_left(entry)}
+        for entry in entries
+        if entry.is_running
+    ]
+    return {"running": running, "now": time.time()}
+
+
+def _seconds_left(entry: Entry) -> float | None:
+    progress: Progress = entry.progress
+    trainers = [c for c in progress.components if c.state == "running" and c.started]
+    training = progress.training
+    if not training or not trainers or not training.step:
+        return None
+    assert trainers[0].started is not None
+    elapsed = time.time() - trainers[0].started
+    return elapsed * (training.steps - training.step) / training.step
+
+
+def _overlays(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Returns a figure of the losses, and one of each metric that decides."""
+    losses = {_when(e): curve for e in entries if (curve := e.losses)}
+    figures = {}
+    if losses:
+        figures["Training loss"] = curves.overlay(
+            "figure-loss", "Training loss of runs by step", losses, "loss"
+        )
+    for metric in dict.fromkeys(entry.record.metric for entry in entries):
+        evaluations = {
+            _when(entry): curve
+            for entry in entries
+            if entry.record.metric == metric and (curve := entry.evaluations)
+        }
+        if evaluations:
+            name = "figure-" + "".join(c if c.isalnum() else "-" for c in metric)
+            title = f"{metric} of the evaluation split"
+            figures[title] = curves.overlay(
+                name, f"{title}, of runs by step", evaluations, metric
+            )
+    return figures
+
+
+@functools.lru_cache(maxsize=16)
+def _compare(runs: tuple[tuple[Any, str], ...]) -> Comparison:
+    """Compares finished runs, which do not change any more."""
+    return compare([find_run(paths, run_id) for paths, run_id in runs])
+
+
+def _when(entry: Entry) -> str:
+    started: datetime.datetime = entry.record.started
+    return f"{started:%Y-%m-%d %H:%M:%S}"
+
+
+async def _add_headers(
+    request: fastapi.Request,
+    call_next: Callable[[fastapi.Request], Awaitable[fastapi.Response]],
+) -> fastapi.Response:
+    response = await call_next(request)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _style() -> fastapi.Response:
+    text = templates.style() + (_DIRECTORY / "ui.css").read_text("utf-8")
+    return fastapi.Response(text, media_type="text/css")
+
+
+def _script() -> fastapi.Response:
+    text = templates.script("tables.js") + (_DIRECTORY / "ui.js").read_text("utf-8")
+    return fastapi.Response(text, media_type="text/javascript")

@@ -1,0 +1,125 @@
+"""The runs of several output directories, with their reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+import pydantic
+
+from modules.report.content import Curve, Report, SeedTraining
+from pipeline.config.paths import OutputPaths
+from pipeline.history import run_progress
+from pipeline.history.run_progress import Progress
+from pipeline.history.run_record import RunRecord
+from pipeline.history.runs import RunList
+
+JSON_FILE, LOG_FILE, SETTINGS_FILE = "report.json", "run.log", "config.yaml"
+_LOG_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A run.
+
+    Attributes:
+      paths: Its output directory.
+      key: What names it in addresses: the index of the output directory and its id.
+      record: How it ended, or that it is going on.
+    """
+
+    paths: OutputPaths
+    key: str
+    record: RunRecord
+
+    @property
+    def directory(self) -> Path:
+        """The directory of its record."""
+        return self.paths.run(self.record.id)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is going on."""
+        return self.record.state == "running"
+
+    @property
+    def report(self) -> Report | None:
+        """Its report; None if it has none, or one of another format."""
+        try:
+            path = self.directory / JSON_FILE
+            return _read_report(path, path.stat().st_mtime_ns)
+        except (FileNotFoundError, pydantic.ValidationError):
+            return None
+
+    @property
+    def progress(self) -> Progress:
+        """Its components and its training so far."""
+        return run_progress.read(self.directory)
+
+    @property
+    def settings(self) -> str:
+        """Its recipe."""
+        return self._read(SETTINGS_FILE)
+
+    @property
+    def log(self) -> str:
+        """The end of its log."""
+        return self._read(LOG_FILE)
+
+    def _read(self, name: str) -> str:
+        try:
+            with open(self.directory / name, "rb") as file:
+                size = file.seek(0, 2)
+                file.seek(max(size - _LOG_BYTES, 0))
+                return file.read().decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def losses(self) -> Curve | None:
+        """Its training loss by step, of the exported seed; None if unknown."""
+        if seed := self._best_seed:
+            return seed.losses
+        training = self.progress.training
+        if training is None or not training.losses:
+            return None
+        steps = [float(step) for step in training.loss_steps]
+        return Curve(x=steps, y=training.losses)
+
+    @property
+    def evaluations(self) -> Curve | None:
+        """The metric that decides by step, of the exported seed; None if unknown."""
+        seed = self._best_seed
+        return seed.evaluations.get(self.record.metric) if seed else None
+
+    @property
+    def _best_seed(self) -> SeedTraining | None:
+        report = self.report
+        if report is None or report.training is None:
+            return None
+        best = report.training.best_seed
+        return next(seed for seed in report.training.seeds if seed.seed == best)
+
+
+@functools.lru_cache(maxsize=64)
+def _read_report(path: Path, modified: int) -> Report:
+    """Reads a report; `modified` makes a new report another one for the cache."""
+    del modified
+    return Report.model_validate_json(path.read_bytes())
+
+
+def list_entries(outputs: Sequence[Path]) -> list[Entry]:
+    """Returns the runs of output directories, the newest first.
+
+    Args:
+      outputs: The output directories.
+    """
+    entries = []
+    for index, output in enumerate(outputs):
+        paths = OutputPaths(output, "")
+        entries += [
+            Entry(paths, f"{index}/{record.id}", record) for record in RunList(paths)
+        ]
+    return sorted(entries, key=lambda entry: entry.record.id, reverse=True)

@@ -1,0 +1,39 @@
+"""Starts the web view, which runs until a signal stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from pipeline.config.errors import UsageError
+from pipeline.ui.app import application
+from serving.errors import SettingsError
+from serving.launch import listen
+
+
+def serve(
+    outputs: Sequence[Path], host: str, port: int, allowed_hosts: Sequence[str]
+) -> None:
+    """Serves the runs of output directories until SIGTERM or SIGINT.
+
+    Args:
+      outputs: The output directories.
+      host: The address to listen on.
+      port: The port; 0 picks a free one.
+      allowed_hosts: Further host names of the server.
+
+    Raises:
+      UsageError: The port cannot be opened.
+    """
+    try:
+        socket = listen(host, port, "--port")
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
+    with socket:
+        shown = f"[{host}]" if ":" in host else host
+        print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
+        app = application(outputs, host, allowed_hosts)
+        settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3)
+        uvicorn.Server(settings).run(sockets=[socket])

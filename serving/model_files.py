@@ -1,0 +1,66 @@
+"""What lies beside the graph of a SavedModel: its task, examples and card."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+_TASK = "assets.extra/architecture.json"
+_EXAMPLES = "assets.extra/examples.json"
+_CARD = "README.md"
+_MAX_CARD_BYTES = 1 << 20
+
+
+def read_description(directory: Path) -> dict[str, list[Any]]:
+    """Returns what the files of a SavedModel say about it.
+
+    A model of another pipeline has none of the files. A file of other content is a
+    warning in the log.
+
+    Args:
+      directory: The SavedModel.
+
+    Returns:
+      `classes`, the names in the order of the probabilities; `label_range`, the lowest
+      and highest score of a regression; and `examples`, rows of the default signature.
+      Each only if a file has it.
+    """
+    lists = {
+        "classes": _read_list(directory / _TASK, "classes"),
+        "label_range": _read_list(directory / _TASK, "label_range"),
+        # The file is a predict request.
+        "examples": _read_list(directory / _EXAMPLES, "instances"),
+    }
+    return {name: values for name, values in lists.items() if values}
+
+
+def has_card(directory: Path) -> bool:
+    """Returns whether a SavedModel has a model card."""
+    return (directory / _CARD).is_file()
+
+
+def read_card(directory: Path) -> bytes | None:
+    """Returns the model card, in Markdown; None if there is none.
+
+    It may change while the model is loaded. Only the first MiB is read.
+    """
+    try:
+        with (directory / _CARD).open("rb") as file:
+            return file.read(_MAX_CARD_BYTES)
+    except OSError:
+        return None
+
+
+def _read_list(path: Path, key: str) -> list[Any]:
+    try:
+        values = json.loads(path.read_bytes())[key]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s is not read: %s", path, type(error).__name__)
+        return []
+    return values if isinstance(values, list) else []

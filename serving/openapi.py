@@ -1,0 +1,310 @@
+"""The OpenAPI document of the REST API, with the schemas of the served model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import fastapi
+import numpy as np
+from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
+
+from serving.errors import RequestError
+from serving.loaded_versions import LoadedVersions
+from serving.models import Model
+from serving.signatures import DEFAULT_SIGNATURE, Signature, TensorSpec
+
+Schema = dict[str, Any]
+
+_JSON = "application/json"
+_DESCRIPTION = """\
+TensorFlow Serving's REST API for one model. The schemas of predict are those of the \
+signatures of the newest version that is loaded. Numbers may be NaN, Infinity and \
+-Infinity, as TensorFlow Serving writes them.
+"""
+_ERRORS = {
+    400: "The request is invalid, or the `Host` header is not allowed.",
+    403: "The page that sends the request is of another origin.",
+    404: "The model, the version or the card does not exist.",
+    415: "A browser sends another type than `application/json`.",
+    500: "The server failed; its log has the details.",
+    501: "An input has a type that JSON cannot have.",
+    503: "A queue or the memory is full, or the server shuts down.",
+    504: "The request took longer than `--request-seconds`.",
+}
+_PARAMETERS = {
+    "name": ("The model's name.", {"type": "string"}),
+    "version": ("A version that is loaded.", {"type": "string", "pattern": "^[0-9]+$"}),
+    "label": ("A label of `--label`.", {"type": "string"}),
+}
+_STRING: Schema = {"type": "string"}
+_INPUT_STRING: Schema = {
+    "anyOf": [
+        _STRING,
+        {
+            "type": "object",
+            "properties": {"b64": {"type": "string", "contentEncoding": "base64"}},
+            "required": ["b64"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(**properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+    }
+
+
+def _operation(
+    operation_id: str,
+    summary: str,
+    content: dict[str, Schema],
+    errors: Sequence[int] = (),
+    **extra: Any,
+) -> dict[str, Any]:
+    """Returns FastAPI's arguments of a route."""
+    responses: dict[int | str, dict[str, Any]] = {
+        code: {
+            "description": _ERRORS[code],
+            "content": {_JSON: {"schema": _ref("Error")}},
+        }
+        for code in (400, 403, *errors)
+    }
+    responses[200] = {
+        "description": "The request succeeded.",
+        "content": {name: {"schema": schema} for name, schema in content.items()},
+    }
+    return {
+        "operation_id": operation_id,
+        "summary": summary,
+        "responses": responses,
+        "response_class": fastapi.Response,
+        "openapi_extra": extra,
+    }
+
+
+def _health(operation_id: str, summary: str) -> dict[str, Any]:
+    operation = _operation(operation_id, summary, {_JSON: _ref("Health")})
+    del operation["responses"][400]  # probes may send any host
+    return operation
+
+
+PAGE = _operation("page", "The page to try the model", {"text/html": _STRING})
+ALIVE = _health("alive", "Whether the process lives")
+READY = _health("ready", "Whether a version is loaded and the server does not drain")
+READY["responses"][503] = {
+    "description": "No version is loaded, or the server drains.",
+    "content": {_JSON: {"schema": _ref("Health")}},
+}
+METRICS = _operation("metrics", "Metrics for Prometheus", {"text/plain": _STRING})
+TF_SERVING_METRICS = _operation(
+    "tf_serving_metrics",
+    "Metrics for Prometheus, at TensorFlow Serving's path",
+    {"text/plain": _STRING},
+)
+
+
+def _model_operations() -> list[tuple[str, str, dict[str, Any]]]:
+    body = {
+        "required": True,
+        "content": {_JSON: {"schema": _ref("PredictRequest")}},
+    }
+    predict_errors = (404, 415, 500, 501, 503, 504)
+    operations = []
+    for key, infix in (("", ""), ("version", "versions/"), ("label", "labels/")):
+        target = "/v1/models/{name}" + (f"/{infix}{{{key}}}" if key else "")
+        suffix = f"_of_{key}" if key else ""
+        of_which = f" of a {key}" if key else ""
+        parameters = [
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "description": _PARAMETERS[name][0],
+                "schema": _PARAMETERS[name][1],
+            }
+            for name in ("name", key)
+            if name
+        ]
+        for method, path, name, summary, content, extra in (
+            *[("POST", ":predict", "predict", "Predictions", "PredictResponse", body)],
+            *[("GET", "", "status", "States of the versions", "Status", None)],
+            *[("GET", "/metadata", "metadata", "Signatures", "Metadata", None)],
+            *[("GET", "/card", "card", "The model card", None, None)],
+        ):
+            operation = _operation(
+                f"{name}{suffix}",
+                summary + of_which,
+                {_JSON: _ref(content)} if content else {"text/markdown": _STRING},
+                predict_errors if extra else (404, 500),
+                parameters=parameters,
+                **({"requestBody": extra} if extra else {}),
+            )
+            operations.append((method, f"{target}{path}", operation))
+    return operations
+
+
+MODEL_OPERATIONS = _model_operations()
+"""Method, path and FastAPI's arguments of every operation on the model."""
+
+
+def build(routes: Sequence[BaseRoute], versions: LoadedVersions) -> dict[str, Any]:
+    """Returns the document.
+
+    Args:
+      routes: The application's.
+      versions: The model.
+    """
+    document = get_openapi(
+        title=versions.name,
+        version="1",
+        description=_DESCRIPTION,
+        routes=routes,
+    )
+    schemas = {
+        "Error": _object(error=_STRING),
+        "Health": _object(status=_STRING),
+        "Status": _status_schema(),
+        "Metadata": _metadata_schema(),
+    }
+    try:
+        with versions.use(versions.name) as model:
+            schemas |= _predict_schemas(model)
+    except RequestError:  # no version is loaded
+        schemas |= {"PredictRequest": {}, "PredictResponse": {}}
+    document.setdefault("components", {})["schemas"] = schemas
+    return document
+
+
+def _status_schema() -> Schema:
+    states = ["LOADING", "AVAILABLE", "UNLOADING", "END"]
+    version = _object(
+        version=_STRING,
+        state={"type": "string", "enum": states},
+        status=_object(error_code=_STRING, error_message=_STRING),
+    )
+    return _object(model_version_status={"type": "array", "items": version})
+
+
+def _metadata_schema() -> Schema:
+    strings = {"type": "array", "items": _STRING}
+    metadata = _object(
+        signature_def=_object(signature_def={"type": "object"}),
+        has_card={"type": "boolean"},
+    )
+    metadata["properties"] |= {
+        "text_columns": strings,
+        "classes": strings,
+        "label_range": {"type": "array", "items": {"type": "number"}},
+        "examples": {"type": "array"},
+    }
+    spec = _object(name=_STRING, signature_name=_STRING, version=_STRING)
+    return _object(model_spec=spec, metadata=metadata)
+
+
+def _predict_schemas(model: Model) -> dict[str, Schema]:
+    requests, schemas = [], {}
+    for name, signature in model.signatures.items():
+        for kind, read, write in (
+            ("rows", _rows_request, _rows_response),
+            ("columns", _columns_request, _columns_response),
+        ):
+            # The characters that OpenAPI allows in a name.
+            key = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+            schemas[f"{key}.{kind}.request"] = _with_signature(read(signature), name)
+            schemas[f"{key}.{kind}.response"] = write(signature)
+            requests.append(f"{key}.{kind}")
+    for suffix in ("Request", "Response"):
+        parts = [_ref(f"{name}.{suffix.lower()}") for name in requests]
+        schemas[f"Predict{suffix}"] = {"anyOf": parts}
+    return schemas
+
+
+def _with_signature(request: Schema, name: str) -> Schema:
+    if name == DEFAULT_SIGNATURE:
+        request["properties"]["signature_name"] = {"enum": [name, ""]}
+    else:
+        request["properties"]["signature_name"] = {"const": name}
+        request["required"].append("signature_name")
+    return request
+
+
+def _rows_request(signature: Signature) -> Schema:
+    inputs = {
+        name: _tensor(spec, _INPUT_STRING, is_row=True)
+        for name, spec in signature.inputs.items()
+    }
+    row = {**_object(**inputs), "additionalProperties": False}
+    rows = {"type": "array", "items": _or_bare(row, inputs), "minItems": 1}
+    return _object(instances=rows)
+
+
+def _columns_request(signature: Signature) -> Schema:
+    inputs = {
+        name: _tensor(spec, _INPUT_STRING) for name, spec in signature.inputs.items()
+    }
+    return _object(inputs=_or_bare(_object(**inputs), inputs))
+
+
+def _rows_response(signature: Signature) -> Schema:
+    outputs = {
+        name: _tensor(spec, _output_string(name), is_row=True)
+        for name, spec in signature.outputs.items()
+    }
+    row = _object(**outputs) if len(outputs) > 1 else next(iter(outputs.values()))
+    return _object(predictions={"type": "array", "items": row})
+
+
+def _columns_response(signature: Signature) -> Schema:
+    outputs = {
+        name: _tensor(spec, _output_string(name))
+        for name, spec in signature.outputs.items()
+    }
+    if len(outputs) == 1:
+        return _object(outputs=next(iter(outputs.values())))
+    return _object(outputs=_object(**outputs))
+
+
+def _or_bare(inputs: Schema, tensors: dict[str, Schema]) -> Schema:
+    """A single input needs no name."""
+    return {"anyOf": [inputs, *tensors.values()]} if len(tensors) == 1 else inputs
+
+
+def _output_string(name: str) -> Schema:
+    return _INPUT_STRING["anyOf"][1] if name.endswith("_bytes") else _STRING
+
+
+def _tensor(spec: TensorSpec, string: Schema, *, is_row: bool = False) -> Schema:
+    """Returns the schema of a tensor, or of a row of it."""
+    if spec.shape is None:
+        return {}
+    schema = _element(spec.dtype, string)
+    for size in reversed(spec.shape[1:] if is_row else spec.shape):
+        schema = {"type": "array", "items": schema}
+        if size is not None:
+            schema |= {"minItems": size, "maxItems": size}
+    return schema
+
+
+def _element(dtype: np.dtype, string: Schema) -> Schema:
+    if dtype.kind == "O":
+        return string
+    if dtype.kind == "b":
+        return {"type": "boolean"}
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return {
+            "type": "integer",
+            "minimum": int(limits.min),
+            "maximum": int(limits.max),
+        }
+    return {"type": "number"}

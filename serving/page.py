@@ -1,0 +1,80 @@
+"""The page to try a model, and the headers that protect it."""
+
+from __future__ import annotations
+
+import html
+import importlib.resources
+import string
+
+from fastapi import responses
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_DIRECTORY = "web"
+# The page loads its own files and calls its own server, and nothing else.
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # A server that was updated must not meet the page of the last one: browsers ask
+    # each time, and get 304 for the files that they have.
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_RAW_HEADERS = [
+    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
+]
+
+
+class HeadersMiddleware:
+    """Adds the security headers to every response.
+
+    Args:
+      app: The application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request to the application."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_RAW_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def files() -> StaticFiles:
+    """Returns the application that serves the page's style, scripts and icon."""
+    return StaticFiles(packages=[(__package__, _DIRECTORY)])
+
+
+def render(**values: str) -> responses.HTMLResponse:
+    """Returns the page.
+
+    Args:
+      **values: `model`, `signature` and `grpc_port` of the requests that it sends or
+        shows.
+    """
+    path = importlib.resources.files(__package__) / _DIRECTORY / "page.html"
+    template = string.Template(path.read_text(encoding="utf-8"))
+    escaped = {name: html.escape(value) for name, value in values.items()}
+    return responses.HTMLResponse(template.substitute(escaped))

@@ -1,0 +1,39 @@
+// Calls TensorFlow Serving's REST API.
+
+const meta = (name) => document.querySelector(`meta[name=${name}]`).content;
+export const model = meta("model");
+export const signatureName = meta("signature");
+export const grpcPort = meta("grpc-port");
+export const path = "/v1/models/" + encodeURIComponent(model);
+
+async function call(address, options) {
+  const response = await fetch(address, options);
+  const content = await response.json();
+  if (!response.ok) {
+    throw Object.assign(new Error(content.error), {status: response.status});
+  }
+  return content;
+}
+
+export const readStatus = async () => (await call(path)).model_version_status;
+
+export const readMetadata = async () => (await call(path + "/metadata")).metadata;
+
+export async function readCard() {
+  const response = await fetch(path + "/card");
+  return response.ok ? response.text() : "";
+}
+
+/** Returns a prediction for each row; a single output gets the name `score`. */
+export async function predict(rows, options = {}) {
+  const {signature, signal} = options;
+  const body = signature ? {signature_name: signature} : {};
+  const {predictions} = await call(path + ":predict", {
+    method: "POST",
+    headers: {"Content-Type": "application/json"},
+    body: JSON.stringify({...body, instances: rows}),
+    signal,
+  });
+  return predictions.map((prediction) =>
+    typeof prediction === "number" ? {score: prediction} : prediction);
+}

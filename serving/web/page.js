@@ -1,0 +1,367 @@
+// The page: a form of the task's texts, and what the model predicts for them.
+
+import * as api from "/page/api.js";
+import {connectTable} from "/page/batch.js";
+import {readCard} from "/page/card.js";
+import {byId, make, percent, shorten, showError} from "/page/dom.js";
+import {forgetAll, readHistory, remember} from "/page/history.js";
+import {writeRequests} from "/page/snippets.js";
+import {leaveOneOut, showTokens, showWords} from "/page/words.js";
+
+const POLL_MILLISECONDS = 2000;
+const MAX_BARS = 20;
+const CHOICE_CHARACTERS = 200;
+
+let task = null;  // {version, columns, types, classes, range, canTokenize, hasText}
+let shown = null;  // {row, prediction, tokenized} of the prediction on the page
+let lastRequest = 0;
+let tab = "Link";
+
+// ---- what the model is -------------------------------------------------------------
+
+function describeVersion(number) {
+  // The pipeline's versions are times in milliseconds.
+  const time = Number(number) > 1e12 ? new Date(Number(number)) : null;
+  const pushed = time ? `, ${time.toISOString().slice(0, 16).replace("T", " ")} UTC` : "";
+  return `version ${number}${pushed}`;
+}
+
+function showState(versions, error) {
+  const serving = versions.find(({state}) => state === "AVAILABLE");
+  const failed = versions.find(({status}) => status.error_message);
+  const loading = versions.find(({state}) => state === "LOADING");
+  byId("state").className = serving ? "ready" : "down";
+  byId("state-text").textContent = error ? error.message : [
+    serving ? `${describeVersion(serving.version)}, ready` : "no version is loaded",
+    ...(loading ? [`version ${loading.version} is loading`] : []),
+    ...(failed ? [`version ${failed.version}: ${failed.status.error_message}`] : []),
+  ].join(" · ");
+  byId("predict").disabled = byId("table-predict").disabled = !serving;
+  return serving;
+}
+
+async function poll() {
+  if (document.hidden && task) return;
+  try {
+    const serving = showState(await api.readStatus());
+    if (serving && serving.version !== (task && task.version)) await showTask(serving.version);
+  } catch (error) {
+    showState([], error);
+  }
+}
+
+async function showTask(version) {
+  const metadata = await api.readMetadata();
+  const signatures = metadata.signature_def.signature_def;
+  const signature = signatures[api.signatureName];
+  if (!signature) throw new Error(`the model has no signature ${api.signatureName}`);
+  const columns = metadata.text_columns || Object.keys(signature.inputs).sort();
+  const types = Object.fromEntries(columns.map((name) => [name, signature.inputs[name].dtype]));
+  const isFirst = task === null;
+  task = {
+    version, columns, types,
+    classes: metadata.classes || [],
+    range: metadata.label_range,
+    hasText: columns.every((name) => types[name] === "DT_STRING"),
+    canTokenize: "tokenize" in signatures && Boolean(metadata.text_columns),
+  };
+  showFields();
+  showChoices("examples", (metadata.examples || []).map((row) => ({row})));
+  showHistory();
+  byId("table").hidden = !task.hasText;
+  byId("table-help").textContent = `Paste a table, or drop a file here. Its header, or the keys ` +
+    `of its lines, must have ${columns.join(" and ")}; other columns are kept.`;
+  await showCard(metadata.has_card);
+  if (isFirst) readLocation();
+  else showRequest();
+}
+
+async function showCard(hasCard) {
+  byId("card").hidden = byId("card-link").hidden = !hasCard;
+  byId("card-link").href = api.path + "/card";
+  if (hasCard) byId("card-content").replaceChildren(...readCard(await api.readCard(), 2));
+}
+
+// ---- the form ----------------------------------------------------------------------
+
+const fieldOf = (name) => byId("input-" + name);
+
+function showFields() {
+  const kept = Object.fromEntries(task.columns.map((name) => [name, fieldOf(name)?.value || ""]));
+  byId("fields").replaceChildren(...task.columns.flatMap((name) => {
+    const field = make("textarea", {id: "input-" + name, rows: 3, value: kept[name]});
+    field.addEventListener("input", showRequest);
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
+    });
+    return [make("label", {htmlFor: field.id}, name), field];
+  }));
+}
+
+function readRow() {
+  const row = {};
+  for (const name of task.columns) {
+    const {value} = fieldOf(name);
+    if (task.types[name] === "DT_STRING") {
+      row[name] = value;
+      continue;
+    }
+    try {
+      row[name] = JSON.parse(value);
+    } catch {
+      throw new Error(`${name} must be JSON, such as 1.5 or [1, 2]`);
+    }
+  }
+  return row;
+}
+
+function fill(row) {
+  for (const name of task.columns) {
+    const value = row[name] ?? "";
+    fieldOf(name).value = typeof value === "string" ? value : JSON.stringify(value);
+  }
+  showRequest();
+}
+
+function showChoices(id, entries) {
+  byId(id).hidden = !entries.length;
+  const list = byId(id).querySelector("ul");
+  const hadFocus = list.contains(document.activeElement);
+  list.replaceChildren(...entries.map(({row, summary}) => {
+    const texts = task.columns.map((name) => String(row[name] ?? ""));
+    const button = make("button", {type: "button", className: "choice"},
+      ...texts.map((text) => make("span", {}, shorten(text, CHOICE_CHARACTERS) || "(empty)")));
+    if (summary) button.append(make("span", {className: "choice-summary"}, summary));
+    button.addEventListener("click", () => {
+      fill(row);
+      run();
+    });
+    return make("li", {}, button);
+  }));
+  if (hadFocus) list.querySelector("button")?.focus();
+}
+
+const showHistory = () => showChoices("history", readHistory().filter(({row}) =>
+  row && task.columns.every((name) => name in row)));
+
+// ---- the address -------------------------------------------------------------------
+
+function writeLocation() {
+  const values = task.columns.map((name) => [name, fieldOf(name).value]);
+  return "#" + new URLSearchParams(values);
+}
+
+/** Fills in and predicts the inputs of the address, if it has any. */
+function readLocation() {
+  const values = new URLSearchParams(location.hash.slice(1));
+  if (!task.columns.some((name) => values.has(name))) {
+    showRequest();
+    return;
+  }
+  for (const name of task.columns) fieldOf(name).value = values.get(name) ?? "";
+  run();
+}
+
+// ---- the prediction ----------------------------------------------------------------
+
+const nameOf = (index) => task.classes[index] ?? `class ${index}`;
+const bestOf = (probabilities) => probabilities.indexOf(Math.max(...probabilities));
+
+function summarize({probabilities, score}) {
+  if (Array.isArray(probabilities)) {
+    const best = bestOf(probabilities);
+    return `${nameOf(best)}, ${percent(probabilities[best])}`;
+  }
+  return typeof score === "number" ? score.toFixed(3) : "";
+}
+
+function describeTrack(share) {
+  const fill = make("span", {className: "fill"});
+  fill.style.width = (100 * Math.min(Math.max(share, 0), 1)).toFixed(2) + "%";
+  return make("span", {className: "track"}, fill);
+}
+
+function describeBar(name, share, isBest) {
+  return make("li", {className: isBest ? "bar best" : "bar"},
+    make("span", {className: "bar-name"}, name),
+    make("span", {className: "number"}, percent(share)),
+    describeTrack(share));
+}
+
+function showAnswer(prediction) {
+  const {probabilities, score} = prediction;
+  if (Array.isArray(probabilities)) {
+    const best = bestOf(probabilities);
+    const order = probabilities.map((_, index) => index)
+      .sort((first, second) => probabilities[second] - probabilities[first]);
+    const rest = order.length - MAX_BARS;
+    return [
+      make("p", {className: "verdict"}, nameOf(best)),
+      make("ul", {className: "bars"}, ...order.slice(0, MAX_BARS).map((index) =>
+        describeBar(nameOf(index), probabilities[index], index === best))),
+      ...(rest > 0 ? [make("p", {className: "note"}, `and ${rest} less likely classes`)] : []),
+    ];
+  }
+  if (typeof score === "number") {
+    const [low, high] = task.range || [];
+    return [
+      make("p", {className: "verdict"}, score.toFixed(3)),
+      ...(task.range ? [
+        describeTrack((score - low) / (high - low)),
+        make("p", {className: "note"}, `of ${low} to ${high}`),
+      ] : []),
+    ];
+  }
+  return [make("pre", {tabIndex: 0}, JSON.stringify(prediction, null, 2))];
+}
+
+async function run() {
+  const request = ++lastRequest;
+  showError(byId("error"));
+  byId("result").setAttribute("aria-busy", "true");
+  try {
+    const row = readRow();
+    const start = performance.now();
+    const [prediction] = await api.predict([row]);
+    const milliseconds = Math.round(performance.now() - start);
+    const [tokenized] = task.canTokenize ? await api.predict([row], {signature: "tokenize"}) : [];
+    if (request !== lastRequest) return;  // another one was sent since
+    if (prediction.class !== undefined && Array.isArray(prediction.probabilities)) {
+      task.classes[bestOf(prediction.probabilities)] = prediction.class;
+    }
+    showResult({row, prediction, tokenized}, milliseconds);
+  } catch (error) {
+    if (request === lastRequest) showError(byId("error"), error);
+  }
+  byId("result").removeAttribute("aria-busy");
+}
+
+function showResult(result, milliseconds) {
+  shown = result;
+  const {row, prediction, tokenized} = result;
+  const summary = summarize(prediction);
+  byId("answer").replaceChildren(...showAnswer(prediction),
+    make("p", {className: "note"}, `${milliseconds} ms · version ${task.version}`));
+  byId("summary").textContent = `${summary || "predicted"}, in ${milliseconds} ms`;
+  byId("tokens").hidden = !tokenized;
+  if (tokenized) byId("tokens-content").replaceChildren(...showTokens(task.columns, row, tokenized));
+  const valued = Array.isArray(prediction.probabilities) || typeof prediction.score === "number";
+  byId("words").hidden = !(task.hasText && valued);
+  byId("explain").hidden = false;
+  byId("words-content").replaceChildren(make("p", {className: "note"},
+    "Predicts the text once more without each of its words."));
+  history.replaceState(null, "", writeLocation());
+  showRequest();
+  remember(row, summary);
+  showHistory();
+  // On a phone the prediction is below the form and the examples.
+  const {top, bottom} = byId("answer").getBoundingClientRect();
+  if (top < 0 || bottom > innerHeight) byId("result").scrollIntoView();
+}
+
+async function explain() {
+  const {row, prediction, tokenized} = shown;
+  const isScore = typeof prediction.score === "number";
+  const best = isScore ? null : bestOf(prediction.probabilities);
+  const unit = isScore ? {name: "", scale: 1, digits: 2} : {name: " points", scale: 100, digits: 1};
+  const value = isScore ? "the score" : `the probability of ${nameOf(best)}`;
+  byId("explain").disabled = true;
+  try {
+    const words = await leaveOneOut(task.columns, row, tokenized,
+      (other) => isScore ? other.score : other.probabilities[best]);
+    if (shown.row !== row) return;
+    byId("words-content").replaceChildren(
+      ...showWords(task.columns, row, words, unit),
+      make("p", {className: "note"}, `How much each word adds to ${value}` +
+        (isScore ? "" : ", in percentage points") + ": the difference to the same text without it. Underlined words lower it."));
+    byId("words-content").focus();  // the button is gone
+    byId("explain").hidden = true;
+  } catch (error) {
+    showError(byId("error"), error);
+  }
+  byId("explain").disabled = false;
+}
+
+// ---- the same request elsewhere ------------------------------------------------------
+
+function showRequest() {
+  let requests;
+  try {
+    requests = writeRequests(readRow(), location.href.split("#", 1)[0] + writeLocation(), task.types);
+  } catch (error) {
+    requests = {Link: error.message};
+  }
+  const names = Object.keys(requests);
+  if (!names.includes(tab)) [tab] = names;
+  byId("request-tabs").replaceChildren(...names.map((name) => {
+    const button = make("button", {
+      type: "button", role: "tab", id: "tab-" + name, tabIndex: name === tab ? 0 : -1,
+      "aria-selected": String(name === tab), "aria-controls": "request-code",
+    }, name);
+    button.addEventListener("click", () => select(name));
+    return button;
+  }));
+  byId("request-code").setAttribute("aria-labelledby", "tab-" + tab);
+  byId("request-code").textContent = requests[tab];
+}
+
+function select(name) {
+  tab = name;
+  showRequest();
+  byId("tab-" + name).focus();
+}
+
+function moveTab(event) {
+  const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+  if (!step) return;
+  const tabs = [...byId("request-tabs").children];
+  const next = (tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length;
+  select(tabs[next].textContent);
+}
+
+async function copy() {
+  const code = byId("request-code");
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+  } catch {  // the page is not served over HTTPS or on localhost
+    getSelection().selectAllChildren(code);
+    byId("copied").textContent = "Selected: copy it with the keyboard";
+    return;
+  }
+  byId("copied").textContent = "Copied";
+  byId("copy").textContent = "Copied";
+  setTimeout(() => byId("copy").textContent = "Copy", 1500);
+}
+
+// ---- many rows -----------------------------------------------------------------------
+
+function outputFields(prediction) {
+  const {probabilities, score} = prediction;
+  if (Array.isArray(probabilities)) {
+    return {
+      predicted_class: prediction.class ?? nameOf(bestOf(probabilities)),
+      ...Object.fromEntries(probabilities.map((share, index) =>
+        [`probability_${nameOf(index)}`, share])),
+    };
+  }
+  return typeof score === "number" ? {predicted_score: score} : {prediction};
+}
+
+// ---- events --------------------------------------------------------------------------
+
+byId("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (!byId("predict").disabled) run();
+});
+byId("explain").addEventListener("click", explain);
+byId("copy").addEventListener("click", copy);
+byId("request-tabs").addEventListener("keydown", moveTab);
+byId("clear-history").addEventListener("click", () => {
+  forgetAll();
+  showHistory();
+  byId("predict").focus();
+});
+addEventListener("hashchange", () => task && readLocation());
+connectTable(() => ({columns: task.columns, fields: outputFields}));
+poll();
+setInterval(poll, POLL_MILLISECONDS);

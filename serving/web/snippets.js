@@ -1,0 +1,57 @@
+// Writes a row as requests of other clients.
+
+import {grpcPort, model, path} from "/page/api.js";
+
+const quoteForShell = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
+// Names and texts in JSON are literals of Python as well.
+const literal = (value) => JSON.stringify(value);
+
+function writeCurl(row) {
+  const body = quoteForShell(JSON.stringify({instances: [row]}));
+  return `curl -d ${body} \\\n    ${quoteForShell(location.origin + path + ":predict")}`;
+}
+
+function writeDictionary(row) {
+  const lines = Object.entries(row).map(([name, value]) =>
+    `    ${literal(name)}: ${literal(value)},\n`);
+  return `{\n${lines.join("")}}`;
+}
+
+function writePython(row) {
+  return `import json
+import urllib.request
+
+row = ${writeDictionary(row)}
+request = urllib.request.Request(
+    ${literal(location.origin + path + ":predict")},
+    json.dumps({"instances": [row]}).encode(),
+    {"Content-Type": "application/json"},
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response)["predictions"][0])
+`;
+}
+
+function writeGrpc(row, types) {
+  const tensors = Object.keys(row).map((name) =>
+    `request.inputs[${literal(name)}].CopyFrom(\n` +
+    `    tf.make_tensor_proto([row[${literal(name)}]], tf.as_dtype(types_pb2.${types[name]}))\n)\n`);
+  return `import grpc
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+row = ${writeDictionary(row)}
+channel = grpc.insecure_channel(${literal(location.hostname + ":" + grpcPort)})
+stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+request = predict_pb2.PredictRequest(model_spec={"name": ${literal(model)}})
+${tensors.join("")}for name, tensor in stub.Predict(request).outputs.items():
+    print(name, tf.make_ndarray(tensor)[0])
+`;
+}
+
+/** Returns what the page shows of a row, by the name of its tab. */
+export function writeRequests(row, link, types) {
+  const requests = {Link: link, curl: writeCurl(row), Python: writePython(row)};
+  return grpcPort ? {...requests, gRPC: writeGrpc(row, types)} : requests;
+}

@@ -1,0 +1,91 @@
+"""The report of a run: its numbers, its page and the model card."""
+
+from pathlib import Path
+
+import pytest
+
+from modules.report.content import Report
+from pipeline.config.errors import UsageError
+
+pytestmark = pytest.mark.e2e
+
+
+def last_record(finished):
+    return max(finished.paths.runs.iterdir())
+
+
+def read(finished):
+    text = (last_record(finished) / "report.json").read_text()
+    return Report.model_validate_json(text)
+
+
+def test_report_of_a_pushed_model_has_all_parts(finished):
+    report = read(finished)
+    assert report.outcome == "pushed"
+    assert report.pushed == finished.report.pushed
+    accuracy = next(metric for metric in report.metrics if metric.name == "accuracy")
+    assert accuracy.interval[0] <= accuracy.value <= accuracy.interval[1]
+    assert accuracy.threshold == 0.0
+    assert 0.3 < accuracy.majority < 0.7
+    (seed,) = report.training.seeds
+    assert seed.evaluations["accuracy"].x[-1] == seed.steps
+    assert seed.losses.y
+    assert len(report.batch.input_mask) == 16
+    assert sum(map(sum, report.classification.confusion)) == 48
+    assert {part.feature for part in report.slices} == {"pair_length", "word_overlap"}
+    worst = report.worst_rows[0]
+    assert worst.texts[0].startswith("The ")
+    assert worst.tokens[0] == "[CLS]"
+    assert worst.label != worst.prediction
+    assert [split.name for split in report.data.splits] == ["train", "eval"]
+    assert sum(report.data.splits[0].lengths.counts) == 48
+    assert report.serving_check["blessed"]
+    kinds = [step.kind for step in report.lineage]
+    assert kinds == ["data", "code", "settings", "encoder", "libraries", "model"]
+    times = {component.name: component.seconds for component in report.components}
+    assert times["Trainer"] > times["SchemaGen"]
+    assert "Report" not in times
+
+
+def test_page_of_a_run_is_kept_beside_its_settings(finished):
+    page = (last_record(finished) / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert Path(finished.report.pushed).name in page
+    assert len(page) < 1_000_000
+
+
+def test_card_is_beside_the_pushed_model(finished):
+    card = Path(finished.report.pushed, "README.md").read_text()
+    assert card.startswith("---\n")
+    assert "library_name: tf-keras" in card or "tags:" in card
+
+
+def test_refused_model_is_reported_with_its_reasons_and_has_no_card(run, finished):
+    report, _ = run(evaluator__thresholds={"accuracy": 1.0})
+    assert report.pushed is None
+    written = read(finished)
+    assert written.outcome == "refused"
+    assert any("accuracy" in reason for reason in written.reasons)
+    assert written.worst_rows
+
+
+def test_refused_data_are_reported(run, finished):
+    with open(finished.recipe.parent / "data" / "train.tsv", "a") as file:
+        file.write("900\t1\t \tA cat!\n")
+    with pytest.raises(UsageError, match=r"report: .*report\.html"):
+        run()
+    written = read(finished)
+    assert written.outcome == "data refused"
+    assert any("sentence1" in reason for reason in written.reasons)
+
+
+def test_data_that_the_gate_refuses_are_reported_with_their_statistics(run, finished):
+    with open(finished.recipe.parent / "data" / "train.tsv", "a") as file:
+        file.writelines(f"{900 + label}\t{label}\tA cat.\tOh!\n" for label in (0, 1))
+    with pytest.raises(UsageError, match="the data are refused"):
+        run(data_gate__max_contradictions=0.0)
+    written = read(finished)
+    assert written.outcome == "data refused"
+    assert written.data.anomalies
+    assert [split.rows for split in written.data.splits] == [50, 48]
+    assert written.training is None

@@ -1,0 +1,194 @@
+"""How sure metrics are."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from modules.config.task import TaskConfig
+from modules.evaluation import metrics, resampling
+
+BINARY = TaskConfig()
+CLASSES = TaskConfig(classes=["a", "b", "c"])
+SCORES = TaskConfig.model_validate({"label_range": [0.0, 5.0]})
+
+
+def simulate(task, rows, skill=2.0, seed=0):
+    """Returns labels, always the same, and a model's outputs."""
+    of_labels, of_model = np.random.default_rng(7), np.random.default_rng(seed)
+    if task.is_regression:
+        labels = of_labels.normal(size=rows).round(1)
+        return labels, skill * labels + of_model.normal(size=rows)
+    labels = of_labels.integers(0, task.outputs, rows)
+    logits = of_model.normal(size=(rows, task.outputs))
+    logits[np.arange(rows), labels] += skill
+    return labels, np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+def probabilities(classes):
+    """Returns probabilities of two classes with these predictions."""
+    return np.eye(2)[classes] * 0.8 + 0.1
+
+
+def compute(task, labels, outputs):
+    if task.is_regression:
+        losses = (outputs - labels) ** 2
+    else:
+        losses = -np.log(outputs[np.arange(len(labels)), labels])
+    ids = np.arange(len(labels))
+    return metrics.compute(task, metrics.Predictions(ids, labels, outputs, losses))
+
+
+@pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES])
+def test_every_metric_of_the_trainer_has_an_interval_around_it(task):
+    labels, outputs = simulate(task, 300)
+    intervals = resampling.confidence_intervals(task, labels, outputs)
+    for name, value in compute(task, labels, outputs).items():
+        low, high = intervals[name]
+        assert low < value < high
+        assert high - low < 0.7
+        test = resampling.paired_test(task, labels, outputs, outputs, name)
+        assert test.a == pytest.approx(value, abs=1e-6)
+
+
+def test_an_interval_is_as_wide_as_the_standard_error_says():
+    labels, outputs = simulate(BINARY, 408)
+    accuracy = np.mean(outputs.argmax(1) == labels)
+    error = math.sqrt(accuracy * (1 - accuracy) / 408)
+    low, high = resampling.confidence_intervals(BINARY, labels, outputs)["accuracy"]
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+
+def test_a_resample_of_many_rows_is_scaled():
+    """5,000 of 40,000 rows are resampled; the intervals are those of all rows."""
+    labels, outputs = simulate(BINARY, 40_000)
+    losses = -np.log(outputs[np.arange(40_000), labels])
+    low, high = resampling.confidence_intervals(BINARY, labels, outputs)["loss"]
+    assert low < losses.mean() < high
+    assert high - low == pytest.approx(2 * 1.96 * stats.sem(losses), rel=0.1)
+
+
+def test_a_proportion_of_1_is_not_certain():
+    labels = np.repeat([0, 1], [40, 5])
+    intervals = resampling.confidence_intervals(
+        BINARY, labels, probabilities(labels), resamples=50
+    )
+    assert intervals["accuracy"] == pytest.approx((0.921, 1), abs=0.001)
+    low, high = intervals["recall/equivalent"]
+    assert low == pytest.approx(0.566, abs=0.001)
+    assert high == 1
+    assert all(map(math.isnan, intervals["auc"]))  # the resamples are all alike
+
+
+def test_one_class_has_no_auc():
+    labels = np.zeros(20, int)
+    outputs = probabilities(np.arange(20) % 2)
+    intervals = resampling.confidence_intervals(BINARY, labels, outputs)
+    assert all(map(math.isnan, intervals["auc"]))
+    assert all(map(math.isfinite, intervals["accuracy"]))
+    test = resampling.paired_test(BINARY, labels, outputs, outputs, "auc")
+    assert test.sentence == "auc cannot be compared: it is NaN (20 rows)"
+    assert json.loads(test.model_dump_json())["difference"] == "nan"
+
+
+def test_a_rare_class_is_missing_in_some_resamples():
+    labels = np.repeat([0, 1], [30, 1])
+    outputs = np.stack([1 - np.linspace(0.1, 0.9, 31), np.linspace(0.1, 0.9, 31)], 1)
+    outputs[-3:] = outputs[-3:][::-1]
+    low, high = resampling.confidence_intervals(BINARY, labels, outputs)["auc"]
+    assert 0.5 < low < high <= 1
+
+
+@pytest.mark.parametrize("task", [BINARY, SCORES])
+def test_outputs_that_are_not_finite_have_no_metrics(task):
+    labels, outputs = simulate(task, 30)
+    broken = outputs.copy()
+    broken[3] = math.nan
+    intervals = resampling.confidence_intervals(task, labels, broken)
+    assert all(map(math.isnan, np.ravel(list(intervals.values()))))
+    test = resampling.paired_test(task, labels, outputs, broken, task.metric)
+    assert math.isfinite(test.a)
+    assert math.isnan(test.b)
+    assert math.isnan(test.p_value)
+
+
+def test_constant_scores_have_no_correlation():
+    labels, _ = simulate(SCORES, 30)
+    intervals = resampling.confidence_intervals(SCORES, labels, np.full(30, 0.1))
+    assert all(map(math.isnan, intervals["pearson_spearman"]))
+    assert all(map(math.isfinite, intervals["mse"]))
+
+
+def test_accuracy_is_compared_by_mcnemar():
+    labels = np.ones(408, int)
+    a, b = np.ones(408, int), np.ones(408, int)
+    a[:31], b[20:45] = 0, 0
+    test = resampling.paired_test(
+        BINARY, labels, probabilities(a), probabilities(b), "accuracy"
+    )
+    assert (test.only_a_right, test.only_b_right) == (14, 20)
+    assert test.p_value == pytest.approx(stats.binomtest(14, 34).pvalue)
+    assert test.sentence == (
+        "accuracy is 0.015 higher (95 % interval -0.014 to 0.043); the difference may "
+        "be noise (p = 0.39, McNemar, 408 rows)"
+    )
+
+
+def test_the_interval_of_a_difference_in_accuracy_holds_the_true_one():
+    """Also of few rows, which only a few times one model alone predicts right."""
+    random = np.random.default_rng(0)
+    labels, hits = np.ones(60, int), 0
+    for _ in range(500):
+        # Right: both, only a, only b.
+        drawn = random.choice(3, 60, p=[0.9, 0.02, 0.08])
+        a, b = probabilities((drawn != 2) * 1), probabilities((drawn != 1) * 1)
+        test = resampling.paired_test(BINARY, labels, a, b, "accuracy")
+        hits += test.low <= 0.06 <= test.high
+    assert 0.92 < hits / 500 < 0.985
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [(BINARY, "f1"), (BINARY, "auc"), (CLASSES, "f1/b"), (SCORES, "pearson_spearman")],
+)
+def test_a_better_model_is_told_from_noise(task, metric):
+    labels, outputs = simulate(task, 400, skill=1.0)
+    _, equal = simulate(task, 400, skill=1.0, seed=1)
+    _, better = simulate(task, 400, skill=3.0, seed=1)
+    noise = resampling.paired_test(task, labels, outputs, equal, metric)
+    assert noise.may_be_noise
+    assert noise.low < 0 < noise.high
+    test = resampling.paired_test(task, labels, outputs, better, metric)
+    assert not test.may_be_noise
+    assert 0 < test.low < test.difference < test.high
+    assert test.sentence.endswith(
+        "is more than noise (p = 0.002, paired bootstrap, 400 rows)"
+    )
+    assert (test.only_a_right is None) == task.is_regression
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "loss"])
+def test_a_model_equals_itself(metric):
+    labels, outputs = simulate(BINARY, 50)
+    test = resampling.paired_test(BINARY, labels, outputs, outputs, metric)
+    assert test.p_value == 1
+    assert test.may_be_noise
+    assert test.sentence == f"{metric} is equal (50 rows)"
+
+
+def test_a_metric_of_another_task_is_refused():
+    labels, outputs = simulate(CLASSES, 10)
+    with pytest.raises(ValueError, match="metric 'auc' is not one of accuracy, f1"):
+        resampling.paired_test(CLASSES, labels, outputs, outputs, "auc")
+
+
+def test_tensorflow_is_not_imported():
+    code = (
+        "import sys, modules.evaluation.resampling; print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"False\n"

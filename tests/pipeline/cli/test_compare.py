@@ -1,0 +1,144 @@
+"""`compare`: what a user names, and what is printed."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli.main import main
+from tests.pipeline.comparison.finished import Output, write_run
+
+pytestmark = pytest.mark.slow
+
+FIRST, SECOND = "20261124-193348-500850", "20261125-014907-151909"
+
+
+@pytest.fixture
+def output(tmp_path):
+    """An output directory of two runs; the second pushed a version."""
+    output = Output(tmp_path)
+    version = tmp_path / "serving" / "sample" / "17"
+    version.mkdir(parents=True)
+    (version / "saved_model.pb").touch()
+    output.add(FIRST, write_run(tmp_path, "a"))
+    output.add(SECOND, write_run(tmp_path, "b", seed=1), pushed=version)
+    return output
+
+
+@pytest.fixture
+def compare(output, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def compare(*arguments):
+        arguments = ["compare", *map(str, arguments), "--output", str(output.root)]
+        return CliRunner().invoke(main, arguments)
+
+    return compare
+
+
+def test_table_and_test_fit_80_columns(compare):
+    result = compare(FIRST, "latest", "--rows", "2")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[:2] == [f"A  {FIRST}: 200 rows", f"B  {SECOND}: 200 rows"]
+    assert any(
+        line.split() == ["│", "trainer.seed", "│", "0", "│", "1", "│"] for line in lines
+    )
+    assert "B against A: accuracy is " in result.stdout
+    assert "McNemar, 200 rows)" in result.stdout
+    assert "of 200 predictions on eval changed" in result.stdout
+    assert max(len(line) for line in lines if line.startswith("│")) <= 80
+    assert result.stdout.count("other") == 2
+
+
+def test_runs_are_named_in_every_way(output, compare):
+    names = {
+        "id": FIRST,
+        "start of the id": FIRST[:8],
+        "record": output.root / "runs" / FIRST,
+    }
+    for name in names.values():
+        assert f"A  {FIRST}" in compare(name, "latest", "--rows", "0").stdout
+    version = output.root / "serving" / "sample" / "17"
+    assert f"A  {SECOND}" in compare(version, FIRST, "--rows", "0").stdout
+
+
+def test_runs_of_two_output_directories(output, compare, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    Output(other).add(FIRST, write_run(other, "c", seed=2))
+    result = compare("latest", other / "runs" / FIRST, "--rows", "0")
+    assert result.exit_code == 0
+    assert f"B  {FIRST}: 200 rows" in result.stdout
+
+
+def test_csv_has_every_changed_row(compare, tmp_path):
+    path = tmp_path / "changed.csv"
+    assert compare(FIRST, SECOND, "--rows", "0", "--csv", path).exit_code == 0
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    content = json.loads(compare(FIRST, SECOND, "--json").stdout)
+    assert len(rows) == len(content["changed"]) > 10
+    assert list(rows[0]) == [
+        "id",
+        "sentence1",
+        "sentence2",
+        "label",
+        f"prediction {FIRST}",
+        f"prediction {SECOND}",
+        f"probability of the label {FIRST}",
+        f"probability of the label {SECOND}",
+    ]
+    assert rows[0]["sentence1"] == f"text {rows[0]['id']}"
+    assert content["runs"][1]["tests"]["accuracy"]["sentence"].startswith("accuracy is")
+
+
+def test_run_without_a_trained_model_is_refused(output, compare):
+    output.add("20261125-020000-000000", write_run(output.root, "c"), has_trained=False)
+    result = compare(FIRST, "latest")
+    assert result.exit_code == 2
+    assert "run 20261125-020000-000000 has no predictions" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([FIRST], "1 runs: name 2 to 26, as in compare RUN latest"),
+        ([FIRST, "nope"], "run nope: "),
+        (["2026112", FIRST], "run 2026112 is ambiguous"),
+    ],
+)
+def test_runs_that_are_not_there_are_refused(compare, names, message):
+    result = compare(*names)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_model_that_no_run_pushed_is_refused(output, compare):
+    model = output.root / "serving" / "sample" / "18"
+    model.mkdir()
+    (model / "saved_model.pb").touch()
+    result = compare(FIRST, model)
+    assert result.exit_code == 2
+    assert f"no run pushed {model}" in result.stderr
+
+
+def test_model_outside_of_an_output_directory_is_refused(compare, tmp_path_factory):
+    model = tmp_path_factory.mktemp("elsewhere")
+    (model / "saved_model.pb").touch()
+    result = compare(FIRST, model)
+    assert result.exit_code == 2
+    assert "is not below an output directory of runs" in result.stderr
+
+
+def test_numbers_alone_need_no_tensorflow(output):
+    arguments = ["compare", FIRST, SECOND, "--rows", "0", "--output", str(output.root)]
+    code = (
+        "import sys; from pipeline.cli.main import main\n"
+        f"main({arguments}, standalone_mode=False)\n"
+        "assert not {'tensorflow', 'tfx'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,0 +1,101 @@
+"""Signals end a process within seconds, with its child processes."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import psutil
+import pytest
+
+PROGRAM = """
+import os, subprocess, threading, time
+from pipeline.local import interruption
+
+interruption._UNWIND_SECONDS = 0.3
+
+def say(text):
+    os.write(1, f"{text}\\n".encode())  # whole lines, from two threads
+
+child = subprocess.Popen(
+    ["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL
+)
+try:
+    with interruption.stopping(say, lambda reason: say(f"stopped by {reason}")):
+        {body}
+except KeyboardInterrupt:
+    interruption.end_process(130)
+except SystemExit as stopped:
+    interruption.end_process(stopped.code)
+"""
+WAIT = """
+say(child.pid)
+time.sleep(600)
+"""
+# What Beam does when a worker is busy.
+WAIT_FOR_A_THREAD = """
+thread = threading.Thread(target=time.sleep, args=(600,))
+thread.start()
+try:
+    say(child.pid)
+    thread.join()
+finally:
+    thread.join()
+"""
+
+
+@pytest.fixture
+def start():
+    """Starts a program in the context; returns it, and its child process."""
+    started = []
+
+    def start(body):
+        program = PROGRAM.replace("{body}", textwrap.indent(body, " " * 8).strip())
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process, psutil.Process(int(process.stdout.readline()))
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "status"),
+    [(signal.SIGINT, "Ctrl-C", 130), (signal.SIGTERM, "SIGTERM", 143)],
+)
+@pytest.mark.parametrize("body", [WAIT, WAIT_FOR_A_THREAD])
+def test_signal_ends_the_process_and_its_children(start, body, number, name, status):
+    process, child = start(body)
+    process.send_signal(number)
+    lines = process.communicate(timeout=10)[0].splitlines()
+    assert process.returncode == status
+    assert lines[0].startswith(f"{name}: stopping; once more stops at once")
+    assert lines[1:] == [f"stopped by {name}"]
+    assert not child.is_running()
+
+
+TRAINING = """
+import signal
+signal.signal(signal.SIGINT, lambda *_: say("saving"))
+say(child.pid)
+while True:
+    time.sleep(0.05)
+"""
+
+
+def test_second_signal_does_not_wait_for_a_training_that_saves(start):
+    process, child = start(TRAINING)
+    process.send_signal(signal.SIGINT)
+    said = {process.stdout.readline().partition(";")[0].strip() for _ in range(2)}
+    assert said == {"Ctrl-C: stopping", "saving"}
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=10)
+    assert text.splitlines()[-1] == "stopped by Ctrl-C"
+    assert process.returncode == 130
+    assert not child.is_running()

@@ -1,0 +1,108 @@
+"""The web view in a browser."""
+
+import pytest
+
+from tests import browser
+from tests.pipeline.ui import sample_output
+from tests.pipeline.ui.sample_output import FAILED, FIRST, RUNNING, SECOND
+
+
+def tick(page, *run_ids):
+    for run_id in run_ids:
+        page.locator(f"input[value='0/{run_id}']").check()
+
+
+def labels(page):
+    page.wait_for_selector("#curves figure")
+    return page.locator("#curves svg").first.locator("desc").inner_html()
+
+
+@pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
+def test_the_pages_are_accessible_and_fit(address, open_page, width, scheme):
+    page = open_page(address, width, scheme)
+    page.wait_for_selector("#curves figure")
+    assert browser.hidden_width(page) == 0
+    assert browser.axe_violations(page) == []
+    tick(page, FIRST, SECOND)
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector("#changed")
+    assert browser.hidden_width(page) == 0
+    assert browser.axe_violations(page) == []
+
+
+def test_two_runs_are_ticked_and_compared(address, open_page):
+    page = open_page(address)
+    button = page.get_by_role("button", name="Compare")
+    assert button.is_disabled()
+    tick(page, FIRST)
+    assert button.is_disabled()
+    tick(page, SECOND)
+    assert page.locator("#chosen").inner_text() == "2 runs are ticked."
+    button.press("Enter")
+    page.wait_for_selector("#changed")
+    assert "trainer.seed" in page.locator("#settings").inner_text()
+    rows = page.locator("#changed tbody tr:visible")
+    count = rows.count()
+    text = rows.first.locator(".texts p").first.inner_text()
+    page.get_by_label("Search").fill(text)
+    assert 0 < rows.count() < count
+    header = page.locator("#metrics th", has_text="Metric")
+    header.get_by_role("button").click()
+    assert header.get_attribute("aria-sort") == "ascending"
+
+
+def test_curves_follow_the_ticks(address, open_page):
+    page = open_page(address)
+    assert "2026-11-25 01:00:00" in labels(page)  # of the newest runs
+    with page.expect_response("**/curves?*"):
+        tick(page, SECOND)
+    page.wait_for_function(
+        "!document.querySelector('#curves desc').textContent.includes('01:00:00')"
+    )
+    assert "2026-11-25 03:00:00" in labels(page)
+
+
+def test_the_table_sorts(address, open_page):
+    page = open_page(address)
+    page.get_by_role("button", name="Value").click()
+    cells = page.locator("#runs tbody td:nth-child(5)").all_inner_texts()
+    assert cells == ["0.810", "0.925", "0.925", "\u2013"]
+
+
+def test_runs_that_cannot_be_compared_say_why(address, open_page):
+    page = open_page(f"{address}/runs/0/{FAILED}")
+    assert "no space left on device" in page.inner_text("main")
+    assert browser.axe_violations(page) == []
+    page.get_by_role("link", name="All runs").click()
+    page.locator("#runs").wait_for()
+
+
+def test_a_report_is_one_click_away(address, open_page):
+    page = open_page(address)
+    page.get_by_role("link", name="2026-11-25 01:00:00").click()
+    assert page.locator("h1").inner_text().startswith("Refused: accuracy 0.81")
+    page.get_by_label("Search").fill("stoves")  # its script runs
+    assert page.locator("#row-count").inner_text() == "20 of 60 rows"
+    page.get_by_role("link", name="All runs").click()
+    page.locator("#runs").wait_for()
+
+
+@pytest.mark.parametrize("width", browser.WIDTHS)
+def test_a_run_is_followed_to_its_end(address, open_page, paths, width):
+    page = open_page(address, width)
+    with sample_output.running(paths) as train:
+        train(1)
+        bar = page.locator("progress")
+        bar.wait_for()  # the page notices the new run
+        assert bar.get_attribute("value") == "10"
+        assert browser.hidden_width(page) == 0
+        assert browser.axe_violations(page) == []
+        train(3)
+        page.locator("progress[value='30']").wait_for()
+        page.get_by_role("link", name="sample").first.click()
+        page.locator("#curves figure").wait_for()
+        assert "0.41 at step 30" in labels(page)
+        assert browser.axe_violations(page) == []
+    page.locator("h1", has_text="interrupted").wait_for()
+    assert page.locator("progress").count() == 0
+    (paths.run(RUNNING) / "run.json").unlink()

@@ -1,0 +1,139 @@
+"""The OpenAPI document describes the requests and responses of the server."""
+
+import re
+
+import pytest
+from fastapi.openapi import models
+
+# A package that only one of the stacks has.
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+
+pytestmark = pytest.mark.slow
+
+VALUES = {"version": "123", "label": "stable"}
+
+
+@pytest.fixture
+def document(half_plus_three):
+    return half_plus_three.http.get("/openapi.json").json()
+
+
+def validator(server, name):
+    """Returns a validator of a schema of a server's document."""
+    components = server.http.get("/openapi.json").json()["components"]
+    schema = {"$ref": f"#/components/schemas/{name}", "components": components}
+    return jsonschema.Draft202012Validator(schema)
+
+
+def operations(document):
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def references(node):
+    if isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            yield from references(child)
+
+
+def test_document_has_the_structure_of_openapi_3_1(document):
+    assert document["openapi"] == "3.1.0"
+    models.OpenAPI.model_validate(document)
+    schemas = document["components"]["schemas"]
+    for schema in schemas.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    for reference in references(document):
+        assert reference.removeprefix("#/components/schemas/") in schemas
+    ids = [operation["operationId"] for *_, operation in operations(document)]
+    assert len(set(ids)) == len(ids)
+    for path, _, operation in operations(document):
+        names = [parameter["name"] for parameter in operation.get("parameters", [])]
+        assert names == re.findall(r"{(\w+)}", path)
+
+
+def test_every_documented_path_exists_and_no_api_is_missing(document, half_plus_three):
+    methods = set()
+    for path, method, operation in operations(document):
+        url = path.format(name="half_plus_three", **VALUES)
+        content = '{"instances": [1.0]}' if method == "post" else None
+        response = half_plus_three.http.request(method, url, content=content)
+        error = response.json()["error"] if response.status_code >= 400 else ""
+        if "{label}" in path:
+            assert "Version label stable is unknown" in error
+        elif path.endswith("/card"):
+            assert "has no model card" in error
+        else:
+            assert response.status_code == 200
+        described = operation["responses"][str(response.status_code)]
+        media_type = response.headers["content-type"].partition(";")[0]
+        assert media_type in described["content"]
+        methods.add((method, re.sub(r"/(versions/{version}|labels/{label})", "", path)))
+    model = "/v1/models/{name}"
+    assert methods == {
+        ("post", f"{model}:predict"),
+        *[("get", f"{model}{suffix}") for suffix in ("", "/metadata", "/card")],
+        *[("get", path) for path in ("/", "/healthz", "/readyz", "/metrics")],
+        ("get", "/monitoring/prometheus/metrics"),
+    }
+
+
+@pytest.mark.parametrize("path", ["", "/metadata"])
+def test_descriptions_of_the_model_have_their_schema(pairs, path):
+    name = "Metadata" if path else "Status"
+    validator(pairs, name).validate(pairs.http.get(f"/v1/models/pairs{path}").json())
+
+
+ROW = {"question": "the cat", "answer": "a dog"}
+TYPES = {"text": "a", "numbers": [1.0, 2.0], "count": 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "request_body"),
+    [
+        ("pairs", {"instances": [ROW]}),
+        ("pairs", {"instances": [ROW], "signature_name": "tokenize"}),
+        ("pairs", {"inputs": {name: [text] for name, text in ROW.items()}}),
+        ("pairs", {"instances": [{**ROW, "answer": {"b64": "YQ=="}}]}),
+        ("half_plus_three", {"instances": [1.0, 2]}),
+        ("half_plus_three", {"instances": [{"x": 1.0}]}),
+        ("half_plus_three", {"inputs": {"x": [1.0]}}),
+        ("half_plus_three", {"inputs": [1.0]}),
+        ("types", {"instances": [TYPES]}),
+        ("types", {"signature_name": "total", "inputs": [1, 2]}),
+        ("types", {"signature_name": "small", "inputs": {"flag": [True], "byte": [1]}}),
+    ],
+)
+def test_predictions_have_their_schemas(request, model, request_body):
+    server = request.getfixturevalue(model)
+    response = server.http.post(f"/v1/models/{model}:predict", json=request_body)
+    assert response.status_code == 200
+    validator(server, "PredictRequest").validate(request_body)
+    validator(server, "PredictResponse").validate(response.json())
+
+
+@pytest.mark.parametrize(
+    ("model", "request_body"),
+    [
+        ("pairs", {}),
+        ("pairs", {"instances": []}),
+        ("pairs", {"instances": [{"question": "a"}]}),
+        ("pairs", {"instances": [{**ROW, "more": "a"}]}),
+        ("pairs", {"instances": [{**ROW, "answer": 1}]}),
+        ("pairs", {"instances": [ROW], "signature_name": "none"}),
+        ("half_plus_three", {"instances": ["a"]}),
+        ("types", {"instances": [{**TYPES, "numbers": [1.0]}]}),
+        ("types", {"instances": [{**TYPES, "count": 1 << 63}]}),
+        ("types", {"signature_name": "small", "instances": [{"flag": 1, "byte": 1}]}),
+    ],
+)
+def test_what_the_schema_forbids_is_refused(request, model, request_body):
+    server = request.getfixturevalue(model)
+    response = server.http.post(f"/v1/models/{model}:predict", json=request_body)
+    assert response.status_code == 400
+    assert not validator(server, "PredictRequest").is_valid(request_body)
+    validator(server, "Error").validate(response.json())

@@ -1,0 +1,113 @@
+"""The page's files, their headers, and what the server says about a model."""
+
+import json
+
+import pytest
+
+from modules.config.task import TaskConfig
+from modules.export import description
+from serving import model_files
+from tests.serving import saved_models
+from tests.serving.conftest import running
+
+pytestmark = pytest.mark.slow
+
+FILES = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def test_page_names_model_signature_and_port_and_loads_nothing_from_other_sites(pairs):
+    page = pairs.http.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert '<meta name="model" content="pairs">' in page.text
+    assert '<meta name="signature" content="serving_default">' in page.text
+    assert f'<meta name="grpc-port" content="{pairs.grpc_port}">' in page.text
+    assert "://" not in page.text
+
+
+def test_name_of_the_model_is_escaped(tmp_path):
+    root = tmp_path / "half_plus_three"
+    saved_models.save_half_plus_three(root / "1")
+    with running(root, name='"><script>') as server:
+        assert "<script>" not in server.http.get("/").text.replace("<script type", "")
+
+
+@pytest.mark.parametrize(("name", "media_type"), FILES.items())
+def test_file_has_its_type_and_is_sent_again_only_if_it_has_changed(
+    half_plus_three, name, media_type
+):
+    response = half_plus_three.http.get(f"/page/{name}")
+    assert response.status_code == 200
+    assert response.headers["content-type"].partition(";")[0] == media_type
+    assert response.headers["cache-control"] == "no-cache"
+    known = {"if-none-match": response.headers["etag"]}
+    assert half_plus_three.http.get(f"/page/{name}", headers=known).status_code == 304
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/page/page.js", "/page/none", "/v1/models/none", "/openapi.json"]
+)
+def test_every_response_has_the_security_headers(half_plus_three, path):
+    headers = half_plus_three.http.get(path).headers
+    policy = dict(
+        directive.split(" ", 1)
+        for directive in headers["content-security-policy"].split("; ")
+    )
+    assert policy.pop("require-trusted-types-for") == "'script'"
+    own = dict.fromkeys(("script-src", "style-src", "img-src", "connect-src"), "'self'")
+    no = ("default-src", "base-uri", "form-action", "frame-ancestors")
+    assert policy == own | dict.fromkeys(no, "'none'")
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "same-origin"
+
+
+def test_files_outside_the_page_are_not_found(half_plus_three):
+    for path in ("/page/", "/page/../rest.py", "/page/%2e%2e/rest.py"):
+        assert half_plus_three.http.get(path).status_code == 404
+
+
+def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path):
+    root = tmp_path / "half_plus_three"
+    saved_models.save_half_plus_three(root / "1")
+    task = TaskConfig(classes=["no", "maybe", "yes"])
+    written = description.describe_task(task)
+    description.write_description(str(root / "1"), written)
+    examples = [{"x": 1.0}]
+    content = json.dumps({"instances": examples})
+    (root / "1" / "assets.extra" / "examples.json").write_text(content)
+    with running(root) as server:
+        address = "/v1/models/half_plus_three"
+        metadata = server.http.get(f"{address}/metadata").json()["metadata"]
+        assert metadata["classes"] == task.classes
+        assert metadata["examples"] == examples
+        assert metadata["has_card"] is False
+        missing = server.http.get(f"{address}/card")
+        assert missing.status_code == 404
+        assert missing.json() == {"error": "Version 1 has no model card (README.md)"}
+        # A card may be written after the version is loaded.
+        (root / "1" / "README.md").write_text("# Łódź\n")
+        assert server.http.get(f"{address}/metadata").json()["metadata"]["has_card"]
+        for path in (f"{address}/card", f"{address}/versions/1/card"):
+            card = server.http.get(path)
+            assert card.text == "# Łódź\n"
+            assert card.headers["content-type"] == "text/markdown; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"instances": 1}', '{"instances": []}', "\0"]
+)
+def test_model_with_a_damaged_file_has_no_examples(tmp_path, content):
+    path = tmp_path / "assets.extra" / "examples.json"
+    path.parent.mkdir()
+    path.write_text(content)
+    assert model_files.read_description(tmp_path) == {}
+
+
+def test_only_the_beginning_of_a_huge_card_is_read(tmp_path):
+    assert model_files.read_card(tmp_path) is None
+    (tmp_path / "README.md").write_bytes(b"a" * (2 << 20))
+    assert model_files.read_card(tmp_path) == b"a" * (1 << 20)

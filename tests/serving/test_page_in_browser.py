@@ -1,0 +1,338 @@
+"""The page in a real Chromium, on really exported models."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from modules.export import description
+from tests import browser
+from tests.serving.conftest import running
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = [
+    {"question": "The cat sees the tree.", "answer": "A dog likes a road!"},
+    {"question": "the big bird", "answer": "a small fish"},
+]
+ROW = {"question": 'It\'s a "red" cat\\dog,', "answer": "the 'old' tree — $HOME `a`"}
+MINUS = "\N{MINUS SIGN}"
+CARD = """---
+license: apache-2.0
+---
+# Card of pairs
+
+| metric | value |
+|---|---|
+| accuracy | **0.9** |
+
+#### Limits
+- none <b>known</b>
+- see [the docs](https://example.com/)
+"""
+
+
+@pytest.fixture(scope="module")
+def served(exported, tmp_path_factory):
+    """Serves the model of pairs with examples, a description and a card."""
+    root = tmp_path_factory.mktemp("page") / "pairs"
+    version = root / "1700000000000"
+    shutil.copytree(exported.directory, version)
+    task = description.describe_task(exported.task)
+    description.write_description(str(version), task)
+    examples = json.dumps({"instances": EXAMPLES})
+    (version / "assets.extra" / "examples.json").write_text(examples)
+    (version / "README.md").write_text(CARD)
+    with running(root) as server:
+        yield server
+
+
+@pytest.fixture
+def page(open_page, served):
+    page = open_page(served.http.base_url)
+    page.locator("#examples .choice").first.wait_for()
+    return page
+
+
+def predict(server, rows):
+    (name,) = re.findall('name="model" content="(.*)"', server.http.get("/").text)
+    return server.post(f"{name}:predict", instances=rows).json()["predictions"]
+
+
+def fill(page, row):
+    for name, text in row.items():
+        page.get_by_label(name, exact=True).fill(text)
+    page.get_by_role("button", name="Predict", exact=True).click()
+    page.locator(".verdict").wait_for()
+
+
+def request_of(page, tab):
+    page.get_by_role("tab", name=tab).click()
+    return page.locator("#request-code").text_content()
+
+
+@pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
+def test_everything_on_the_page_is_accessible_and_fits(
+    open_page, served, width, scheme
+):
+    page = open_page(served.http.base_url, width, scheme)
+    example = page.locator("#examples .choice").first
+    example.wait_for()
+    assert browser.axe_violations(page) == []
+    example.click()
+    page.get_by_role("button", name="Compute").click()
+    page.locator(".word").first.wait_for()
+    page.locator("#table-text").fill("question\tanswer\tlong\na\tb\t" + "long " * 50)
+    page.get_by_role("button", name="Predict all").click()
+    page.locator("#table-preview table").wait_for()
+    assert browser.axe_violations(page) == []
+    assert browser.hidden_width(page) == 0
+
+
+def test_example_has_a_class_with_probabilities_and_tokens(page, served):
+    assert page.locator("#state").inner_text().strip() == (
+        "version 1700000000000, 2023-11-14 22:13 UTC, ready"
+    )
+    page.locator("#examples .choice").first.click()
+    page.locator(".verdict").wait_for()
+    (expected,) = predict(served, EXAMPLES[:1])
+    assert page.locator(".verdict").inner_text() == expected["class"]
+    bars = page.locator(".bar").all_inner_texts()
+    shares = sorted(expected["probabilities"], reverse=True)
+    assert [re.search(r"[\d.]+ %", bar)[0] for bar in bars] == [
+        f"{100 * share:.1f} %" for share in shares
+    ]
+    status = page.locator("#summary").inner_text()
+    assert re.fullmatch(rf"{expected['class']}, [\d.]+ %, in \d+ ms", status)
+    tokens = page.locator(".token").all_inner_texts()
+    text = "the cat sees the tree . [SEP] a dog likes a road !"
+    assert tokens == ["[CLS]", *text.split(), "[SEP]"]
+    assert "nothing was cut" in page.locator("#tokens").inner_text()
+
+
+def test_effect_of_a_word_is_the_difference_to_the_text_without_it(page, served):
+    row = {"question": "the cat's tree, old", "answer": "a dog"}
+    fill(page, row)
+    page.get_by_role("button", name="Compute").click()
+    page.locator(".word").first.wait_for()
+    words = page.locator(".word-text").all_inner_texts()
+    assert words == ["the", "cat's", "tree", ",", "old", "a", "dog"]
+    whole, without = predict(served, [row, {**row, "question": "the tree, old"}])
+    best = whole["class_id"]
+    effect = whole["probabilities"][best] - without["probabilities"][best]
+    shown = page.locator(".word").nth(1).get_attribute("title")
+    sign = MINUS if effect < 0 else "+"
+    assert shown == f"cat's: {sign}{abs(100 * effect):.1f} points"
+    # Screen readers get the number of every word.
+    for word in page.locator(".word").all():
+        assert re.search(rf"[+{MINUS}]\d", word.text_content())
+
+
+def test_long_text_shows_what_was_cut(page):
+    fill(page, {"question": "the cat " * 20 + "Zebra é", "answer": "a dog"})
+    cut = page.locator("del.cut")
+    assert cut.inner_text().endswith("Zebra é")
+    assert "24 tokens; cut: " in page.locator("#tokens").inner_text()
+    assert "tokens of question" in page.locator("#tokens").inner_text()
+    page.get_by_role("button", name="Compute").click()
+    page.locator(".word").first.wait_for()
+    assert "Zebra" in page.locator(".unseen").inner_text()
+
+
+def test_link_reproduces_the_prediction_in_another_window(page, open_page):
+    fill(page, ROW)
+    link = request_of(page, "Link")
+    assert link == page.url
+    other = open_page(link)
+    other.locator(".verdict").wait_for()
+    for name, text in ROW.items():
+        assert other.get_by_label(name, exact=True).input_value() == text
+    for selector in (".verdict", ".bars"):
+        assert (
+            other.locator(selector).inner_text() == page.locator(selector).inner_text()
+        )
+
+
+def test_shown_requests_predict_the_same(page, served, capsys):
+    fill(page, ROW)
+    (expected,) = predict(served, [ROW])
+    curl = request_of(page, "curl")
+    assert curl.startswith("curl -d '")
+    if shutil.which("curl"):
+        output = subprocess.check_output(["sh", "-c", f"{curl} -s"], text=True)
+        assert json.loads(output) == {"predictions": [expected]}
+    python = [sys.executable, "-c", request_of(page, "Python")]
+    assert subprocess.check_output(python, text=True).strip() == str(expected)
+    exec(request_of(page, "gRPC"), {})
+    assert f"class {expected['class'].encode()}" in capsys.readouterr().out
+
+
+def test_request_is_copied(open_page, served):
+    page = open_page(
+        served.http.base_url, permissions=["clipboard-read", "clipboard-write"]
+    )
+    page.locator("#examples .choice").first.wait_for()
+    fill(page, ROW)
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+
+def test_history_survives_a_reload_until_it_is_cleared(page):
+    for row in (EXAMPLES[1], ROW, EXAMPLES[1]):
+        fill(page, row)
+        page.locator("#history .choice").first.get_by_text(row["answer"]).wait_for()
+    page.goto(page.url.partition("#")[0] + "#")
+    page.reload()
+    entries = page.locator("#history .choice")
+    entries.nth(1).wait_for()
+    assert entries.count() == 2
+    assert EXAMPLES[1]["question"] in entries.first.inner_text()
+    entries.nth(1).click()
+    page.locator(".verdict").wait_for()
+    assert page.get_by_label("question", exact=True).input_value() == ROW["question"]
+    page.get_by_role("button", name="Clear").click()
+    assert not page.locator("#history").is_visible()
+    assert page.evaluate("localStorage.length") == 0
+
+
+def test_page_is_used_by_keyboard(page):
+    field = page.get_by_label("question", exact=True)
+    field.focus()
+    page.keyboard.type("the cat")
+    page.keyboard.press("Tab")
+    page.keyboard.type("a dog")
+    page.keyboard.press("Control+Enter")
+    page.locator(".verdict").wait_for()
+    page.get_by_role("tab", name="Link").focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    assert page.locator(":focus").inner_text() == "Python"
+    assert "urllib" in page.locator("#request-code").inner_text()
+
+
+TABLES = {
+    "tsv": 'id\tquestion\tanswer\r\n1\tthe "cat\tdog\r\n\r\n2\ta bird\t\r\n',
+    "csv": '\ufeffid,question,answer\n1,"the ""cat",dog\n2,"a bird",\n',
+    "jsonl": '{"id": 1, "question": "the \\"cat", "answer": "dog"}\n'
+    '{"id": 2, "question": "a bird", "answer": ""}',
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
+    page.locator("#table-text").fill(TABLES[kind])
+    page.get_by_role("button", name="Predict all").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download CSV").click()
+    assert download.value.suggested_filename == "pairs-predictions.csv"
+    text = download.value.path().read_text(encoding="utf-8")
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    texts = [
+        {"question": 'the "cat', "answer": "dog"},
+        {"question": "a bird", "answer": ""},
+    ]
+    classes = ("no", "maybe", "yes")
+    assert [{name: row[name] for name in texts[0]} for row in rows] == texts
+    assert [row["id"] for row in rows] == ["1", "2"]
+    for row, expected in zip(rows, predict(served, texts), strict=True):
+        assert row["predicted_class"] == expected["class"]
+        shares = [float(row[f"probability_{name}"]) for name in classes]
+        assert shares == pytest.approx(expected["probabilities"], abs=1e-5)
+
+
+def test_file_of_many_rows_is_predicted_in_several_requests(page, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("answer,question\n" + "a dog,the cat\n" * 150)
+    page.locator("#table-file").set_input_files(path)
+    page.get_by_role("button", name="Predict all").click()
+    page.get_by_text(re.compile(r"^150 rows in")).wait_for()
+    assert page.locator("#table-preview tbody tr").count() == 8
+
+
+ERRORS = {
+    "": "there are no rows: paste a table or open a file",
+    "question\tanswer\n": "there is a header, but no row below it",
+    "question\tid\na\t1": "line 1: the header has no answer; it has question, id",
+    "question,answer,answer": 'line 1: the header has "answer" twice',
+    "question,answer\na,b\na,b,c\n": "line 3 has 3 fields, and the header 2",
+    'question,answer\n"a\nb",c\nd\n': "line 4 has 1 fields, and the header 2",
+    'question,answer\na,"b\n': "line 2: a quote is not closed",
+    '{"question": "a", "answer": "b"}\n{"answer": ""}': "line 2 has no text question",
+    '{"question": "a", "answer": "b"}\n\n[1]': "line 3 is not an object",
+    '{"question": "a", "answer": "b"}\n{"': "line 2 is not JSON: ",
+}
+
+
+def test_error_of_a_table_names_the_line(page):
+    for table, error in ERRORS.items():
+        page.locator("#table-text").fill(table)
+        page.get_by_role("button", name="Predict all").click()
+        page.locator("#table-error").get_by_text(error).wait_for()
+        assert not page.locator("#table-download").is_visible()
+
+
+def test_card_is_shown_without_reading_html(page):
+    card = page.locator("#card")
+    assert card.get_by_role("heading", level=3).inner_text() == "Card of pairs"
+    assert card.get_by_role("heading", level=4).inner_text() == "Limits"
+    assert card.locator("td").all_inner_texts() == ["accuracy", "0.9"]
+    assert card.locator("li").first.inner_text() == "none <b>known</b>"
+    link = card.get_by_role("link", name="the docs")
+    assert link.get_attribute("href") == "https://example.com/"
+    assert "license: apache-2.0" in card.locator("pre").text_content()
+
+
+def test_score_of_a_regression_is_explained(open_page, export):
+    row = {"sentence1": "the cat", "sentence2": "a cat"}
+    with running(export("scores").directory.parent, name="scores") as server:
+        page = open_page(server.http.base_url)
+        page.get_by_label("sentence1", exact=True).wait_for()
+        fill(page, row)
+        (score,) = predict(server, [row])
+        assert page.locator(".verdict").inner_text() == f"{score:.3f}"
+        page.get_by_role("button", name="Compute").click()
+        effect = page.locator(".word").first.get_attribute("title")
+        assert re.fullmatch(rf"the: [+{MINUS}]\d\.\d\d", effect)
+
+
+def test_model_of_another_pipeline_has_inputs_and_outputs(open_page, half_plus_three):
+    page = open_page(half_plus_three.http.base_url)
+    page.get_by_label("x", exact=True).fill("one")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    error = page.locator("#error")
+    error.wait_for()
+    assert error.inner_text() == "x must be JSON, such as 1.5 or [1, 2]"
+    fill(page, {"x": "1.0"})
+    assert page.locator(".verdict").inner_text() == "3.500"
+    assert not error.is_visible()
+    for section in ("tokens", "words", "table", "card", "examples"):
+        assert not page.locator(f"#{section}").is_visible()
+    assert browser.axe_violations(page) == []
+
+
+def test_outputs_without_probabilities_are_shown_as_json(open_page, types):
+    page = open_page(types.http.base_url)
+    page.get_by_label("text", exact=True).fill("<b>")
+    page.get_by_label("numbers", exact=True).fill("[1, 2]")
+    page.get_by_label("count", exact=True).fill("3")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    answer = page.locator("#answer pre")
+    answer.wait_for()
+    assert json.loads(answer.inner_text())["text"] == "<b>"
+
+
+def test_refusal_of_the_server_is_shown(chromium, half_plus_three):
+    page = chromium.new_page()  # whose console shows the refusal as well
+    page.goto(str(half_plus_three.http.base_url))
+    page.get_by_label("x", exact=True).fill('"one"')
+    page.get_by_role("button", name="Predict", exact=True).click()
+    error = page.locator("#error")
+    error.wait_for()
+    assert 'Input "x" has "one", which is not a valid float32' in error.inner_text()
+    page.close()

@@ -1,0 +1,174 @@
+"""Takes the pictures of the README from a finished run.
+
+    python -m tools.screenshots --output output/sample
+
+It opens the report of the run, the web view of runs and the page of `serve` in the
+system's Chromium, and writes `docs/pictures/*.png`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+from pipeline.config.paths import REPOSITORY
+
+PICTURES = REPOSITORY / "docs" / "pictures"
+_CHROMIUM = "/usr/bin/chromium"
+_WIDE, _PHONE = (1280, 1250), (390, 844)
+_SECONDS = 120  # to start a server
+_TEXT = "The company reported higher earnings on Thursday."
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A picture.
+
+    Attributes:
+      page: The page: `report`, `runs` or `serve`.
+      view: `light`, `dark` or `phone`; the phone's is light.
+    """
+
+    page: str
+    view: str
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return f"{self.page}-{self.view}.png"
+
+
+ALL = [
+    Picture("report", "light"),
+    Picture("report", "dark"),
+    Picture("report", "phone"),
+    Picture("runs", "light"),
+    Picture("runs", "phone"),
+    Picture("serve", "light"),
+    Picture("serve", "dark"),
+    Picture("serve", "phone"),
+]
+
+
+@click.command()
+@click.option(
+    "--output",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="Output directory of a finished run.",
+)
+@click.option(
+    "--pictures",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=PICTURES,
+    show_default="docs/pictures",
+    help="Where the pictures are written.",
+)
+def main(output: Path, pictures: Path) -> None:
+    """Write the pictures of the README."""
+    pictures.mkdir(parents=True, exist_ok=True)
+    reports = sorted(output.glob("runs/*/report.html"))
+    models = sorted(output.glob("serving/*"))
+    if not reports or not models:
+        raise click.ClickException(f"{output} has no finished run; see `make run`")
+    with contextlib.ExitStack() as stack:
+        serve = ("serve", "--model", str(models[0]), "--port", "8599", "--no-grpc")
+        ui = ("ui", "--output", str(output), "--port", "8598")
+        addresses = {
+            "report": reports[-1].absolute().as_uri(),
+            "runs": stack.enter_context(_server("http://127.0.0.1:8598", *ui)),
+            "serve": stack.enter_context(_server("http://127.0.0.1:8599", *serve)),
+        }
+        browser = stack.enter_context(_chromium())
+        for picture in ALL:
+            path = pictures / picture.file
+            _take(browser, picture, addresses[picture.page], path)
+            click.echo(f"{path} {path.stat().st_size // 1000} kB")
+
+
+@contextlib.contextmanager
+def _chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=_CHROMIUM, args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
+def _server(address: str, *arguments: str) -> Iterator[str]:
+    """Runs a command of the pipeline that serves, until the context ends."""
+    command = [sys.executable, "-m", "pipeline", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _take(browser: Browser, picture: Picture, address: str, path: Path) -> None:
+    width, height = _PHONE if picture.view == "phone" else _WIDE
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if picture.view == "dark" else "light",
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    _open(page, address)
+    if picture.page == "runs":
+        _tick_runs(page)
+    elif picture.page == "serve":
+        _predict(page)
+    page.screenshot(path=path)
+    context.close()
+
+
+def _open(page: Page, address: str) -> None:
+    """Opens a page, if need be when its server has started."""
+    end = time.monotonic() + _SECONDS
+    while True:
+        try:
+            page.goto(address)
+            return
+        except Error:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
+
+
+def _tick_runs(page: Page) -> None:
+    """Lays the curves of the newest runs over each other."""
+    for box in page.locator("input[name=run]").all()[:2]:
+        box.check()
+    page.wait_for_load_state("networkidle")
+
+
+def _predict(page: Page) -> None:
+    """Predicts an example, and shows the words that mattered."""
+    page.locator("#predict:enabled").wait_for(timeout=1000 * _SECONDS)
+    example = page.locator("#examples button").first
+    if example.is_visible():
+        example.click()
+    else:
+        for field in page.locator("#fields textarea").all():
+            field.fill(_TEXT)
+    page.locator("#predict").click()
+    page.locator("#answer .empty").wait_for(state="detached")
+    if page.locator("#explain").is_visible():
+        page.locator("#explain").click()
+    page.wait_for_load_state("networkidle")
+    page.evaluate("scrollTo(0, 0)")
+
+
+if __name__ == "__main__":
+    main()
