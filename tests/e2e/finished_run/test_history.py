@@ -50,7 +50,7 @@ def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     assert f"version {first} is served; withdrawn: {second}" in printed
     assert served(finished) == first
     again, executed = run(trainer__learning_rate=0.002)
-    assert executed == {"AtomicPusher"}
+    assert executed == {"AtomicPusher", "Report"}
     assert again.pushed is None
     assert again.refusal.startswith(f"the model is version {second}, which was rolled")
     assert served(finished) == first
