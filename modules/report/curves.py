@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from modules.report.content import Curve, Training
 from modules.report.formats import number
@@ -34,7 +35,7 @@ def losses(training: Training) -> Markup:
     """Draws the training loss of each seed, and the validation loss of the best."""
 
     def plot(figure: Figure) -> None:
-        axes = axes_of(figure, "step", "loss")
+        axes = _step_axes(figure, "loss")
         for seed in training.seeds:
             is_best = seed.seed == training.best_seed
             label = "training" if is_best else None
@@ -67,7 +68,7 @@ def evaluations(training: Training, metric: str) -> Markup:
     """Draws a metric of the evaluation split by step, a line for each seed."""
 
     def plot(figure: Figure) -> None:
-        axes = axes_of(figure, "step", metric)
+        axes = _step_axes(figure, metric)
         for seed in training.seeds:
             curve = seed.evaluations.get(metric)
             if curve:
@@ -113,7 +114,7 @@ def overlay(
     """
 
     def plot(figure: Figure) -> None:
-        axes = axes_of(figure, "step", y_label)
+        axes = _step_axes(figure, y_label)
         for index, (label, curve) in enumerate(curves.items()):
             axes.plot(
                 *points_of(curve),
@@ -135,7 +136,7 @@ def learning_rate(training: Training) -> Markup:
     rates = training.learning_rates
 
     def plot(figure: Figure) -> None:
-        axes = axes_of(figure, "step", "learning rate")
+        axes = _step_axes(figure, "learning rate")
         axes.plot(*points_of(rates), color=ACCENT)
         axes.fill_between(*points_of(rates), color=BAND)
         axes.set_ylim(bottom=0)
@@ -157,6 +158,12 @@ def points_of(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
     count = min(len(curve.x), len(curve.y))
     kept = np.unique(np.linspace(0, count - 1, min(count, _MAX_POINTS)).astype(int))
     return np.asarray(curve.x, float)[kept], np.asarray(curve.y, float)[kept]
+
+
+def _step_axes(figure: Figure, y_label: str) -> Axes:
+    axes = axes_of(figure, "step", y_label)
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    return axes
 
 
 def _line(

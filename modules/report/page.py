@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from markupsafe import Markup
@@ -66,7 +66,7 @@ def _view(report: Report) -> dict[str, Any]:
     overall = [m for m in report.metrics if "/" not in m.name or _has_bound(m)]
     return {
         "overall": overall,
-        "scale": Scale(overall),
+        "scale": Scale(overall, report.task.metrics),
         "deciding": next(
             (m for m in report.metrics if m.name == report.task.metric), None
         ),
@@ -99,7 +99,9 @@ class Scale:
     """The common axis of the metrics' intervals.
 
     Args:
-      metrics: The metrics; those outside of -1 to 1, as counts, are left out.
+      metrics: The metrics.
+      names: Those that are at most 1, where higher is better. The others, such as the
+        loss, are not drawn.
 
     Attributes:
       low: The value at its left end.
@@ -108,7 +110,8 @@ class Scale:
 
     width, height, margin = 220, 22, 8
 
-    def __init__(self, metrics: Iterable[Metric]) -> None:
+    def __init__(self, metrics: Iterable[Metric], names: Collection[str]) -> None:
+        self._names = names
         values = [
             value
             for metric in metrics
@@ -124,10 +127,9 @@ class Scale:
         self.low = math.floor(10 * min(values, default=0)) / 10
         self.high = max(math.ceil(10 * max(values, default=1)) / 10, self.low + 0.1)
 
-    @staticmethod
-    def fits(metric: Metric) -> bool:
+    def fits(self, metric: Metric) -> bool:
         """Returns whether a metric can be drawn."""
-        return -1 <= metric.value <= 1  # False of NaN
+        return metric.name in self._names and -1 <= metric.value <= 1  # False of NaN
 
     def holds(self, value: float | None) -> bool:
         """Returns whether a value is between the ends."""

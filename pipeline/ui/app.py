@@ -178,7 +178,7 @@ class Pages:
         if not 2 <= len(keys) <= _MAX_COMPARED:
             raise UsageError(f"Tick 2 to {_MAX_COMPARED} runs to compare them.")
         # The oldest first: the others are tested against it.
-        return [self._find(key) for key in reversed(keys)]
+        return sorted(map(self._find, keys), key=lambda entry: entry.record.id)
 
     def _page(self, name: str, status: int = 200, **content: Any) -> fastapi.Response:
         text = self._templates.get_template(name).render(**content)

@@ -16,8 +16,9 @@ from pipeline.history.run_progress import Progress
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
 
-JSON_FILE, LOG_FILE, SETTINGS_FILE = "report.json", "run.log", "config.yaml"
-_LOG_BYTES = 1 << 20
+# `components` and `pipeline.local`, which write them, take half a minute to import.
+_JSON_FILE, _LOG_FILE, _SETTINGS_FILE = "report.json", "run.log", "config.yaml"
+_LOG_BYTES = 1 << 20  # of its end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Entry:
     def report(self) -> Report | None:
         """Its report; None if it has none, or one of another format."""
         try:
-            path = self.directory / JSON_FILE
+            path = self.directory / _JSON_FILE
             return _read_report(path, path.stat().st_mtime_ns)
         except (FileNotFoundError, pydantic.ValidationError):
             return None
@@ -61,12 +62,12 @@ class Entry:
     @property
     def settings(self) -> str:
         """Its recipe."""
-        return self._read(SETTINGS_FILE)
+        return self._read(_SETTINGS_FILE)
 
     @property
     def log(self) -> str:
         """The end of its log."""
-        return self._read(LOG_FILE)
+        return self._read(_LOG_FILE)
 
     def _read(self, name: str) -> str:
         try:

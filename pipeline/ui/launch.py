@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,4 +37,6 @@ def serve(
         print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
         app = application(outputs, host, allowed_hosts)
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3)
-        uvicorn.Server(settings).run(sockets=[socket])
+        # It raises the signal again that stopped it.
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[socket])

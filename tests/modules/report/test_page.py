@@ -188,13 +188,13 @@ def test_pages_are_small(pages):
     assert len(large.encode()) < 5 * MEGABYTE
 
 
-def test_the_scale_spans_the_values_and_leaves_out_counts():
+def test_the_scale_spans_the_values_and_leaves_out_losses():
     metrics = [
         Metric(name="accuracy", value=0.84, interval=(0.78, 0.9), majority=0.1),
-        Metric(name="loss", value=3.5),
+        Metric(name="loss", value=0.1),
         Metric(name="f1", value=float("nan")),
     ]
-    scale = page.Scale(metrics)
+    scale = page.Scale(metrics, ["accuracy", "f1"])
     assert (scale.low, scale.high) == (0.7, 0.9)
     assert [scale.fits(metric) for metric in metrics] == [True, False, False]
     assert not scale.holds(0.1)

@@ -8,6 +8,8 @@ from modules.report import page as report_page
 from tests import browser
 from tests.modules.report import samples
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def write(tmp_path_factory):

@@ -8,6 +8,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from pipeline.history import run_progress
 from pipeline.local.progress import RunProgress
 
 ABSL = logging.getLogger("absl")
@@ -147,3 +148,22 @@ def test_stopped_run_names_what_is_kept_and_the_command_that_goes_on(
         "the same command goes on from there:",
         "  python -m pipeline run 'a b'",
     ]
+
+
+def test_other_processes_read_how_far_the_run_is(console, tmp_path):
+    progress = RunProgress(console, record=tmp_path)
+    with progress.shown():
+        progress.expect(["StatisticsGen", "Trainer", "Pusher"])
+        start("StatisticsGen")
+        finish("StatisticsGen", is_cached=True)
+        start("Trainer")
+        states = [c.state for c in run_progress.read(tmp_path).components]
+        assert states == ["cached", "running", "waiting"]
+        TRAINING.info("step %d/%d", 10, 40, extra={"training": {"step": 10, **LOOP}})
+        TRAINING.info("evaluated", extra={"training": BEST})
+        finish("Trainer")
+    written = run_progress.read(tmp_path)
+    assert [c.state for c in written.components] == ["cached", "done", "waiting"]
+    assert written.training.step == 10
+    assert written.training.losses == [0.5]
+    assert written.training.best == "best accuracy 0.8123 at step 10"

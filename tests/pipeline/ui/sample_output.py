@@ -16,7 +16,7 @@ from tests.modules.report import samples
 from tests.pipeline.comparison import finished
 
 REFUSED, FIRST, SECOND, FAILED, RUNNING = (
-    f"20261125-0{hour}0000-000000" for hour in range(1, 6)
+    f"20251125-0{hour}0000-000000" for hour in range(1, 6)
 )
 REASON = "accuracy: 0.81 is below the threshold <b>0.85</b>"
 LOSSES = [0.7, 0.52, 0.41, 0.36]

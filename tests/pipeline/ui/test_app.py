@@ -124,9 +124,9 @@ def test_runs_that_cannot_be_compared_are_refused(client):
 def test_curves_are_those_of_the_chosen_runs(client):
     text = client.get("/curves", params={"run": [f"0/{FIRST}", f"0/{SECOND}"]}).text
     assert text.count("<figure>") == 2
-    assert "2026-11-25 02:00:00" in text
-    assert "2026-11-25 01:00:00" not in text
-    assert "2026-11-25 01:00:00" in client.get("/curves").text  # of the newest
+    assert "2025-11-25 02:00:00" in text
+    assert "2025-11-25 01:00:00" not in text
+    assert "2025-11-25 01:00:00" in client.get("/curves").text  # of the newest
 
 
 def test_a_run_that_is_going_on_is_live(client, paths):
