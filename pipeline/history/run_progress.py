@@ -37,6 +37,7 @@ class TrainingProgress(pydantic.BaseModel):
       step: Steps trained.
       steps: Steps to train.
       examples_per_second: Speed since the start.
+      seconds_left: Estimated time to its end; None before the second loop.
       best: The best evaluation so far, in words.
       loss_steps: The steps of `losses`.
       losses: The training loss by step.
@@ -46,6 +47,7 @@ class TrainingProgress(pydantic.BaseModel):
     step: int
     steps: int
     examples_per_second: float
+    seconds_left: float | None = None
     best: str = ""
     loss_steps: list[int] = []
     losses: list[float] = []

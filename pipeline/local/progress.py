@@ -337,6 +337,7 @@ class _Training:
         assert self.progress is not None
         self.progress.step, self.progress.best = step, self.best
         self.progress.examples_per_second = examples_per_second
+        self.progress.seconds_left = self._bar.tasks[0].time_remaining
         self.progress.loss_steps.append(step)
         self.progress.losses.append(loss)
 

@@ -18,7 +18,6 @@ from modules.report import curves, page, templates
 from pipeline.comparison.comparison import Comparison, compare
 from pipeline.comparison.runs import find_run
 from pipeline.config.errors import UsageError
-from pipeline.history.run_progress import Progress
 from pipeline.ui.entries import Entry, list_entries
 from serving.access import AccessMiddleware
 
@@ -188,22 +187,11 @@ class Pages:
 def _running(entries: Sequence[Entry]) -> dict[str, Any]:
     """Returns what the list of running runs shows."""
     running = [
-        {"entry": entry, "progress": entry.progress, "left": _seconds_left(entry)}
+        {"entry": entry, "progress": entry.progress}
         for entry in entries
         if entry.is_running
     ]
     return {"running": running, "now": time.time()}
-
-
-def _seconds_left(entry: Entry) -> float | None:
-    progress: Progress = entry.progress
-    trainers = [c for c in progress.components if c.state == "running" and c.started]
-    training = progress.training
-    if not training or not trainers or not training.step:
-        return None
-    assert trainers[0].started is not None
-    elapsed = time.time() - trainers[0].started
-    return elapsed * (training.steps - training.step) / training.step
 
 
 def _overlays(entries: Sequence[Entry]) -> dict[str, Any]:

@@ -79,6 +79,7 @@ def running(paths):
             step=10 * loops,
             steps=40,
             examples_per_second=61.2,
+            seconds_left=21.0,
             best="best accuracy 0.8123 at step 10",
             loss_steps=[10 * (loop + 1) for loop in range(loops)],
             losses=LOSSES[:loops],

@@ -136,7 +136,7 @@ def test_a_run_that_is_going_on_is_live(client, paths):
         text = client.get("/live").text
         assert '<progress max="40" value="20">' in text
         assert "loss 0.520" in text
-        assert "left" in text
+        assert "about 21.0 s left" in text
         (entry,) = (e for e in list_entries([paths.root]) if e.record.id == RUNNING)
         assert entry.losses.y == sample_output.LOSSES[:2]
     assert client.get("/live").text.strip() == ""  # its process ended
