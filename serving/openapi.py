@@ -145,7 +145,7 @@ def _model_operations() -> list[tuple[str, str, dict[str, Any]]]:
                 f"{name}{suffix}",
                 summary + of_which,
                 {_JSON: _ref(content)} if content else {"text/markdown": _STRING},
-                predict_errors if extra else (404, 500),
+                predict_errors if extra else (404, 500, 503, 504),
                 parameters=parameters,
                 **({"requestBody": extra} if extra else {}),
             )
@@ -157,19 +157,23 @@ MODEL_OPERATIONS = _model_operations()
 """Method, path and FastAPI's arguments of every operation on the model."""
 
 
-def build(routes: Sequence[BaseRoute], versions: LoadedVersions) -> dict[str, Any]:
-    """Returns the document.
+def describe(routes: Sequence[BaseRoute], name: str) -> dict[str, Any]:
+    """Returns the document without its schemas, which takes tens of milliseconds.
 
     Args:
       routes: The application's.
+      name: The model's name.
+    """
+    return get_openapi(title=name, version="1", description=_DESCRIPTION, routes=routes)
+
+
+def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str, Any]:
+    """Returns a document with the schemas of the version that is served now.
+
+    Args:
+      document: What `describe` returns.
       versions: The model.
     """
-    document = get_openapi(
-        title=versions.name,
-        version="1",
-        description=_DESCRIPTION,
-        routes=routes,
-    )
     schemas = {
         "Error": _object(error=_STRING),
         "Health": _object(status=_STRING),
@@ -181,8 +185,7 @@ def build(routes: Sequence[BaseRoute], versions: LoadedVersions) -> dict[str, An
             schemas |= _predict_schemas(model)
     except RequestError:  # no version is loaded
         schemas |= {"PredictRequest": {}, "PredictResponse": {}}
-    document.setdefault("components", {})["schemas"] = schemas
-    return document
+    return {**document, "components": {"schemas": schemas}}
 
 
 def _status_schema() -> Schema:

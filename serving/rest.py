@@ -98,7 +98,10 @@ class RestApi:
         app.api_route("/v1/{path:path}", methods=_METHODS, include_in_schema=False)(
             self._process
         )
-        app.openapi = lambda: openapi.build(app.routes, self._versions)  # type: ignore[method-assign]
+        document = openapi.describe(app.routes, self._versions.name)
+        app.openapi = functools.partial(  # type: ignore[method-assign]
+            openapi.with_schemas, document, self._versions
+        )
         app.exception_handler(404)(_not_found)
         app.exception_handler(RequestError)(_refuse)
         app.exception_handler(ClientDisconnect)(_ignore)

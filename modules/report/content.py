@@ -298,12 +298,10 @@ class ComponentTime(_Part):
     Attributes:
       name: The component.
       seconds: Its duration; of a cached one, that of the execution it is taken from.
-      is_cached: Whether its outputs are those of an earlier execution.
     """
 
     name: str
     seconds: float
-    is_cached: bool = False
 
 
 class LineageStep(_Part):

@@ -84,8 +84,7 @@ def _view(report: Report) -> dict[str, Any]:
         "slice_metrics": _slice_metrics(report, overall),
         "rows": _rows(report),
         "labels": _labels(report.data.splits),
-        "total_seconds": sum(c.seconds for c in report.components if not c.is_cached),
-        "cached": sum(component.is_cached for component in report.components),
+        "total_seconds": sum(component.seconds for component in report.components),
         "longest": max((c.seconds for c in report.components), default=0) or 1,
         "check": _serving_check(report.serving_check or {}),
     }

@@ -28,8 +28,8 @@ class FineTuningTrainer(base_trainer.Trainer):
       stop_requested: Whether a loop on one device ends after its current step.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.stop_requested = tf.Variable(False, trainable=False)
 
     def distribute_dataset(

@@ -79,48 +79,15 @@ def show_command(
 ) -> None:
     """Show RUN: an id of `runs`, the start of one, or `latest`."""
     paths = options.find_output(config_file, output)
-    from pipeline.history.run_outputs import RunOutputs
     from pipeline.history.runs import RunList
 
     runs = RunList(paths)
     record = runs.find(run)
-    outputs = None
-    if runs.reader is not None and record.tfx_run_id is not None:
-        outputs = RunOutputs(runs.reader, record.tfx_run_id)
-    directory = paths.run(record.id)
-    files = sorted(path.name for path in directory.iterdir())
-    card = directory / "data_card.json"
-    data = json.loads(card.read_bytes()) if card.is_file() else {}
+    details = _RunDetails(record, runs.outputs(record), paths.run(record.id))
     if as_json:
-        _print_json(
-            {
-                **_run_as_json(record),
-                "verdict": outputs.verdict if outputs else {},
-                "serving_check": outputs.serving_check if outputs else {},
-                "components": [vars(c) for c in outputs.components] if outputs else [],
-                "data_card": data,
-                "files": [str(directory / name) for name in files],
-                "artifacts": _artifacts(outputs) if outputs else {},
-            }
-        )
-        return
-    console = Console(highlight=False)
-    console.print(f"run {record.id}, recipe {escape(record.recipe)}")
-    console.print(_result(record, whole=True), soft_wrap=True)
-    console.print(
-        f"started {record.started:%Y-%m-%d %H:%M:%S}, "
-        f"{duration(record.seconds) or 'end unknown'}"
-    )
-    if outputs:
-        _show_outputs(outputs, record, console)
-    if data:
-        _show_data(data, console)
-    report = directory / "report.html"
-    if report.exists():
-        console.print(f"report: {report}", markup=False, soft_wrap=True)
-    console.print(f"artifacts: {paths.artifacts}", markup=False, soft_wrap=True)
-    console.print(f"record: {directory}", markup=False, soft_wrap=True)
-    console.print(f"  {', '.join(files)}", markup=False)
+        _print_json(details.as_json())
+    else:
+        details.show(Console(highlight=False), paths.artifacts)
 
 
 @click.command("lineage")
@@ -173,48 +140,96 @@ def _result(run: RunRecord, *, whole: bool = False) -> str:
     return f"{state}: {escape(reason)}" if reason else state
 
 
-def _artifacts(outputs: RunOutputs) -> dict[str, str]:
-    return {
-        f"{component}.{key}": artifact.uri
-        for (component, key), artifact in outputs.artifacts.items()
-    }
+@dataclasses.dataclass(frozen=True)
+class _RunDetails:
+    """What `show` prints of a run.
 
+    Attributes:
+      record: How it ended.
+      outputs: What its components wrote.
+      directory: The directory of the record.
+    """
 
-def _show_outputs(outputs: RunOutputs, record: RunRecord, console: Console) -> None:
-    verdict, check = outputs.verdict, outputs.serving_check
-    if verdict:
-        console.print(f"verdict: {verdict['summary']}", markup=False, soft_wrap=True)
-        if verdict.get("override"):
-            override = verdict["override"]
-            line = (
-                f"overridden: pushed as version {override['version']} by "
-                f"{override['by']}: {override['reason']}"
-            )
-            console.print(line, markup=False, soft_wrap=True)
-        console.print(_metrics_table(verdict["metrics"]))
-    if check:
-        console.print(f"serving check: {_describe_check(check)}", markup=False)
-    console.print(_components_table(outputs, is_running=record.state == "running"))
+    record: RunRecord
+    outputs: RunOutputs
+    directory: Path
 
+    @property
+    def data_card(self) -> dict[str, Any]:
+        card = self.directory / "data_card.json"
+        return json.loads(card.read_bytes()) if card.is_file() else {}
 
-def _components_table(outputs: RunOutputs, *, is_running: bool) -> Table:
-    columns = ("component", Column("time", justify="right"), "state", "outputs")
-    table = plain_table(*columns)
-    for component in outputs.components:
-        uris = [
-            artifact.uri
-            for (name, _), artifact in outputs.artifacts.items()
-            if name == component.name
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.directory.iterdir())
+
+    def as_json(self) -> dict[str, Any]:
+        artifacts = self.outputs.artifacts.items()
+        return {
+            **_run_as_json(self.record),
+            "verdict": self.outputs.verdict,
+            "serving_check": self.outputs.serving_check,
+            "components": [vars(component) for component in self.outputs.components],
+            "data_card": self.data_card,
+            "files": list(map(str, self.files)),
+            "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
+        }
+
+    def show(self, console: Console, artifacts: Path) -> None:
+        record = self.record
+        console.print(f"run {record.id}, recipe {escape(record.recipe)}")
+        console.print(_result(record, whole=True), soft_wrap=True)
+        took = duration(record.seconds) or "end unknown"
+        console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
+        self._show_verdict(console)
+        if self.outputs.components:
+            console.print(self._components_table())
+        if self.data_card:
+            _show_data(self.data_card, console)
+        report = self.directory / "report.html"
+        lines = [
+            *([f"report: {report}"] if report.exists() else []),
+            f"artifacts: {artifacts}",
+            f"record: {self.directory}",
+            f"  {', '.join(path.name for path in self.files)}",
         ]
-        deleted = sum(not Path(uri).exists() for uri in uris)
-        is_killed = component.state == "running" and not is_running
-        table.add_row(
-            component.name,
-            "" if is_killed else duration(component.seconds),
-            "interrupted" if is_killed else component.state,
-            f"{len(uris)}" + (f", {deleted} deleted" if deleted else ""),
-        )
-    return table
+        for line in lines:
+            console.print(line, markup=False, soft_wrap=True)
+
+    def _show_verdict(self, console: Console) -> None:
+        verdict, check = self.outputs.verdict, self.outputs.serving_check
+        if verdict:
+            lines = [f"verdict: {verdict['summary']}"]
+            if verdict.get("override"):
+                override = verdict["override"]
+                lines.append(
+                    f"overridden: pushed as version {override['version']} by "
+                    f"{override['by']}: {override['reason']}"
+                )
+            for line in lines:
+                console.print(line, markup=False, soft_wrap=True)
+            console.print(_metrics_table(verdict["metrics"]))
+        if check:
+            console.print(f"serving check: {_describe_check(check)}", markup=False)
+
+    def _components_table(self) -> Table:
+        columns = ("component", Column("time", justify="right"), "state", "outputs")
+        table = plain_table(*columns)
+        for component in self.outputs.components:
+            artifacts = [
+                artifact
+                for (name, _), artifact in self.outputs.artifacts.items()
+                if name == component.name
+            ]
+            deleted = sum(artifact.state == artifact.DELETED for artifact in artifacts)
+            is_killed = component.state == "running" != self.record.state
+            table.add_row(
+                component.name,
+                "" if is_killed else duration(component.seconds),
+                "interrupted" if is_killed else component.state,
+                f"{len(artifacts)}" + (f", {deleted} deleted" if deleted else ""),
+            )
+        return table
 
 
 def _metrics_table(metrics: list[Mapping[str, Any]]) -> Table:

@@ -12,6 +12,7 @@ from modules.config.task import TaskConfig
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
+from pipeline.history.metadata import values
 from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
@@ -78,12 +79,16 @@ def _output_of(directory: Path) -> OutputPaths:
 
 
 def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
-    pushing = [
-        run for run in runs if run.pushed and Path(run.pushed).resolve() == version
-    ]
-    if not pushing:
-        raise UsageError(f"no run pushed {version}; `runs` lists the runs")
-    return pushing[-1]  # later ones pushed the same model again
+    reader = runs.reader
+    # The oldest first: later runs push the same model again.
+    for artifact in reader.artifacts("PushedModel") if reader else ():
+        destination = values(artifact).get("pushed_destination")
+        if reader and destination and Path(destination).resolve() == version:
+            execution = reader.producing_execution(artifact)
+            record = runs.of_tfx_run(reader.run_id_of(execution))
+            if record is not None:
+                return record
+    raise UsageError(f"no run pushed {version}; `versions` lists what was pushed")
 
 
 def _describe(paths: OutputPaths, runs: RunList, record: RunRecord) -> FinishedRun:

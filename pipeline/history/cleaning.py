@@ -130,6 +130,8 @@ class _Planner:
         """Yields artifacts that no kept run read or wrote."""
         for artifact in self._reader.artifacts():
             path = Path(artifact.uri)
+            if path.is_file():  # the page of a report, with its numbers beside it
+                path = path.parent
             if (
                 artifact.id not in self._kept_artifacts
                 and path.is_relative_to(self._paths.artifacts)

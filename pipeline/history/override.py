@@ -54,7 +54,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     # First the record: a version that is served without one could not be explained.
     _write_verdict(outputs, release)
     releases.add(directory, release)
-    versions.push(model, str(directory), version)
+    versions.push(model, str(directory), version, examples=_read_examples(outputs))
     _write_metadata(paths, run, outputs, release)
     _write_card(paths, run, release)
     run.pushed = str(directory / str(version))
@@ -90,6 +90,14 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     if not Path(model).is_dir():
         raise UsageError(f"the model {model} of run {run.id} was deleted; run it again")
     return outputs
+
+
+def _read_examples(outputs: RunOutputs) -> str | None:
+    """Returns the rows to try the model with, which AtomicPusher would push, too."""
+    from components.serving_check.component import EXAMPLES_FILE
+
+    path = Path(outputs.artifacts["ServingCheck", "blessing"].uri, EXAMPLES_FILE)
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def _choose_version(directory: Path, model: str, run: RunRecord) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -21,23 +20,26 @@ class RunOutputs:
 
     Args:
       reader: ML Metadata.
-      tfx_run_id: TFX's id of the run.
+      tfx_run_id: TFX's id of the run. Without both, no component has started.
+
+    Attributes:
+      components: In the order of their start.
+      artifacts: The output artifacts by component and key.
     """
 
-    def __init__(self, reader: MetadataReader, tfx_run_id: str) -> None:
-        executions = reader.executions(tfx_run_id)
-        self.components: list[ComponentRun] = [run for run, _ in executions]
-        self._executions = {run.name: execution for run, execution in executions}
-        self._reader = reader
-
-    @functools.cached_property
-    def artifacts(self) -> dict[tuple[str, str], Any]:
-        """The output artifacts by component and key."""
-        return {
-            (name, key): artifact
-            for name, execution in self._executions.items()
-            for key, artifact in self._reader.outputs(execution).items()
-        }
+    def __init__(
+        self, reader: MetadataReader | None = None, tfx_run_id: str = ""
+    ) -> None:
+        self.components: list[ComponentRun] = []
+        self.artifacts: dict[tuple[str, str], Any] = {}
+        self._executions: list[Any] = []
+        if reader is None:
+            return
+        for component, execution in reader.executions(tfx_run_id):
+            self.components.append(component)
+            self._executions.append(execution)
+            for key, artifact in reader.outputs(execution).items():
+                self.artifacts[component.name, key] = artifact
 
     def read(self, component: str, key: str, file: str) -> dict[str, Any]:
         """Returns a JSON file of an artifact; empty if it does not exist."""
@@ -60,7 +62,7 @@ class RunOutputs:
     @property
     def ended(self) -> datetime.datetime | None:
         """When the last component ended."""
-        times = [e.last_update_time_since_epoch for e in self._executions.values()]
+        times = [e.last_update_time_since_epoch for e in self._executions]
         if not times:
             return None
         return datetime.datetime.fromtimestamp(max(times) / _SECOND).astimezone()

@@ -75,6 +75,12 @@ class RunList(Sequence[RunRecord]):
                 return record
         return None
 
+    def outputs(self, run: RunRecord) -> RunOutputs:
+        """Returns what the components of a run wrote, so far."""
+        if self.reader is None or run.tfx_run_id is None:
+            return RunOutputs()
+        return RunOutputs(self.reader, run.tfx_run_id)
+
     @functools.cached_property
     def reader(self) -> MetadataReader | None:
         """ML Metadata; None before the first component of the first run."""
@@ -103,8 +109,8 @@ class RunList(Sequence[RunRecord]):
             )
         if run_id != self._running:
             record.state = "interrupted"
-            if not path.is_file() and self.reader and record.tfx_run_id:
-                _read_outcome(record, RunOutputs(self.reader, record.tfx_run_id))
+            if not path.is_file():
+                _read_outcome(record, self.outputs(record))
         return record
 
 

@@ -7,7 +7,9 @@ export const grpcPort = meta("grpc-port");
 export const path = "/v1/models/" + encodeURIComponent(model);
 
 async function call(address, options) {
-  const response = await fetch(address, options);
+  const response = await fetch(address, options).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("the server cannot be reached");
+  });
   const content = await response.json();
   if (!response.ok) {
     throw Object.assign(new Error(content.error), {status: response.status});

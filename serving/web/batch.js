@@ -105,7 +105,7 @@ export function connectTable(getTask) {
       [...kept.map((name) => values[name]), ...Object.values(outputs[index])]);
     offer(writeCsv(names, lines));
     showPreview(names, lines);
-    status.textContent = `${rows.length} rows in ${seconds} s`;
+    status.textContent = `${rows.length} ${rows.length === 1 ? "row" : "rows"} in ${seconds} s`;
   }
 
   byId("table-form").addEventListener("submit", async (event) => {

@@ -246,6 +246,22 @@ def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
         assert shares == pytest.approx(expected["probabilities"], abs=1e-5)
 
 
+def test_dropped_file_is_predicted(page):
+    files = page.evaluate_handle(
+        """() => {
+          const files = new DataTransfer();
+          files.items.add(new File(["question,answer\\na,b\\n"], "rows.csv"));
+          return files;
+        }"""
+    )
+    page.locator("#table").dispatch_event("drop", {"dataTransfer": files})
+    page.locator("#table-text").and_(
+        page.locator(":not(:placeholder-shown)")
+    ).wait_for()
+    page.get_by_role("button", name="Predict all").click()
+    page.get_by_text(re.compile(r"^1 rows? in")).wait_for()
+
+
 def test_file_of_many_rows_is_predicted_in_several_requests(page, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("answer,question\n" + "a dog,the cat\n" * 150)

@@ -50,7 +50,7 @@ def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     assert f"version {first} is served; withdrawn: {second}" in printed
     assert served(finished) == first
     again, executed = run(trainer__learning_rate=0.002)
-    assert executed == {"AtomicPusher"}
+    assert executed == {"AtomicPusher", "Report"}
     assert again.pushed is None
     assert again.refusal.startswith(f"the model is version {second}, which was rolled")
     assert served(finished) == first
@@ -67,7 +67,6 @@ def test_rolled_back_model_is_not_pushed_again_and_clean_keeps_what_is_needed(
     after = {path for path in finished.paths.root.rglob("*") if path.is_dir()}
     assert after == before
     assert "freed" in command("clean", "--keep", "1", "--yes")
-    assert not Path(finished.report.pushed).parent.joinpath(".withdrawn", "x").exists()
     assert "nothing to delete" in command("clean", "--keep", "1", "--yes")
 
     kept, executed = run(trainer__learning_rate=0.002)
@@ -106,8 +105,9 @@ def test_override_pushes_a_refused_model_and_records_who_and_why(
         override["by"],
         RunList(finished.paths)[0].id,
     )
-    listed = " ".join(command("runs").split())
-    assert f"overridden: pushed {pushed}" in listed
+    latest, *_ = json.loads(command("runs", "--json"))
+    assert (latest["state"], Path(latest["pushed"]).name) == ("refused", str(pushed))
+    assert "overridden: pushed" in command("show", "latest")
     again, executed = run(evaluator__thresholds={"accuracy": 0.999})
     assert executed == set()
     assert again.pushed is None

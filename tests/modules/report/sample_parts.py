@@ -275,20 +275,17 @@ def batch():
 
 def components():
     seconds = {
-        "ImportExampleGen": (2.1, True),
-        "StatisticsGen": (6.4, True),
-        "DataGate": (1.9, True),
-        "Transform": (31.2, True),
-        "Champion": (0.2, False),
-        "Trainer": (92.7, False),
-        "Evaluator": (21.4, False),
-        "ServingCheck": (14.9, False),
-        "AtomicPusher": (0.6, False),
+        "ImportExampleGen": 2.1,
+        "StatisticsGen": 6.4,
+        "DataGate": 1.9,
+        "Transform": 31.2,
+        "Champion": 0.2,
+        "Trainer": 92.7,
+        "Evaluator": 21.4,
+        "ServingCheck": 14.9,
+        "AtomicPusher": 0.6,
     }
-    return [
-        ComponentTime(name=name, seconds=time, is_cached=is_cached)
-        for name, (time, is_cached) in seconds.items()
-    ]
+    return [ComponentTime(name=name, seconds=time) for name, time in seconds.items()]
 
 
 def lineage():

@@ -131,6 +131,7 @@ print([name for name in ("tensorflow", "tfx") if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 def test_tensorflow_and_tfx_are_not_imported(past):
     past.run()
     command = [sys.executable, "-c", READ_ONLY, str(past.paths.root)]

@@ -123,18 +123,19 @@ class Output:
 
     def _execute(self, run, component, key, uri, properties=()):
         kinds = self._store
+        kind = "PushedModel" if key == "pushed_model" else key
         execution = mlmd.Execution(
             type_id=kinds.put_execution_type(mlmd.ExecutionType(name=component)),
             last_known_state=mlmd.Execution.COMPLETE,
         )
         artifact = mlmd.Artifact(
-            type_id=kinds.put_artifact_type(mlmd.ArtifactType(name=key)),
+            type_id=kinds.put_artifact_type(mlmd.ArtifactType(name=kind)),
             uri=uri,
             state=mlmd.Artifact.LIVE,
         )
         for name, value in dict(properties).items():
-            kind = "int_value" if isinstance(value, int) else "string_value"
-            setattr(artifact.custom_properties[name], kind, value)
+            field = "int_value" if isinstance(value, int) else "string_value"
+            setattr(artifact.custom_properties[name], field, value)
         event = mlmd.Event(type=mlmd.Event.OUTPUT)
         event.path.steps.add(key=key)
         event.path.steps.add(index=0)

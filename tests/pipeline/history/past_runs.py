@@ -104,6 +104,10 @@ class PastRuns:
         artifact.custom_properties[name].string_value = value
         self._store.put_artifacts([artifact])
 
+    def set_uri(self, artifact, path):
+        artifact.uri = str(path)
+        self._store.put_artifacts([artifact])
+
     def write_json(self, artifact, name, content):
         Path(artifact.uri, name).write_text(json.dumps(content))
 

@@ -98,6 +98,15 @@ def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_offer_them(
     assert plan(past.paths, keep=1) == []
 
 
+def test_report_goes_with_the_numbers_beside_its_page(past, train):
+    train("first")
+    (report,) = past.execute("Report", ["report: HTML"])
+    directory = Path(report.uri)
+    past.set_uri(report, directory / "content")
+    train("second")
+    assert directory in paths_of(plan(past.paths, keep=1), "artifact")
+
+
 def test_what_a_kept_run_took_from_the_cache_stays(past, train):
     training, model, artifact = train("first")
     past.run()
