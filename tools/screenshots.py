@@ -36,10 +36,12 @@ class Picture:
     Attributes:
       page: The page: `report`, `runs` or `serve`.
       view: `light`, `dark` or `phone`; the phone's is light.
+      section: The section at its top; that of the page if empty.
     """
 
     page: str
     view: str
+    section: str = ""
 
     @property
     def file(self) -> str:
@@ -49,8 +51,8 @@ class Picture:
 
 ALL = [
     Picture("report", "light"),
-    Picture("report", "dark"),
-    Picture("report", "phone"),
+    Picture("report", "dark", "training"),
+    Picture("report", "phone", "rows"),
     Picture("runs", "light"),
     Picture("runs", "phone"),
     Picture("serve", "light"),
@@ -133,7 +135,7 @@ def take(browser: Browser, picture: Picture, address: str, path: Path) -> None:
         reduced_motion="reduce",
     )
     page = context.new_page()
-    _open(page, address)
+    _open(page, f"{address}#{picture.section}" if picture.section else address)
     if picture.page == "runs":
         _tick_runs(page)
     elif picture.page == "serve":
