@@ -176,10 +176,8 @@ def _predict(page: Page) -> None:
         for field in page.locator("#fields textarea").all():
             field.fill(_TEXT)
     page.locator("#predict").click()
-    page.locator("#answer .empty").wait_for(state="detached")
-    if page.locator("#explain").is_visible():
-        page.locator("#explain").click()
-    page.wait_for_load_state("networkidle")
+    page.locator("#explain").click()
+    page.locator("#explain").wait_for(state="hidden", timeout=1000 * _SECONDS)
     page.evaluate("scrollTo(0, 0)")
 
 
