@@ -121,8 +121,10 @@ def confidence_intervals(
     for name, trials in _trials(task, labels, outputs).items():
         if trials and values[name] in (0, 1):
             test = stats.binomtest(int(values[name]) * trials, trials)
-            low, high = test.proportion_ci(confidence, method="wilson")
-            intervals[name] = (float(low), float(high))
+            low, high = map(float, test.proportion_ci(confidence, method="wilson"))
+            if name.partition("/")[0] == "f1":
+                low, high = _f1(low), _f1(high)
+            intervals[name] = (low, high)
     return intervals
 
 
@@ -356,7 +358,7 @@ def _trials(
 ) -> dict[str, int]:
     """Returns of how many rows each metric that is a proportion is one.
 
-    F1 is none, but it is 0 or 1 if and only if the Jaccard index is.
+    F1 is none, but a function of one, the Jaccard index; both are 0 or 1 at once.
     """
     if task.classes is None:
         return {}
@@ -370,3 +372,8 @@ def _trials(
         if task.is_binary and index == POSITIVE_CLASS:
             trials |= of_class
     return trials
+
+
+def _f1(jaccard: float) -> float:
+    """Returns the F1 of a class whose Jaccard index is known."""
+    return 2 * jaccard / (1 + jaccard)

@@ -84,6 +84,17 @@ def test_a_proportion_of_1_is_not_certain():
     assert all(map(math.isnan, intervals["auc"]))  # the resamples are all alike
 
 
+def test_an_f1_of_0_may_be_as_high_as_that_of_the_rows_that_were_not_found():
+    """Of 10 rows with the class or its prediction none is right."""
+    labels = np.repeat([1, 0, 0], [5, 5, 50])
+    outputs = probabilities(np.repeat([0, 1, 0], [5, 5, 50]))
+    intervals = resampling.confidence_intervals(BINARY, labels, outputs, resamples=50)
+    low, high = stats.binomtest(0, 10).proportion_ci(method="wilson")
+    f1 = (0, 2 * high / (1 + high))
+    assert intervals["f1"] == intervals["f1/equivalent"] == pytest.approx(f1)
+    assert f1[1] == pytest.approx(0.434, abs=0.001)
+
+
 def test_one_class_has_no_auc():
     labels = np.zeros(20, int)
     outputs = probabilities(np.arange(20) % 2)
