@@ -72,6 +72,22 @@ def test_a_resample_of_many_rows_is_scaled():
     assert high - low == pytest.approx(2 * 1.96 * stats.sem(losses), rel=0.1)
 
 
+def test_a_resample_of_many_rows_has_enough_of_a_rare_class():
+    """The spread of the AUC is DeLong's of all 80 positives, not of 20 of them."""
+    random = np.random.default_rng(2)
+    labels = np.repeat([1, 0], [80, 20_000 - 80])
+    scores = stats.norm.cdf(random.normal(size=20_000) + 2 * labels - 1)
+    ranks = stats.rankdata(scores)
+    positive, negative = ranks[:80], ranks[80:]
+    of_positives = (positive - stats.rankdata(positive)) / len(negative)
+    of_negatives = (negative - stats.rankdata(negative)) / len(positive)
+    error = math.hypot(stats.sem(of_positives), stats.sem(of_negatives))
+    low, high = resampling.confidence_intervals(
+        BINARY, labels, np.stack([1 - scores, scores], axis=1)
+    )["auc"]
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.15)
+
+
 def test_a_proportion_of_1_is_not_certain():
     labels = np.repeat([0, 1], [40, 5])
     intervals = resampling.confidence_intervals(
