@@ -12,6 +12,7 @@ from modules.config.task import TaskConfig
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
+from pipeline.history.pushed_versions import WITHDRAWN
 from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
@@ -78,8 +79,11 @@ def _output_of(directory: Path) -> OutputPaths:
 
 
 def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
+    pushed = version
+    if version.parent.name == WITHDRAWN:  # it was pushed beside that directory
+        pushed = version.parents[1] / version.name
     pushing = [
-        run for run in runs if run.pushed and Path(run.pushed).resolve() == version
+        run for run in runs if run.pushed and Path(run.pushed).resolve() == pushed
     ]
     if not pushing:
         raise UsageError(f"no run pushed {version}; `runs` lists the runs")
