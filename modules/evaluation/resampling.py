@@ -17,7 +17,9 @@ from modules.evaluation.weighted_metrics import Units
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000
-_MOST_ROWS = 5_000  # of a resample
+_ROWS = 5_000  # of a resample
+_MOST_ROWS = 50_000  # of a resample if one of two classes is rare
+_ROWS_OF_A_CLASS = 100  # in a resample: the AUC varies with the rarer class
 _CHUNK = 300_000  # draws in memory at once
 
 _Divide = Callable[..., Units]  # `weighted_metrics.cells` or `weighted_metrics.rows`
@@ -95,8 +97,8 @@ def confidence_intervals(
     It lies between percentiles that are corrected for bias. Resamples where a metric is
     undefined, as the AUC of one class, do not count. Those of a proportion of 0 or 1
     are all alike, so its interval is Wilson's. Of more than 5,000 rows, metrics of
-    probabilities and scores resample 5,000, and the spread is scaled by the root of
-    the rows.
+    probabilities and scores resample 5,000, or as many as have 100 of the rarer of two
+    classes, and the spread is scaled by the root of the rows.
 
     Args:
       task: Determines the metrics: those of `metrics.compute`, and `calibration`.
@@ -121,8 +123,10 @@ def confidence_intervals(
     for name, trials in _trials(task, labels, outputs).items():
         if trials and values[name] in (0, 1):
             test = stats.binomtest(int(values[name]) * trials, trials)
-            low, high = test.proportion_ci(confidence, method="wilson")
-            intervals[name] = (float(low), float(high))
+            low, high = map(float, test.proportion_ci(confidence, method="wilson"))
+            if name.partition("/")[0] == "f1":
+                low, high = _f1(low), _f1(high)
+            intervals[name] = (low, high)
     return intervals
 
 
@@ -274,8 +278,9 @@ def _bootstrap(
     """Returns each metric of each resample, float64[models, resamples]."""
     random = np.random.default_rng(seed)
     units = part = divide(task, labels, *outputs)
-    if len(units.counts) > _MOST_ROWS:
-        chosen = random.choice(len(labels), _MOST_ROWS, replace=False)
+    size = _resample_size(task, labels)
+    if len(units.counts) > size:
+        chosen = random.choice(len(labels), size, replace=False)
         part = divide(task, labels[chosen], *(each[chosen] for each in outputs))
     chunks: list[list[dict[str, np.ndarray]]] = [
         [metrics(weights) for metrics in part.models]
@@ -292,12 +297,22 @@ def _bootstrap(
     return {name: np.stack(of_models) for name, of_models in samples.items()}
 
 
+def _resample_size(task: TaskConfig, labels: np.ndarray) -> int:
+    """Returns of how many rows a resample is, if there are more."""
+    if not task.is_binary:
+        return _ROWS
+    positives = np.count_nonzero(labels == POSITIVE_CLASS)
+    rarer = max(1, min(positives, len(labels) - positives))
+    size = math.ceil(_ROWS_OF_A_CLASS * len(labels) / rarer)
+    return min(max(size, _ROWS), _MOST_ROWS)
+
+
 def _draw(
     counts: np.ndarray, resamples: int, random: np.random.Generator
 ) -> Iterator[np.ndarray]:
     """Yields how many rows of each unit the resamples draw, float64[units, chunk]."""
     size, rows = len(counts), int(counts.sum())
-    step = _CHUNK // size
+    step = max(1, _CHUNK // size)
     for start in range(0, resamples, step):
         chunk = min(step, resamples - start)
         if size < rows:
@@ -356,7 +371,7 @@ def _trials(
 ) -> dict[str, int]:
     """Returns of how many rows each metric that is a proportion is one.
 
-    F1 is none, but it is 0 or 1 if and only if the Jaccard index is.
+    F1 is none, but a function of one, the Jaccard index; both are 0 or 1 at once.
     """
     if task.classes is None:
         return {}
@@ -370,3 +385,8 @@ def _trials(
         if task.is_binary and index == POSITIVE_CLASS:
             trials |= of_class
     return trials
+
+
+def _f1(jaccard: float) -> float:
+    """Returns the F1 of a class whose Jaccard index is known."""
+    return 2 * jaccard / (1 + jaccard)

@@ -141,8 +141,9 @@ def _parse(card: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _merge(head: dict[str, Any], previous: dict[str, Any]) -> dict[str, Any]:
     """Adds keys and tags of a person to a head."""
-    written = {*head, "datasets"}
-    added = {key: value for key, value in previous.items() if key not in written}
+    added = {key: value for key, value in previous.items() if key not in head}
+    if added.get("datasets") == [_HUB_GLUE]:  # written for data of an earlier version
+        del added["datasets"]
     tags = previous.get("tags")
     tags = [*head["tags"], *(tags if isinstance(tags, list) else [])]
     return {**added, **head, "tags": list(dict.fromkeys(tags))}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--yes", is_flag=True, help="Delete; without it they are only listed.")
 @click.option("-v", "--verbose", is_flag=True, help="List each directory.")
-@options.OUTPUT
+@options.RUNS
 @options.RECIPE
 @options.JSON
 def clean_command(

@@ -35,7 +35,7 @@ _SHOWN_HASH = 12
 
 
 @click.command("runs")
-@options.OUTPUT
+@options.RUNS
 @options.RECIPE
 @options.JSON
 def runs_command(output: str | None, config_file: Path | None, as_json: bool) -> None:
@@ -71,7 +71,7 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
 
 @click.command("show")
 @click.argument("run")
-@options.OUTPUT
+@options.RUNS
 @options.RECIPE
 @options.JSON
 def show_command(
@@ -92,7 +92,7 @@ def show_command(
 
 @click.command("lineage")
 @click.argument("model")
-@options.OUTPUT
+@options.RUNS
 @options.RECIPE
 @options.JSON
 def lineage_command(

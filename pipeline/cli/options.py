@@ -49,15 +49,17 @@ OUTPUT = click.option(
     help="Directory of everything a run writes.",
 )
 
-OUTPUT = click.option(
+RUNS = click.option(
     "--output",
     metavar="DIR",
+    shell_complete=completion.complete_path,
     help="Output directory of the runs. Default: the recipe's.",
 )
 RECIPE = click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
+    shell_complete=completion.complete_recipe,
     help="Recipe of the runs. Default: configs/sample.yaml, or any with --output.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")

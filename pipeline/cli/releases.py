@@ -32,7 +32,7 @@ _STYLES = {
 
 
 @click.command("versions")
-@options.OUTPUT
+@options.RUNS
 @options.RECIPE
 @options.JSON
 def versions_command(
@@ -68,7 +68,7 @@ def versions_command(
 @click.command("rollback")
 @click.argument("version", required=False, type=click.IntRange(min=1))
 @click.option("--reason", default="", help="Why; it is recorded.")
-@options.OUTPUT
+@options.RUNS
 @options.RECIPE
 def rollback_command(
     version: int | None, reason: str, output: str | None, config_file: Path | None
@@ -96,7 +96,7 @@ def rollback_command(
 @click.command("override")
 @click.argument("run")
 @click.option("--reason", required=True, help="Why; it is recorded.")
-@options.OUTPUT
+@options.RUNS
 @options.RECIPE
 def override_command(
     run: str, reason: str, output: str | None, config_file: Path | None

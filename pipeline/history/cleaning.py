@@ -116,8 +116,11 @@ class _Planner:
         ]
         self._kept_records = {run.id for run in runs[:keep]}
         self._kept_records |= {version.run for version in pushed if version.run}
-        served = {version.run for version in pushed if version.state == "served"}
-        kept |= {run.tfx_run_id for run in runs if run.id in served and run.tfx_run_id}
+        kept |= {
+            version.tfx_run_id
+            for version in pushed
+            if version.state == "served" and version.tfx_run_id
+        }
         self._executions = [
             execution
             for run_id in reader.run_ids()

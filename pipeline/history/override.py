@@ -70,6 +70,11 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     """
     if run.state == "pushed":
         raise UsageError(f"run {run.id} was not refused: it pushed {run.pushed}")
+    if run.pushed is not None and Path(run.pushed).is_dir():
+        raise UsageError(
+            f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
+            "lists what is served, and `rollback VERSION` serves another version"
+        )
     if run.state != "refused" or run.tfx_run_id is None:
         raise UsageError(
             f"run {run.id} has no refused model: {run.state}"

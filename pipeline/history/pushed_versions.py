@@ -32,6 +32,7 @@ class PushedVersion:
       size_bytes: Size of its files.
       pushed_at: When it was pushed; None if ML Metadata does not know it.
       run: Id of the run that trained it; None if it is not known.
+      tfx_run_id: TFX's id of that run, which has no other one if `tfx run` started it.
       metric: The metric that decides.
       value: Its value on all rows of `evaluator.split`; None if it is not known.
       release: The rollback that withdrew it, or the override that pushed it.
@@ -43,6 +44,7 @@ class PushedVersion:
     size_bytes: int
     pushed_at: datetime.datetime | None = None
     run: str | None = None
+    tfx_run_id: str | None = None
     metric: str = ""
     value: float | None = None
     release: Release | None = None
@@ -114,10 +116,12 @@ class _Pushes:
         if artifact is None:
             return described
         execution = self._reader.producing_execution(artifact)
-        run = self._runs.of_tfx_run(self._reader.run_id_of(execution))
+        tfx_run_id = self._reader.run_id_of(execution)
+        run = self._runs.of_tfx_run(tfx_run_id)
         milliseconds = artifact.create_time_since_epoch
         described = dataclasses.replace(
             described,
+            tfx_run_id=tfx_run_id,
             pushed_at=datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone(),
         )
         if run is None:

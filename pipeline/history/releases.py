@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import os
 import socket
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,11 @@ def _now() -> datetime.datetime:
 
 
 def _user() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not have a name
+        name = f"uid {os.getuid()}"
+    return f"{name}@{socket.gethostname()}"
 
 
 class Release(pydantic.BaseModel):

@@ -11,7 +11,12 @@ FILE = "progress.json"
 _SECONDS = 1.0  # between two writes
 
 
-class ComponentProgress(pydantic.BaseModel):
+class _Part(pydantic.BaseModel):
+    # JSON has no NaN, which a loss may be; as a string it is read back.
+    model_config = pydantic.ConfigDict(ser_json_inf_nan="strings")
+
+
+class ComponentProgress(_Part):
     """A component of the run.
 
     Attributes:
@@ -29,7 +34,7 @@ class ComponentProgress(pydantic.BaseModel):
     note: str = ""
 
 
-class TrainingProgress(pydantic.BaseModel):
+class TrainingProgress(_Part):
     """The training from one seed.
 
     Attributes:
@@ -53,7 +58,7 @@ class TrainingProgress(pydantic.BaseModel):
     losses: list[float] = []
 
 
-class Progress(pydantic.BaseModel):
+class Progress(_Part):
     """The progress of a run.
 
     Attributes:

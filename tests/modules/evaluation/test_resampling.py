@@ -72,6 +72,22 @@ def test_a_resample_of_many_rows_is_scaled():
     assert high - low == pytest.approx(2 * 1.96 * stats.sem(losses), rel=0.1)
 
 
+def test_a_resample_of_many_rows_has_enough_of_a_rare_class():
+    """The spread of the AUC is DeLong's of all 80 positives, not of 20 of them."""
+    random = np.random.default_rng(2)
+    labels = np.repeat([1, 0], [80, 20_000 - 80])
+    scores = stats.norm.cdf(random.normal(size=20_000) + 2 * labels - 1)
+    ranks = stats.rankdata(scores)
+    positive, negative = ranks[:80], ranks[80:]
+    of_positives = (positive - stats.rankdata(positive)) / len(negative)
+    of_negatives = (negative - stats.rankdata(negative)) / len(positive)
+    error = math.hypot(stats.sem(of_positives), stats.sem(of_negatives))
+    low, high = resampling.confidence_intervals(
+        BINARY, labels, np.stack([1 - scores, scores], axis=1)
+    )["auc"]
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.15)
+
+
 def test_a_proportion_of_1_is_not_certain():
     labels = np.repeat([0, 1], [40, 5])
     intervals = resampling.confidence_intervals(
@@ -82,6 +98,17 @@ def test_a_proportion_of_1_is_not_certain():
     assert low == pytest.approx(0.566, abs=0.001)
     assert high == 1
     assert all(map(math.isnan, intervals["auc"]))  # the resamples are all alike
+
+
+def test_an_f1_of_0_may_be_as_high_as_that_of_the_rows_that_were_not_found():
+    """Of 10 rows with the class or its prediction none is right."""
+    labels = np.repeat([1, 0, 0], [5, 5, 50])
+    outputs = probabilities(np.repeat([0, 1, 0], [5, 5, 50]))
+    intervals = resampling.confidence_intervals(BINARY, labels, outputs, resamples=50)
+    low, high = stats.binomtest(0, 10).proportion_ci(method="wilson")
+    f1 = (0, 2 * high / (1 + high))
+    assert intervals["f1"] == intervals["f1/equivalent"] == pytest.approx(f1)
+    assert f1[1] == pytest.approx(0.434, abs=0.001)
 
 
 def test_one_class_has_no_auc():

@@ -121,6 +121,18 @@ def test_what_a_person_wrote_is_kept_from_version_to_version():
     assert head_of(first)["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.81
 
 
+def test_data_sets_that_a_person_names_are_kept_and_those_of_other_data_are_not():
+    glue, local = samples.pushed(), samples.pushed()
+    glue.data.card["source"] = "tfds:glue/mrpc"
+    local.data.card["source"] = "/data/news"
+    of_glue = model_card.render(glue)
+    assert head_of(of_glue)["datasets"] == ["nyu-mll/glue"]
+    card = model_card.render(local, of_glue)
+    assert "datasets" not in head_of(card)
+    card = card.replace("---\n", "---\ndatasets: [ada/news]\n", 1)
+    assert head_of(model_card.render(local, card))["datasets"] == ["ada/news"]
+
+
 def test_override_of_a_refusal_is_named():
     override = {"by": "ada", "reason": "the threshold is a *typo*"}
     card = model_card.render(samples.refused(), None, override)

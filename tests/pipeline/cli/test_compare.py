@@ -66,6 +66,14 @@ def test_runs_are_named_in_every_way(output, compare):
     assert f"A  {SECOND}" in compare(version, FIRST, "--rows", "0").stdout
 
 
+def test_version_that_was_rolled_back_is_compared(output, compare):
+    version = output.root / "serving" / "sample" / "17"
+    withdrawn = version.parent / ".withdrawn" / "17"
+    withdrawn.parent.mkdir()
+    version.rename(withdrawn)
+    assert f"A  {SECOND}" in compare(withdrawn, FIRST, "--rows", "0").stdout
+
+
 def test_runs_of_two_output_directories(output, compare, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

@@ -34,7 +34,7 @@ def complete(*words):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["ru"], ["run"]),
+        (["ru"], ["run", "runs"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["run", "--verb"], ["--verbose"]),
         (["run", "--set", "trainer.ep"], ["trainer.epochs="]),
@@ -52,6 +52,20 @@ def complete(*words):
 def test_word_is_completed(words, expected, monkeypatch):
     monkeypatch.chdir(REPOSITORY / "configs")
     assert complete(*words) == expected
+
+
+@pytest.mark.parametrize("command", ["run", "runs", "clean", "rollback"])
+def test_output_is_left_to_the_shell(command):
+    assert complete(command, "--output", "out") == ["out"]
+
+
+def test_output_of_a_run_is_what_it_writes_and_of_others_what_they_read():
+    shown = [
+        " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
+        for name in ("run", "doctor", "runs")
+    ]
+    assert ["everything a run writes" in text for text in shown] == [True, True, False]
+    assert "Output directory of the runs" in shown[2]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -154,6 +155,25 @@ def test_served_model_keeps_its_run_and_an_earlier_version_its_record(
     records = [path.name for path in paths_of(obsolete, "run record")]
     assert records == ["20260101-030000-000000"]
     assert not any("serving" in entry.path.parts for entry in obsolete)
+
+
+def test_served_model_of_a_run_without_a_record_keeps_what_it_was_made_of(
+    past, train, push
+):
+    """`tfx run` writes no record."""
+    training, model, artifact = train("served")
+    (pushed,) = past.execute(
+        "AtomicPusher", ["pushed_model: PushedModel"], inputs=[artifact]
+    )
+    past.set_property(pushed, "pushed_destination", str(push(1)))
+    (record,) = past.paths.runs.iterdir()
+    shutil.rmtree(record)
+    train("not pushed")
+    train("last")
+    obsolete = plan(past.paths, keep=1)
+    assert [path.name for path in paths_of(obsolete, "training")] == ["not pushed"]
+    assert model not in paths_of(obsolete, "artifact")
+    assert training.is_dir()
 
 
 def test_copied_output_directory_is_refused(past, train, tmp_path):

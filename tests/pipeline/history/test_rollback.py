@@ -69,6 +69,17 @@ def test_who_when_and_why_is_recorded(directory, past):
     assert releases.withdrawal_of(directory, 2) is None
 
 
+def test_user_without_a_name_can_roll_back(directory, monkeypatch):
+    """As in a container that runs with an id that /etc/passwd does not list."""
+
+    def find_no_name():
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr("getpass.getuser", find_no_name)
+    monkeypatch.setattr("os.getuid", lambda: 1234)
+    assert roll_back(directory, 2, "").by.startswith("uid 1234@")
+
+
 def test_incomplete_version_is_neither_chosen_nor_accepted(directory):
     (directory / "2" / "saved_model.pb").write_bytes(b"half")
     with pytest.raises(UsageError, match="version 2 is incomplete"):

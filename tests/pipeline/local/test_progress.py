@@ -2,6 +2,7 @@
 
 import io
 import logging
+import math
 import re
 import sys
 
@@ -167,3 +168,19 @@ def test_other_processes_read_how_far_the_run_is(console, tmp_path):
     assert written.training.step == 10
     assert written.training.losses == [0.5]
     assert written.training.best == "best accuracy 0.8123 at step 10"
+
+
+def test_progress_with_a_loss_that_is_nan_is_read_back(tmp_path):
+    training = run_progress.TrainingProgress(
+        seed=0,
+        step=2,
+        steps=4,
+        examples_per_second=1.0,
+        loss_steps=[1, 2],
+        losses=[0.5, math.nan],
+    )
+    written = run_progress.Progress(training=training)
+    run_progress.ProgressFile(tmp_path).write(written)
+    read = run_progress.read(tmp_path).training
+    assert read is not None
+    assert read.losses == pytest.approx([0.5, math.nan], nan_ok=True)
