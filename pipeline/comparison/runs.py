@@ -12,11 +12,8 @@ from modules.config.task import TaskConfig
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
-<<<<<<< HEAD
 from pipeline.history.metadata import values
-=======
 from pipeline.history.pushed_versions import WITHDRAWN
->>>>>>> review
 from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
@@ -83,28 +80,19 @@ def _output_of(directory: Path) -> OutputPaths:
 
 
 def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
-<<<<<<< HEAD
+    pushed = version
+    if version.parent.name == WITHDRAWN:  # it was pushed beside that directory
+        pushed = version.parents[1] / version.name
     reader = runs.reader
     # The oldest first: later runs push the same model again.
     for artifact in reader.artifacts("PushedModel") if reader else ():
         destination = values(artifact).get("pushed_destination")
-        if reader and destination and Path(destination).resolve() == version:
+        if reader and destination and Path(destination).resolve() == pushed:
             execution = reader.producing_execution(artifact)
             record = runs.of_tfx_run(reader.run_id_of(execution))
             if record is not None:
                 return record
     raise UsageError(f"no run pushed {version}; `versions` lists what was pushed")
-=======
-    pushed = version
-    if version.parent.name == WITHDRAWN:  # it was pushed beside that directory
-        pushed = version.parents[1] / version.name
-    pushing = [
-        run for run in runs if run.pushed and Path(run.pushed).resolve() == pushed
-    ]
-    if not pushing:
-        raise UsageError(f"no run pushed {version}; `runs` lists the runs")
-    return pushing[-1]  # later ones pushed the same model again
->>>>>>> review
 
 
 def _describe(paths: OutputPaths, runs: RunList, record: RunRecord) -> FinishedRun:
