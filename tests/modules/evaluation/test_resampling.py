@@ -105,7 +105,7 @@ def test_an_f1_of_0_may_be_as_high_as_that_of_the_rows_that_were_not_found():
     labels = np.repeat([1, 0, 0], [5, 5, 50])
     outputs = probabilities(np.repeat([0, 1, 0], [5, 5, 50]))
     intervals = resampling.confidence_intervals(BINARY, labels, outputs, resamples=50)
-    low, high = stats.binomtest(0, 10).proportion_ci(method="wilson")
+    _, high = stats.binomtest(0, 10).proportion_ci(method="wilson")
     f1 = (0, 2 * high / (1 + high))
     assert intervals["f1"] == intervals["f1/equivalent"] == pytest.approx(f1)
     assert f1[1] == pytest.approx(0.434, abs=0.001)
