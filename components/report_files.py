@@ -10,6 +10,8 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
+from components import versions
+
 JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
 CARD_FILE = "README.md"  # as Hugging Face names it
@@ -37,8 +39,8 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     Args:
       pushed: Directory of the version.
       render: Returns the card. It is called with the card of this version, or else of
-        the last version before it, whose fields that a person filled in are kept; None
-        if there is none.
+        the last version before it, also one that was rolled back, whose fields that a
+        person filled in are kept; None if there is none.
     """
     card = render(_last_card(pushed))
     io_utils.write_string_file(os.path.join(pushed, CARD_FILE), card)
@@ -46,10 +48,14 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
 
 def _last_card(pushed: str) -> str | None:
     directory, version = os.path.split(pushed)
-    names = (name.rstrip("/") for name in fileio.listdir(directory))
-    versions = sorted((int(name) for name in names if name.isdigit()), reverse=True)
-    for number in versions:
-        path = os.path.join(directory, str(number), CARD_FILE)
-        if number <= int(version) and fileio.exists(path):
-            return io_utils.read_string_file(path)
+    cards = {
+        int(name): os.path.join(parent, name, CARD_FILE)
+        for parent in (os.path.join(directory, versions.WITHDRAWN), directory)
+        if fileio.isdir(parent)
+        for name in (entry.rstrip("/") for entry in fileio.listdir(parent))
+        if name.isdigit() and int(name) <= int(version)
+    }
+    for number in sorted(cards, reverse=True):
+        if fileio.exists(cards[number]):
+            return io_utils.read_string_file(cards[number])
     return None

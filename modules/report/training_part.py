@@ -69,16 +69,22 @@ def _read_seed(directory: str, metric: str, result: record.Result) -> SeedTraini
 
 
 def _read_curves(directory: str) -> dict[str, Curve]:
-    """Reads the summaries that the training wrote for TensorBoard."""
+    """Reads the summaries that the training wrote for TensorBoard.
+
+    A training that was killed, or recovered from NaN, repeats steps: the last counts.
+    """
     accumulator = event_accumulator.EventAccumulator(
         os.path.join(directory, "train"),
         size_guidance={event_accumulator.TENSORS: _ALL},
     ).Reload()
     curves = {}
     for name in {_LOSS, _LEARNING_RATE} & set(accumulator.Tags()["tensors"]):
-        events = accumulator.Tensors(name)
-        values = [float(tf.make_ndarray(event.tensor_proto)) for event in events]
-        curves[name] = Curve(x=[event.step for event in events], y=values)
+        values = {
+            event.step: float(tf.make_ndarray(event.tensor_proto))
+            for event in accumulator.Tensors(name)
+        }
+        steps = sorted(values)
+        curves[name] = Curve(x=steps, y=[values[step] for step in steps])
     return curves
 
 

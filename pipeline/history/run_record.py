@@ -27,7 +27,7 @@ class RunRecord(pydantic.BaseModel):
     Attributes:
       id: The name of its directory below `runs/`: when it started, in local time.
       recipe: The recipe's name.
-      state: `running`, also if the process was killed; see `runs.list_runs`.
+      state: `running`, also if the process was killed; see `runs.RunList`.
       ended: When it ended.
       metric: The metric that decides, by the recipe's task.
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.

@@ -9,5 +9,5 @@ from pipeline.history.override import find_refused
 def test_overridden_run_is_not_pushed_again_above_a_newer_version(past, push):
     run = past.run("refused", pushed=str(push(1)))
     push(2)
-    with pytest.raises(UsageError, match=r"was overridden already: it pushed .*/1;"):
+    with pytest.raises(UsageError, match="was overridden already"):
         find_refused(past.paths, run)
