@@ -36,7 +36,7 @@ _BLOCK = re.compile(
 )
 # The directories of a path of the machine that ran the pipeline.
 _DIRECTORIES = re.compile(r"(?<![^\s(\"'])/(?:[^\s/]+/)+(?=[^\s/])")
-_SPECIAL = re.compile(r"([\\`*\[\]<>|~])|(?<!\w)_|_(?!\w)")
+_SPECIAL = re.compile(r"([\\`*\[\]<>|~&])|(?<!\w)_|_(?!\w)")
 _TASK_TYPE = "text-classification"
 _SETTINGS = ("task", "preprocessing", "trainer", "evaluator")  # without paths
 # Names in https://huggingface.co/metrics.

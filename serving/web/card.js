@@ -63,7 +63,7 @@ function take(lines, condition) {
 const isHeading = (line) => /^#{1,6}\s/.test(line);
 const isItem = (line) => /^\s*(?:[-*+]|\d+\.)\s/.test(line);
 const isRow = (line) => /^\s*\|/.test(line);
-const isFence = (line) => /^\s*(```|~~~)/.test(line);
+const isFence = (line) => /^ {0,3}(```|~~~)/.test(line);
 const isComment = (line) => /^\s*<!--.*-->\s*$/.test(line);
 const isText = (line) => line.trim() !== "" &&
   ![isHeading, isItem, isRow, isFence, isComment].some((test) => test(line));

@@ -26,6 +26,11 @@ Not \*emphasized\*, nor \[a link\](https://example.com/) \<b>.
 | class | rows |
 |---|---|
 | c\_ | 2 |
+
+```yaml
+    ```
+# no heading
+```
 """
 HISTORY = [None, 1, {"row": "text"}, {"row": None}, {"row": {"question": "a"}}]
 
@@ -81,6 +86,7 @@ def test_card_shows_escaped_characters_and_no_comments(page):
         "Not *emphasized*, nor [a link](https://example.com/) <b>.",
     ]
     assert content.locator("em").count() == 1
+    assert content.locator("pre").inner_text() == "    ```\n# no heading"
     assert content.locator("td").all_inner_texts() == ["a|b", "1", "c_", "2"]
     assert browser.axe_violations(page) == []
 
