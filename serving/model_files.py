@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 _TASK = "assets.extra/architecture.json"
 _EXAMPLES = "assets.extra/examples.json"
 _CARD = "README.md"
-_MAX_CARD_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20  # of a file
 
 
 def read_description(directory: Path) -> dict[str, list[Any]]:
@@ -49,18 +49,25 @@ def read_card(directory: Path) -> bytes | None:
     It may change while the model is loaded. Only the first MiB is read.
     """
     try:
-        with (directory / _CARD).open("rb") as file:
-            return file.read(_MAX_CARD_BYTES)
+        return _read(directory / _CARD)
     except OSError:
         return None
 
 
+def _read(path: Path) -> bytes:
+    # Not a pipe, whose reader waits, nor a device, which has no end.
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is not a file")
+    with path.open("rb") as file:
+        return file.read(_MAX_BYTES)
+
+
 def _read_list(path: Path, key: str) -> list[Any]:
     try:
-        values = json.loads(path.read_bytes())[key]
+        values = json.loads(_read(path))[key]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning("%s is not read: %s", path, type(error).__name__)
         return []
     return values if isinstance(values, list) else []

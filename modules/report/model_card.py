@@ -34,7 +34,9 @@ _BLOCK = re.compile(
     r"^<!-- *person: *([\w-]+) *-->\n(.*?)(?=^<!-- *end *-->|^<!-- *person:|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_SPECIAL = re.compile(r"([\\`*\[\]<>|~])|(?<!\w)_|_(?!\w)")
+# The directories of a path of the machine that ran the pipeline.
+_DIRECTORIES = re.compile(r"(?<![^\s(\"'])/(?:[^\s/]+/)+(?=[^\s/])")
+_SPECIAL = re.compile(r"([\\`*\[\]<>|~&])|(?<!\w)_|_(?!\w)")
 _TASK_TYPE = "text-classification"
 _SETTINGS = ("task", "preprocessing", "trainer", "evaluator")  # without paths
 # Names in https://huggingface.co/metrics.
@@ -219,6 +221,7 @@ def _environment() -> jinja2.Environment:
         "number": lambda value: "" if value is None else formats.number(value),
         "interval": _interval,
         "sentence": _sentence,
+        "without_directories": lambda text: _DIRECTORIES.sub("", str(text)),
         "basename": lambda path: os.path.basename(str(path).rstrip("/")),
     }
     return environment

@@ -73,6 +73,7 @@ _FONTS = ("font", "font-family")  # those of the page
 # Matplotlib's settings are global, and a server draws in several threads.
 _lock = threading.Lock()
 _LABEL_LENGTH = 26
+_WORD_JOINER = "\u2060"  # has no width
 
 
 def draw(
@@ -167,7 +168,9 @@ def axes_of(figure: Figure, x_label: str, y_label: str) -> Axes:
 
 def label_of(text: str) -> str:
     """Returns a text of the data so that it fits into a figure."""
-    return printable(shorten(text, _LABEL_LENGTH))
+    label = printable(shorten(text, _LABEL_LENGTH))
+    # Matplotlib leaves labels that begin with an underscore out of legends.
+    return f"{_WORD_JOINER}{label}" if label.startswith("_") else label
 
 
 def sentence(parts: Iterable[str]) -> str:

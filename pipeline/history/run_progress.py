@@ -104,5 +104,5 @@ def read(directory: Path) -> Progress:
     """
     try:
         return Progress.model_validate_json((directory / FILE).read_bytes())
-    except (FileNotFoundError, pydantic.ValidationError):
+    except (OSError, pydantic.ValidationError):
         return Progress()

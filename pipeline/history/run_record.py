@@ -40,7 +40,7 @@ class RunRecord(pydantic.BaseModel):
     id: str
     recipe: str
     state: State = "running"
-    ended: datetime.datetime | None = None
+    ended: pydantic.AwareDatetime | None = None
     metric: str = ""
     value: float | None = None
     pushed: str | None = None

@@ -34,8 +34,9 @@ class RunList(Sequence[RunRecord]):
     def __init__(self, paths: OutputPaths) -> None:
         self._paths = paths
         parent = paths.runs
-        names = [path.name for path in parent.iterdir()] if parent.is_dir() else []
-        self._ids = sorted(filter(_is_id, names), reverse=True)
+        found = list(parent.iterdir()) if parent.is_dir() else []
+        names = [path.name for path in found if _is_id(path.name) and path.is_dir()]
+        self._ids = sorted(names, reverse=True)
         self._running = run_record.running_id(paths)
         self._records: list[RunRecord] = []
         self._records = [self._read(run_id) for run_id in self._ids]
@@ -94,11 +95,7 @@ class RunList(Sequence[RunRecord]):
 
     def _read(self, run_id: str) -> RunRecord:
         directory = self._paths.run(run_id)
-        path = directory / run_record.FILE
-        if path.is_file():
-            record = RunRecord.model_validate_json(path.read_bytes())
-        else:
-            record = _from_config(directory)
+        record = _read_record(directory)
         if record.state != "running":
             return record
         if record.tfx_run_id is None:
@@ -109,7 +106,7 @@ class RunList(Sequence[RunRecord]):
             )
         if run_id != self._running:
             record.state = "interrupted"
-            if not path.is_file():
+            if not (directory / run_record.FILE).is_file():
                 _read_outcome(record, self.outputs(record))
         return record
 
@@ -119,6 +116,21 @@ def _is_id(name: str) -> bool:
         datetime.datetime.strptime(name, run_record.ID_FORMAT)
         return True
     return False
+
+
+def _read_record(directory: Path) -> RunRecord:
+    """Returns the record of a run; of a damaged one, what is wrong with it."""
+    path = directory / run_record.FILE
+    try:
+        if not path.is_file():
+            return _from_config(directory)
+        record = RunRecord.model_validate_json(path.read_bytes())
+    # Of other content, of a later release, or deleted meanwhile.
+    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+        reason = f"its record cannot be read: {type(error).__name__}"
+        return RunRecord(id=directory.name, recipe="", state="failed", reason=reason)
+    record.id = directory.name  # of a copy, which has the id of the original
+    return record
 
 
 def _from_config(directory: Path) -> RunRecord:

@@ -27,6 +27,7 @@ POLICY = (
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -133,7 +134,7 @@ class Pages:
             changed=comparison.changed[:_MAX_CHANGED],
         )
 
-    def run(self, output: int, run_id: str) -> fastapi.Response:
+    def run(self, output: str, run_id: str) -> fastapi.Response:
         """The report of a run, or how far it came."""
         entry = self._find(f"{output}/{run_id}")
         report = entry.report
@@ -141,10 +142,12 @@ class Pages:
             return self._page("run.html.jinja", entry=entry, **_running([entry]))
         text = page.render(report, home="/")
         response = responses.HTMLResponse(text)
-        response.headers["Content-Security-Policy"] = page.policy()
+        # Which the page itself cannot say.
+        policy = f"{page.policy()}; frame-ancestors 'none'"
+        response.headers["Content-Security-Policy"] = policy
         return response
 
-    def log(self, output: int, run_id: str) -> fastapi.Response:
+    def log(self, output: str, run_id: str) -> fastapi.Response:
         """The end of the log of a run."""
         return responses.PlainTextResponse(self._find(f"{output}/{run_id}").log)
 

@@ -51,7 +51,7 @@ class Entry:
         try:
             path = self.directory / _JSON_FILE
             return _read_report(path, path.stat().st_mtime_ns)
-        except (FileNotFoundError, pydantic.ValidationError):
+        except (OSError, pydantic.ValidationError):
             return None
 
     @property
@@ -75,7 +75,7 @@ class Entry:
                 size = file.seek(0, 2)
                 file.seek(max(size - _LOG_BYTES, 0))
                 return file.read().decode("utf-8", "replace")
-        except FileNotFoundError:
+        except OSError:
             return ""
 
     @property

@@ -24,6 +24,12 @@ function showLive(text) {
 }
 
 async function poll() {
+  // A tab in the background takes no time from the training.
+  if (!document.hidden) await update();
+  setTimeout(poll, POLL_MILLISECONDS);
+}
+
+async function update() {
   try {
     const {isRight, text} = await load(live.dataset.poll);
     if (isRight) showLive(text);
@@ -31,7 +37,6 @@ async function poll() {
   } catch {
     // The server stopped; it may come back.
   }
-  setTimeout(poll, POLL_MILLISECONDS);
 }
 
 // The curves of the runs that are ticked.
@@ -96,7 +101,12 @@ function startChanged() {
 }
 
 async function showComparison(result) {
-  const {text} = await load("/compare/result" + location.search);
+  let text;
+  try {
+    ({text} = await load("/compare/result" + location.search));
+  } catch {
+    text = "<p id=message>The server cannot be reached; load the page again.</p>";
+  }
   const next = new DOMParser().parseFromString(text, "text/html");
   // An error is a whole page.
   const message = next.getElementById("message");

@@ -10,7 +10,11 @@ async function call(address, options) {
   const response = await fetch(address, options).catch((error) => {
     throw error.name === "AbortError" ? error : new Error("the server cannot be reached");
   });
-  const content = await response.json();
+  const content = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    // A proxy answers in HTML; TensorFlow Serving's API has NaN, which JSON has not.
+    throw new Error(`the answer (HTTP ${response.status}) is not JSON, or has NaN`);
+  });
   if (!response.ok) {
     throw Object.assign(new Error(content.error), {status: response.status});
   }

@@ -54,7 +54,9 @@ async function predictAll(rows, columns, signal, onProgress) {
 }
 
 function describeCell(cell) {
-  if (typeof cell === "number") return make("td", {}, cell.toFixed(4));
+  if (typeof cell === "number") {
+    return make("td", {}, Number.isInteger(cell) ? String(cell) : cell.toFixed(4));
+  }
   const text = typeof cell === "string" ? cell : JSON.stringify(cell ?? "");
   const className = text.length > LONG_CHARACTERS ? "long" : "";
   return make("td", {className}, shorten(text, PREVIEW_CHARACTERS));
@@ -99,7 +101,7 @@ export function connectTable(getTask) {
     const seconds = ((performance.now() - start) / 1000).toFixed(1);
     const outputs = predictions.map(fields);
     // Predictions that were downloaded before are replaced.
-    const kept = header.filter((name) => !(name in outputs[0]));
+    const kept = header.filter((name) => !Object.hasOwn(outputs[0], name));
     const names = [...kept, ...Object.keys(outputs[0])];
     const lines = rows.map(({values}, index) =>
       [...kept.map((name) => values[name]), ...Object.values(outputs[index])]);

@@ -1,18 +1,28 @@
-// Shows the parts of Markdown that model cards have; HTML is shown as text.
+// Shows the parts of Markdown that model cards have; HTML is shown as text, and
+// comments are not shown.
 
 import {make} from "/page/dom.js";
 
-const INLINE = /`([^`]+)`|\*\*(.+?)\*\*|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>)]+[^\s<>).,;])/g;
+const INLINE = new RegExp([
+  /\\([!-/:-@[-`{-~])/,  // escaped
+  /`([^`]+)`/,
+  /\*\*(.+?)\*\*/,
+  /\*([^\s*](?:[^*]*[^\s*])?)\*/,
+  /\[([^[\]]+)\]\((https?:\/\/[^\s)]+)\)/,
+  /(https?:\/\/[^\s<>)]+[^\s<>).,;])/,
+].map(({source}) => source).join("|"), "g");
 
-/** Returns text, with code, bold words and links as elements. */
+/** Returns text, with code, emphasis and links as elements. */
 function readInline(text) {
   const parts = [];
   let position = 0;
   for (const match of text.matchAll(INLINE)) {
     parts.push(text.slice(position, match.index));
-    const [whole, code, bold, label, target, address] = match;
-    if (code) parts.push(make("code", {}, code));
+    const [whole, escaped, code, bold, emphasis, label, target, address] = match;
+    if (escaped) parts.push(escaped);
+    else if (code) parts.push(make("code", {}, code));
     else if (bold) parts.push(make("strong", {}, ...readInline(bold)));
+    else if (emphasis) parts.push(make("em", {}, ...readInline(emphasis)));
     else parts.push(make("a", {href: target || address, rel: "noreferrer"}, label || address));
     position = match.index + whole.length;
   }
@@ -20,12 +30,12 @@ function readInline(text) {
 }
 
 const cellsOf = (line) =>
-  line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
+  line.trim().replace(/^\||(?<!\\)\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
 
-function readTable([header, , ...rows]) {
+function readTable([header, , ...rows], label) {
   const line = (content, tag, properties) => make("tr", {},
     ...cellsOf(content).map((cell) => make(tag, properties, ...readInline(cell))));
-  return make("div", {className: "scroll", tabIndex: 0, role: "region", "aria-label": "Table"},
+  return make("div", {className: "scroll", tabIndex: 0, role: "region", "aria-label": label},
     make("table", {},
       make("thead", {}, line(header, "th", {scope: "col"})),
       make("tbody", {}, ...rows.map((row) => line(row, "td", {})))));
@@ -53,9 +63,10 @@ function take(lines, condition) {
 const isHeading = (line) => /^#{1,6}\s/.test(line);
 const isItem = (line) => /^\s*(?:[-*+]|\d+\.)\s/.test(line);
 const isRow = (line) => /^\s*\|/.test(line);
-const isFence = (line) => /^\s*(```|~~~)/.test(line);
-const isText = (line) =>
-  line.trim() !== "" && ![isHeading, isItem, isRow, isFence].some((test) => test(line));
+const isFence = (line) => /^ {0,3}(```|~~~)/.test(line);
+const isComment = (line) => /^\s*<!--.*-->\s*$/.test(line);
+const isText = (line) => line.trim() !== "" &&
+  ![isHeading, isItem, isRow, isFence, isComment].some((test) => test(line));
 
 /** Returns the elements of a card, whose headings begin below a level. */
 export function readCard(markdown, level) {
@@ -67,7 +78,7 @@ export function readCard(markdown, level) {
     if (head) nodes.push(make("details", {}, make("summary", {}, "Metadata"),
       make("pre", {tabIndex: 0}, head)));
   }
-  let depth = level;
+  let depth = level, tables = 0;
   while (lines.length) {
     if (isHeading(lines[0])) {
       const [, marks, text] = lines.shift().match(/^(#+)\s+(.*?)\s*#*$/);
@@ -80,13 +91,13 @@ export function readCard(markdown, level) {
       lines.shift();
     } else if (isRow(lines[0])) {
       const rows = take(lines, isRow);
-      nodes.push(rows.length > 1 ? readTable(rows) : make("p", {}, rows[0]));
+      nodes.push(rows.length > 1 ? readTable(rows, `Table ${++tables}`) : make("p", {}, rows[0]));
     } else if (isItem(lines[0])) {
       nodes.push(readList(take(lines, (line) => isItem(line) || isText(line))));
     } else if (isText(lines[0])) {
       nodes.push(make("p", {}, ...readInline(take(lines, isText).join(" "))));
     } else {
-      lines.shift();  // an empty line
+      lines.shift();  // an empty line or a comment
     }
   }
   return nodes;

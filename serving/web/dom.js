@@ -26,5 +26,9 @@ export function showError(node, error) {
   node.hidden = !error;
 }
 
+/** Returns the first characters of a text, without half of a surrogate pair. */
+export const startOf = (text, length) =>
+  text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
+
 export const shorten = (text, length) =>
-  text.length > length ? text.slice(0, length).trimEnd() + "…" : text;
+  text.length > length ? startOf(text, length).trimEnd() + "…" : text;

@@ -9,7 +9,7 @@ const MAX_CHARACTERS = 5000;  // of an entry: the browser allows about 5 million
 export function readHistory() {
   try {
     const entries = JSON.parse(localStorage.getItem(KEY));
-    return Array.isArray(entries) ? entries : [];
+    return Array.isArray(entries) ? entries.filter((entry) => entry?.row) : [];
   } catch {  // the browser forbids it, or another page wrote it
     return [];
   }

@@ -36,7 +36,9 @@ function showState(versions, error) {
     ...(loading ? [`version ${loading.version} is loading`] : []),
     ...(failed ? [`version ${failed.version}: ${failed.status.error_message}`] : []),
   ].join(" · ");
-  byId("predict").disabled = byId("table-predict").disabled = !serving;
+  byId("predict").disabled = !serving;
+  const isTableRunning = !byId("table-cancel").hidden;
+  byId("table-predict").disabled = !serving || isTableRunning;
   return serving;
 }
 
@@ -58,6 +60,7 @@ async function showTask(version) {
   const columns = metadata.text_columns || Object.keys(signature.inputs).sort();
   const types = Object.fromEntries(columns.map((name) => [name, signature.inputs[name].dtype]));
   const isFirst = task === null;
+  const hasFields = !isFirst && String(task.columns) === String(columns);
   task = {
     version, columns, types,
     classes: metadata.classes || [],
@@ -65,7 +68,8 @@ async function showTask(version) {
     hasText: columns.every((name) => types[name] === "DT_STRING"),
     canTokenize: "tokenize" in signatures && Boolean(metadata.text_columns),
   };
-  showFields();
+  // A new version must not take the focus from a field that is filled in.
+  if (!hasFields) showFields();
   showChoices("examples", (metadata.examples || []).map((row) => ({row})));
   showHistory();
   byId("table").hidden = !task.hasText;
@@ -89,7 +93,7 @@ const fieldOf = (name) => byId("input-" + name);
 function showFields() {
   const kept = Object.fromEntries(task.columns.map((name) => [name, fieldOf(name)?.value || ""]));
   byId("fields").replaceChildren(...task.columns.flatMap((name) => {
-    const field = make("textarea", {id: "input-" + name, rows: 3, value: kept[name]});
+    const field = make("textarea", {id: "input-" + name, rows: 3, value: kept[name], dir: "auto"});
     field.addEventListener("input", showRequest);
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
@@ -123,14 +127,18 @@ function fill(row) {
   showRequest();
 }
 
-function showChoices(id, entries) {
+const isRow = (row) =>
+  row !== null && typeof row === "object" && task.columns.every((name) => name in row);
+
+function showChoices(id, choices) {
+  const entries = choices.filter(({row}) => isRow(row));
   byId(id).hidden = !entries.length;
   const list = byId(id).querySelector("ul");
   const hadFocus = list.contains(document.activeElement);
   list.replaceChildren(...entries.map(({row, summary}) => {
     const texts = task.columns.map((name) => String(row[name] ?? ""));
     const button = make("button", {type: "button", className: "choice"},
-      ...texts.map((text) => make("span", {}, shorten(text, CHOICE_CHARACTERS) || "(empty)")));
+      ...texts.map((text) => make("span", {dir: "auto"}, shorten(text, CHOICE_CHARACTERS) || "(empty)")));
     if (summary) button.append(make("span", {className: "choice-summary"}, summary));
     button.addEventListener("click", () => {
       fill(row);
@@ -141,8 +149,7 @@ function showChoices(id, entries) {
   if (hadFocus) list.querySelector("button")?.focus();
 }
 
-const showHistory = () => showChoices("history", readHistory().filter(({row}) =>
-  row && task.columns.every((name) => name in row)));
+const showHistory = () => showChoices("history", readHistory());
 
 // ---- the address -------------------------------------------------------------------
 
@@ -247,7 +254,7 @@ function showResult(result, milliseconds) {
   if (tokenized) byId("tokens-content").replaceChildren(...showTokens(task.columns, row, tokenized));
   const valued = Array.isArray(prediction.probabilities) || typeof prediction.score === "number";
   byId("words").hidden = !(task.hasText && valued);
-  byId("explain").hidden = false;
+  byId("explain").hidden = byId("explain").disabled = false;
   byId("words-content").replaceChildren(make("p", {className: "note"},
     "Predicts the text once more without each of its words."));
   history.replaceState(null, "", writeLocation());
@@ -277,9 +284,10 @@ async function explain() {
     byId("words-content").focus();  // the button is gone
     byId("explain").hidden = true;
   } catch (error) {
-    showError(byId("error"), error);
+    if (shown.row === row) showError(byId("error"), error);
+  } finally {
+    if (shown.row === row) byId("explain").disabled = false;
   }
-  byId("explain").disabled = false;
 }
 
 // ---- the same request elsewhere ------------------------------------------------------

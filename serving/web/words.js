@@ -1,10 +1,13 @@
 // Shows tokens, and how the prediction changes without each word.
 
 import {predict} from "/page/api.js";
-import {hidden, make, shorten, signed} from "/page/dom.js";
+import {hidden, make, shorten, signed, startOf} from "/page/dom.js";
 
 const WORD = /\p{Script=Han}|[\p{L}\p{M}\p{N}]+(?:['’][\p{L}]+)*|[^\s\p{L}\p{M}\p{N}]/gu;
 const MAX_WORDS = 256;
+// Of a text after what the model saw, which moves up if a word is left out. Without a
+// limit, a text of 300 kB and its 100 shortened copies are larger than a request may be.
+const FOLLOWING_CHARACTERS = 1000;
 const CUT_CHARACTERS = 160;
 const NUMBERED_WORDS = 8;  // the others have their number as a tooltip
 
@@ -83,10 +86,13 @@ function leaveOut(row, {name, start, end}) {
  * @returns Each word, and how much lower the value is without it.
  */
 export async function leaveOneOut(columns, row, tokenized, valueOf) {
-  const words = splitWords(columns, row, findSeen(columns, row, tokenized));
+  const seen = findSeen(columns, row, tokenized);
+  const words = splitWords(columns, row, seen);
+  const short = Object.fromEntries(columns.map((name, index) =>
+    [name, startOf(row[name], seen[index] + FOLLOWING_CHARACTERS)]));
   // The row itself again: a batch of another shape changes the last digits.
   const [whole, ...others] = await predict(
-    [row, ...words.map((word) => leaveOut(row, word))]);
+    [short, ...words.map((word) => leaveOut(short, word))]);
   return words.map((word, index) =>
     ({...word, effect: valueOf(whole) - valueOf(others[index])}));
 }
@@ -110,7 +116,9 @@ export function showWords(columns, row, words, unit) {
   const least = sizes[Math.min(NUMBERED_WORDS, sizes.length) - 1] ?? 0;
   return columns.map((name) => {
     const text = row[name];
-    const paragraph = make("p", {className: "word-list"}, hidden(`${name}: `));
+    const paragraph = make("p", {className: "word-list", dir: "auto"},
+      // With a direction of its own, it does not decide on that of the text.
+      make("span", {className: "visually-hidden", dir: "ltr"}, `${name}: `));
     let position = 0;
     for (const {start, end, effect} of words.filter((word) => word.name === name)) {
       paragraph.append(text.slice(position, start), describeWord(

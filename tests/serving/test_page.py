@@ -1,6 +1,7 @@
 """The page's files, their headers, and what the server says about a model."""
 
 import json
+import os
 
 import pytest
 
@@ -98,7 +99,8 @@ def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"instances": 1}', '{"instances": []}', "\0"]
+    "content",
+    ["", "[]", "{}", '{"instances": 1}', '{"instances": []}', "\0", "[" * 100_000],
 )
 def test_model_with_a_damaged_file_has_no_examples(tmp_path, content):
     path = tmp_path / "assets.extra" / "examples.json"
@@ -111,3 +113,12 @@ def test_only_the_beginning_of_a_huge_card_is_read(tmp_path):
     assert model_files.read_card(tmp_path) is None
     (tmp_path / "README.md").write_bytes(b"a" * (2 << 20))
     assert model_files.read_card(tmp_path) == b"a" * (1 << 20)
+
+
+def test_pipes_and_devices_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "README.md")
+    assert model_files.read_card(tmp_path) is None
+    path = tmp_path / "assets.extra" / "examples.json"
+    path.parent.mkdir()
+    path.symlink_to("/dev/zero")
+    assert model_files.read_description(tmp_path) == {}

@@ -141,6 +141,26 @@ def test_override_of_a_refusal_is_named():
     assert "nevertheless" not in model_card.render(samples.refused(), card)
 
 
+def test_names_are_no_entities_and_end_no_fence():
+    report = samples.pushed()
+    report.verdict = "pushed: &lt;b&gt;"
+    report.settings = {"task": {"classes": ["a\n\n```\n\n# Heading", "b"]}}
+    card = model_card.render(report)
+    assert "\npushed: \\&lt;b\\&gt;\n" in card
+    settings = card.split("```yaml\n")[1].split("\n```\n")[0]
+    assert yaml.safe_load(settings) == report.settings
+
+
+def test_paths_of_the_machine_are_not_published():
+    report = samples.pushed()
+    report.comparison = "compared with the champion /home/ada/serving/news/17: f1 24/7"
+    report.training.facts = {"started from": "the champion /home/ada/serving/news/17"}
+    card = model_card.render(report)
+    assert "Compared with the champion 17: f1 24/7." in card
+    assert "- started from: the champion 17\n" in card
+    assert "/home" not in card
+
+
 def test_card_of_the_same_run_does_not_change():
     card = model_card.render(samples.pushed())
     assert model_card.render(samples.pushed(), card) == card

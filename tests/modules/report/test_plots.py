@@ -124,3 +124,10 @@ def test_texts_of_the_data_are_drawn_as_they_are(text):
     assert len(figure) < 100_000
     assert "<script" not in figure
     parse(figure)
+
+
+def test_class_that_begins_with_an_underscore_is_in_the_legend():
+    classification = sample_parts.classification(["_none", "other", "third"], 100)
+    figure = parse(plots.precision_recall(classification.precision_recall))
+    labels = [node.text or "" for node in figure.iter() if node.tag.endswith("text")]
+    assert any("_none, AP" in label for label in labels)

@@ -1,5 +1,7 @@
 """The runs of an output directory, also those of earlier releases."""
 
+import shutil
+
 import pytest
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
@@ -62,4 +64,41 @@ def test_outcome_of_an_earlier_release_is_read_from_ml_metadata(past):
 def test_directories_of_other_programs_are_no_runs(past):
     past.run()
     (past.paths.runs / "notes").mkdir()
+    assert len(RunList(past.paths)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.json", ""),
+        ("run.json", '{"id": "20260101'),
+        ("run.json", '{"id": "1", "recipe": "news", "state": "of a later release"}'),
+        ("run.json", '{"id": "1", "recipe": "news", "ended": "2026-01-01T02:00:00"}'),
+        ("config.yaml", "[1]"),
+        ("config.yaml", "name: ["),
+        ("config.yaml", "task: null"),
+    ],
+)
+def test_damaged_record_hides_no_other_run(past, name, content):
+    past.run("pushed", pushed="/serving/1")
+    damaged = past.run("pushed")
+    past.write_by_earlier_release(damaged)
+    (past.paths.run(damaged.id) / name).write_text(content)
+    record, other = RunList(past.paths)
+    assert record.id == damaged.id
+    assert record.state == "failed"
+    assert record.reason.startswith("its record cannot be read: ")
+    assert other.state == "pushed"
+
+
+def test_copy_of_a_record_is_named_after_its_directory(past):
+    run = past.run("refused")
+    copy = past.paths.run("20270101-000000-000000")
+    shutil.copytree(past.paths.run(run.id), copy)
+    assert [run.id for run in RunList(past.paths)] == [copy.name, run.id]
+
+
+def test_file_is_no_run(past):
+    past.run()
+    (past.paths.runs / "20270101-000000-000000").write_text("")
     assert len(RunList(past.paths)) == 1

@@ -49,7 +49,8 @@ def test_an_output_without_runs(tmp_path):
 
 def test_a_report_allows_its_own_script_alone(client):
     response = client.get(f"/runs/0/{REFUSED}")
-    assert response.headers["content-security-policy"] == page.policy()
+    policy = response.headers["content-security-policy"]
+    assert policy == f"{page.policy()}; frame-ancestors 'none'"
     assert "Refused: accuracy 0.81" in response.text
     assert 'href="/">All runs' in response.text
 
@@ -70,9 +71,20 @@ def test_a_report_of_another_format_is_left_out(client, paths):
     path.unlink()
 
 
+def test_files_that_are_directories_are_left_out(client, paths):
+    for name in ("report.json", "progress.json"):
+        (paths.run(FAILED) / name).mkdir()
+    try:
+        assert client.get(f"/runs/0/{FAILED}").status_code == 200
+        assert client.get("/curves").status_code == 200
+    finally:
+        for name in ("report.json", "progress.json"):
+            (paths.run(FAILED) / name).rmdir()
+
+
 @pytest.mark.parametrize(
     "path",
-    ["/runs/0/none", "/runs/7/" + FIRST, "/runs/0/..%2F..", "/none"],
+    ["/runs/0/none", "/runs/none/none", "/runs/7/" + FIRST, "/runs/0/..%2F..", "/none"],
 )
 def test_what_does_not_exist_is_not_found(client, path):
     response = client.get(path)

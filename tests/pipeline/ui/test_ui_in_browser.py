@@ -79,6 +79,25 @@ def test_runs_that_cannot_be_compared_say_why(address, open_page):
     page.locator("#runs").wait_for()
 
 
+def test_comparison_without_a_server_says_so(address, chromium):
+    page = chromium.new_page()  # whose console shows the failure as well
+    page.route("**/compare/result**", lambda route: route.abort())
+    page.goto(f"{address}/compare?run=0/{FIRST}&run=0/{SECOND}")
+    page.get_by_text("The server cannot be reached").wait_for()
+    assert page.locator("[aria-busy]").count() == 0
+    page.close()
+
+
+def test_page_in_the_background_asks_for_nothing(address, open_page):
+    page = open_page(address)
+    page.wait_for_load_state("networkidle")
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.wait_for_timeout(2500)
+    assert requests == []
+
+
 def test_a_report_is_one_click_away(address, open_page):
     page = open_page(address)
     page.get_by_role("link", name="2025-11-25 01:00:00").click()
