@@ -36,8 +36,8 @@ class DataAnomaliesError(Exception):
         component wrote.
     """
 
-    def __init__(self, message: str, report: tuple[str, str]) -> None:
-        super().__init__(message)
+    def __init__(self, problems: list[str], report: tuple[str, str]) -> None:
+        super().__init__("the data are refused:\n  " + "\n  ".join(problems))
         self.report = report
 
 
@@ -134,13 +134,13 @@ def DataGate(
     }
     if problems:
         content["problems"] = render(problems, id_column, locate)
-        report = pkgutil.resolve_name(report_functions).describe_refused_data(
+        reporting = pkgutil.resolve_name(report_functions)
+        report = reporting.describe_refused_data(
             {"statistics": statistics_files(statistics), "data_verdict": content},
             json.loads(settings),
         )
         write_report(verdict.uri, report)
-        lines = "\n  ".join(content["problems"])
-        raise DataAnomaliesError(f"the data are refused:\n  {lines}", report)
+        raise DataAnomaliesError(content["problems"], report)
     _write(verdict.uri, content)
     if span is not None and judgment.reference is not None:
         span_profiles.write(profiles, span, judgment.reference)

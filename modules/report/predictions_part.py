@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -126,23 +127,16 @@ def worst_rows(
     vocabulary = preprocessing.read_vocab(vocab_file)
     rows = []
     for index in worst:
-        row_id, output = int(ids[index]), outputs[index]
-        prediction = output if task.is_regression else output.argmax()
+        row_id = int(ids[index])
+        label, output = labels[index], outputs[index]
         rows.append(
             PredictedRow(
                 id=row_id,
                 texts=texts.get(row_id, []),
-                label=task.describe_label(labels[index]),
-                prediction=task.describe_label(prediction),
-                probabilities={
-                    name: float(value)
-                    for name, value in zip(
-                        task.classes or (), np.atleast_1d(output), strict=False
-                    )
-                },
                 loss=float(losses[index]),
                 tokens=[vocabulary[token] for token in tokens.get(row_id, [])],
                 cut=cuts.get(row_id),
+                **_describe_prediction(task, label, output),
             )
         )
     return rows
@@ -155,6 +149,17 @@ def row_losses(task: TaskConfig, labels: np.ndarray, outputs: np.ndarray) -> np.
     # Recorded probabilities have six digits; a smaller one is 0.
     probabilities = np.take_along_axis(outputs, labels[:, None], axis=1)[:, 0]
     return -np.log(np.maximum(probabilities, 1e-7))
+
+
+def _describe_prediction(task: TaskConfig, label: Any, output: Any) -> dict[str, Any]:
+    prediction = output if task.classes is None else output.argmax()
+    return {
+        "label": task.describe_label(label),
+        "prediction": task.describe_label(prediction),
+        "probabilities": {}
+        if task.classes is None
+        else dict(zip(task.classes, map(float, output), strict=True)),
+    }
 
 
 def _calibrate(confidences: np.ndarray, is_right: np.ndarray) -> list[CalibrationBin]:
