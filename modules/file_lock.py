@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -40,16 +41,29 @@ def hold(
       LockedError: Another process holds the lock, and `wait` is None.
     """
     with open(path, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _try(file):
             file.seek(0)
             other = file.read().strip() or "another process"
             if wait is None:
-                raise LockedError(other) from error
+                raise LockedError(other)
             wait(other)
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(owner)
         file.flush()
         yield file
+
+
+def _try(file: IO[str]) -> bool:
+    """Returns whether the lock was free, or became free at once.
+
+    Who only looks whether it is free holds it for some microseconds.
+    """
+    for seconds in (0.05, 0.05, 0.0):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(seconds)
+        else:
+            return True
+    return False
