@@ -43,7 +43,10 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
         person filled in are kept; None if there is none.
     """
     card = render(_last_card(pushed))
-    io_utils.write_string_file(os.path.join(pushed, CARD_FILE), card)
+    path = os.path.join(pushed, CARD_FILE)
+    incomplete = f"{path}.incomplete"  # a server reads the card meanwhile
+    io_utils.write_string_file(incomplete, card)
+    fileio.rename(incomplete, path, overwrite=True)
 
 
 def _last_card(pushed: str) -> str | None:

@@ -209,19 +209,22 @@ def _precision_recall(
 def _find_examples(
     pattern: str, task: TaskConfig, ids: set[int]
 ) -> dict[int, tf.train.Example]:
-    """Returns the Examples with some ids; of several with one id the first."""
+    """Returns the Examples with some ids, without those whose id another one has."""
     records = tf.data.TFRecordDataset(
         sorted(tf.io.gfile.glob(pattern)), compression_type="GZIP"
     )
     column = {task.id_column: tf.io.FixedLenFeature([], tf.int64, default_value=-1)}
     found: dict[int, tf.train.Example] = {}
+    repeated: set[int] = set()
     for batch in records.batch(_PARSED_ROWS):
         # The other columns of most rows are not needed.
         batch_ids = tf.io.parse_example(batch, column)[task.id_column].numpy()
         for index in np.flatnonzero(np.isin(batch_ids, list(ids))):
-            example = tf.train.Example.FromString(batch[index].numpy())
-            found.setdefault(int(batch_ids[index]), example)
-    return found
+            row_id = int(batch_ids[index])
+            if row_id in found:
+                repeated.add(row_id)
+            found[row_id] = tf.train.Example.FromString(batch[index].numpy())
+    return {row_id: row for row_id, row in found.items() if row_id not in repeated}
 
 
 def _read_texts(example: tf.train.Example, task: TaskConfig) -> list[str]:

@@ -210,6 +210,8 @@ class StopOnSignal:
         if threading.current_thread() is threading.main_thread():
             self._handled.enter_context(watch(self._end_loop))
             for number in self._signals:
+                if signal.getsignal(number) == signal.SIG_IGN:
+                    continue  # as a shell starts a job in the background
                 previous = signal.signal(number, self._receive)
                 self._handled.callback(signal.signal, number, previous)
         return self

@@ -68,7 +68,7 @@ def compare_command(
     if output is None:
         paths = OutputPaths.of(recipe.load_config(config_file))
     else:
-        paths = OutputPaths(Path(output).absolute(), "")
+        paths = OutputPaths.at(output, "")
     from pipeline.comparison.comparison import compare
     from pipeline.comparison.runs import find_run
 

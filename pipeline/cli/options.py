@@ -77,13 +77,14 @@ def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
         config = recipe.load_config(config_file or DEFAULT_CONFIG)
         paths = OutputPaths.of(config)
         if output is not None:
-            paths = OutputPaths(Path(output).absolute(), config.name)
+            paths = OutputPaths.at(output, config.name)
     else:
         from pipeline.history.pushed_versions import recipe_names
 
-        root = Path(output).absolute()
-        names = recipe_names(root)
-        paths = OutputPaths(root, names[0] if len(names) == 1 else "")
+        paths = OutputPaths.at(output, "")
+        names = recipe_names(paths.root)
+        if len(names) == 1:
+            paths = OutputPaths.at(output, names[0])
     if not paths.root.is_dir():
         raise UsageError(
             f"output {paths.root} does not exist; name the directory of the runs with "

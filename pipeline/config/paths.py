@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,12 @@ class OutputPaths:
     def of(cls, config: Config) -> OutputPaths:
         """Returns the paths of a configuration; `output/NAME` by default."""
         root = Path(config.output or f"output/{config.name}")
-        return cls(root.absolute(), config.name)
+        return cls.at(root, config.name)
+
+    @classmethod
+    def at(cls, root: str | Path, name: str) -> OutputPaths:
+        """Returns the paths below a directory, which `..` may be a part of."""
+        return cls(Path(os.path.abspath(root)), name)
 
     @property
     def metadata(self) -> Path:

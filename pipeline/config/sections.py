@@ -157,7 +157,7 @@ class ServingConfig(Settings):
       rows: Rows to predict, as text and as Examples.
       examples: How many of these rows are pushed with the model, as examples on the
         page of `serve`. 0 pushes none: choose it if who may call the model may not read
-        the data.
+        the data. It concerns the next version; those that are pushed keep theirs.
       max_memory_bytes: Most memory of the process.
       timeout_seconds: Longest time to load the model and to predict.
     """

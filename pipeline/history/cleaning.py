@@ -19,6 +19,7 @@ from pipeline.config.paths import OutputPaths
 from pipeline.history import metadata
 from pipeline.history.metadata import MetadataReader, values
 from pipeline.history.pushed_versions import directory_size, list_pushed, recipe_names
+from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
 
 _MILLISECONDS = 1000
@@ -53,17 +54,20 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
 
     Args:
       paths: The output directory.
-      keep: How many of the newest runs to keep.
+      keep: How many of the newest runs to keep, of those that ran a component.
 
     Raises:
       UsageError: ML Metadata describes another directory, such as the original of a
         copy.
     """
     runs = RunList(paths)
-    if len(runs) <= keep or runs.reader is None:
+    # A run that ended before its first component, for example for a setting, made
+    # nothing that could be kept.
+    counted = [run for run in runs if run.tfx_run_id is not None]
+    if len(counted) <= keep or runs.reader is None:
         return []
     _check_location(paths, runs.reader)
-    planner = _Planner(paths, runs, runs.reader, keep)
+    planner = _Planner(paths, runs, runs.reader, counted[keep - 1])
     return [
         *planner.artifacts(),
         *planner.inputs(),
@@ -101,20 +105,24 @@ class _Planner:
     """Decides what is kept; see `plan`."""
 
     def __init__(
-        self, paths: OutputPaths, runs: RunList, reader: MetadataReader, keep: int
+        self,
+        paths: OutputPaths,
+        runs: RunList,
+        reader: MetadataReader,
+        oldest_run: RunRecord,
     ) -> None:
         self._paths = paths
         self._runs = runs
         self._reader = reader
         # Runs by `tfx run` have no record: they are as old as TFX's id says.
-        oldest = runs[keep - 1].started.replace(tzinfo=None)
+        oldest = oldest_run.started.replace(tzinfo=None)
         kept = {run_id for run_id in reader.run_ids() if _is_since(run_id, oldest)}
         pushed = [
             version
             for name in recipe_names(paths.root)
             for version in list_pushed(OutputPaths(paths.root, name))
         ]
-        self._kept_records = {run.id for run in runs[:keep]}
+        self._kept_records = {run.id for run in runs if run.id >= oldest_run.id}
         self._kept_records |= {version.run for version in pushed if version.run}
         kept |= {
             version.tfx_run_id
@@ -192,7 +200,7 @@ class _Planner:
         lock = directory / "lock"  # written whenever a training starts there
         if not lock.is_file():
             return None
-        used = lock.stat().st_mtime * _MILLISECONDS
+        used = int(lock.stat().st_mtime * _MILLISECONDS)  # as ML Metadata counts
         started = [
             execution
             for execution in self._trainers

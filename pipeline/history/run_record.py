@@ -100,7 +100,7 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
         raise
     finally:
         record.ended = _now()
-        record.tfx_run_id = _find_tfx_run(metadata, record)
+        _read_metadata(record, metadata)
         record.write(directory)
 
 
@@ -142,12 +142,20 @@ def match_tfx_run(
     return None
 
 
-def _find_tfx_run(metadata: Path, record: RunRecord) -> str | None:
+def _read_metadata(record: RunRecord, metadata: Path) -> None:
+    """Sets TFX's id of a run, and what it pushed before a later component failed."""
     if not metadata.exists():
-        return None
+        return
     from pipeline.history.metadata import MetadataReader
+    from pipeline.history.run_outputs import RunOutputs
 
-    return match_tfx_run(MetadataReader(metadata).run_ids(), record.id)
+    reader = MetadataReader(metadata)
+    record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
+    if record.state != "failed" or record.tfx_run_id is None:
+        return
+    outputs = RunOutputs(reader, record.tfx_run_id)
+    if outputs.has_ended:
+        record.pushed = outputs.pushed
 
 
 def _now() -> datetime.datetime:

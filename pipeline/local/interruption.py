@@ -61,7 +61,12 @@ def stopping(
         yield
         return
     watcher = _Watcher(tell, explain)
-    previous = {number: signal.signal(number, watcher.stop) for number in _NAMES}
+    previous = {
+        number: signal.signal(number, watcher.stop)
+        for number in _NAMES
+        # A shell lets a job in the background ignore the Ctrl-C of another one.
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         with signals.watch(watcher.receive):
             yield

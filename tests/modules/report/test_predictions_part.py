@@ -136,3 +136,13 @@ def test_large_regression_shows_a_part_of_its_rows():
     shown = predictions_part.regression(np.arange(10_000.0), np.arange(10_000.0))
     assert len(shown.labels) == 2_000
     assert shown.labels == shown.scores
+
+
+def test_rows_that_share_an_id_have_no_texts(tmp_path, vocab_file):
+    rows = [pair(1, "a cat", "b"), pair(1, "a dog", "b"), pair(2, "a", "b")]
+    path = records.write(tmp_path / "data.gz", rows)
+    outputs = np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
+    worst = predictions_part.worst_rows(
+        PAIRS, np.array([1, 1, 2]), np.zeros(3, int), outputs, path, vocab_file, 8
+    )
+    assert [row.texts for row in worst] == [[], [], ["a", "b"]]

@@ -8,7 +8,7 @@ import pytest
 
 from components.serving_check import text_ops
 from pipeline.config.errors import UsageError
-from pipeline.config.paths import REPOSITORY
+from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config, load_config, parse_override
 from pipeline.config.sections import ServingConfig
 
@@ -299,3 +299,8 @@ def test_unknown_version_of_tensorflow_serving_is_refused(recipe):
         ServingConfig.model_fields["tf_serving_version"].annotation
     ):
         assert text_ops.text_version(version)
+
+
+def test_output_that_is_spelled_with_dots_is_the_same_directory(tmp_path):
+    paths = OutputPaths.at(tmp_path / "a" / ".." / "output", "tiny")
+    assert paths == OutputPaths.at(tmp_path / "output", "tiny")

@@ -79,6 +79,15 @@ def test_outputs_inputs_and_record_of_runs_beyond_those_kept_go(past, train):
     assert plan(past.paths, keep=2) == []
 
 
+def test_runs_that_ended_before_their_first_component_do_not_count(past, train):
+    train("first")
+    for _ in range(3):
+        record = past.run("failed")
+        record.tfx_run_id = None
+        record.write(past.paths.run(record.id))
+    assert plan(past.paths, keep=1) == []
+
+
 def test_plan_deletes_nothing(past, train):
     _, model, _ = train("first")
     train("second")

@@ -99,3 +99,19 @@ def test_second_signal_does_not_wait_for_a_training_that_saves(start):
     assert text.splitlines()[-1] == "stopped by Ctrl-C"
     assert process.returncode == 130
     assert not child.is_running()
+
+
+def test_job_in_the_background_ignores_the_ctrl_c_of_another():
+    program = """
+import os, signal
+from pipeline.local import interruption
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts it
+with interruption.stopping(print, print):
+    os.kill(os.getpid(), signal.SIGINT)
+print("went on")
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout == "went on\n"
