@@ -123,7 +123,7 @@ class Verdict(pydantic.BaseModel):
         if self.not_compared is not None:
             return f"{self.not_compared}; absolute thresholds alone"
         if self.champion is None:
-            return "no champion yet: absolute thresholds alone"
+            return "no other version is served: absolute thresholds alone"
         compared = f"compared with the champion {self.champion}"
         return (
             compared

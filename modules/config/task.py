@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -45,6 +46,16 @@ GLUE: dict[str, dict[str, Any]] = {
     "rte": {"classes": ["entailment", "not_entailment"]},
     "wnli": {"classes": ["not_entailment", "entailment"]},
 }
+
+
+# TensorFlow takes no other names for the inputs of a SavedModel's signature.
+INPUT_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.-]*")
+
+
+def input_name(column: str) -> str:
+    """Returns a name like a column's that an exported model can have for its input."""
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", column).strip("_")
+    return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
 
 
 def class_metric(kind: str, name: str) -> str:

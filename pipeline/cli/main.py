@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from pipeline.cli import (
 )
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
+from pipeline.config.invocation import command
 
 if TYPE_CHECKING:
     from components.evaluator import MetricVerdict
@@ -73,7 +75,7 @@ class _Commands(click.Group):
             ctx.exit(EXIT_USAGE)
 
 
-@click.group(cls=_Commands)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bert-fine-tuning-pipeline")
 def main() -> None:
     """Fine-tune a pre-trained BERT on sentences or pairs, and push what passes.
@@ -179,12 +181,28 @@ def _show(report: RunReport, console: Console) -> int:
         _print_prose(f"warning: {warning}", console)
     _show_metrics(report.verdict.metrics, console)
     _print_prose(report.verdict.comparison, console)
+    console.print(f"report {report.page}", markup=False, soft_wrap=True)
     if report.pushed is None:
         _print_prose(f"refused: {report.refusal}", console)
     else:
         console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
-    console.print(f"report {report.page}", markup=False, soft_wrap=True)
+    if console.is_interactive:
+        console.print(f"next: {_next_step(report)}", markup=False, soft_wrap=True)
     return EXIT_REFUSED if report.pushed is None else 0
+
+
+def _next_step(report: RunReport) -> str:
+    run, root = report.page.parent.name, report.page.parents[2]
+    if report.pushed is not None:
+        served = Path(report.pushed).parent
+        return f"{command()} serve --model {shlex.quote(str(served))}"
+    output = f"--output {shlex.quote(str(root))}"
+    if report.verdict.blessed:
+        return f"{command()} show {run} {output}"
+    return (
+        "open the report; to push the model nevertheless, "
+        f"{command()} override {run} --reason TEXT {output}"
+    )
 
 
 def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from modules import environment
 from pipeline.cli import options
 from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.errors import UsageError
+from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
 
 if TYPE_CHECKING:
@@ -90,7 +92,10 @@ def rollback_command(
     withdrawn = ", ".join(map(str, release.withdrawn)) or "none"
     click.echo(f"version {release.version} is served; withdrawn: {withdrawn}")
     if release.withdrawn:
-        click.echo(f"undo with `rollback {release.withdrawn[-1]}`")
+        undo = ["rollback", str(release.withdrawn[-1]), "--output", str(paths.root)]
+        if config_file is not None:
+            undo += ["--config", str(config_file)]
+        click.echo(f"undo with: {command()} {shlex.join(undo)}")
 
 
 @click.command("override")

@@ -103,10 +103,10 @@ def _describe(paths: OutputPaths, runs: RunList, record: RunRecord) -> FinishedR
         model_run = artifacts["Trainer", "model_run"].uri
         examples = artifacts["ImportExampleGen", "examples"].uri
     except KeyError as error:
-        raise UsageError(
-            f"run {record.id} has no predictions: its Trainer did not finish; "
-            f"{paths.run(record.id)}/run.log shows why"
-        ) from error
+        why = f"its Trainer did not finish; {paths.run(record.id)}/run.log shows why"
+        if record.state == "running":
+            why = "it is going on; compare it when its Trainer has ended"
+        raise UsageError(f"run {record.id} has no predictions: {why}") from error
     settings = _read_settings(paths.run(record.id) / _CONFIG_FILE)
     return FinishedRun(
         name=record.id,

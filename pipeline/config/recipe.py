@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from modules.config.data_gate import DataGateConfig
 from modules.config.settings import Settings
-from modules.config.task import TaskConfig
+from modules.config.task import INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
 from pipeline.config import typed_yaml
 from pipeline.config.beam import BeamConfig
@@ -79,6 +79,17 @@ class Config(Settings):
             raise ValueError(
                 "data.source: required, but not set; name a directory or tfds:NAME"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_input_names(self) -> Config:
+        for column in self.task.text_columns:
+            if not INPUT_NAME.fullmatch(column):
+                raise ValueError(
+                    f"task.text_columns names {column!r}; a SavedModel's inputs have "
+                    "names of ASCII letters, digits, '_', '.' and '-' alone. Rename "
+                    f"the column, for example {input_name(column)}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -146,10 +146,12 @@ def _check_packages() -> Check:
     names = [name for name, _, pythons in _read_stacks() if python in pythons]
     if not names:
         return Check("packages", "ok", "no lock to compare them with")
-    installed = {
-        canonicalize_name(package.metadata["Name"]): package.version
-        for package in metadata.distributions()
-    }
+    installed: dict[str, str] = {}
+    for package in metadata.distributions():
+        # The first one is imported; setuptools has copies of others at the end.
+        installed.setdefault(
+            canonicalize_name(package.metadata["Name"]), package.version
+        )
     missing: list[str] = []
     other = []
     expected = _read_lock(_STACKS / names[0] / "requirements.lock")

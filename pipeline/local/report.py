@@ -118,7 +118,10 @@ def report_bad_rows(config: Config, error: BadRowsError) -> tuple[str, str]:
         "profile": {},
         "warnings": [],
         "notes": [],
-        "problems": str(error).splitlines(),
+        # Without the head, which is the verdict, and the advice.
+        "problems": [
+            line.strip() for line in str(error).splitlines() if line.startswith(" ")
+        ],
     }
     facts = {"statistics": {}, "data_verdict": verdict}
     return report_functions.describe_refused_data(facts, settings)

@@ -7,7 +7,6 @@ import dataclasses
 import os
 import re
 import shlex
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,9 +17,10 @@ import numpy as np
 from modules import encoder as encoder_lib
 from modules import fingerprint
 from modules.config.data_gate import DataGateConfig
-from modules.config.task import TaskConfig
+from modules.config.task import TaskConfig, input_name
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
+from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.inputs import encoder_source
 from pipeline.inputs.examples.bad_rows import SKIPPED_FILE, BadRows
@@ -65,12 +65,6 @@ class Project:
     inspection: Inspection
     skipped_file: Path | None
     is_split: bool
-
-
-def command() -> str:
-    """Returns how this process's commands start, as a user types it."""
-    python = os.path.relpath(sys.executable)
-    return f"{sys.executable if python.startswith('..') else python} -m pipeline"
 
 
 def create_project(
@@ -137,6 +131,12 @@ class _Builder:
         self._directory = directory
         self._data_set = data_set
         self._task = data_set.task
+        # Splits that are written can have other names than the source's.
+        self._text_columns = (
+            _input_names(self._task)
+            if data_set.needs_split
+            else self._task.text_columns
+        )
         self._overrides = overrides
         self._report = report
         self._settings = ProjectSettings({}, dict(data_set.guess.reasons))
@@ -193,7 +193,11 @@ class _Builder:
     def _describe_task(self) -> None:
         settings, task = self._settings, self._task
         settings.set("name", _name_of(self._target), "from the name of the folder")
-        settings.set("task.text_columns", task.text_columns)
+        if self._text_columns != task.text_columns:
+            reason = "a model's inputs have names of letters, digits, _ . and - alone"
+            settings.set("task.text_columns", self._text_columns, reason)
+        else:
+            settings.set("task.text_columns", task.text_columns)
         settings.set("task.label_column", task.label_column)
         for name in ("id_column", "weight_column"):
             if getattr(task, name) != getattr(TaskConfig(), name):
@@ -256,7 +260,7 @@ class _Builder:
         self, file: IO[str], rows: Iterator[tuple[Location, dict[str, Any]]]
     ) -> int:
         task = self._task
-        columns = [task.id_column, *task.text_columns, task.label_column]
+        columns = [task.id_column, *self._text_columns, task.label_column]
         if task.weight_column is not None:
             columns.append(task.weight_column)
         # Each text is quoted: else Python would write a carriage return unquoted.
@@ -268,7 +272,9 @@ class _Builder:
         for _, features in rows:
             label = features[task.label_column]
             name = task.classes[label] if task.classes else label
-            writer.writerow({**features, task.label_column: name})
+            texts = [features.pop(column) for column in task.text_columns]
+            renamed = dict(zip(self._text_columns, texts, strict=True))
+            writer.writerow({**features, **renamed, task.label_column: name})
             count += 1
         return count
 
@@ -339,6 +345,18 @@ class _Builder:
         (self._directory / ".gitignore").write_text("output/\n")
         readme = _readme(self._target, self._settings, self._task)
         (self._directory / _README_FILE).write_text(readme, encoding="utf-8")
+
+
+def _input_names(task: TaskConfig) -> list[str]:
+    """Returns names of the text columns that the exported model can have."""
+    taken = {task.id_column, task.label_column, task.weight_column}
+    names: list[str] = []
+    for column in task.text_columns:
+        name = input_name(column)
+        while name in taken or name in names:
+            name += "_text"
+        names.append(name)
+    return names
 
 
 def _readme(folder: Path, settings: ProjectSettings, task: TaskConfig) -> str:

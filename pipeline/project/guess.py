@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -186,10 +187,10 @@ def _guess_texts(
             "column with --text COLUMN, or both of a pair with two --text"
         )
     if len(chosen) > 2:
+        first, second = map(shlex.quote, chosen[:2])
         raise UsageError(
             f"the columns {', '.join(chosen)} may each be the text; name one with "
-            f"--text {chosen[0]}, or the two of a pair with --text {chosen[0]} --text "
-            f"{chosen[1]}"
+            f"--text {first}, or the two of a pair with --text {first} --text {second}"
         )
     why = "known as names of text" if named else "long texts"
     reasons["task.text_columns"] = (
@@ -215,7 +216,7 @@ def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
         shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
         raise UsageError(
             f"the columns {', '.join(shown)} may each be the label; name one with "
-            f"--label {candidates[0]}"
+            f"--label {shlex.quote(candidates[0])}"
         )
     (label,) = candidates
     shape = "scores" if _is_score(columns[label]) else "few values"

@@ -112,7 +112,10 @@ def test_metric_fails_below_its_threshold_or_too_far_below_the_champion(
 
 def test_first_verdict_says_that_there_is_no_champion():
     result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
-    assert result.summary == "blessed; no champion yet: absolute thresholds alone"
+    assert (
+        result.summary
+        == "blessed; no other version is served: absolute thresholds alone"
+    )
 
 
 def test_verdict_says_why_there_is_no_comparison(tmp_path):

@@ -84,6 +84,17 @@ def test_guesses_are_shown_with_their_reasons(init, tmp_path):
     assert "rows.csv: csv: comma" in output
 
 
+def test_text_column_gets_a_name_that_the_exported_model_can_have(init, tmp_path):
+    rows = make_rows(600)
+    for row in rows:
+        row["Was sie schrieben?"] = row.pop("Nachricht")
+    result, folder = init(write(tmp_path / "rows.csv", rows))
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.task.text_columns == ["Was_sie_schrieben"]
+    assert read_split(folder, "eval")[0]["Was_sie_schrieben"]
+
+
 def test_choices_overrule_the_guesses(init, tmp_path):
     rows = [{**row, "score": n / 600} for n, row in enumerate(make_rows(600))]
     result, folder = init(

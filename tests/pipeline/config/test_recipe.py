@@ -304,3 +304,15 @@ def test_unknown_version_of_tensorflow_serving_is_refused(recipe):
 def test_output_that_is_spelled_with_dots_is_the_same_directory(tmp_path):
     paths = OutputPaths.at(tmp_path / "a" / ".." / "output", "tiny")
     assert paths == OutputPaths.at(tmp_path / "output", "tiny")
+
+
+@pytest.mark.parametrize("column", ["What they wrote", "text?", "\u00dcnit", "_text"])
+def test_column_that_no_signature_can_have_is_refused_with_another_name(column):
+    settings = {"task.text_columns": [column], "task.classes": ["no", "yes"]}
+    with pytest.raises(UsageError, match=r"Rename the column, for example (\w+)") as e:
+        load_config(REPOSITORY / "configs" / "sample.yaml", settings)
+    name = str(e.value).split()[-1].rstrip(".")
+    assert load_config(
+        REPOSITORY / "configs" / "sample.yaml",
+        {**settings, "task.text_columns": [name]},
+    )
