@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from modules import fingerprint
+from modules.config.task import input_name
 from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
@@ -78,20 +79,26 @@ def describe_model(directory: str) -> ModelDescription:
 
 
 def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
-    """Returns the texts of a row in the order of columns.
+    """Returns the texts of a row in the order of the model's columns.
+
+    A column may have the name from which `init` made that of the model's input.
 
     Raises:
       RowError: A column is missing, or not text.
     """
+    texts = []
     for column in columns:
-        if column not in row:
+        names = [name for name in row if column in (name, input_name(name))]
+        name = column if column in row else names[0] if len(names) == 1 else None
+        if name is None:
             raise RowError(
                 f"no column {column}; the model takes text in {' and '.join(columns)}, "
                 f"the row has {', '.join(row) or 'no columns'}"
             )
-        if not isinstance(row[column], str):
-            raise RowError(f"column {column} is {str(row[column])[:80]!r}, not text")
-    return tuple(row[column] for column in columns)
+        if not isinstance(row[name], str):
+            raise RowError(f"column {name} is {str(row[name])[:80]!r}, not text")
+        texts.append(row[name])
+    return tuple(texts)
 
 
 def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:

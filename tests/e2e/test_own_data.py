@@ -20,7 +20,8 @@ def make_rows():
     """Returns rows whose class follows from the animal of the text."""
     return [
         {
-            "Kommentar": f'{ANIMALS[n % 4]} {ANIMALS[n % 4]}, "{ANIMALS[n % 4]}" {n};',
+            # No name for an input of a SavedModel.
+            "Was sie sagten?": '{0} {0}, "{0}" {1};'.format(ANIMALS[n % 4], n),
             "Urteil": "gut" if n % 4 < 2 else "schlecht",
             "Kunde": f"K{n:05}",
             "Gewicht": 1 + n % 2,
