@@ -18,11 +18,11 @@ from components.artifacts import (
 )
 from components.data_gate import read_data_verdict
 from components.evaluator import read_slices, read_verdict
+from components.model_cards import write_card
 from components.report.driver import ComponentTimes
 from components.report_files import (
     PAGE_FILE,
     statistics_files,
-    write_card,
     write_report,
 )
 from components.serving_check import read_report

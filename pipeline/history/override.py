@@ -135,7 +135,8 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
 
 
 def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
-    from components.report_files import JSON_FILE, write_card
+    from components.model_cards import write_card
+    from components.report_files import JSON_FILE
 
     numbers = paths.run(run.id) / JSON_FILE
     if not numbers.exists():  # the run of an earlier release

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components import report_files, versions
+from components import model_cards, versions
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def write(tmp_path):
         directory = tmp_path / parent / str(version)
         directory.mkdir(parents=True, exist_ok=True)
         seen = []
-        report_files.write_card(
+        model_cards.write_card(
             str(directory), lambda previous: seen.append(previous) or text
         )
         assert (directory / "README.md").read_text() == text
