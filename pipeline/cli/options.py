@@ -48,12 +48,25 @@ OUTPUT = click.option(
     shell_complete=completion.complete_path,
     help="Directory of everything a run writes.",
 )
-
 RUNS = click.option(
     "--output",
     metavar="DIR",
     shell_complete=completion.complete_path,
     help="Output directory of the runs. Default: the recipe's.",
+)
+HOST = click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; 0.0.0.0 listens on all of them.",
+)
+ALLOWED_HOSTS = click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Further host that HTTP requests may name and browsers' pages may come from; "
+    "*.example.com allows all subdomains. Repeatable.",
 )
 RECIPE = click.option(
     "--config",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modules import environment
+from pipeline.cli.options import ALLOWED_HOSTS, HOST
 from pipeline.config.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,20 +26,8 @@ if TYPE_CHECKING:
     help="Directory of numbered versions, where a run pushes, or a SavedModel.",
 )
 @click.option("--name", help="Model name in requests. Default: the directory's name.")
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; 0.0.0.0 listens on all of them.",
-)
-@click.option(
-    "--allowed-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="HOST",
-    help="Further host that HTTP requests may name and browsers' pages may come from; "
-    "*.example.com allows all subdomains. Repeatable.",
-)
+@HOST
+@ALLOWED_HOSTS
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

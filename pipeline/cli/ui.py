@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import ALLOWED_HOSTS, HOST
 from pipeline.cli.serve import check_host
 from pipeline.config.errors import UsageError
 
@@ -21,19 +22,8 @@ _OUTPUT = Path("output")
     metavar="DIR",
     help="Output directory of runs. Repeatable. Default: those below output/.",
 )
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; 0.0.0.0 listens on all of them.",
-)
-@click.option(
-    "--allowed-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="HOST",
-    help="Further host that requests may name, or *. and a domain. Repeatable.",
-)
+@HOST
+@ALLOWED_HOSTS
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
