@@ -97,6 +97,14 @@ def axe_violations(page):
 
 
 def hidden_width(page):
-    """Returns by how many pixels the page is wider than the window."""
+    """Returns by how many pixels the page is wider than the window.
+
+    It waits for two seconds at most: a page that just changed may be laid out anew.
+    """
     root = "document.documentElement"
-    return page.evaluate(f"{root}.scrollWidth - {root}.clientWidth")
+    for _ in range(20):
+        width = page.evaluate(f"{root}.scrollWidth - {root}.clientWidth")
+        if not width:
+            break
+        page.wait_for_timeout(100)
+    return width
