@@ -28,7 +28,7 @@ _BASH_APPENDS = "COMPREPLY+=($value)"
 def completion_command(shell: str | None) -> None:
     """Print the completion script of a shell, by default of $SHELL.
 
-    Its first line tells how to install it. It completes the command `bert-pipeline`:
+    Its first line has the way to install it. It completes the command `bert-pipeline`:
     commands, options, choices, recipes and the names of settings.
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name
