@@ -88,10 +88,10 @@ def axe_violations(page):
         "axe_playwright_python.sync_playwright",
         reason="axe-playwright-python is not installed",
     )
-    found = sync_playwright.Axe().run(page).response["violations"]
+    violations = sync_playwright.Axe().run(page).response["violations"]
     return [
         f"{rule['id']}: {node['failureSummary']} {node['html']}"
-        for rule in found
+        for rule in violations
         for node in rule["nodes"]
     ]
 

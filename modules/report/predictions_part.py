@@ -117,10 +117,10 @@ def worst_rows(
     """
     losses = row_losses(task, labels, outputs)
     worst = np.argsort(-losses, kind="stable")[:MOST_ROWS]
-    found = _find_examples(examples, task, set(ids[worst].tolist()))
-    texts = {row_id: _read_texts(example, task) for row_id, example in found.items()}
+    matches = _find_examples(examples, task, set(ids[worst].tolist()))
+    texts = {row_id: _read_texts(example, task) for row_id, example in matches.items()}
     if task.is_tokenized:
-        tokens = {row_id: _read_tokens(example) for row_id, example in found.items()}
+        tokens = {row_id: _read_tokens(example) for row_id, example in matches.items()}
         cuts = dict.fromkeys(tokens, 0)
     else:
         tokens, cuts = _tokenize(texts, vocab_file, max_seq_length)
@@ -214,17 +214,17 @@ def _find_examples(
         sorted(tf.io.gfile.glob(pattern)), compression_type="GZIP"
     )
     column = {task.id_column: tf.io.FixedLenFeature([], tf.int64, default_value=-1)}
-    found: dict[int, tf.train.Example] = {}
+    matches: dict[int, tf.train.Example] = {}
     repeated: set[int] = set()
     for batch in records.batch(_PARSED_ROWS):
         # The other columns of most rows are not needed.
         batch_ids = tf.io.parse_example(batch, column)[task.id_column].numpy()
         for index in np.flatnonzero(np.isin(batch_ids, list(ids))):
             row_id = int(batch_ids[index])
-            if row_id in found:
+            if row_id in matches:
                 repeated.add(row_id)
-            found[row_id] = tf.train.Example.FromString(batch[index].numpy())
-    return {row_id: row for row_id, row in found.items() if row_id not in repeated}
+            matches[row_id] = tf.train.Example.FromString(batch[index].numpy())
+    return {row_id: row for row_id, row in matches.items() if row_id not in repeated}
 
 
 def _read_texts(example: tf.train.Example, task: TaskConfig) -> list[str]:

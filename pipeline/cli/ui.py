@@ -52,10 +52,10 @@ def ui_command(
 
 
 def _find_outputs() -> list[Path]:
-    found = sorted(path.parent.absolute() for path in _OUTPUT.glob("*/runs"))
-    if not found:
+    directories = sorted(path.parent.absolute() for path in _OUTPUT.glob("*/runs"))
+    if not directories:
         raise UsageError(
             f"there are no runs below {_OUTPUT.absolute()}; name their output "
             "directory with --output DIR"
         )
-    return found
+    return directories
