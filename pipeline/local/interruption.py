@@ -115,9 +115,10 @@ class _Watcher:
             self._explain(_NAMES[self._number])
 
     def _end_if_late(self) -> None:
+        assert self._number is not None
         while not self.is_ended.wait(_UNWIND_SECONDS):
             # Another handler is that of a training, which is saving a checkpoint.
-            if signal.getsignal(signal.SIGINT) == self.stop:
+            if signal.getsignal(self._number) == self.stop:
                 self._end()
 
     def _end(self) -> NoReturn:

@@ -49,8 +49,9 @@ def start():
     """Starts a program in the context; returns it, and its child process."""
     started = []
 
-    def start(body):
+    def start(body, before=""):
         program = PROGRAM.replace("{body}", textwrap.indent(body, " " * 8).strip())
+        program = f"{before}\n{program}"
         process = subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
         )
@@ -116,3 +117,12 @@ print("went on")
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert finished.stdout == "went on\n"
+
+
+def test_sigterm_ends_a_job_in_the_background_that_waits_for_a_thread(start):
+    ignore = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    process, child = start(WAIT_FOR_A_THREAD, before=ignore)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=10)[0].splitlines()[-1] == "stopped by SIGTERM"
+    assert process.returncode == 143
+    assert not child.is_running()
