@@ -32,15 +32,13 @@ WAIT = """
 say(child.pid)
 time.sleep(600)
 """
-# What Beam does when a worker is busy.
-WAIT_FOR_A_THREAD = """
-thread = threading.Thread(target=time.sleep, args=(600,))
-thread.start()
+# What Beam does when a worker is busy: it waits for the worker once more.
+WAIT_TWICE = """
 try:
     say(child.pid)
-    thread.join()
+    time.sleep(600)
 finally:
-    thread.join()
+    time.sleep(600)
 """
 
 
@@ -68,7 +66,7 @@ def start():
     ("number", "name", "status"),
     [(signal.SIGINT, "Ctrl-C", 130), (signal.SIGTERM, "SIGTERM", 143)],
 )
-@pytest.mark.parametrize("body", [WAIT, WAIT_FOR_A_THREAD])
+@pytest.mark.parametrize("body", [WAIT, WAIT_TWICE])
 def test_signal_ends_the_process_and_its_children(start, body, number, name, status):
     process, child = start(body)
     process.send_signal(number)
@@ -119,9 +117,9 @@ print("went on")
     assert finished.stdout == "went on\n"
 
 
-def test_sigterm_ends_a_job_in_the_background_that_waits_for_a_thread(start):
+def test_sigterm_ends_a_job_in_the_background_that_waits_once_more(start):
     ignore = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-    process, child = start(WAIT_FOR_A_THREAD, before=ignore)
+    process, child = start(WAIT_TWICE, before=ignore)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=10)[0].splitlines()[-1] == "stopped by SIGTERM"
     assert process.returncode == 143
