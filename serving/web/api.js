@@ -30,11 +30,15 @@ export async function readCard() {
   return response.ok ? response.text() : "";
 }
 
-/** Returns a prediction for each row; a single output gets the name `score`. */
+/**
+ * Returns a prediction for each row; a single output gets the name `score`.
+ *
+ * @param options `signature`, `signal`, and `version`, by default the newest.
+ */
 export async function predict(rows, options = {}) {
-  const {signature, signal} = options;
+  const {signature, signal, version} = options;
   const body = signature ? {signature_name: signature} : {};
-  const {predictions} = await call(path + ":predict", {
+  const {predictions} = await call(path + (version ? `/versions/${version}` : "") + ":predict", {
     method: "POST",
     headers: {"Content-Type": "application/json"},
     body: JSON.stringify({...body, instances: rows}),

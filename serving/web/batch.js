@@ -10,6 +10,9 @@ const ATTEMPTS = 5;
 const PREVIEW_ROWS = 8;
 const PREVIEW_CHARACTERS = 90;
 const LONG_CHARACTERS = 24;
+const NAMED_LINES = 5;
+// Columns of the download beside those of the predictions.
+const VERSION = "model_version", REASON = "not_predicted";
 
 function* inRequests(rows, columns) {
   let part = [], characters = 0;
@@ -25,32 +28,73 @@ function* inRequests(rows, columns) {
   if (part.length) yield part;
 }
 
-/** Tries again while the server's queue is full. */
-async function predictPatiently(rows, signal) {
+/**
+ * Predicts with the version of a task, or the one that replaced it.
+ *
+ * It tries again while the server's queue is full.
+ */
+async function predictPatiently(texts, task, getTask, signal) {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await predict(rows, {signal});
+      return {task, predictions: await predict(texts, {signal, version: task.version})};
     } catch (error) {
-      if (error.status !== 503 || attempt === ATTEMPTS) throw error;
+      if (![404, 503].includes(error.status) || attempt === ATTEMPTS) throw error;
       await new Promise((resolve) => setTimeout(resolve, 500 * attempt));
+      if (error.status === 404) task = await getTask();
     }
   }
 }
 
-async function predictAll(rows, columns, signal, onProgress) {
-  const predictions = [];
+/** Yields the output columns of rows, a list for each request. */
+async function* predictParts(rows, task, getTask, signal) {
+  const {columns} = task;
   for (const part of inRequests(rows, columns)) {
-    const texts = part.map(({values}) =>
+    const texts = part.filter(({empty}) => !empty.length).map(({values}) =>
       Object.fromEntries(columns.map((name) => [name, values[name]])));
+    let predictions = [];
     try {
-      predictions.push(...await predictPatiently(texts, signal));
+      if (texts.length) {
+        ({task, predictions} = await predictPatiently(texts, task, getTask, signal));
+      }
     } catch (error) {
-      if (error.name === "AbortError") throw new Error(`stopped after ${predictions.length} rows`);
+      if (error.name === "AbortError") throw error;
       throw new Error(`lines ${part[0].line} to ${part.at(-1).line}: ${error.message}`);
     }
-    onProgress(predictions.length);
+    const next = predictions.values();
+    yield part.map(({empty}) => empty.length ? {[REASON]: `empty text: ${empty.join(", ")}`}
+      : {...task.fields(next.next().value), [VERSION]: task.version});
   }
-  return predictions;
+}
+
+/** Returns the names and the lines of the download. */
+function joinOutputs(header, rows, outputs) {
+  const names = new Set(outputs.flatMap(Object.keys));
+  const extra = [VERSION, REASON];
+  // Predictions that were downloaded before are replaced.
+  const kept = header.filter((name) => !names.has(name) && !extra.includes(name));
+  const added = [...[...names].filter((name) => !extra.includes(name)),
+    ...extra.filter((name) => names.has(name))];
+  const lines = outputs.map((output, index) => [
+    ...kept.map((name) => rows[index].values[name]),
+    ...added.map((name) => output[name] ?? ""),
+  ]);
+  return {names: [...kept, ...added], lines};
+}
+
+function describeOutputs(rows, outputs, seconds) {
+  const count = `${rows.length} ${rows.length === 1 ? "row" : "rows"}`;
+  const done = outputs.length < rows.length ? `stopped after ${outputs.length} of ${count}`
+    : `${count} in ${seconds.toFixed(1)} s`;
+  const versions = [...new Set(outputs.map((output) => output[VERSION]).filter(Boolean))];
+  const empty = rows.slice(0, outputs.length).filter((row) => row.empty.length);
+  const lines = empty.slice(0, NAMED_LINES).map(({line}) => line).join(", ");
+  return [
+    done,
+    ...(versions.length > 1 ? [`predicted by versions ${versions.join(" and ")}: see ${VERSION}`]
+      : []),
+    ...(empty.length ? [`${empty.length} not predicted, because a text is empty: ` +
+      `line ${lines}${empty.length > NAMED_LINES ? ", …" : ""}`] : []),
+  ].join(" · ");
 }
 
 function describeCell(cell) {
@@ -82,32 +126,32 @@ function offer(csv) {
 /**
  * Connects the form.
  *
- * @param getTask Returns {columns, fields}: the text columns, and a function from a
- *   prediction to an object of output columns.
+ * @param getTask Resolves to {version, columns, fields} of the newest version: its text
+ *   columns, and a function from a prediction to an object of output columns.
  */
 export function connectTable(getTask) {
   const text = byId("table-text"), status = byId("table-status"), progress = byId("table-progress");
   let controller = new AbortController();
 
   async function run() {
-    const {columns, fields} = getTask();
-    const {header, rows} = readTable(text.value, columns);
+    const task = await getTask();
+    const {header, rows} = readTable(text.value, task.columns);
     progress.max = rows.length;
-    controller = new AbortController();
     const start = performance.now();
-    const predictions = await predictAll(rows, columns, controller.signal, (done) => {
-      progress.value = done;
-    });
-    const seconds = ((performance.now() - start) / 1000).toFixed(1);
-    const outputs = predictions.map(fields);
-    // Predictions that were downloaded before are replaced.
-    const kept = header.filter((name) => !Object.hasOwn(outputs[0], name));
-    const names = [...kept, ...Object.keys(outputs[0])];
-    const lines = rows.map(({values}, index) =>
-      [...kept.map((name) => values[name]), ...Object.values(outputs[index])]);
+    const outputs = [];
+    try {
+      for await (const part of predictParts(rows, task, getTask, controller.signal)) {
+        outputs.push(...part);
+        progress.value = outputs.length;
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") showError(byId("table-error"), error);
+    }
+    status.textContent = describeOutputs(rows, outputs, (performance.now() - start) / 1000);
+    if (!outputs.length) return;
+    const {names, lines} = joinOutputs(header, rows, outputs);
     offer(writeCsv(names, lines));
     showPreview(names, lines);
-    status.textContent = `${rows.length} ${rows.length === 1 ? "row" : "rows"} in ${seconds} s`;
   }
 
   byId("table-form").addEventListener("submit", async (event) => {
@@ -116,6 +160,7 @@ export function connectTable(getTask) {
     showError(byId("table-error"));
     status.textContent = "";
     progress.value = 0;
+    controller = new AbortController();
     const running = [byId("table-cancel"), progress];
     for (const node of running) node.hidden = false;
     byId("table-predict").disabled = true;

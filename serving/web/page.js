@@ -42,11 +42,15 @@ function showState(versions, error) {
   return serving;
 }
 
+async function refresh() {
+  const serving = showState(await api.readStatus());
+  if (serving && serving.version !== (task && task.version)) await showTask(serving.version);
+}
+
 async function poll() {
   if (document.hidden && task) return;
   try {
-    const serving = showState(await api.readStatus());
-    if (serving && serving.version !== (task && task.version)) await showTask(serving.version);
+    await refresh();
   } catch (error) {
     showState([], error);
   }
@@ -74,7 +78,8 @@ async function showTask(version) {
   showHistory();
   byId("table").hidden = !task.hasText;
   byId("table-help").textContent = `Paste a table, or drop a file here. Its header, or the keys ` +
-    `of its lines, must have ${columns.join(" and ")}; other columns are kept.`;
+    `of its lines, must have ${columns.join(" and ")}; other columns are kept. Columns are ` +
+    "separated by tabs, commas or semicolons.";
   await showCard(metadata.has_card);
   if (isFirst) readLocation();
   else showRequest();
@@ -171,7 +176,7 @@ function readLocation() {
 
 // ---- the prediction ----------------------------------------------------------------
 
-const nameOf = (index) => task.classes[index] ?? `class ${index}`;
+const nameOf = (index, classes = task.classes) => classes[index] ?? `class ${index}`;
 const bestOf = (probabilities) => probabilities.indexOf(Math.max(...probabilities));
 
 function summarize({probabilities, score}) {
@@ -343,16 +348,22 @@ async function copy() {
 
 // ---- many rows -----------------------------------------------------------------------
 
-function outputFields(prediction) {
+function outputFields(prediction, classes) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
     return {
-      predicted_class: prediction.class ?? nameOf(bestOf(probabilities)),
+      predicted_class: prediction.class ?? nameOf(bestOf(probabilities), classes),
       ...Object.fromEntries(probabilities.map((share, index) =>
-        [`probability_${nameOf(index)}`, share])),
+        [`probability_${nameOf(index, classes)}`, share])),
     };
   }
   return typeof score === "number" ? {predicted_score: score} : {prediction};
+}
+
+async function getTableTask() {
+  await refresh();
+  const {version, columns, classes} = task;
+  return {version, columns, fields: (prediction) => outputFields(prediction, classes)};
 }
 
 // ---- events --------------------------------------------------------------------------
@@ -370,6 +381,6 @@ byId("clear-history").addEventListener("click", () => {
   byId("predict").focus();
 });
 addEventListener("hashchange", () => task && readLocation());
-connectTable(() => ({columns: task.columns, fields: outputFields}));
+connectTable(getTableTask);
 poll();
 setInterval(poll, POLL_MILLISECONDS);

@@ -1,13 +1,18 @@
 // Reads TSV, CSV and JSON Lines, and writes CSV.
 
-/** Returns the records of CSV as {line, fields}; quotes are those of RFC 4180. */
-function splitCsv(text) {
-  const records = [];
+// What BERT's tokenizer drops: a text of nothing else is empty, as for training.
+const EMPTY = /^[\p{Z}\p{Cc}\p{Cf}\ufffd]*$/u;
+// The comma first: a header of one column has no separator, and its texts may be quoted.
+const SEPARATORS = [",", "\t", ";"];
+
+/** Yields the records of CSV as {line, fields}; quotes are those of RFC 4180. */
+function* splitCsv(text, separator) {
   let fields = [], field = "", isQuoted = false, line = 1, start = 1;
+  const isBlank = () => !fields.length && field === "";
   const endRecord = () => {
-    fields.push(field);
-    if (fields.length > 1 || fields[0] !== "") records.push({line: start, fields});
+    const record = {line: start, fields: [...fields, field]};
     [fields, field] = [[], ""];
+    return record;
   };
   for (let i = 0; i < text.length; i++) {
     const character = text[i];
@@ -18,25 +23,44 @@ function splitCsv(text) {
       else isQuoted = false;
     } else if (character === '"' && field === "") {
       isQuoted = true;
-    } else if (character === ",") {
+    } else if (character === separator) {
       fields.push(field);
       field = "";
     } else if (character === "\n") {
-      endRecord();
+      if (!isBlank()) yield endRecord();
       start = line;
     } else {
       field += character;
     }
   }
   if (isQuoted) throw new Error(`line ${start}: a quote is not closed`);
-  endRecord();
-  return records;
+  if (!isBlank()) yield endRecord();
 }
 
-/** Returns the records of TSV, where a quote is a character as any other. */
-function splitTsv(text) {
-  return text.split("\n").flatMap((content, index) =>
-    content === "" ? [] : [{line: index + 1, fields: content.split("\t")}]);
+/** Yields the records of TSV, where a quote is a character as any other. */
+function* splitTsv(text) {
+  for (const [index, content] of text.split("\n").entries()) {
+    if (content !== "") yield {line: index + 1, fields: content.split("\t")};
+  }
+}
+
+const split = (text, separator) =>
+  separator === "\t" ? splitTsv(text) : splitCsv(text, separator);
+
+/** Returns the separator that splits the header into columns. */
+function findSeparator(text, columns) {
+  const headers = SEPARATORS.map((separator) => {
+    const [{fields}] = split(text, separator);
+    return {separator, fields};
+  });
+  const match = headers.find(({fields}) => columns.every((name) => fields.includes(name)));
+  if (match) return match.separator;
+  const {fields} = headers.reduce((best, other) =>
+    other.fields.length > best.fields.length ? other : best);
+  const missing = columns.filter((name) => !fields.includes(name));
+  throw new Error(`line 1: the header has no ${missing.join(", ")}; it has ` +
+    `${fields.join(", ")}. Expected is a header with ${columns.join(" and ")}, separated by ` +
+    "tabs, commas or semicolons; or JSON Lines with these keys");
 }
 
 function readDelimited(records) {
@@ -76,27 +100,23 @@ function readJsonLines(text) {
 /**
  * Reads a table whose header, or keys, have the names of columns.
  *
- * @returns {header, rows: [{line, values}]}
+ * @returns {header, rows: [{line, values, empty}]}; `empty` names the columns without a
+ *   visible character.
  */
 export function readTable(text, columns) {
   // Without the mark that Excel puts first.
   const content = text.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");
   if (content.trim() === "") throw new Error("there are no rows: paste a table or open a file");
-  const [first] = content.split("\n", 1);
   const isJson = content.trimStart().startsWith("{");
   const table = isJson ? readJsonLines(content)
-    : readDelimited(first.includes("\t") ? splitTsv(content) : splitCsv(content));
-  if (!isJson) {
-    const missing = columns.filter((name) => !table.header.includes(name));
-    if (missing.length) {
-      throw new Error(`line 1: the header has no ${missing.join(", ")}; it has ` +
-        table.header.join(", "));
-    }
-  }
-  for (const {line, values} of table.rows) {
+    : readDelimited(split(content, findSeparator(content, columns)));
+  for (const row of table.rows) {
     for (const name of columns) {
-      if (typeof values[name] !== "string") throw new Error(`line ${line} has no text ${name}`);
+      if (typeof row.values[name] !== "string") {
+        throw new Error(`line ${row.line} has no text ${name}`);
+      }
     }
+    row.empty = columns.filter((name) => EMPTY.test(row.values[name]));
   }
   if (!table.rows.length) throw new Error("there is a header, but no row below it");
   return table;

@@ -1,7 +1,5 @@
 """The page in a real Chromium, on really exported models."""
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -214,83 +212,6 @@ def test_page_is_used_by_keyboard(page):
         page.keyboard.press("ArrowRight")
     assert page.locator(":focus").inner_text() == "Python"
     assert "urllib" in page.locator("#request-code").inner_text()
-
-
-TABLES = {
-    "tsv": 'id\tquestion\tanswer\r\n1\tthe "cat\tdog\r\n\r\n2\ta bird\t\r\n',
-    "csv": '\ufeffid,question,answer\n1,"the ""cat",dog\n2,"a bird",\n',
-    "jsonl": '{"id": 1, "question": "the \\"cat", "answer": "dog"}\n'
-    '{"id": 2, "question": "a bird", "answer": ""}',
-}
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
-    page.locator("#table-text").fill(TABLES[kind])
-    page.get_by_role("button", name="Predict all").click()
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Download CSV").click()
-    assert download.value.suggested_filename == "pairs-predictions.csv"
-    text = download.value.path().read_text(encoding="utf-8")
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    texts = [
-        {"question": 'the "cat', "answer": "dog"},
-        {"question": "a bird", "answer": ""},
-    ]
-    classes = ("no", "maybe", "yes")
-    assert [{name: row[name] for name in texts[0]} for row in rows] == texts
-    assert [row["id"] for row in rows] == ["1", "2"]
-    for row, expected in zip(rows, predict(served, texts), strict=True):
-        assert row["predicted_class"] == expected["class"]
-        shares = [float(row[f"probability_{name}"]) for name in classes]
-        assert shares == pytest.approx(expected["probabilities"], abs=1e-5)
-
-
-def test_dropped_file_is_predicted(page):
-    files = page.evaluate_handle(
-        """() => {
-          const files = new DataTransfer();
-          files.items.add(new File(["question,answer\\na,b\\n"], "rows.csv"));
-          return files;
-        }"""
-    )
-    page.locator("#table").dispatch_event("drop", {"dataTransfer": files})
-    page.locator("#table-text").and_(
-        page.locator(":not(:placeholder-shown)")
-    ).wait_for()
-    page.get_by_role("button", name="Predict all").click()
-    page.get_by_text(re.compile(r"^1 rows? in")).wait_for()
-
-
-def test_file_of_many_rows_is_predicted_in_several_requests(page, tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("answer,question\n" + "a dog,the cat\n" * 150)
-    page.locator("#table-file").set_input_files(path)
-    page.get_by_role("button", name="Predict all").click()
-    page.get_by_text(re.compile(r"^150 rows in")).wait_for()
-    assert page.locator("#table-preview tbody tr").count() == 8
-
-
-ERRORS = {
-    "": "there are no rows: paste a table or open a file",
-    "question\tanswer\n": "there is a header, but no row below it",
-    "question\tid\na\t1": "line 1: the header has no answer; it has question, id",
-    "question,answer,answer": 'line 1: the header has "answer" twice',
-    "question,answer\na,b\na,b,c\n": "line 3 has 3 fields, and the header 2",
-    'question,answer\n"a\nb",c\nd\n': "line 4 has 1 fields, and the header 2",
-    'question,answer\na,"b\n': "line 2: a quote is not closed",
-    '{"question": "a", "answer": "b"}\n{"answer": ""}': "line 2 has no text question",
-    '{"question": "a", "answer": "b"}\n\n[1]': "line 3 is not an object",
-    '{"question": "a", "answer": "b"}\n{"': "line 2 is not JSON: ",
-}
-
-
-def test_error_of_a_table_names_the_line(page):
-    for table, error in ERRORS.items():
-        page.locator("#table-text").fill(table)
-        page.get_by_role("button", name="Predict all").click()
-        page.locator("#table-error").get_by_text(error).wait_for()
-        assert not page.locator("#table-download").is_visible()
 
 
 def test_card_is_shown_without_reading_html(page):
