@@ -50,6 +50,10 @@ _STATES = {
     "stopped": "✕",
 }
 
+# Another port of this machine is another origin of the same site.
+_OTHER_SITES = ("cross-site", "same-site")
+
+CallNext = Callable[[fastapi.Request], Awaitable[fastapi.Response]]
 Keys = Annotated[list[str], fastapi.Query()]
 
 
@@ -66,6 +70,7 @@ def application(
     pages = Pages(outputs)
     app = fastapi.FastAPI(openapi_url=None)
     app.add_middleware(AccessMiddleware, host=host, allowed_hosts=allowed_hosts)
+    app.middleware("http")(_refuse_other_sites)
     app.middleware("http")(_add_headers)
     app.get("/")(pages.runs)
     app.get("/live")(pages.live)
@@ -231,9 +236,26 @@ def _when(entry: Entry) -> str:
     return f"{started:%Y-%m-%d %H:%M:%S}"
 
 
+async def _refuse_other_sites(
+    request: fastapi.Request, call_next: CallNext
+) -> fastapi.Response:
+    """Refuses what pages of other sites load: a comparison takes seconds.
+
+    A link to a page of the web view is followed. Clients that are no browsers do not
+    send these headers (https://www.w3.org/TR/fetch-metadata/).
+    """
+    site, mode, destination = (
+        request.headers.get(f"sec-fetch-{name}") for name in ("site", "mode", "dest")
+    )
+    is_link = mode == "navigate" and destination == "document"
+    if site in _OTHER_SITES and not is_link:
+        error = f"a page of another site sent this request (Sec-Fetch-Site: {site})"
+        return responses.JSONResponse({"error": error}, 403)
+    return await call_next(request)
+
+
 async def _add_headers(
-    request: fastapi.Request,
-    call_next: Callable[[fastapi.Request], Awaitable[fastapi.Response]],
+    request: fastapi.Request, call_next: CallNext
 ) -> fastapi.Response:
     response = await call_next(request)
     for name, value in HEADERS.items():

@@ -59,9 +59,17 @@ async function showCurves() {
   curves.replaceChildren(...hidden, ...figures);
 }
 
+// The entry of the history keeps the ticks when a run starts and the page is loaded again.
+function restoreTicks() {
+  const ticked = history.state?.ticked ?? [];
+  for (const input of byId("runs").querySelectorAll("input[name=run]"))
+    input.checked = ticked.includes(input.value);
+}
+
 function showChoice() {
   const form = byId("runs");
   const count = form.querySelectorAll(":checked").length;
+  history.replaceState({ticked: chosen()}, "");
   form.querySelector("button.more").disabled = count < 2;
   byId("chosen").textContent = count === 0 ? "Tick two runs to compare them."
     : count === 1 ? "Tick another run to compare the two." : count + " runs are ticked.";
@@ -74,6 +82,7 @@ if (byId("runs")) {
     showChoice();
     showCurves();
   });
+  restoreTicks();
   showChoice();
 }
 if (byId("curves")) showCurves();

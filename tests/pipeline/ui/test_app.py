@@ -111,6 +111,44 @@ def test_pages_of_other_sites_are_refused(client):
     assert client.get("/", headers=origin).status_code == 403
 
 
+PATHS = ["/", "/live", "/curves", "/compare/result", "/style.css", "/none"]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("mode", ["no-cors", "cors", "navigate"])
+def test_what_pages_of_other_sites_load_is_refused(client, site, mode):
+    destination = "iframe" if mode == "navigate" else "image"
+    headers = fetch_metadata(site, mode, destination)
+    for path in PATHS:
+        response = client.get(path, headers=headers)
+        assert response.status_code == 403
+        assert (
+            f"another site sent this request (Sec-Fetch-Site: {site})"
+            in (response.json()["error"])
+        )
+        assert response.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize("path", ["/", f"/runs/0/{REFUSED}"])
+def test_links_of_other_sites_are_followed(client, path):
+    headers = fetch_metadata("cross-site", "navigate", "document")
+    assert client.get(path, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_the_page_itself_and_the_address_bar_are_answered(client, site):
+    headers = fetch_metadata(site, "cors", "empty")
+    assert client.get("/live", headers=headers).status_code == 200
+
+
+def fetch_metadata(site, mode, destination):
+    return {
+        "Sec-Fetch-Site": site,
+        "Sec-Fetch-Mode": mode,
+        "Sec-Fetch-Dest": destination,
+    }
+
+
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_two_runs_are_compared_at_least(client, count):
     response = client.get("/compare", params={"run": [f"0/{FIRST}"] * count})

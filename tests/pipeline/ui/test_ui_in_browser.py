@@ -1,5 +1,10 @@
 """The web view in a browser."""
 
+import functools
+import http.server
+import shutil
+import threading
+
 import pytest
 
 from tests import browser
@@ -62,6 +67,61 @@ def test_curves_follow_the_ticks(address, open_page):
         "!document.querySelector('#curves desc').textContent.includes('01:00:00')"
     )
     assert "2025-11-25 03:00:00" in labels(page)
+
+
+def test_ticks_survive_that_a_run_starts_and_ends(address, open_page, paths):
+    page = open_page(address)
+    tick(page, FIRST, SECOND)
+    with sample_output.running(paths) as train:
+        train(1)
+        page.locator("progress").wait_for()  # the page notices the new run
+        assert page.locator("#chosen").inner_text() == "2 runs are ticked."
+    page.get_by_text("interrupted").wait_for()
+    for run_id, is_ticked in {FIRST: True, SECOND: True, FAILED: False}.items():
+        assert page.locator(f"input[value='0/{run_id}']").is_checked() == is_ticked
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector("#changed")
+    shutil.rmtree(paths.run(RUNNING))
+
+
+def test_another_visit_begins_without_ticks(address, open_page):
+    page = open_page(address)
+    tick(page, FIRST, SECOND)
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("link", name="All runs").click()
+    page.locator("#runs").wait_for()
+    assert page.locator("#runs :checked").count() == 0
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def other_site(tmp_path):
+    """A site of another name, whose files are in `tmp_path`."""
+    handler = functools.partial(Quiet, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://localhost:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_another_site_loads_nothing_but_may_link(
+    address, chromium, other_site, tmp_path
+):
+    content = f"<iframe src='{address}/live'></iframe><a href='{address}/'>runs</a>"
+    (tmp_path / "page.html").write_text(content)
+    page = chromium.new_page()  # whose console shows the refusal as well
+    with page.expect_response(f"{address}/live") as response:
+        page.goto(f"{other_site}/page.html")
+    assert response.value.status == 403
+    page.get_by_role("link", name="runs").click()
+    page.locator("#curves figure").first.wait_for()
+    page.close()
 
 
 def test_the_table_sorts(address, open_page):
