@@ -87,13 +87,14 @@ function describeOutputs(rows, outputs, seconds) {
     : `${count} in ${seconds.toFixed(1)} s`;
   const versions = [...new Set(outputs.map((output) => output[VERSION]).filter(Boolean))];
   const empty = rows.slice(0, outputs.length).filter((row) => row.empty.length);
-  const lines = empty.slice(0, NAMED_LINES).map(({line}) => line).join(", ");
+  const lines = empty.slice(0, NAMED_LINES).map(({line}) => line).join(", ") +
+    (empty.length > NAMED_LINES ? ", …" : "");
   return [
     done,
     ...(versions.length > 1 ? [`predicted by versions ${versions.join(" and ")}: see ${VERSION}`]
       : []),
     ...(empty.length ? [`${empty.length} not predicted, because a text is empty: ` +
-      `line ${lines}${empty.length > NAMED_LINES ? ", …" : ""}`] : []),
+      `${empty.length === 1 ? "line" : "lines"} ${lines}`] : []),
   ].join(" · ");
 }
 

@@ -158,7 +158,7 @@ def test_row_with_an_empty_text_is_named_and_not_predicted(page):
     sent = []
     page.on("request", lambda r: r.post_data and sent.append(r.post_data_json))
     predict(page, "id,question,answer\n1,a bird,\n2,the cat,a dog\n3, \u200b,\n")
-    note = "2 not predicted, because a text is empty: line 2, 4"
+    note = "2 not predicted, because a text is empty: lines 2, 4"
     page.get_by_text(note).wait_for()
     assert sent == [{"instances": [{"question": "the cat", "answer": "a dog"}]}]
     rows = download(page)
