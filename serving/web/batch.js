@@ -68,12 +68,12 @@ async function* predictParts(rows, task, getTask, signal) {
 
 /** Returns the names and the lines of the download. */
 function joinOutputs(header, rows, outputs) {
-  const names = new Set(outputs.flatMap(Object.keys));
-  const extra = [VERSION, REASON];
+  const last = [VERSION, REASON];
+  // The sort is stable: the names of predictions, all at -1, keep their order.
+  const added = [...new Set(outputs.flatMap(Object.keys))]
+    .sort((a, b) => last.indexOf(a) - last.indexOf(b));
   // Predictions that were downloaded before are replaced.
-  const kept = header.filter((name) => !names.has(name) && !extra.includes(name));
-  const added = [...[...names].filter((name) => !extra.includes(name)),
-    ...extra.filter((name) => names.has(name))];
+  const kept = header.filter((name) => ![...added, ...last].includes(name));
   const lines = outputs.map((output, index) => [
     ...kept.map((name) => rows[index].values[name]),
     ...added.map((name) => output[name] ?? ""),

@@ -72,8 +72,7 @@ TABLES = {
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
-    page.locator("#table-text").fill(TABLES[kind])
-    page.get_by_role("button", name="Predict all").click()
+    predict(page, TABLES[kind])
     rows = download(page)
     texts = [
         {"question": 'the "cat', "answer": "dog"},
@@ -135,8 +134,7 @@ ERRORS = {
 
 def test_error_of_a_table_names_the_line(page):
     for table, error in ERRORS.items():
-        page.locator("#table-text").fill(table)
-        page.get_by_role("button", name="Predict all").click()
+        predict(page, table)
         page.locator("#table-error").get_by_text(error).wait_for()
         assert not page.locator("#table-download").is_visible()
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 PROGRAM = """
-import os, subprocess, threading, time
+import os, subprocess, time
 from pipeline.local import interruption
 
 interruption._UNWIND_SECONDS = 0.3
