@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 
 @contextlib.contextmanager
@@ -42,3 +43,40 @@ def watch(callback: Callable[[int], None]) -> Iterator[None]:
         os.close(writer)  # ends the thread
         thread.join()
         os.close(reader)
+
+
+class Stopper:
+    """Stops a block by the exception of a signal."""
+
+    def __init__(self) -> None:
+        self._raised: KeyboardInterrupt | SystemExit | None = None
+
+    def stop(self, number: int) -> NoReturn:
+        """Raises the exception; call it in a signal's handler.
+
+        Args:
+          number: The signal.
+
+        Raises:
+          KeyboardInterrupt: It is SIGINT.
+          SystemExit: It is another one. The status is the one that a shell reports.
+        """
+        if number == signal.SIGINT:
+            self._raised = KeyboardInterrupt()
+        else:
+            self._raised = SystemExit(128 + number)
+        raise self._raised
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """Raises the exception of the signal where another one has replaced it.
+
+        A handler can run in the middle of a C++ function that calls Python, and some of
+        these raise an error of their own: `tf.nest.flatten` raises a `TypeError`.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self._raised is None:
+                raise
+            raise self._raised from error

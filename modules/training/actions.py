@@ -21,14 +21,12 @@ import orbit
 import tensorflow as tf
 from official.core import base_trainer, config_definitions
 
-from modules.signals import watch
+from modules.signals import Stopper, watch
 from modules.training import fine_tuning_task
 from modules.training.checkpoints import ResumableCheckpoints
 from modules.training.record import TrainingRecord
 
 logger = logging.getLogger(__name__)
-
-SIGTERM_STATUS = 128 + signal.SIGTERM  # the exit status that a shell reports
 
 
 class Progress:
@@ -203,10 +201,12 @@ class StopOnSignal:
         self._signals = signals
         self._received: signal.Signals | None = None
         self._step: int | None = None  # None before the end of the first loop
+        self._stopper = Stopper()
         self._handled = contextlib.ExitStack()
 
     def __enter__(self) -> StopOnSignal:
         """Handles the signals; Python allows only the main thread to."""
+        self._handled.enter_context(self._stopper.restored())
         if threading.current_thread() is threading.main_thread():
             self._handled.enter_context(watch(self._end_loop))
             for number in self._signals:
@@ -216,9 +216,9 @@ class StopOnSignal:
                 self._handled.callback(signal.signal, number, previous)
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Restores the previous handlers."""
-        self._handled.close()
+        self._handled.__exit__(*error)
 
     def __call__(self, _: dict[str, Any]) -> None:
         """Saves and stops if a signal was received.
@@ -257,6 +257,4 @@ class StopOnSignal:
                 step,
                 extra={"training": {"kept_step": step}},
             )
-        if received is signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(SIGTERM_STATUS)
+        self._stopper.stop(received)

@@ -42,7 +42,7 @@ def end_process(status: int) -> NoReturn:
 @contextlib.contextmanager
 def stopping(
     tell: Callable[[str], None], explain: Callable[[str], None]
-) -> Iterator[None]:
+) -> Iterator[signals.Stopper]:
     """Ends the block by an exception on Ctrl-C or SIGTERM, or the process.
 
     A training handles the signals itself, to save a checkpoint. A second signal ends
@@ -53,14 +53,17 @@ def stopping(
       tell: Called with a line when a signal arrives.
       explain: Called with the signal's name at the end.
 
+    Yields:
+      What raises the exception in the block.
+
     Raises:
       KeyboardInterrupt: SIGINT arrived.
       SystemExit: SIGTERM arrived.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     watcher = _Watcher(tell, explain)
+    if threading.current_thread() is not threading.main_thread():
+        yield watcher.stopper
+        return
     previous = {
         number: signal.signal(number, watcher.stop)
         for number in _NAMES
@@ -69,7 +72,7 @@ def stopping(
     }
     try:
         with signals.watch(watcher.receive):
-            yield
+            yield watcher.stopper
     except (KeyboardInterrupt, SystemExit):
         watcher.explain()
         raise
@@ -88,13 +91,12 @@ class _Watcher:
         self._tell = tell
         self._explain = explain
         self._number: signal.Signals | None = None
+        self.stopper = signals.Stopper()
         self.is_ended = threading.Event()
 
     def stop(self, number: int, frame: FrameType | None) -> NoReturn:
         """Handles a signal in the main thread."""
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(128 + number)
+        self.stopper.stop(number)
 
     def receive(self, number: int) -> None:
         """Handles a signal in another thread, while the main thread may be in C++."""

@@ -94,8 +94,9 @@ def _run_recorded(
     console.print(f"run record {record}", style="dim", soft_wrap=True)
     with (
         redirect_output(record / "run.log"),
-        interruption.stopping(progress.tell, progress.explain_stop),
+        interruption.stopping(progress.tell, progress.explain_stop) as stopper,
         progress.shown(),
+        stopper.restored(),
     ):
         try:
             return _run(config, paths, record, progress)

@@ -44,3 +44,8 @@ def test_another_thread_watches_nothing():
     thread.start()
     thread.join()
     assert calls == []
+
+
+def test_error_without_a_signal_stays_as_it_is():
+    with pytest.raises(TypeError), signals.Stopper().restored():
+        raise TypeError

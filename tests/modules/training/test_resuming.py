@@ -225,6 +225,22 @@ def test_signal_while_a_step_is_traced_stops_at_once(train, newest_step, monkeyp
     assert newest_step() == 0
 
 
+def test_signal_stops_a_training_where_cpp_raises_an_error_of_its_own(
+    train, newest_step, monkeypatch
+):
+    def trace(*_, **__):
+        try:
+            send(signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise TypeError from None  # as `tf.nest.flatten` does
+
+    monkeypatch.setattr(SmallTask, "train_step", trace)
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    assert newest_step() == 0
+
+
 def test_signal_in_an_evaluation_stops_at_once_and_loses_no_step(
     train, newest_step, monkeypatch, lines
 ):

@@ -21,7 +21,8 @@ child = subprocess.Popen(
     ["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL
 )
 try:
-    with interruption.stopping(say, lambda reason: say(f"stopped by {reason}")):
+    explain = lambda reason: say(f"stopped by {reason}")
+    with interruption.stopping(say, explain) as stopper, stopper.restored():
         {body}
 except KeyboardInterrupt:
     interruption.end_process(130)
@@ -39,6 +40,14 @@ try:
     time.sleep(600)
 finally:
     time.sleep(600)
+"""
+# What some functions of C++ do when a handler raises in them.
+REPLACE_THE_EXCEPTION = """
+try:
+    say(child.pid)
+    time.sleep(600)
+except BaseException:
+    raise TypeError
 """
 
 
@@ -66,7 +75,7 @@ def start():
     ("number", "name", "status"),
     [(signal.SIGINT, "Ctrl-C", 130), (signal.SIGTERM, "SIGTERM", 143)],
 )
-@pytest.mark.parametrize("body", [WAIT, WAIT_TWICE])
+@pytest.mark.parametrize("body", [WAIT, WAIT_TWICE, REPLACE_THE_EXCEPTION])
 def test_signal_ends_the_process_and_its_children(start, body, number, name, status):
     process, child = start(body)
     process.send_signal(number)
