@@ -132,6 +132,11 @@ prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on;
 	@go build -C tools/prism -mod=readonly -o "$(CURDIR)/$(PRISM)" \
 	  github.com/apache/beam/sdks/v2/go/cmd/prism
 
+# Needs no .venv. Tests of Flink and Spark skip without them.
+.PHONY: job-servers
+job-servers:  ## assemble Beam's job servers for Flink and Spark; needs Maven, a JDK
+	@bash tools/job_servers.sh build/job-servers
+
 clean:  ## remove .venv, caches and builds; keeps output/
 	@rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .coverage .coverage.*

@@ -6,6 +6,7 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
+from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 
@@ -43,7 +44,7 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
         if not Path(config.job_server_jar).is_file():
             raise UsageError(
                 f"beam.job_server_jar {config.job_server_jar} is not a file; leave it "
-                "out to search the directories of Maven and Beam"
+                "out to search the directories of Maven, Beam and `make job-servers`"
             )
         return config.job_server_jar
     artifact = f"beam-runners-flink-{config.flink_version}-job-server"
@@ -52,11 +53,17 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
     version = metadata.version("apache-beam")
     name = f"{artifact}-{version}.jar"
     folder = _MAVEN_REPOSITORY / _GROUP.replace(".", "/") / artifact / version
-    for path in (Path.home() / folder / name, Path.home() / _BEAM_CACHE / name):
+    for path in (
+        Path.home() / folder / name,
+        Path.home() / _BEAM_CACHE / name,
+        # May be of an older Beam: the protocol is the same.
+        *sorted(paths.JOB_SERVERS.glob(f"{artifact}-*.jar")),
+    ):
         if path.is_file():
             return str(path)
     raise UsageError(
         f"beam.runner is {config.runner}, but its job server is not on this machine: "
         f"get it with `mvn dependency:get -Dtransitive=false -Dartifact={_GROUP}:"
-        f"{artifact}:{version}`, or name the file with beam.job_server_jar"
+        f"{artifact}:{version}`, assemble it with `make job-servers` (Flink 1.19, Spark "
+        "3), or name the file with beam.job_server_jar"
     )

@@ -51,7 +51,7 @@ class BeamConfig(Settings):
         None starts one on this machine for as long as a component runs.
       flink_version: Version of the Flink cluster.
       job_server_jar: Beam's job server for Flink or Spark; None searches the download
-        directories of Maven and Beam.
+        directories of Maven and Beam, and the one of `make job-servers`.
       job_endpoint: `HOST:PORT` of the job service that `portable` runs on.
       environment: Where `flink`, `spark` and `portable` start Python: in the
         component's own process (`loopback`), in processes on the cluster's machines
@@ -67,7 +67,7 @@ class BeamConfig(Settings):
     workers: PositiveInt | None = None
     restarts: int = Field(default=2, ge=0)
     master: str | None = None
-    flink_version: str = Field(default="1.20", pattern=r"^\d+\.\d+$")
+    flink_version: str = Field(default="1.19", pattern=r"^\d+\.\d+$")
     job_server_jar: str | None = None
     job_endpoint: str | None = Field(default=None, pattern=r"^[^/]+:\d+$")
     environment: Literal["loopback", "process", "docker", "external"] = "loopback"

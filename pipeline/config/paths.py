@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pipeline.config.recipe import Config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+JOB_SERVERS = REPOSITORY / "build" / "job-servers"  # `make job-servers`
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
 
 

@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from tfx.utils import dependency_utils
 
 from pipeline.beam import beam_arguments
+from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import load_config
@@ -20,6 +21,7 @@ from tests import tiny
 def home(tmp_path, monkeypatch):
     """An empty home directory, on a machine with Java."""
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(paths, "JOB_SERVERS", tmp_path / "job-servers")
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.touch(mode=0o755)
@@ -62,7 +64,7 @@ def test_multi_processing_starts_a_process_per_core_by_default():
 
 def test_local_flink_uses_two_slots_and_the_jar_of_maven(home):
     version = metadata.version("apache-beam")
-    name = "beam-runners-flink-1.20-job-server"
+    name = "beam-runners-flink-1.19-job-server"
     folder = home / ".m2/repository/org/apache/beam" / name / version
     jar = write_jar(folder / f"{name}-{version}.jar")
     arguments = beam_arguments(BeamConfig(runner="flink", workers=2))
@@ -74,6 +76,16 @@ def test_local_flink_uses_two_slots_and_the_jar_of_maven(home):
     portable = options.view_as(pipeline_options.PortableOptions)
     assert portable.environment_type == "LOOPBACK"
     assert "--number_of_execution_retries=2" in arguments
+
+
+@pytest.mark.parametrize(
+    ("runner", "artifact"),
+    [("flink", "beam-runners-flink-1.19"), ("spark", "beam-runners-spark-3")],
+)
+def test_assembled_job_server_of_another_beam_is_used(home, runner, artifact):
+    jar = write_jar(home / f"job-servers/{artifact}-job-server-2.50.0.jar")
+    arguments = beam_arguments(BeamConfig(runner=runner))
+    assert f"--{runner}_job_server_jar={jar}" in arguments
 
 
 def test_flink_cluster_with_workers_in_a_container(home):
@@ -115,6 +127,7 @@ def test_missing_job_server_is_refused_with_the_command_to_get_it(home, runner):
     assert f"beam.runner is {runner}" in message
     assert "mvn dependency:get -Dtransitive=false -Dartifact=" in message
     assert f"job-server:{version}`" in message
+    assert "`make job-servers`" in message
 
 
 def test_missing_java_is_refused_before_a_missing_job_server(home, monkeypatch):
