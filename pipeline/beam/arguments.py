@@ -15,6 +15,7 @@ _IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 # Source: `tfx/utils/dependency_utils.py`.
 _INSTALLED = {"sdk_container_image": "installed"}
 _RESTARTING_RUNNER = "pipeline.beam.restarting.RestartingRunner"
+_JOB_RUNNERS = "pipeline.beam.job_runners"
 _LOCAL_FLINK = "[local]"
 
 
@@ -58,7 +59,7 @@ def _multi_processing(config: BeamConfig) -> dict[str, Any]:
 
 def _flink(config: BeamConfig, jar: str) -> dict[str, Any]:
     return {
-        "runner": "FlinkRunner",
+        "runner": f"{_JOB_RUNNERS}.FlinkRunner",
         "flink_master": config.master or _LOCAL_FLINK,
         "flink_version": config.flink_version,
         "flink_job_server_jar": jar,
@@ -70,7 +71,7 @@ def _flink(config: BeamConfig, jar: str) -> dict[str, Any]:
 
 def _spark(config: BeamConfig, jar: str) -> dict[str, Any]:
     return {
-        "runner": "SparkRunner",
+        "runner": f"{_JOB_RUNNERS}.SparkRunner",
         "spark_master_url": config.master or f"local[{config.workers or '*'}]",
         "spark_job_server_jar": jar,
         **_environment(config),
@@ -79,7 +80,7 @@ def _spark(config: BeamConfig, jar: str) -> dict[str, Any]:
 
 def _portable(config: BeamConfig) -> dict[str, Any]:
     return {
-        "runner": "PortableRunner",
+        "runner": f"{_JOB_RUNNERS}.PortableRunner",
         "job_endpoint": config.job_endpoint,
         "parallelism": config.workers,
         **_environment(config),

@@ -63,7 +63,7 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
             return str(path)
     raise UsageError(
         f"beam.runner is {config.runner}, but its job server is not on this machine: "
-        f"get it with `mvn dependency:get -Dtransitive=false -Dartifact={_GROUP}:"
-        f"{artifact}:{version}`, assemble it with `make job-servers` (Flink 1.19, Spark "
-        "3), or name the file with beam.job_server_jar"
+        "assemble it with `make job-servers` (Flink 1.19, Spark 3), get it with `mvn "
+        f"dependency:get -Dtransitive=false -Dartifact={_GROUP}:{artifact}:{version}`, "
+        "or name the file with beam.job_server_jar"
     )

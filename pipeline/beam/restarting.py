@@ -11,14 +11,12 @@ import threading
 
 import grpc
 from apache_beam import Pipeline
-from apache_beam.io.filebasedsink import FileBasedSink
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.iobase import Write
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 from apache_beam.runners.runner import PipelineResult
+
+from pipeline.beam import unfinished
 
 _LOGGER = logging.getLogger(__name__)
 _WATCH_SECONDS = 1.0
@@ -32,7 +30,7 @@ class WorkerLostError(RuntimeError):
 
 
 class RestartOptions(PipelineOptions):
-    """The option of Beam's Flink runner for restarts of a job."""
+    """The option of Beam's Java runners for restarts of a job."""
 
     @classmethod
     def _add_argparse_args(cls, parser) -> None:  # type: ignore[no-untyped-def]
@@ -56,6 +54,7 @@ class RestartingRunner(fn_runner.FnApiRunner):
           WorkerLostError: Workers were lost in more runs than there are restarts.
         """
         restarts = options.view_as(RestartOptions).number_of_execution_retries
+        outputs = unfinished.find_outputs(pipeline)
         for left in range(restarts, -1, -1):
             _worker_lost.clear()
             try:
@@ -64,6 +63,7 @@ class RestartingRunner(fn_runner.FnApiRunner):
                 # A closed channel may be noticed before the end of the process.
                 if not _worker_lost.wait(_WATCH_SECONDS):
                     raise
+                unfinished.delete_unfinished(outputs)
                 if not left:
                     raise WorkerLostError(
                         f"a Beam worker process was lost, {restarts + 1} times in a "
@@ -71,36 +71,7 @@ class RestartingRunner(fn_runner.FnApiRunner):
                         "number of workers, beam.restarts that of restarts"
                     ) from error
             _LOGGER.warning("a Beam worker was lost: restarting the job")
-            _delete_unfinished(pipeline)
         raise AssertionError("unreachable")
-
-
-def _delete_unfinished(pipeline: Pipeline) -> None:
-    """Deletes the incomplete shards of a lost job.
-
-    They are in the directory of the outputs, whose readers take all its files. Source
-    of the names: `FileBasedSink._create_temp_dir`.
-    """
-    from tensorflow.io import gfile  # Beam's own file systems see no empty folder
-
-    visitor = _SinkVisitor()
-    pipeline.visit(visitor)
-    for sink in visitor.sinks:
-        directory, name = FileSystems.split(sink.file_path_prefix.get())
-        folders = gfile.listdir(directory) if gfile.isdir(directory) else []
-        for folder in folders:
-            if folder.startswith(f"beam-temp-{name}-"):
-                gfile.rmtree(FileSystems.join(directory, folder))
-
-
-class _SinkVisitor(PipelineVisitor):
-    def __init__(self) -> None:
-        self.sinks: list[FileBasedSink] = []
-
-    def enter_composite_transform(self, node: AppliedPTransform) -> None:
-        sink = getattr(node.transform, "sink", None)
-        if isinstance(node.transform, Write) and isinstance(sink, FileBasedSink):
-            self.sinks.append(sink)
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)

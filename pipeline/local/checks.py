@@ -93,6 +93,8 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
     yield _check_space("output", output, _GIB + _ENCODER_COPIES * weights)
     if config.beam.runner in ("flink", "spark"):
         yield _checked("Beam's job server", lambda: _describe_job_server(config))
+    if config.beam.runner == "flink" and config.beam.master:
+        yield _check_flink(config.beam.master, config.beam.restarts)
     if config.beam.environment == "docker" and config.beam.runner != "in_process":
         yield _check_tool("docker", "beam.environment is docker")
 
@@ -321,6 +323,17 @@ def _describe_job_server(config: Config) -> str:
     from pipeline.beam import job_servers
 
     return job_servers.find_jar(config.beam, is_here=True)
+
+
+def _check_flink(master: str, restarts: int) -> Check:
+    from pipeline.beam import flink_restarts
+
+    name = "Flink's restarts"
+    try:
+        advice = flink_restarts.advise(master, restarts)
+    except ConnectionError as error:
+        return Check(name, "error", str(error))
+    return Check(name, "warning", advice) if advice else Check(name, "ok", master)
 
 
 def _check_tool(name: str, why: str) -> Check:

@@ -33,7 +33,7 @@ from pipeline.history.run_progress import (
 _RUNNING = "Component %s is running."
 _CACHED = "A cached execution %d is used."
 _FINISHED = "Component %s is finished."
-_LOGGERS = ("absl", "components", "modules", "pipeline.inputs")
+_LOGGERS = ("absl", "components", "modules", "pipeline.beam", "pipeline.inputs")
 _INDENT = 2
 
 

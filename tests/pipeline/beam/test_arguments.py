@@ -70,7 +70,7 @@ def test_local_flink_uses_two_slots_and_the_jar_of_maven(home):
     arguments = beam_arguments(BeamConfig(runner="flink", workers=2))
     options = PipelineOptions(list(arguments))
     flink = options.view_as(pipeline_options.FlinkRunnerOptions)
-    assert standard(arguments).runner == "FlinkRunner"
+    assert standard(arguments).runner == "pipeline.beam.job_runners.FlinkRunner"
     assert (flink.flink_master, flink.parallelism) == ("[local]", 2)
     assert flink.flink_job_server_jar == jar
     portable = options.view_as(pipeline_options.PortableOptions)
@@ -125,9 +125,9 @@ def test_missing_job_server_is_refused_with_the_command_to_get_it(home, runner):
     message = str(refused.value)
     assert "\n" not in message
     assert f"beam.runner is {runner}" in message
+    assert "`make job-servers`" in message
     assert "mvn dependency:get -Dtransitive=false -Dartifact=" in message
     assert f"job-server:{version}`" in message
-    assert "`make job-servers`" in message
 
 
 def test_missing_java_is_refused_before_a_missing_job_server(home, monkeypatch):

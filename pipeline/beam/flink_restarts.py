@@ -1,0 +1,72 @@
+"""Flink's restart strategy, which decides whether a job survives a lost worker.
+
+Beam's batch jobs on Flink do not have one: `createBatchExecutionEnvironment` of
+`FlinkExecutionEnvironments` ignores `number_of_execution_retries`. The one that counts
+is the cluster's.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+_TYPE = "restart-strategy.type"
+_OLD_TYPE = "restart-strategy"  # before Flink 1.18, and still read
+_NONE = ("none", "off", "disable", "disabled")
+_SECONDS = 10.0
+
+
+def settings(restarts: int) -> dict[str, str]:
+    """Returns Flink's settings that survive the loss of workers.
+
+    `exponential-delay`, because it counts the failures of a backoff time as one: with
+    `fixed-delay` a lost TaskManager uses an attempt for each region of the job that it
+    ran. Source: FLIP-364, in Flink 1.19.
+
+    Args:
+      restarts: How many losses a job survives.
+    """
+    prefix = "restart-strategy.exponential-delay"
+    return {
+        _TYPE: "exponential-delay",
+        f"{prefix}.initial-backoff": "2 s",
+        f"{prefix}.attempts-before-reset-backoff": str(restarts),
+    }
+
+
+def write_settings(directory: Path, restarts: int) -> None:
+    """Writes the settings of a Flink that a job server starts for a job."""
+    lines = [f"{key}: {value}\n" for key, value in settings(restarts).items()]
+    # Beam looks for this name; `config.yaml` of Flink 1.19 is ignored.
+    (directory / "flink-conf.yaml").write_text("".join(lines))
+
+
+def advise(master: str, restarts: int) -> str | None:
+    """Returns what to set on a cluster that repeats no lost work; None if it does.
+
+    Args:
+      master: `HOST:PORT` of the REST API, or its URL.
+      restarts: `beam.restarts`.
+
+    Raises:
+      ConnectionError: The cluster does not respond.
+    """
+    url = master if "://" in master else f"http://{master}"
+    try:
+        path = f"{url}/jobmanager/config"
+        with urllib.request.urlopen(path, timeout=_SECONDS) as response:
+            config = {entry["key"]: entry["value"] for entry in json.load(response)}
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"beam.master {master}: no Flink responds there ({error}); give HOST:PORT "
+            "of the JobManager's REST API, 8081 by default"
+        ) from error
+    if not restarts or config.get(_TYPE, config.get(_OLD_TYPE, "none")) not in _NONE:
+        return None
+    lines = ", ".join(f"{key}: {value}" for key, value in settings(restarts).items())
+    return (
+        f"beam.restarts is {restarts}, but the Flink cluster {master} repeats no lost "
+        f"work: set {lines} in its config.yaml and restart it, or set beam.restarts=0"
+    )

@@ -1,0 +1,297 @@
+"""A Flink cluster on this machine, for tests and measurements.
+
+    python -m tools.flink_cluster DIRECTORY --task-managers 2
+
+A JobManager and TaskManagers on loopback, each a process, with a pool of Beam's workers
+for each TaskManager. Prints the settings of `beam` that use it, and runs until Ctrl-C.
+The classes are those of `make job-servers`, without Beam's own: a job brings them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+
+from pipeline.beam import flink_restarts
+from pipeline.config.beam import BeamConfig
+from pipeline.config.paths import JOB_SERVERS
+
+_ENTRYPOINT = "org.apache.flink.runtime"
+_JOB_MANAGER = f"{_ENTRYPOINT}.entrypoint.StandaloneSessionClusterEntrypoint"
+_TASK_MANAGER = f"{_ENTRYPOINT}.taskexecutor.TaskManagerRunner"
+_ZOOKEEPER = f"{_ENTRYPOINT}.zookeeper.FlinkZooKeeperQuorumPeer"
+# What a job brings: these would hide its versions.
+_OF_THE_JOB = ("beam-", "gapic-", "gax", "gcsio", "google-", "grpc-", "proto")
+# Source: `env.java.opts.all` of Flink's config.yaml.
+_OPEN_PACKAGES = (
+    *("java.io", "java.lang", "java.lang.reflect", "java.net", "java.nio", "java.text"),
+    *("java.time", "java.util", "java.util.concurrent", "sun.net.util"),
+)
+# Started without Flink's scripts, a TaskManager computes no memory by itself. Sum: the
+# heap 512 MB (JVM option), 256 MB direct memory, 192 MB metaspace, 128 MB managed.
+_TASK_MANAGER_MEMORY = {
+    "taskmanager.memory.framework.heap.size": "128m",
+    "taskmanager.memory.task.heap.size": "384m",
+    "taskmanager.memory.framework.off-heap.size": "64m",
+    "taskmanager.memory.task.off-heap.size": "64m",
+    "taskmanager.memory.network.min": "128m",
+    "taskmanager.memory.network.max": "128m",
+    "taskmanager.memory.managed.size": "128m",
+    "taskmanager.memory.jvm-metaspace.size": "192m",
+    "taskmanager.memory.jvm-overhead.min": "64m",
+    "taskmanager.memory.jvm-overhead.max": "64m",
+    # StatisticsGen has many shuffles: with the default of 512 buffers for each one, 192
+    # MB are not enough.
+    "taskmanager.network.sort-shuffle.min-buffers": "16",
+}
+_HEAP = "-Xmx512m"
+# Each TaskManager resolves it to the address of its own pool: Beam's IDs of workers are
+# unique in one TaskManager only.
+_POOL_HOST = "worker-pool"
+_START_SECONDS = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskManager:
+    """A TaskManager and its pool of workers.
+
+    Attributes:
+      process: The TaskManager.
+      pool: The pool, whose child processes are the workers.
+    """
+
+    process: subprocess.Popen[bytes]
+    pool: subprocess.Popen[bytes]
+
+
+class FlinkCluster:
+    """A running cluster; ends with the context.
+
+    Args:
+      directory: A directory for logs, and for jobs if `is_highly_available`.
+      task_managers: The number of TaskManagers.
+      slots: Task slots of each.
+      is_highly_available: Whether jobs survive the loss of the JobManager ("high
+        availability"), with ZooKeeper.
+      restarts: How many losses of workers a job survives.
+
+    Attributes:
+      directory: The directory.
+      master: `HOST:PORT` of the REST API.
+      task_managers: The running TaskManagers.
+      job_manager: The JobManager.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        task_managers: int = 2,
+        slots: int = 1,
+        is_highly_available: bool = False,
+        restarts: int = 3,
+    ) -> None:
+        self.directory = directory
+        self._count = task_managers
+        self._slots = slots
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._rest, self._pool_port, self._quorum = find_ports(3)
+        self.master = f"localhost:{self._rest}"
+        self.task_managers: list[TaskManager] = []
+        self._is_highly_available = is_highly_available
+        rpc, blobs = find_ports(2)
+        self._settings = {
+            "jobmanager.rpc.address": "localhost",
+            "jobmanager.rpc.port": rpc,
+            "blob.server.port": blobs,
+            "rest.address": "localhost",
+            "rest.bind-address": "localhost",
+            "rest.port": self._rest,
+            "taskmanager.host": "localhost",
+            "taskmanager.cpu.cores": slots,
+            "taskmanager.numberOfTaskSlots": slots,
+            "io.tmp.dirs": directory,
+            **_TASK_MANAGER_MEMORY,
+            **flink_restarts.settings(restarts),
+        }
+        if is_highly_available:
+            self._settings |= {
+                "high-availability.type": "zookeeper",
+                "high-availability.zookeeper.quorum": f"localhost:{self._quorum}",
+                "high-availability.storageDir": f"file://{directory}/jobs",
+            }
+
+    @property
+    def beam(self) -> BeamConfig:
+        """The settings that run Beam on this cluster."""
+        return BeamConfig(
+            runner="flink",
+            master=self.master,
+            workers=self._count * self._slots,
+            environment="external",
+            environment_config=f"{_POOL_HOST}:{self._pool_port}",
+        )
+
+    def __enter__(self) -> FlinkCluster:
+        (self.directory / "conf").mkdir(parents=True, exist_ok=True)
+        (self.directory / "conf" / "config.yaml").touch()
+        try:
+            if self._is_highly_available:
+                self._start_zookeeper()
+            self.start_job_manager()
+            for _ in range(self._count):
+                self.start_task_manager()
+            self.wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._processes):
+            kill(process)
+
+    def start_job_manager(self) -> None:
+        """Starts the JobManager, also again after it was killed."""
+        self.job_manager = self._start_java("job-manager", _JOB_MANAGER, "-Xmx768m")
+
+    def start_task_manager(self) -> None:
+        """Adds a TaskManager with its pool."""
+        number = len(self.task_managers)
+        address = f"127.0.1.{number + 1}"
+        hosts = self.directory / f"hosts-{number}"
+        hosts.write_text(
+            f"127.0.0.1 localhost {socket.gethostname()}\n{address} {_POOL_HOST}\n"
+        )
+        name = f"task-manager-{number}"
+        pool = self._start(
+            f"pool-{number}",
+            [sys.executable, "-m", "tools.worker_pool", f"{address}:{self._pool_port}"],
+        )
+        process = self._start_java(
+            name,
+            _TASK_MANAGER,
+            _HEAP,
+            "-XX:MaxDirectMemorySize=256m",
+            f"-Djdk.net.hosts.file={hosts}",
+        )
+        self.task_managers.append(TaskManager(process, pool))
+
+    def wait_until_ready(self) -> None:
+        """Waits until the TaskManagers are registered.
+
+        Raises:
+          TimeoutError: They are not, in two minutes.
+        """
+        running = [t for t in self.task_managers if t.process.poll() is None]
+        end = time.monotonic() + _START_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                if self.request("/overview")["taskmanagers"] == len(running):
+                    return
+            time.sleep(0.2)
+        raise TimeoutError(f"the Flink cluster is not ready; see {self.directory}")
+
+    def request(self, path: str) -> Any:
+        """Returns what the REST API has at a path, such as `/jobs/overview`."""
+        with urllib.request.urlopen(f"http://{self.master}{path}") as response:
+            return json.load(response)
+
+    def _start_zookeeper(self) -> None:
+        file = self.directory / "zoo.cfg"
+        file.write_text(
+            f"dataDir={self.directory}/zookeeper\nclientPort={self._quorum}\n"
+            f"clientPortAddress=localhost\nadmin.enableServer=false\n"
+        )
+        self._run_java("zookeeper", _ZOOKEEPER, ["-Xmx128m"], [str(file), "1"])
+
+    def _start_java(
+        self, name: str, main: str, *options: str
+    ) -> subprocess.Popen[bytes]:
+        pairs = (f"-D{key}={value}" for key, value in self._settings.items())
+        arguments = ["--configDir", str(self.directory / "conf"), *pairs]
+        return self._run_java(name, main, options, arguments)
+
+    def _run_java(
+        self, name: str, main: str, options: Any, arguments: list[str]
+    ) -> subprocess.Popen[bytes]:
+        opened = (f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in _OPEN_PACKAGES)
+        classes = ":".join(map(str, _find_classes()))
+        command = ["java", *opened, *options, "-cp", classes, main, *arguments]
+        return self._start(name, command)
+
+    def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        # The pool starts its workers as `python`.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        with open(self.directory / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PATH": path},
+                start_new_session=True,  # so that `kill` reaches the workers
+            )
+        self._processes.append(process)
+        return process
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process of a cluster and its child processes with SIGKILL."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def kill_workers(pool: subprocess.Popen[bytes]) -> None:
+    """Kills the workers of a pool with SIGKILL, but not the pool."""
+    for worker in psutil.Process(pool.pid).children():
+        worker.kill()
+
+
+def find_ports(count: int) -> list[int]:
+    """Returns free ports."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("localhost", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _find_classes() -> Iterator[Path]:
+    (folder,) = (path for path in JOB_SERVERS.glob("*flink*") if path.is_dir())
+    for path in sorted(folder.glob("*.jar")):
+        if not path.name.startswith(_OF_THE_JOB):
+            yield path
+
+
+@click.command(help=__doc__)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--task-managers", default=2, show_default=True)
+@click.option("--slots", default=1, show_default=True, help="Of each TaskManager.")
+def main(directory: Path, task_managers: int, slots: int) -> None:
+    """Runs a cluster until Ctrl-C."""
+    cluster = FlinkCluster(
+        directory.absolute(), task_managers=task_managers, slots=slots
+    )
+    with cluster, contextlib.suppress(KeyboardInterrupt):
+        settings = cluster.beam.model_dump(exclude_defaults=True)
+        click.echo(f"--set 'beam={json.dumps(settings)}'")
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
