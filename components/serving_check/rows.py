@@ -147,7 +147,9 @@ def select_examples(
 def _select_rows(
     pattern: str, predictions: dict[int, Any], id_column: str
 ) -> Iterator[tuple[int, tf.train.Example]]:
-    files = sorted(tfx.dsl.io.fileio.glob(pattern))
+    paths = tfx.dsl.io.fileio.glob(pattern)
+    # Lost attempts of a Beam job leave folders with incomplete files.
+    files = sorted(p for p in paths if not os.path.basename(p).startswith("beam-temp-"))
     for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator():
         example = tf.train.Example.FromString(record)
         row = read_id(example, id_column)

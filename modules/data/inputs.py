@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ IDS = "ids"
 POSITIONS = "positions"
 
 _ENDLESS = 1 << 40  # epochs
+_UNFINISHED = "beam-temp-"
 _FILES_AT_ONCE = 16
 _FIXED_LENGTHS = 4
 _PREFETCHED = 2  # batches; to make one takes far less than a step
@@ -81,8 +83,12 @@ def fixed_lengths(max_seq_length: int) -> list[int]:
 
 
 def list_files(patterns: Iterable[str]) -> list[str]:
-    """Returns the files that match, in the order that they are read in."""
-    return sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern))
+    """Returns the files that match, in the order that they are read in.
+
+    Leaves out folders of lost attempts of a Beam job, which hold incomplete files.
+    """
+    paths = (path for pattern in patterns for path in tf.io.gfile.glob(pattern))
+    return sorted(p for p in paths if not os.path.basename(p).startswith(_UNFINISHED))
 
 
 def suffices_for_hosts(files: Sequence[str], hosts: int) -> bool:
@@ -273,7 +279,7 @@ def _complete(batches: tf.data.Dataset, config: ExamplesConfig) -> tf.data.Datas
 
 
 def _files(config: ExamplesConfig) -> tf.data.Dataset:
-    return tf.data.Dataset.list_files(list(config.input_path), shuffle=False)
+    return tf.data.Dataset.list_files(list_files(config.input_path), shuffle=False)
 
 
 def _read(files: tf.data.Dataset) -> tf.data.Dataset:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
-from modules.data import preprocessing, row_facts
+from modules.data import inputs, preprocessing, row_facts
 from modules.evaluation import metrics
 from modules.report.content import (
     CalibrationBin,
@@ -210,9 +210,8 @@ def _find_examples(
     pattern: str, task: TaskConfig, ids: set[int]
 ) -> dict[int, tf.train.Example]:
     """Returns the Examples with some ids, without those whose id another one has."""
-    records = tf.data.TFRecordDataset(
-        sorted(tf.io.gfile.glob(pattern)), compression_type="GZIP"
-    )
+    files = inputs.list_files([pattern])
+    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
     column = {task.id_column: tf.io.FixedLenFeature([], tf.int64, default_value=-1)}
     matches: dict[int, tf.train.Example] = {}
     repeated: set[int] = set()

@@ -66,6 +66,15 @@ def rows_of(epoch):
     return [int(row) for _, targets in epoch for row in targets["ids"]]
 
 
+def test_files_of_a_lost_attempt_of_beam_are_not_read(tmp_path):
+    config = write_examples(tmp_path / "examples-00000-of-00001.gz", 3)
+    lost = tmp_path / "beam-temp-examples-0a1b"
+    lost.mkdir()
+    shutil.copy(config.input_path[0], lost / "0.gz")
+    config = dataclasses.replace(config, input_path=[f"{tmp_path}/*"])
+    assert inputs.count_examples(config) == 3
+
+
 def test_every_epoch_holds_each_row_once_in_an_order_of_its_own(config):
     steps = batches(config, 2 * STEPS)
     first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
