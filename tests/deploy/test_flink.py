@@ -1,13 +1,14 @@
 """The cluster of Flink fits the pipeline's image, its settings and Beam."""
 
 import re
+import zipfile
 
 import pytest
 import yaml
 
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
-from pipeline.config.paths import REPOSITORY
+from pipeline.config.paths import JOB_SERVERS, REPOSITORY
 from pipeline.config.recipe import load_beam, load_config
 from tests.deploy.manifests import (
     DEPLOY,
@@ -109,12 +110,32 @@ def test_no_list_is_in_two_templates_of_the_cluster():
     assert not common.keys() & own.keys()
 
 
-def test_cluster_restarts_jobs_after_a_lost_task_manager():
+def test_flink_knows_every_setting_of_the_cluster():
+    # The operator passes any key on, and Flink ignores those that it does not know.
+    jars = [
+        jar
+        for part in ("core", "runtime")
+        for jar in JOB_SERVERS.glob(
+            f"*flink*/flink-{part}-{BeamConfig().flink_version}*"
+        )
+    ]
+    if not jars:
+        pytest.skip("Flink's classes are missing: run `make job-servers`")
+    classes = b""
+    for jar in jars:
+        with zipfile.ZipFile(jar) as archive:
+            names = [name for name in archive.namelist() if "Options" in name]
+            classes += b"".join(map(archive.read, names))
+    for key in CLUSTER["spec"]["flinkConfiguration"]:
+        # A constant of a class file has its length before it.
+        assert len(key).to_bytes(2, "big") + key.encode() in classes, key
+
+
+def test_cluster_restarts_jobs_as_often_as_the_default_of_the_recipe():
     settings = CLUSTER["spec"]["flinkConfiguration"]
-    strategy = settings["restart-strategy.type"]
-    assert strategy == "fixed-delay"
-    # A lost TaskManager uses several attempts.
-    assert int(settings[f"restart-strategy.{strategy}.attempts"]) >= 10
+    strategy = f"restart-strategy.{settings['restart-strategy.type']}"
+    attempts = settings[f"{strategy}.attempts-before-reset-backoff"]
+    assert int(attempts) >= 2 * BeamConfig().restarts
 
 
 def test_network_policy_covers_the_cluster_and_the_job_server():

@@ -1,6 +1,7 @@
 """Manifests have the fields and types that Kubernetes and its operators accept."""
 
 import copy
+import functools
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +20,11 @@ ALL = {
     for folder in FOLDERS
     for kind, manifest in manifests(folder).items()
 }
-OWN_SCHEMA = {
+OPERATORS = {
     "FlinkDeployment": "flinkdeployments.yaml",
     "ServiceMonitor": "servicemonitors.yaml",
 }
+COMMON = {"apiVersion": {}, "kind": {}, "metadata": {}}
 
 
 def closed(schema):
@@ -43,14 +45,17 @@ def closed(schema):
     return result
 
 
+@functools.cache
+def schema_of(kind):
+    schema = closed(yaml.safe_load((SCHEMAS / OPERATORS[kind]).read_text()))
+    # Kubernetes itself defines these.
+    return schema | {"properties": schema["properties"] | COMMON}
+
+
 def check_with_schema(manifest):
     # A package that only one of the stacks has.
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
-    schema = yaml.safe_load((SCHEMAS / OWN_SCHEMA[manifest["kind"]]).read_text())
-    # Kubernetes itself defines these.
-    schema["properties"]["apiVersion"] = schema["properties"]["kind"] = {}
-    schema["properties"]["metadata"] = {}
-    jsonschema.validate(manifest, closed(schema))
+    jsonschema.Draft202012Validator(schema_of(manifest["kind"])).validate(manifest)
     check_with_client(manifest["metadata"], "V1ObjectMeta")
 
 
@@ -66,7 +71,7 @@ def lines(manifest):
 
 
 def check(manifest):
-    if manifest["kind"] in OWN_SCHEMA:
+    if manifest["kind"] in OPERATORS:
         check_with_schema(manifest)
     else:
         check_with_client(manifest, f"V1{manifest['kind']}")
