@@ -22,12 +22,16 @@ def manifests(folder):
     return by_kind
 
 
-def containers(kind):
+def containers(manifest):
     """Returns the containers and sidecars of a manifest by name."""
-    specs = [kind["spec"]["template"]["spec"]] if "template" in kind["spec"] else []
-    for part in (kind["spec"], *map(kind["spec"].get, ("jobManager", "taskManager"))):
-        specs.append((part or {}).get("podTemplate", {}).get("spec", {}))
-    lists = [s.get(key, []) for s in specs for key in ("containers", "initContainers")]
+    spec = manifest["spec"]
+    templates = [spec.get("template", {})]
+    for part in (spec, spec.get("jobManager", {}), spec.get("taskManager", {})):
+        templates.append(part.get("podTemplate", {}))
+    pods = [template.get("spec", {}) for template in templates]
+    lists = [
+        pod.get(key, []) for pod in pods for key in ("containers", "initContainers")
+    ]
     return {container["name"]: container for some in lists for container in some}
 
 
