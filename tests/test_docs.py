@@ -37,8 +37,8 @@ def test_files_and_make_targets_that_a_document_names_exist(document):
         assert target in targets
     for link in re.findall(r"\]\(([\w./-]+)\)", text):
         assert (document.parent / link).exists()
-    tops = "benchmarks|components|configs|docs|modules|pipeline|serving|stacks|tools"
-    for path in re.findall(rf"`((?:{tops})/[\w./-]+\.\w+)`", text):
+    tops = "benchmarks|components|configs|deploy|docs|modules|pipeline|serving|stacks"
+    for path in re.findall(rf"`((?:{tops}|tools)/[\w./-]+\.\w+)`", text):
         assert (REPOSITORY / path.replace("NAME", "1.21")).exists()
 
 
