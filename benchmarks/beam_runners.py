@@ -4,10 +4,10 @@
     python -m benchmarks.beam_runners OUTPUT --config configs/mrpc_minilm.yaml
 
 The whole pipeline runs once with the first `--runner`: ExampleGen writes a file for
-each of its workers, and one worker reads a file. Then StatisticsGen, Transform and
-Evaluator run again `in_process` and with the other runners, and batch prediction with
-all of them. Each result is compared with that of `in_process`: statistics and metrics,
-and transformed rows and predictions in any order.
+each of its workers, and one worker reads a file. Then StatisticsGen, Transform,
+Evaluator and batch prediction run `in_process` and with all runners. Each result is
+compared with that of `in_process`: statistics and metrics, and transformed rows and
+predictions in any order.
 
 `--rows` generates that many pairs of the sample's sentences and an encoder of 2 layers
 and hidden size 16 with the real vocabulary: much work for Beam, little for TensorFlow.
@@ -30,7 +30,7 @@ import click
 import numpy as np
 import yaml
 
-from benchmarks import comparisons, rounds
+from benchmarks import comparisons, process_memory, rounds
 from modules import environment
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
@@ -62,14 +62,16 @@ class Measured:
 
     Attributes:
       work: The component, or `predict`.
-      runner: Beam's runner.
+      runner: Beam's runner, and its workers if they are set.
       seconds: Its time, with imports and the start of workers.
+      memory: Peak memory of each process, in words; empty if it was not measured.
       differences: From the result of `in_process`, in words.
     """
 
     work: str
     runner: str
     seconds: float
+    memory: str
     differences: list[str]
 
 
@@ -191,7 +193,8 @@ def measure(
     """Runs components and prediction on each runner, and compares with `in_process`.
 
     Args:
-      config: The settings of a finished run; its own runner does not run again.
+      config: The settings of a finished run; if it was `in_process`, that does not
+        run again.
       run_id: TFX's id of that run.
       runners: Settings of Beam.
       works: Names of components, and `predict`.
@@ -201,15 +204,19 @@ def measure(
         reference = None
         for beam in (BeamConfig(), *runners):
             result: Any
+            memory = process_memory.PeakMemory()
             if work == PREDICTION:
-                seconds, result = _predict(config, beam)
-            elif beam == config.beam:
+                with memory:
+                    seconds, result = _predict(config, beam)
+            elif beam == config.beam == BeamConfig():
                 seconds, result = _read_component(config, work, run_id)
             else:
-                seconds, result = _run_component(config, work, beam, run_id)
+                with memory:
+                    seconds, result = _run_component(config, work, beam, run_id)
             reference = reference or result
             differences = _COMPARE[work](reference, result)
-            measured.append(Measured(work, beam.runner, seconds, differences))
+            name = f"{beam.runner} {beam.workers or ''}".strip()
+            measured.append(Measured(work, name, seconds, str(memory), differences))
     return measured
 
 
@@ -234,13 +241,12 @@ def to_markdown(measured: list[Measured]) -> str:
     lines = []
     for _, group in itertools.groupby(measured, key=lambda m: m.work):
         first, *others = group
-        lines.append([first.work, first.runner, f"{first.seconds:.1f}", "1.00", ""])
-        for run in others:
+        for run in (first, *others):
             ratio = f"{run.seconds / first.seconds:.2f}"
             differences = "; ".join(run.differences[:3]) or "the same"
-            seconds = f"{run.seconds:.1f}"
-            lines.append([run.work, run.runner, seconds, ratio, differences])
-    head = ["work", "runner", "seconds", "of in_process", "result"]
+            row = [run.work, run.runner, f"{run.seconds:.1f}", ratio, run.memory]
+            lines.append([*row, "" if run is first else differences])
+    head = ["work", "runner", "seconds", "of in_process", "memory, GiB", "result"]
     return rounds.table(head, lines)
 
 

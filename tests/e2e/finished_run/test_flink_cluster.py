@@ -70,7 +70,7 @@ def kill_at(cluster, moment, kill):
         while time.monotonic() < end:
             for job in cluster.request("/jobs/overview")["jobs"]:
                 tasks = job["tasks"]
-                finished = tasks["finished"] / tasks["total"]
+                finished = tasks["finished"] / max(tasks["total"], 1)
                 is_running = job["state"] == "RUNNING" and tasks["running"]
                 if is_running and finished >= MOMENTS[moment]:
                     kill(cluster)

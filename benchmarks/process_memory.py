@@ -1,0 +1,62 @@
+"""The peak memory of Beam's processes on this machine."""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+
+import psutil
+
+_SECONDS = 0.5
+# What their command lines contain.
+_KINDS = {
+    "pipeline.beam.worker": "worker",
+    "sdk_worker import SdkHarness": "worker",
+    "TaskManagerRunner": "TaskManager",
+    "StandaloneSessionClusterEntrypoint": "JobManager",
+    "-job-server-": "job server",
+}
+
+
+class PeakMemory:
+    """Samples the resident memory of this process and Beam's, as long as it is open.
+
+    Workers of other jobs on the machine count, too: run one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._peaks: dict[tuple[str, int], int] = {}
+
+    def __enter__(self) -> PeakMemory:
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def __str__(self) -> str:
+        """Peaks of each process in GiB, such as `component 1.2, worker 0.9 + 0.8`."""
+        kinds = collections.defaultdict(list)
+        for (kind, _), peak in self._peaks.items():
+            kinds[kind].append(f"{peak / (1 << 30):.1f}")
+        return ", ".join(f"{kind} {' + '.join(peaks)}" for kind, peaks in kinds.items())
+
+    def _sample(self) -> None:
+        while not self._is_over.wait(_SECONDS):
+            for process in psutil.process_iter(["pid", "cmdline", "memory_info"]):
+                kind = _kind(process)
+                if kind:
+                    key = kind, process.pid
+                    size = process.info["memory_info"].rss
+                    self._peaks[key] = max(size, self._peaks.get(key, 0))
+
+
+def _kind(process: psutil.Process) -> str | None:
+    if process.pid == os.getpid():
+        return "component"
+    command = " ".join(process.info["cmdline"] or ())
+    return next((kind for text, kind in _KINDS.items() if text in command), None)
