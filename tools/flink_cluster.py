@@ -103,7 +103,7 @@ class FlinkCluster:
         task_managers: int = 2,
         slots: int = 1,
         is_highly_available: bool = False,
-        restarts: int = 3,
+        restarts: int = BeamConfig().restarts,
     ) -> None:
         self.directory = directory
         self._count = task_managers

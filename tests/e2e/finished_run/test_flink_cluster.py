@@ -26,18 +26,31 @@ MOMENTS = {"early": 0.0, "middle": 0.4, "late": 0.8}
 WORK = ("Transform", "Evaluator", beam_runners.PREDICTION)
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    with flink_cluster.FlinkCluster(tmp_path_factory.mktemp("flink")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def started_available(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("flink")
+    with flink_cluster.FlinkCluster(directory, is_highly_available=True) as cluster:
+        yield cluster
+
+
 @pytest.fixture
-def start(tmp_path):
-    """Starts clusters, which end with the test."""
-    clusters = []
+def cluster(started):
+    """A cluster of two TaskManagers, whatever the last test killed."""
+    started.wait_until_ready()
+    return started
 
-    def start(**options):
-        clusters.append(flink_cluster.FlinkCluster(tmp_path / "flink", **options))
-        return clusters[-1].__enter__()
 
-    yield start
-    for cluster in clusters:
-        cluster.__exit__()
+@pytest.fixture
+def available(started_available):
+    """The same, whose JobManager keeps the state of jobs on disk."""
+    started_available.wait_until_ready()
+    return started_available
 
 
 def kill_task_manager(cluster):
@@ -93,53 +106,53 @@ def published(finished):
     return live | {*map(str, finished.paths.root.glob("predictions/flink-*"))}
 
 
-def restarts(cluster):
+def count_restarts(cluster):
     """Returns how often Flink restarted tasks, over all jobs."""
     log = (cluster.directory / "job-manager.log").read_text()
     return log.count("will be restarted to recover")
 
 
-def test_cluster_of_two_task_managers_computes_the_same(finished, start):
-    beam_work.check(finished, start().beam)
+def test_cluster_of_two_task_managers_computes_the_same(finished, cluster):
+    beam_work.check(finished, cluster.beam)
     assert leftovers(finished) == []
+
+
+def check_after(kill, finished, cluster, work, moment):
+    """Checks that the results are the same although a process is killed."""
+    started, before = time.monotonic(), count_restarts(cluster)
+    killed = kill_at(cluster, moment, kill)
+    beam_work.check(finished, cluster.beam, (work,))
+    assert killed
+    assert leftovers(finished) == []
+    seconds, restarted = time.monotonic() - started, count_restarts(cluster) - before
+    print(f"{kill.__name__}, {work}, {moment}: {restarted} restarts, {seconds:.0f} s")
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("work", WORK)
 @pytest.mark.parametrize("kill", [kill_task_manager, kill_worker])
-def test_lost_worker_loses_no_row(finished, start, kill, work, moment):
-    cluster = start()
-    killed = kill_at(cluster, moment, kill)
-    beam_work.check(finished, cluster.beam, (work,))
-    assert killed
-    assert leftovers(finished) == []
-    print(f"{kill.__name__} {work} {moment} {killed} restarts {restarts(cluster)}")
+def test_lost_worker_loses_no_row(finished, cluster, kill, work, moment):
+    check_after(kill, finished, cluster, work, moment)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("work", WORK)
 def test_lost_job_manager_with_high_availability_loses_no_row(
-    finished, start, work, moment
+    finished, available, work, moment
 ):
-    cluster = start(is_highly_available=True)
-    killed = kill_at(cluster, moment, kill_job_manager)
-    beam_work.check(finished, cluster.beam, (work,))
-    assert killed
-    assert leftovers(finished) == []
+    check_after(kill_job_manager, finished, available, work, moment)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("work", WORK)
 def test_lost_job_manager_without_high_availability_publishes_nothing(
-    finished, start, work, moment
+    finished, cluster, work, moment
 ):
-    cluster = start()
     killed = kill_at(cluster, moment, kill_job_manager)
-    before = published(finished)
-    started = time.monotonic()
+    before, started = published(finished), time.monotonic()
     with pytest.raises(RuntimeError) as failed:
         beam_work.check(finished, cluster.beam, (work,))
-    print(f"{work} {moment} {killed} {time.monotonic() - started:.0f} s {failed.value}")
+    print(f"{work}, {moment}: {time.monotonic() - started:.0f} s, {failed.value}")
     assert killed
     assert leftovers(finished) == []
     assert published(finished) == before
