@@ -20,7 +20,6 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import click
 import psutil
@@ -28,6 +27,7 @@ import yaml
 
 from pipeline.beam.job_servers import find_jar
 from pipeline.config.beam import BeamConfig
+from pipeline.config.errors import UsageError
 
 _ADDRESS = "127.0.0.1"
 _START_SECONDS = 120.0
@@ -60,7 +60,7 @@ class SparkCluster:
     executor_memory: str = "1g"
     master: str = dataclasses.field(init=False)
     master_process: subprocess.Popen[bytes] = dataclasses.field(init=False)
-    workers: list[subprocess.Popen[bytes]] = dataclasses.field(init=False)
+    workers: list[subprocess.Popen[bytes]] = dataclasses.field(default_factory=list)
 
     @property
     def beam(self) -> BeamConfig:
@@ -83,9 +83,15 @@ class SparkCluster:
         )
 
     def __enter__(self) -> SparkCluster:
+        self._link_jars()
+        port, ui_port = _free_ports(2)
+        self.master = f"spark://{_ADDRESS}:{port}"
+        self._state_url = f"http://{_ADDRESS}:{ui_port}/json/"
+        arguments = ["--port", str(port), "--webui-port", str(ui_port)]
+        self.master_process = self._run("Master", arguments)
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.__exit__)
-            self._start()
+            self.start_workers()
             on_error.pop_all()
         return self
 
@@ -95,46 +101,52 @@ class SparkCluster:
 
     def kill_worker(self, index: int) -> None:
         """Kills a worker and its executors, as the loss of a machine does."""
-        worker = psutil.Process(self.workers[index].pid)
-        for process in (worker, *worker.children(recursive=True)):
+        process = self.workers.pop(index)
+        worker = psutil.Process(process.pid)
+        for part in (*worker.children(recursive=True), worker):
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        self.workers[index].wait()
+                part.kill()
+        process.wait()
 
-    def start_worker(self) -> None:
-        """Starts one more worker."""
-        number = len(self.workers)
-        # Spark's own check of the memory of executors; nothing is reserved.
+    def start_workers(self) -> None:
+        """Starts workers until there are `worker_count`, and waits for them.
+
+        Raises:
+          RuntimeError: They have not registered at the master.
+        """
+        # Spark compares the memory of an executor with it; nothing is reserved.
         memory = ["--memory", self.executor_memory, "--cores", str(self.cores)]
         work = ["--work-dir", str(self.directory / "work"), "--webui-port", "0"]
-        arguments = [*memory, *work, self.master]
-        self.workers.append(self._run("Worker", f"worker-{number}", arguments))
-
-    def _start(self) -> None:
-        self.workers = []
-        self._link_jars()
-        port, ui_port = _free_ports(2)
-        self.master = f"spark://{_ADDRESS}:{port}"
-        arguments = ["--port", str(port), "--webui-port", str(ui_port)]
-        self.master_process = self._run("Master", "master", arguments)
-        for _ in range(self.worker_count):
-            self.start_worker()
-        self._wait(f"http://{_ADDRESS}:{ui_port}/json/")
+        while len(self.workers) < self.worker_count:
+            self.workers.append(self._run("Worker", [*memory, *work, self.master]))
+        end = time.monotonic() + _START_SECONDS
+        while (alive := self._count_alive()) != self.worker_count:
+            has_ended = any(p.poll() for p in (self.master_process, *self.workers))
+            if has_ended or time.monotonic() > end:
+                raise RuntimeError(
+                    f"{alive} of {self.worker_count} Spark workers have registered at "
+                    f"the master; see {self.directory}/*.log"
+                )
+            time.sleep(0.2)
 
     def _link_jars(self) -> None:
-        """Writes what a worker wants of SPARK_HOME: a file RELEASE, and `jars`."""
+        """Writes what a worker requires of SPARK_HOME: a file RELEASE, and `jars`."""
         jar = Path(find_jar(BeamConfig(runner="spark"), is_here=True))
+        libraries = [*jar.with_suffix("").glob("*.jar")]
+        if not libraries:
+            raise UsageError(
+                f"{jar} holds the classes of Spark and Beam in one file, but a cluster "
+                "needs Spark's; remove it and run `make job-servers`"
+            )
         jars = self.directory / "home" / "jars"
         jars.mkdir(parents=True)
         (jars.parent / "RELEASE").touch()
-        for library in jar.with_suffix("").glob("*.jar"):
+        for library in libraries:
             # Beam's come with a job, from its job server.
             if not library.name.startswith("beam-"):
                 (jars / library.name).symlink_to(library)
 
-    def _run(
-        self, program: str, log: str, arguments: list[str]
-    ) -> subprocess.Popen[bytes]:
+    def _run(self, program: str, arguments: list[str]) -> subprocess.Popen[bytes]:
         home = self.directory / "home"
         opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED]
         environment = {
@@ -146,7 +158,7 @@ class SparkCluster:
             "SPARK_LOCAL_IP": _ADDRESS,
         }
         main_class = f"org.apache.spark.deploy.{program.lower()}.{program}"
-        with (self.directory / f"{log}.log").open("wb") as file:
+        with (self.directory / f"{program.lower()}.log").open("ab") as file:
             return subprocess.Popen(
                 [
                     *("java", "-Xmx256m", "-cp", f"{home / 'jars'}/*", main_class),
@@ -158,22 +170,12 @@ class SparkCluster:
                 start_new_session=True,  # a Ctrl-C is for this process alone
             )
 
-    def _wait(self, state_url: str) -> None:
-        end = time.monotonic() + _START_SECONDS
-        alive = 0
-        while time.monotonic() < end:
-            with contextlib.suppress(OSError), urllib.request.urlopen(state_url) as page:
-                alive = json.load(page)["aliveworkers"]
-            if alive == self.worker_count:
-                return
-            ended = [p for p in (self.master_process, *self.workers) if p.poll()]
-            if ended:
-                break
-            time.sleep(0.2)
-        raise RuntimeError(
-            f"{alive} of {self.worker_count} Spark workers have registered; see "
-            f"{self.directory}/*.log"
-        )
+    def _count_alive(self) -> int:
+        try:
+            with urllib.request.urlopen(self._state_url) as page:
+                return int(json.load(page)["aliveworkers"])
+        except OSError:  # it does not listen yet
+            return 0
 
 
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
@@ -202,8 +204,8 @@ def main(directory: Path | None, workers: int) -> None:
     """Runs the cluster until Ctrl-C."""
     directory = directory or Path(tempfile.mkdtemp(prefix="spark-"))
     with SparkCluster(directory, workers) as cluster:
-        settings = cluster.beam.model_dump(exclude_defaults=True)
-        click.echo(f"# logs: {directory}\n{yaml.safe_dump({'beam': settings})}", nl=False)
+        settings = {"beam": cluster.beam.model_dump(exclude_defaults=True)}
+        click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
 
