@@ -5,7 +5,6 @@ Also if it loses a worker. Spark repeats the tasks of its executors on the other
 
 import contextlib
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -22,7 +21,6 @@ pytestmark = [
     # Threads of Beam raise if the other end of their channel is killed.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
-_SECONDS = 600
 _STARTED, _FINISHED = "Running task", "Finished task"  # in the log of an executor
 # Finished tasks before the kill: none, half and nearly all of those of a tiny run,
 # which are 76, 98 and 46.
@@ -51,26 +49,28 @@ def cluster(started):
 
 
 def executor_logs(cluster):
-    """Returns what the executor of each worker has logged, by the worker's index."""
-    logs = {}
+    """Returns what the executors of each worker have logged, by the worker's index."""
+    logs = dict.fromkeys(range(len(cluster.workers)), "")
     for index, worker in enumerate(cluster.workers):
-        with contextlib.suppress(psutil.Error, OSError):  # it starts or ends
-            (executor,) = psutil.Process(worker.pid).children()
-            logs[index] = Path(executor.cwd(), "stderr").read_text(errors="replace")
+        for executor in psutil.Process(worker.pid).children():
+            with contextlib.suppress(psutil.Error, OSError):  # it starts or ends
+                log = Path(executor.cwd(), "stderr")
+                logs[index] += log.read_text(errors="replace")
     return logs
 
 
-def kill_busy_worker(cluster, tasks):
+@contextlib.contextmanager
+def busy_worker_killed(cluster, tasks):
     """Kills a worker at work, once so many tasks have finished.
 
-    Returns:
+    Yields:
       A list that gets the worker's index.
     """
     killed = []
+    is_over = threading.Event()
 
     def wait():
-        end = time.monotonic() + _SECONDS
-        while not killed and time.monotonic() < end:
+        while not killed and not is_over.wait(0.02):
             logs = executor_logs(cluster)
             busy = [
                 i for i, s in logs.items() if s.count(_STARTED) > s.count(_FINISHED)
@@ -78,10 +78,14 @@ def kill_busy_worker(cluster, tasks):
             if busy and sum(s.count(_FINISHED) for s in logs.values()) >= tasks:
                 cluster.kill_worker(busy[0])
                 killed.append(busy[0])
-            time.sleep(0.02)
 
-    threading.Thread(target=wait, daemon=True).start()
-    return killed
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def test_cluster_of_two_workers_computes_the_same(finished, cluster):
@@ -90,7 +94,7 @@ def test_cluster_of_two_workers_computes_the_same(finished, cluster):
 
 @pytest.mark.parametrize(("work", "tasks"), MOMENTS)
 def test_killed_worker_loses_no_row(finished, cluster, work, tasks):
-    killed = kill_busy_worker(cluster, tasks)
-    beam_work.check(finished, cluster.beam, (work,))
+    with busy_worker_killed(cluster, tasks) as killed:
+        beam_work.check(finished, cluster.beam, (work,))
     assert killed
     assert not [*finished.paths.root.rglob("beam-temp-*")]
