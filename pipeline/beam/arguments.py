@@ -74,6 +74,9 @@ def _spark(config: BeamConfig, jar: str) -> dict[str, Any]:
         "runner": f"{_JOB_RUNNERS}.SparkRunner",
         "spark_master_url": config.master or f"local[{config.workers or '*'}]",
         "spark_job_server_jar": jar,
+        # Spark reads its own settings from the properties of Beam's job server, which
+        # is its driver. `local` masters never repeat a task.
+        "job_server_jvm_properties": f"-Dspark.task.maxFailures={config.restarts + 1}",
         **_environment(config),
     }
 

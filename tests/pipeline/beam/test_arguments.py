@@ -117,6 +117,20 @@ def test_spark_uses_the_jar_that_beam_downloaded(home):
     assert spark.spark_job_server_jar == jar
 
 
+def test_restarts_are_sent_to_spark_and_its_own_property_is_the_last(home):
+    version = metadata.version("apache-beam")
+    write_jar(
+        home / f".apache_beam/cache/jars/beam-runners-spark-3-job-server-{version}.jar"
+    )
+    own = "-Dspark.task.maxFailures=8"
+    beam = BeamConfig(
+        runner="spark", restarts=1, options=[f"--job_server_jvm_properties={own}"]
+    )
+    options = PipelineOptions(list(beam_arguments(beam)))
+    server = options.view_as(pipeline_options.JobServerOptions)
+    assert server.job_server_jvm_properties == ["-Dspark.task.maxFailures=2", own]
+
+
 @pytest.mark.parametrize("runner", ["flink", "spark"])
 def test_missing_job_server_is_refused_with_the_command_to_get_it(home, runner):
     version = metadata.version("apache-beam")
