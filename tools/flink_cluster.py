@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -19,7 +20,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,15 @@ import psutil
 
 from pipeline.beam import flink_restarts
 from pipeline.config.beam import BeamConfig
-from pipeline.config.paths import JOB_SERVERS
+from tools.local_cluster import OPEN_PACKAGES, find_libraries, free_ports
 
+_HOST = "localhost"
 _ENTRYPOINT = "org.apache.flink.runtime"
 _JOB_MANAGER = f"{_ENTRYPOINT}.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = f"{_ENTRYPOINT}.taskexecutor.TaskManagerRunner"
 _ZOOKEEPER = f"{_ENTRYPOINT}.zookeeper.FlinkZooKeeperQuorumPeer"
 # What a job brings: these would hide its versions.
 _OF_THE_JOB = ("beam-", "gapic-", "gax", "gcsio", "google-", "grpc-", "proto")
-# Source: `env.java.opts.all` of Flink's config.yaml.
-_OPEN_PACKAGES = (
-    *("java.io", "java.lang", "java.lang.reflect", "java.net", "java.nio", "java.text"),
-    *("java.time", "java.util", "java.util.concurrent", "sun.net.util"),
-)
 # Started without Flink's scripts, a TaskManager computes no memory by itself. Sum: the
 # heap 512 MB (JVM option), 256 MB direct memory, 192 MB metaspace, 128 MB managed.
 _TASK_MANAGER_MEMORY = {
@@ -109,19 +105,19 @@ class FlinkCluster:
         self._count = task_managers
         self._slots = slots
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._rest, self._pool_port, self._quorum = find_ports(3)
-        self.master = f"localhost:{self._rest}"
+        self._numbers = itertools.count()
+        rpc, blobs, self._rest, self._pool_port, self._quorum = free_ports(_HOST, 5)
+        self.master = f"{_HOST}:{self._rest}"
         self.task_managers: list[TaskManager] = []
         self._is_highly_available = is_highly_available
-        rpc, blobs = find_ports(2)
         self._settings = {
-            "jobmanager.rpc.address": "localhost",
+            "jobmanager.rpc.address": _HOST,
             "jobmanager.rpc.port": rpc,
             "blob.server.port": blobs,
-            "rest.address": "localhost",
-            "rest.bind-address": "localhost",
+            "rest.address": _HOST,
+            "rest.bind-address": _HOST,
             "rest.port": self._rest,
-            "taskmanager.host": "localhost",
+            "taskmanager.host": _HOST,
             "taskmanager.cpu.cores": slots,
             "taskmanager.numberOfTaskSlots": slots,
             "io.tmp.dirs": directory,
@@ -171,7 +167,7 @@ class FlinkCluster:
 
     def start_task_manager(self) -> None:
         """Adds a TaskManager with its pool."""
-        number = len(self.task_managers)
+        number = next(self._numbers)
         address = f"127.0.1.{number + 1}"
         hosts = self.directory / f"hosts-{number}"
         hosts.write_text(
@@ -192,16 +188,15 @@ class FlinkCluster:
         self.task_managers.append(TaskManager(process, pool))
 
     def wait_until_ready(self) -> None:
-        """Waits until the TaskManagers are registered.
+        """Waits until the TaskManagers, and no others, are registered.
 
         Raises:
           TimeoutError: They are not, in two minutes.
         """
-        running = [t for t in self.task_managers if t.process.poll() is None]
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end:
             with contextlib.suppress(OSError):
-                if self.request("/overview")["taskmanagers"] == len(running):
+                if self.request("/overview")["taskmanagers"] == len(self.task_managers):
                     return
             time.sleep(0.2)
         raise TimeoutError(f"the Flink cluster is not ready; see {self.directory}")
@@ -229,9 +224,14 @@ class FlinkCluster:
     def _run_java(
         self, name: str, main: str, options: Any, arguments: list[str]
     ) -> subprocess.Popen[bytes]:
-        opened = (f"--add-opens=java.base/{p}=ALL-UNNAMED" for p in _OPEN_PACKAGES)
-        classes = ":".join(map(str, _find_classes()))
-        command = ["java", *opened, *options, "-cp", classes, main, *arguments]
+        libraries = (
+            str(path)
+            for path in find_libraries("flink")
+            if not path.name.startswith(_OF_THE_JOB)
+        )
+        times = "-Dorg.slf4j.simpleLogger.showDateTime=true"
+        command = ["java", *OPEN_PACKAGES, times, *options]
+        command += ["-cp", ":".join(libraries), main, *arguments]
         return self._start(name, command)
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
@@ -260,22 +260,6 @@ def kill_workers(pool: subprocess.Popen[bytes]) -> None:
     """Kills the workers of a pool with SIGKILL, but not the pool."""
     for worker in psutil.Process(pool.pid).children():
         worker.kill()
-
-
-def find_ports(count: int) -> list[int]:
-    """Returns free ports."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("localhost", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
-def _find_classes() -> Iterator[Path]:
-    (folder,) = (path for path in JOB_SERVERS.glob("*flink*") if path.is_dir())
-    for path in sorted(folder.glob("*.jar")):
-        if not path.name.startswith(_OF_THE_JOB):
-            yield path
 
 
 @click.command(help=__doc__)

@@ -14,7 +14,6 @@ import dataclasses
 import json
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,19 +24,12 @@ import click
 import psutil
 import yaml
 
-from pipeline.beam.job_servers import find_jar
 from pipeline.config.beam import BeamConfig
-from pipeline.config.errors import UsageError
+from tools.local_cluster import OPEN_PACKAGES, find_libraries, free_ports
 
 _ADDRESS = "127.0.0.1"
 _START_SECONDS = 120.0
 _STOP_SECONDS = 30.0
-# Java 17 closes these packages to Spark, as in `tools/job_servers.sh`.
-_OPENED = (
-    *("java.io", "java.lang", "java.lang.invoke", "java.lang.reflect", "java.net"),
-    *("java.nio", "java.util", "java.util.concurrent", "java.util.concurrent.atomic"),
-    *("sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
-)
 
 
 @dataclasses.dataclass
@@ -84,7 +76,7 @@ class SparkCluster:
 
     def __enter__(self) -> SparkCluster:
         self._link_jars()
-        port, ui_port = _free_ports(2)
+        port, ui_port = free_ports(_ADDRESS, 2)
         self.master = f"spark://{_ADDRESS}:{port}"
         self._state_url = f"http://{_ADDRESS}:{ui_port}/json/"
         arguments = ["--port", str(port), "--webui-port", str(ui_port)]
@@ -131,13 +123,7 @@ class SparkCluster:
 
     def _link_jars(self) -> None:
         """Writes what a worker requires of SPARK_HOME: a file RELEASE, and `jars`."""
-        jar = Path(find_jar(BeamConfig(runner="spark"), is_here=True))
-        libraries = [*jar.with_suffix("").glob("*.jar")]
-        if not libraries:
-            raise UsageError(
-                f"{jar} holds the classes of Spark and Beam in one file, but a cluster "
-                "needs Spark's; remove it and run `make job-servers`"
-            )
+        libraries = find_libraries("spark")
         jars = self.directory / "home" / "jars"
         jars.mkdir(parents=True)
         (jars.parent / "RELEASE").touch()
@@ -148,10 +134,9 @@ class SparkCluster:
 
     def _run(self, program: str, arguments: list[str]) -> subprocess.Popen[bytes]:
         home = self.directory / "home"
-        opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED]
         environment = {
             **os.environ,
-            "JDK_JAVA_OPTIONS": " ".join(opened),  # executors inherit it
+            "JDK_JAVA_OPTIONS": " ".join(OPEN_PACKAGES),  # executors inherit it
             "SPARK_HOME": str(home),
             "SPARK_SCALA_VERSION": "2.12",  # a worker would look for Spark's sources
             "SPARK_LOCAL_DIRS": str(self.directory / "shuffled"),
@@ -187,14 +172,6 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((_ADDRESS, 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 @click.command(help=__doc__)

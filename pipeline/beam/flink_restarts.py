@@ -21,9 +21,10 @@ _SECONDS = 10.0
 def settings(restarts: int) -> dict[str, str]:
     """Returns Flink's settings that survive the loss of workers.
 
-    `exponential-delay`, because it counts the failures of a backoff time as one: with
-    `fixed-delay` a lost TaskManager uses an attempt for each region of the job that it
-    ran. Source: FLIP-364, in Flink 1.19.
+    `exponential-delay`, because it counts the failures of a backoff time as one: a lost
+    TaskManager fails each region of the job that it ran, 15 within 75 ms in Transform,
+    and `fixed-delay` would count them all. Source: FLIP-364, in Flink 1.19. In 10 s a
+    pool of workers that ran out of memory is back.
 
     Args:
       restarts: How many losses a job survives.
@@ -31,7 +32,7 @@ def settings(restarts: int) -> dict[str, str]:
     prefix = "restart-strategy.exponential-delay"
     return {
         _TYPE: "exponential-delay",
-        f"{prefix}.initial-backoff": "2 s",
+        f"{prefix}.initial-backoff": "10 s",
         f"{prefix}.attempts-before-reset-backoff": str(restarts),
     }
 

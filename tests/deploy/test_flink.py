@@ -6,7 +6,7 @@ import zipfile
 import pytest
 import yaml
 
-from pipeline.beam import beam_arguments
+from pipeline.beam import beam_arguments, flink_restarts
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import JOB_SERVERS, REPOSITORY
 from pipeline.config.recipe import load_beam, load_config
@@ -132,10 +132,8 @@ def test_flink_knows_every_setting_of_the_cluster():
 
 
 def test_cluster_restarts_jobs_as_often_as_the_default_of_the_recipe():
-    settings = CLUSTER["spec"]["flinkConfiguration"]
-    strategy = f"restart-strategy.{settings['restart-strategy.type']}"
-    attempts = settings[f"{strategy}.attempts-before-reset-backoff"]
-    assert int(attempts) >= 2 * BeamConfig().restarts
+    settings = flink_restarts.settings(BeamConfig().restarts)
+    assert settings.items() <= CLUSTER["spec"]["flinkConfiguration"].items()
 
 
 def test_network_policy_covers_the_cluster_and_the_job_server():

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from benchmarks import beam_runners
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
@@ -67,8 +68,8 @@ def portable():
         process.wait(_SECONDS)
 
 
-def cluster(runner):
-    """Settings of a cluster of two slots on this machine; skips if there is none."""
+def local_engine(runner):
+    """Settings of an engine of two slots in the job server; skips if there is none."""
     beam = BeamConfig(runner=runner, workers=2)
     try:
         beam_arguments(beam)
@@ -77,10 +78,12 @@ def cluster(runner):
     return beam
 
 
+# Together all of Beam's work; each engine does it all in the nightly tests of clusters.
 def test_job_service_with_external_workers_computes_the_same(finished, portable):
-    beam_work.check(finished, portable)
+    beam_work.check(finished, portable, ("StatisticsGen", "Evaluator"))
 
 
 @pytest.mark.parametrize("runner", ["flink", "spark"])
-def test_cluster_of_two_slots_computes_the_same(finished, runner):
-    beam_work.check(finished, cluster(runner))
+def test_engine_of_two_slots_computes_the_same(finished, runner):
+    work = ("Transform", beam_runners.PREDICTION)
+    beam_work.check(finished, local_engine(runner), work)
