@@ -1,10 +1,11 @@
 """A Flink cluster on this machine, for tests and measurements.
 
-    python -m tools.flink_cluster DIRECTORY --task-managers 2
+    python -m tools.flink_cluster
+    python -m tools.flink_cluster DIRECTORY --task-managers 3
 
 A JobManager and TaskManagers on loopback, each a process, with a pool of Beam's workers
-for each TaskManager. Prints the settings of `beam` that use it, and runs until Ctrl-C.
-The classes are those of `make job-servers`, without Beam's own: a job brings them.
+for each TaskManager. It runs until Ctrl-C, and prints the lines of a recipe that run
+Beam on it. Its programs are those that `make job-servers` assembles.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -25,6 +27,7 @@ from typing import Any
 
 import click
 import psutil
+import yaml
 
 from pipeline.beam import flink_restarts
 from pipeline.config.beam import BeamConfig
@@ -129,6 +132,8 @@ class FlinkCluster:
                 "high-availability.type": "zookeeper",
                 "high-availability.zookeeper.quorum": f"localhost:{self._quorum}",
                 "high-availability.storageDir": f"file://{directory}/jobs",
+                # Milliseconds until a killed JobManager is replaced.
+                "high-availability.zookeeper.client.session-timeout": "10000",
             }
 
     @property
@@ -191,15 +196,16 @@ class FlinkCluster:
         """Waits until the TaskManagers, and no others, are registered.
 
         Raises:
-          TimeoutError: They are not, in two minutes.
+          RuntimeError: They are not, in two minutes, or a process has ended.
         """
+        processes = [self.job_manager, *(t.process for t in self.task_managers)]
         end = time.monotonic() + _START_SECONDS
-        while time.monotonic() < end:
+        while time.monotonic() < end and all(p.poll() is None for p in processes):
             with contextlib.suppress(OSError):
                 if self.request("/overview")["taskmanagers"] == len(self.task_managers):
                     return
             time.sleep(0.2)
-        raise TimeoutError(f"the Flink cluster is not ready; see {self.directory}")
+        raise RuntimeError(f"Flink's cluster is not ready; see {self.directory}/*.log")
 
     def request(self, path: str) -> Any:
         """Returns what the REST API has at a path, such as `/jobs/overview`."""
@@ -212,7 +218,8 @@ class FlinkCluster:
             f"dataDir={self.directory}/zookeeper\nclientPort={self._quorum}\n"
             f"clientPortAddress=localhost\nadmin.enableServer=false\n"
         )
-        self._run_java("zookeeper", _ZOOKEEPER, ["-Xmx128m"], [str(file), "1"])
+        arguments = ["--zkConfigFile", str(file), "--peerId", "1"]
+        self._run_java("zookeeper", _ZOOKEEPER, ["-Xmx128m"], arguments)
 
     def _start_java(
         self, name: str, main: str, *options: str
@@ -263,18 +270,17 @@ def kill_workers(pool: subprocess.Popen[bytes]) -> None:
 
 
 @click.command(help=__doc__)
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
 @click.option("--task-managers", default=2, show_default=True)
 @click.option("--slots", default=1, show_default=True, help="Of each TaskManager.")
-def main(directory: Path, task_managers: int, slots: int) -> None:
-    """Runs a cluster until Ctrl-C."""
-    cluster = FlinkCluster(
-        directory.absolute(), task_managers=task_managers, slots=slots
-    )
-    with cluster, contextlib.suppress(KeyboardInterrupt):
-        settings = cluster.beam.model_dump(exclude_defaults=True)
-        click.echo(f"--set 'beam={json.dumps(settings)}'")
-        signal.pause()
+def main(directory: Path | None, task_managers: int, slots: int) -> None:
+    """Runs the cluster until Ctrl-C."""
+    directory = (directory or Path(tempfile.mkdtemp(prefix="flink-"))).absolute()
+    with FlinkCluster(directory, task_managers=task_managers, slots=slots) as cluster:
+        settings = {"beam": cluster.beam.model_dump(exclude_defaults=True)}
+        click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
 
 
 if __name__ == "__main__":

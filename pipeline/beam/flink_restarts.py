@@ -16,32 +16,40 @@ _TYPE = "restart-strategy.type"
 _OLD_TYPE = "restart-strategy"  # before Flink 1.18, and still read
 _NONE = ("none", "off", "disable", "disabled")
 _SECONDS = 10.0
+_ATTEMPTS = 2  # of a loss
 
 
-def settings(restarts: int) -> dict[str, str]:
+def settings(restarts: int, backoff_seconds: int = 20) -> dict[str, str]:
     """Returns Flink's settings that survive the loss of workers.
 
-    `exponential-delay`, because it counts the failures of a backoff time as one: a lost
-    TaskManager fails each region of the job that it ran, 15 within 75 ms in Transform,
-    and `fixed-delay` would count them all. Source: FLIP-364, in Flink 1.19. In 10 s a
-    pool of workers that ran out of memory is back.
+    A lost TaskManager fails each region of the job that it ran, 15 within 75 ms in
+    Transform. `exponential-delay` counts the failures of a backoff as one (FLIP-364, in
+    Flink 1.19), `fixed-delay` each. Until Flink notices the loss, by default after two
+    failed heartbeats, it starts tasks on the lost TaskManager again: 20 s later it
+    mostly has, and a loss uses two attempts at most.
 
     Args:
       restarts: How many losses a job survives.
+      backoff_seconds: Time between a failure and the restart.
     """
+    if not restarts:
+        return {_TYPE: _NONE[0]}
     prefix = "restart-strategy.exponential-delay"
     return {
         _TYPE: "exponential-delay",
-        f"{prefix}.initial-backoff": "10 s",
-        f"{prefix}.attempts-before-reset-backoff": str(restarts),
+        f"{prefix}.initial-backoff": f"{backoff_seconds} s",
+        f"{prefix}.max-backoff": f"{backoff_seconds} s",
+        f"{prefix}.attempts-before-reset-backoff": str(_ATTEMPTS * restarts),
     }
 
 
 def write_settings(directory: Path, restarts: int) -> None:
     """Writes the settings of a Flink that a job server starts for a job."""
-    lines = [f"{key}: {value}\n" for key, value in settings(restarts).items()]
+    # It loses no TaskManager, only workers.
+    pairs = settings(restarts, backoff_seconds=1).items()
     # Beam looks for this name; `config.yaml` of Flink 1.19 is ignored.
-    (directory / "flink-conf.yaml").write_text("".join(lines))
+    file = directory / "flink-conf.yaml"
+    file.write_text("".join(f"{key}: {value}\n" for key, value in pairs))
 
 
 def advise(master: str, restarts: int) -> str | None:

@@ -14,6 +14,7 @@ from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from tools.spark_cluster import SparkCluster
 
+pytestmark = pytest.mark.nightly
 _SECONDS = 120
 
 
@@ -26,7 +27,6 @@ def job_server():
         pytest.skip(str(error))
 
 
-@pytest.mark.slow
 def test_killed_worker_is_replaced_and_no_process_is_left(tmp_path):
     with SparkCluster(tmp_path) as cluster:
         first, second = cluster.workers
@@ -39,7 +39,6 @@ def test_killed_worker_is_replaced_and_no_process_is_left(tmp_path):
     assert not any(psutil.pid_exists(process.pid) for process in processes)
 
 
-@pytest.mark.slow
 def test_workers_that_cannot_start_are_an_error_and_no_process_is_left(tmp_path):
     cluster = SparkCluster(tmp_path, executor_memory="much")
     with pytest.raises(RuntimeError, match=r"0 of 2 .* registered .*\.log"), cluster:
@@ -47,7 +46,6 @@ def test_workers_that_cannot_start_are_an_error_and_no_process_is_left(tmp_path)
     assert cluster.master_process.returncode is not None
 
 
-@pytest.mark.slow
 def test_command_prints_settings_and_ends_with_ctrl_c(tmp_path):
     command = [sys.executable, "-m", "tools.spark_cluster", tmp_path, "--workers", "1"]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE)

@@ -46,7 +46,7 @@ def test_cluster_that_repeats_nothing_gets_one_line_of_advice(serve, settings):
     assert "\n" not in advice
     assert advice.startswith("beam.restarts is 2, but the Flink cluster")
     assert "restart-strategy.type: exponential-delay" in advice
-    assert "attempts-before-reset-backoff: 2" in advice
+    assert "attempts-before-reset-backoff: 4" in advice
 
 
 @pytest.mark.parametrize(
