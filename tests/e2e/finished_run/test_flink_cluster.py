@@ -117,14 +117,32 @@ def test_cluster_of_two_task_managers_computes_the_same(finished, cluster):
 
 
 def check_after(kill, finished, cluster, work, moment):
-    """Checks that the results are the same although a process is killed."""
-    started, before = time.monotonic(), count_restarts(cluster)
+    """Checks the results after a process was killed.
+
+    Transform publishes its graph by renaming a folder, which tft cannot repeat. So it
+    may fail, but publishes nothing then, and succeeds the next time.
+    """
+    before, restarts = published(finished), count_restarts(cluster)
+    started = time.monotonic()
     killed = kill_at(cluster, moment, kill)
-    beam_work.check(finished, cluster.beam, (work,))
+    outcome = "the same"
+    try:
+        beam_work.check(finished, cluster.beam, (work,))
+    except RuntimeError as error:
+        if work != "Transform" or "Directory not empty" not in str(error):
+            raise
+        outcome = "failed"
+        assert published(finished) == before
+    seconds, restarts = time.monotonic() - started, count_restarts(cluster) - restarts
+    print(
+        f"{kill.__name__}, {work}, {moment}: {outcome}, {restarts} restarts of tasks, "
+        f"{seconds:.0f} s"
+    )
     assert killed
     assert leftovers(finished) == []
-    seconds, restarted = time.monotonic() - started, count_restarts(cluster) - before
-    print(f"{kill.__name__}, {work}, {moment}: {restarted} restarts, {seconds:.0f} s")
+    if outcome == "failed":
+        cluster.wait_until_ready()
+        beam_work.check(finished, cluster.beam, (work,))
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -136,7 +154,7 @@ def test_lost_worker_loses_no_row(finished, cluster, kill, work, moment):
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("work", WORK)
-def test_lost_job_manager_with_high_availability_loses_no_row(
+def test_lost_job_manager_of_an_available_cluster_loses_no_row(
     finished, available, work, moment
 ):
     check_after(kill_job_manager, finished, available, work, moment)
@@ -144,11 +162,11 @@ def test_lost_job_manager_with_high_availability_loses_no_row(
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("work", WORK)
-def test_lost_job_manager_without_high_availability_publishes_nothing(
+def test_lost_job_manager_fails_the_component_and_publishes_nothing(
     finished, cluster, work, moment
 ):
-    killed = kill_at(cluster, moment, kill_job_manager)
     before, started = published(finished), time.monotonic()
+    killed = kill_at(cluster, moment, kill_job_manager)
     with pytest.raises(RuntimeError) as failed:
         beam_work.check(finished, cluster.beam, (work,))
     print(f"{work}, {moment}: {time.monotonic() - started:.0f} s, {failed.value}")
