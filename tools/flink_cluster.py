@@ -181,7 +181,12 @@ class FlinkCluster:
         name = f"task-manager-{number}"
         pool = self._start(
             f"pool-{number}",
-            [sys.executable, "-m", "tools.worker_pool", f"{address}:{self._pool_port}"],
+            [
+                sys.executable,
+                "-m",
+                "pipeline.beam.worker_pool",
+                f"{address}:{self._pool_port}",
+            ],
         )
         process = self._start_java(
             name,
@@ -263,10 +268,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def kill_workers(pool: subprocess.Popen[bytes]) -> None:
-    """Kills the workers of a pool with SIGKILL, but not the pool."""
-    for worker in psutil.Process(pool.pid).children():
+def kill_workers(pool: subprocess.Popen[bytes]) -> int:
+    """Kills the workers of a pool with SIGKILL, but not the pool; returns how many."""
+    workers = psutil.Process(pool.pid).children()
+    for worker in workers:
         worker.kill()
+    return len(workers)
 
 
 @click.command(help=__doc__)

@@ -1,5 +1,6 @@
 """The cluster of Flink fits the pipeline's image, its settings and Beam."""
 
+import importlib.util
 import re
 import zipfile
 
@@ -37,12 +38,11 @@ def test_every_task_manager_has_its_own_pool_where_the_recipe_names_it(beam):
     assert POOL in sidecars
     # Without it, the container would have to end before the TaskManager starts.
     assert POOL["restartPolicy"] == "Always"
-    assert POOL["args"] == ["--worker_pool"]
-    assert "command" not in POOL  # the image's entry point is Beam's boot
+    *_, module, address = POOL["command"]
+    assert importlib.util.find_spec(module)
+    assert address == f"0.0.0.0:{ports(POOL)['beam-workers']}"
     assert beam.environment == "external"
     assert beam.environment_config == f"localhost:{ports(POOL)['beam-workers']}"
-    # Fixed in Beam's boot.
-    assert ports(POOL)["beam-workers"] == 50000
 
 
 def test_recipe_names_the_service_of_the_job_server(beam):

@@ -58,15 +58,17 @@ def kill_task_manager(cluster):
     flink_cluster.kill(lost.process)
     flink_cluster.kill(lost.pool)
     cluster.start_task_manager()
+    return True
 
 
 def kill_worker(cluster):
-    flink_cluster.kill_workers(cluster.task_managers[0].pool)
+    return flink_cluster.kill_workers(cluster.task_managers[0].pool)
 
 
 def kill_job_manager(cluster):
     flink_cluster.kill(cluster.job_manager)
     cluster.start_job_manager()
+    return True
 
 
 def kill_at(cluster, moment, kill):
@@ -84,8 +86,8 @@ def kill_at(cluster, moment, kill):
                 tasks = job["tasks"]
                 finished = tasks["finished"] / max(tasks["total"], 1)
                 is_running = job["state"] == "RUNNING" and tasks["running"]
-                if is_running and finished >= MOMENTS[moment]:
-                    kill(cluster)
+                is_time = is_running and finished >= MOMENTS[moment]
+                if is_time and kill(cluster):  # early, there may be no worker
                     killed.append(finished)
                     return
             time.sleep(0.1)
