@@ -50,8 +50,8 @@ class WorkerPool(BeamFnExternalWorkerPoolServicer):
         request: beam_fn_api_pb2.StartWorkerRequest,
         process: subprocess.Popen[bytes],
     ) -> None:
-        while process.stdout.read1() if process.stdout else False:
-            pass  # Beam opens a pipe, which blocks the worker once it is full
+        for _ in process.stdout or ():
+            pass  # Beam opens a pipe, which would block the worker once it is full
         if process.wait() == 0:
             return
         time.sleep(_RESTART_SECONDS)
