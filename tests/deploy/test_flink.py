@@ -106,8 +106,8 @@ def test_job_server_and_task_managers_see_the_same_artifacts():
 def test_no_list_is_in_two_templates_of_the_cluster():
     # The operator would merge their items by position.
     common = CLUSTER["spec"]["podTemplate"]["spec"]
-    own = CLUSTER["spec"]["taskManager"]["podTemplate"]["spec"]
-    assert not common.keys() & own.keys()
+    of_task_managers = CLUSTER["spec"]["taskManager"]["podTemplate"]["spec"]
+    assert not common.keys() & of_task_managers.keys()
 
 
 def test_flink_knows_every_setting_of_the_cluster():

@@ -142,9 +142,9 @@ def test_kustomization_has_every_file_and_sets_the_pipelines_image(folder):
 def test_no_container_runs_as_root(manifest):
     spec = manifest["spec"].get("template", {}).get("spec", {})
     for container in containers(manifest).values():
-        own = container["securityContext"]
-        settings = spec.get("securityContext", {}) | own
+        of_container = container["securityContext"]
+        settings = spec.get("securityContext", {}) | of_container
         assert settings["runAsNonRoot"] is True
         assert settings["runAsUser"] > 0
-        assert own["allowPrivilegeEscalation"] is False
-        assert own["capabilities"] == {"drop": ["ALL"]}
+        assert of_container["allowPrivilegeEscalation"] is False
+        assert of_container["capabilities"] == {"drop": ["ALL"]}

@@ -122,13 +122,13 @@ def test_restarts_are_sent_to_spark_and_its_own_property_is_the_last(home):
     write_jar(
         home / f".apache_beam/cache/jars/beam-runners-spark-3-job-server-{version}.jar"
     )
-    own = "-Dspark.task.maxFailures=8"
+    option = "-Dspark.task.maxFailures=8"
     beam = BeamConfig(
-        runner="spark", restarts=1, options=[f"--job_server_jvm_properties={own}"]
+        runner="spark", restarts=1, options=[f"--job_server_jvm_properties={option}"]
     )
     options = PipelineOptions(list(beam_arguments(beam)))
     server = options.view_as(pipeline_options.JobServerOptions)
-    assert server.job_server_jvm_properties == ["-Dspark.task.maxFailures=2", own]
+    assert server.job_server_jvm_properties == ["-Dspark.task.maxFailures=2", option]
 
 
 @pytest.mark.parametrize("runner", ["flink", "spark"])
