@@ -11,7 +11,7 @@ import psutil
 _SECONDS = 0.5
 # What their command lines contain.
 _KINDS = {
-    "pipeline.beam.worker": "worker",
+    "pipeline.beam.worker ": "worker",  # not the pool
     "sdk_worker import SdkHarness": "worker",
     "TaskManagerRunner": "TaskManager",
     "StandaloneSessionClusterEntrypoint": "JobManager",

@@ -27,11 +27,15 @@ from typing import Any
 
 import click
 import psutil
-import yaml
 
 from pipeline.beam import flink_restarts
 from pipeline.config.beam import BeamConfig
-from tools.local_cluster import OPEN_PACKAGES, find_libraries, free_ports
+from tools.local_cluster import (
+    OPEN_PACKAGES,
+    find_libraries,
+    free_ports,
+    run_until_interrupted,
+)
 
 _HOST = "localhost"
 _ENTRYPOINT = "org.apache.flink.runtime"
@@ -130,7 +134,7 @@ class FlinkCluster:
         if is_highly_available:
             self._settings |= {
                 "high-availability.type": "zookeeper",
-                "high-availability.zookeeper.quorum": f"localhost:{self._quorum}",
+                "high-availability.zookeeper.quorum": f"{_HOST}:{self._quorum}",
                 "high-availability.storageDir": f"file://{directory}/jobs",
                 # Milliseconds until a killed JobManager is replaced.
                 "high-availability.zookeeper.client.session-timeout": "10000",
@@ -221,7 +225,7 @@ class FlinkCluster:
         file = self.directory / "zoo.cfg"
         file.write_text(
             f"dataDir={self.directory}/zookeeper\nclientPort={self._quorum}\n"
-            f"clientPortAddress=localhost\nadmin.enableServer=false\n"
+            f"clientPortAddress={_HOST}\nadmin.enableServer=false\n"
         )
         arguments = ["--zkConfigFile", str(file), "--peerId", "1"]
         self._run_java("zookeeper", _ZOOKEEPER, ["-Xmx128m"], arguments)
@@ -284,10 +288,7 @@ def main(directory: Path | None, task_managers: int, slots: int) -> None:
     """Runs the cluster until Ctrl-C."""
     directory = (directory or Path(tempfile.mkdtemp(prefix="flink-"))).absolute()
     with FlinkCluster(directory, task_managers=task_managers, slots=slots) as cluster:
-        settings = {"beam": cluster.beam.model_dump(exclude_defaults=True)}
-        click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.pause()
+        run_until_interrupted(directory, cluster.beam)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 from pathlib import Path
+
+import click
+import yaml
 
 from pipeline.beam.job_servers import find_jar
 from pipeline.config.beam import BeamConfig, Runner
@@ -48,3 +52,16 @@ def free_ports(address: str, count: int) -> list[int]:
         for probe in probes:
             probe.bind((address, 0))
         return [probe.getsockname()[1] for probe in probes]
+
+
+def run_until_interrupted(directory: Path, beam: BeamConfig) -> None:
+    """Prints the lines of a recipe that run Beam on a cluster, and waits for Ctrl-C.
+
+    Args:
+      directory: Where the cluster's logs are.
+      beam: The settings.
+    """
+    settings = {"beam": beam.model_dump(exclude_defaults=True)}
+    click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.pause()

@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -22,10 +21,14 @@ from pathlib import Path
 
 import click
 import psutil
-import yaml
 
 from pipeline.config.beam import BeamConfig
-from tools.local_cluster import OPEN_PACKAGES, find_libraries, free_ports
+from tools.local_cluster import (
+    OPEN_PACKAGES,
+    find_libraries,
+    free_ports,
+    run_until_interrupted,
+)
 
 _ADDRESS = "127.0.0.1"
 _START_SECONDS = 120.0
@@ -181,10 +184,7 @@ def main(directory: Path | None, workers: int) -> None:
     """Runs the cluster until Ctrl-C."""
     directory = directory or Path(tempfile.mkdtemp(prefix="spark-"))
     with SparkCluster(directory, workers) as cluster:
-        settings = {"beam": cluster.beam.model_dump(exclude_defaults=True)}
-        click.echo(f"# logs: {directory}\n{yaml.safe_dump(settings)}", nl=False)
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.pause()
+        run_until_interrupted(directory, cluster.beam)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ is the cluster's.
 from __future__ import annotations
 
 import json
-import urllib.error
 import urllib.request
 from pathlib import Path
 

@@ -14,15 +14,10 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from tests.e2e.finished_run import beam_work
+from tools.local_cluster import free_ports
 
 pytestmark = pytest.mark.e2e
 _SECONDS = 120
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(port):
@@ -41,7 +36,7 @@ def portable():
     program = shutil.which("prism", path=REPOSITORY / ".venv" / "bin")
     if program is None:
         pytest.skip("Prism is not in .venv/bin; `make prism` builds it and needs Go")
-    jobs, pool = free_port(), free_port()
+    jobs, pool = free_ports("localhost", 2)
     commands = [
         [program, f"--job_port={jobs}", "--serve_http=false"],
         [
