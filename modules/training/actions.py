@@ -202,10 +202,12 @@ class StopOnSignal:
         self._received: signal.Signals | None = None
         self._step: int | None = None  # None before the end of the first loop
         self._stopper = Stopper()
+        self._stopped_by: signal.Signals | None = None
         self._handled = contextlib.ExitStack()
 
     def __enter__(self) -> StopOnSignal:
         """Handles the signals; Python allows only the main thread to."""
+        self._handled.callback(self._log_stop)
         self._handled.enter_context(self._stopper.restored())
         if threading.current_thread() is threading.main_thread():
             self._handled.enter_context(watch(self._end_loop))
@@ -217,7 +219,7 @@ class StopOnSignal:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Restores the previous handlers."""
+        """Restores the previous handlers, and logs what a stopped training kept."""
         self._handled.__exit__(*error)
 
     def __call__(self, _: dict[str, Any]) -> None:
@@ -229,6 +231,7 @@ class StopOnSignal:
         """
         self._step = int(self._global_step.numpy())
         if self._received is not None:
+            logger.warning("%s: saving a checkpoint", self._received.name)
             self._checkpoints.wait()
             self._checkpoints.save(checkpoint_number=self._step, check_interval=False)
             self._stop(self._received)
@@ -245,16 +248,20 @@ class StopOnSignal:
         saved = self._checkpoints.saved_step
         if saved is None or self._step in (None, saved):
             self._stop(received)
-        logger.warning("%s: saving a checkpoint after this step", received.name)
         self._received = received
 
     def _stop(self, received: signal.Signals) -> NoReturn:
+        # A handler must not log: it may interrupt the write of a line, and then the
+        # file raises `RuntimeError: reentrant call`.
+        self._stopped_by = received
+        self._stopper.stop(received)
+
+    def _log_stop(self) -> None:
         step = self._checkpoints.saved_step
-        if step is not None:
+        if self._stopped_by is not None and step is not None:
             logger.warning(
                 "%s: checkpoint of step %d saved; start again to resume from it",
-                received.name,
+                self._stopped_by.name,
                 step,
                 extra={"training": {"kept_step": step}},
             )
-        self._stopper.stop(received)

@@ -94,7 +94,7 @@ _T = {"Trainer", "Report"}
     ("name", "old", "new", "rerun"),
     [
         ("pipeline/beam/job_servers.py", "raise UsageError(", "raise ValueError(", {}),
-        ("pipeline/config/beam.py", '"1.20"', '"1.21"', {}),
+        ("pipeline/config/beam.py", '"1.19"', '"1.20"', {}),
         ("pipeline/orchestrators/staging.py", "UsageError(", "ValueError(", {}),
         ("modules/training/loop.py", "    # ", "    # Edited. ", {}),
         ("modules/training/optimization.py", '"epsilon": 1e-6', '"epsilon": 1e-8', _T),

@@ -120,7 +120,7 @@ def test_interrupted_training_continues_at_its_step(finished):
         assert line, "the run ended"
     assert resumed_step(line) == saved
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=SECONDS)
-    assert process.returncode == 128 + signal.SIGINT
+    text, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + signal.SIGINT, text
     with hold_output(finished.paths, "run this"):
         pass  # the lock is free

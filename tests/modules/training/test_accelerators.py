@@ -299,7 +299,8 @@ def batches_padded_to(length):
 
 @pytest.mark.parametrize(
     ("dtype", "of_outputs", "of_weights"),
-    [("float32", 1e-5, 1e-4), ("bfloat16", 1e-3, 0.1)],
+    # Rows differ by less than one rounding of bfloat16, which XLA does elsewhere.
+    [("float32", 1e-5, 1e-4), ("bfloat16", 2**-8, 0.1)],
 )
 def test_both_steps_compile_with_xla_at_every_fixed_length(
     masks, tmp_path, dtype, of_outputs, of_weights

@@ -1,5 +1,7 @@
 """Trainings that are killed, damaged, terminated or finished, and started again."""
 
+import io
+import logging
 import os
 import shutil
 import signal
@@ -236,6 +238,36 @@ def test_signal_stops_a_training_where_cpp_raises_an_error_of_its_own(
             raise TypeError from None  # as `tf.nest.flatten` does
 
     monkeypatch.setattr(SmallTask, "train_step", trace)
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    assert newest_step() == 0
+
+
+def test_signal_while_a_line_is_written_stops_at_once(
+    train, newest_step, monkeypatch, caplog
+):
+    class Terminal(io.RawIOBase):
+        """Sends the signal in the middle of the write of a line."""
+
+        is_sent = False
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            if b"training from step" in bytes(data) and not self.is_sent:
+                self.is_sent = True  # a write that was interrupted is repeated
+                send(signal.SIGINT)
+            return len(data)
+
+    class Lines(logging.Handler):  # as `RunProgress`, which hides no error
+        def emit(self, record):
+            file.write(record.getMessage().encode() + b"\n")
+            file.flush()
+
+    file = io.BufferedWriter(Terminal())
+    caplog.set_level(logging.INFO, logger="modules")
+    monkeypatch.setattr(logging.getLogger("modules"), "handlers", [Lines()])
     with pytest.raises(KeyboardInterrupt):
         train()
     assert newest_step() == 0
