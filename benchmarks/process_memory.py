@@ -15,7 +15,8 @@ _KINDS = {
     "sdk_worker import SdkHarness": "worker",
     "TaskManagerRunner": "TaskManager",
     "StandaloneSessionClusterEntrypoint": "JobManager",
-    "-job-server-": "job server",
+    "CoarseGrainedExecutorBackend": "executor",
+    "--artifacts-dir": "job server",
 }
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import http.client
 import itertools
-import json
 import os
 import signal
 import socket
@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,10 @@ import psutil
 from pipeline.beam import flink_restarts
 from pipeline.config.beam import BeamConfig
 from tools.local_cluster import (
-    OPEN_PACKAGES,
     find_libraries,
     free_ports,
+    open_packages,
+    request,
     run_until_interrupted,
 )
 
@@ -45,12 +45,13 @@ _ZOOKEEPER = f"{_ENTRYPOINT}.zookeeper.FlinkZooKeeperQuorumPeer"
 # What a job brings: these would hide its versions.
 _OF_THE_JOB = ("beam-", "gapic-", "gax", "gcsio", "google-", "grpc-", "proto")
 # Started without Flink's scripts, a TaskManager computes no memory by itself. Sum: the
-# heap 512 MB (JVM option), 256 MB direct memory, 192 MB metaspace, 128 MB managed.
+# heap and direct memory of `_MEMORY`, 192 MB metaspace, 128 MB managed. Of direct memory,
+# which Beam's gRPC uses, 256 MB were not enough for 1,000,000 rows.
 _TASK_MANAGER_MEMORY = {
     "taskmanager.memory.framework.heap.size": "128m",
     "taskmanager.memory.task.heap.size": "384m",
     "taskmanager.memory.framework.off-heap.size": "64m",
-    "taskmanager.memory.task.off-heap.size": "64m",
+    "taskmanager.memory.task.off-heap.size": "832m",
     "taskmanager.memory.network.min": "128m",
     "taskmanager.memory.network.max": "128m",
     "taskmanager.memory.managed.size": "128m",
@@ -61,7 +62,7 @@ _TASK_MANAGER_MEMORY = {
     # MB are not enough.
     "taskmanager.network.sort-shuffle.min-buffers": "16",
 }
-_HEAP = "-Xmx512m"
+_MEMORY = ("-Xmx512m", "-XX:MaxDirectMemorySize=1g")
 # Each TaskManager resolves it to the address of its own pool: Beam's IDs of workers are
 # unique in one TaskManager only.
 _POOL_HOST = "worker-pool"
@@ -195,8 +196,7 @@ class FlinkCluster:
         process = self._start_java(
             name,
             _TASK_MANAGER,
-            _HEAP,
-            "-XX:MaxDirectMemorySize=256m",
+            *_MEMORY,
             f"-Djdk.net.hosts.file={hosts}",
         )
         self.task_managers.append(TaskManager(process, pool))
@@ -210,7 +210,7 @@ class FlinkCluster:
         processes = [self.job_manager, *(t.process for t in self.task_managers)]
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end and all(p.poll() is None for p in processes):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, http.client.HTTPException):
                 if self.request("/overview")["taskmanagers"] == len(self.task_managers):
                     return
             time.sleep(0.2)
@@ -218,8 +218,7 @@ class FlinkCluster:
 
     def request(self, path: str) -> Any:
         """Returns what the REST API has at a path, such as `/jobs/overview`."""
-        with urllib.request.urlopen(f"http://{self.master}{path}") as response:
-            return json.load(response)
+        return request(f"http://{self.master}{path}")
 
     def _start_zookeeper(self) -> None:
         file = self.directory / "zoo.cfg"
@@ -246,19 +245,16 @@ class FlinkCluster:
             if not path.name.startswith(_OF_THE_JOB)
         )
         times = "-Dorg.slf4j.simpleLogger.showDateTime=true"
-        command = ["java", *OPEN_PACKAGES, times, *options]
+        command = ["java", *open_packages("flink"), times, *options]
         command += ["-cp", ":".join(libraries), main, *arguments]
         return self._start(name, command)
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
-        # The pool starts its workers as `python`.
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         with open(self.directory / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PATH": path},
                 start_new_session=True,  # so that `kill` reaches the workers
             )
         self._processes.append(process)

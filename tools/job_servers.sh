@@ -11,6 +11,7 @@
 # there is not assembled again. Requires `mvn` and `jar` (Java 11 or 17).
 set -euo pipefail
 
+: "${1:?usage: tools/job_servers.sh FOLDER}"
 folder=$(mkdir -p -- "$1" && cd -- "$1" && pwd)
 for program in mvn jar; do
   command -v "$program" >/dev/null || {
@@ -20,12 +21,20 @@ for program in mvn jar; do
   }
 done
 
+version=$(jar --version) # as "jar 17.0.8"
+[[ $version =~ ^jar\ (11|17)(\.|$) ]] || {
+  echo "job_servers.sh: Flink and Spark need Java 11 or 17, and the PATH has $version" >&2
+  exit 2
+}
+
 # assemble NAME MAIN_CLASS GROUP:ARTIFACT:VERSION...
 assemble() {
   local name=$1 main_class=$2 work artifact group version
   shift 2
   [[ ! -f $folder/$name.jar ]] || return 0
   work=$(mktemp -d -- "$folder/.$name.XXXXXX")
+  # shellcheck disable=SC2064 # the folder of now
+  trap "rm -rf -- '$work'" EXIT
   {
     echo '<project xmlns="http://maven.apache.org/POM/4.0.0">'
     echo "<modelVersion>4.0.0</modelVersion><groupId>local</groupId>"
@@ -38,8 +47,13 @@ assemble() {
     echo "</dependencies></project>"
   } >"$work/pom.xml"
   echo "job_servers.sh: $name, from Maven: some minutes without a cache" >&2
-  mvn --file "$work/pom.xml" --quiet --batch-mode dependency:copy-dependencies \
-    -DincludeScope=runtime -DoutputDirectory="$work/libraries" >&2
+  mvn --file "$work/pom.xml" --quiet --batch-mode --strict-checksums \
+    dependency:copy-dependencies -DincludeScope=runtime \
+    -DoutputDirectory="$work/libraries" >&2 || {
+    echo "job_servers.sh: Maven could not get $name, see above: run it again, or name" \
+      "another repository in ~/.m2/settings.xml" >&2
+    exit 1
+  }
 
   rm -rf -- "$folder/$name"
   mv -- "$work/libraries" "$folder/$name"

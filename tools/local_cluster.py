@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import shutil
 import signal
 import socket
+import urllib.request
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
 
-from pipeline.beam.job_servers import find_jar
+from pipeline.beam.job_servers import artifact_of, assembled
 from pipeline.config.beam import BeamConfig, Runner
 from pipeline.config.errors import UsageError
+from pipeline.config.paths import JOB_SERVERS
 
-# Java 17 closes these packages to Flink and Spark, as in `tools/job_servers.sh`.
-OPEN_PACKAGES = tuple(
-    f"--add-opens=java.base/{name}=ALL-UNNAMED"
-    for name in (
-        *("java.io", "java.lang", "java.lang.invoke", "java.lang.reflect", "java.net"),
-        *("java.nio", "java.text", "java.time", "java.util", "java.util.concurrent"),
-        *("java.util.concurrent.atomic", "java.util.concurrent.locks", "sun.net.util"),
-        *("sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
-    )
-)
+_SECONDS = 5.0
 
 
 def find_libraries(runner: Runner) -> list[Path]:
@@ -33,16 +30,42 @@ def find_libraries(runner: Runner) -> list[Path]:
       runner: `flink` or `spark`.
 
     Raises:
-      UsageError: There is no job server, or it is one file.
+      UsageError: It was not assembled, or there is no Java to run them.
     """
-    jar = Path(find_jar(BeamConfig(runner=runner), is_here=True))
-    libraries = sorted(jar.with_suffix("").glob("*.jar"))
-    if not libraries:
+    return sorted(_find_job_server(runner).with_suffix("").glob("*.jar"))
+
+
+def open_packages(runner: Runner) -> list[str]:
+    """Returns the options that open Java's packages as a job server's manifest does.
+
+    Args:
+      runner: `flink` or `spark`.
+    """
+    with zipfile.ZipFile(_find_job_server(runner)) as jar:
+        manifest = jar.read("META-INF/MANIFEST.MF").decode()
+    lines = manifest.replace("\r\n ", "").splitlines()
+    (packages,) = (line for line in lines if line.startswith("Add-Opens: "))
+    return [f"--add-opens={name}=ALL-UNNAMED" for name in packages.split()[1:]]
+
+
+def _find_job_server(runner: Runner) -> Path:
+    jars = assembled(artifact_of(BeamConfig(runner=runner)))
+    if not jars or shutil.which("java") is None:
         raise UsageError(
-            f"{jar} holds the classes of {runner} and Beam in one file, but a cluster "
-            f"needs those of {runner} alone; remove it and run `make job-servers`"
+            f"a cluster of {runner} needs the classes that `make job-servers` writes "
+            f"to {JOB_SERVERS}, and `java` (11 or 17) on the PATH"
         )
-    return libraries
+    return jars[0]
+
+
+def request(url: str) -> Any:
+    """Returns the JSON that a cluster responds with.
+
+    Raises:
+      OSError: It does not respond.
+    """
+    with urllib.request.urlopen(url, timeout=_SECONDS) as response:
+        return json.load(response)
 
 
 def free_ports(address: str, count: int) -> list[int]:

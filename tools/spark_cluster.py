@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import http.client
 import os
+import shutil
 import subprocess
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 import click
@@ -24,9 +24,10 @@ import psutil
 
 from pipeline.config.beam import BeamConfig
 from tools.local_cluster import (
-    OPEN_PACKAGES,
     find_libraries,
     free_ports,
+    open_packages,
+    request,
     run_until_interrupted,
 )
 
@@ -116,7 +117,8 @@ class SparkCluster:
             self.workers.append(self._run("Worker", [*memory, *work, self.master]))
         end = time.monotonic() + _START_SECONDS
         while (alive := self._count_alive()) != self.worker_count:
-            has_ended = any(p.poll() for p in (self.master_process, *self.workers))
+            processes = (self.master_process, *self.workers)
+            has_ended = any(process.poll() is not None for process in processes)
             if has_ended or time.monotonic() > end:
                 raise RuntimeError(
                     f"{alive} of {self.worker_count} Spark workers have registered at "
@@ -128,6 +130,7 @@ class SparkCluster:
         """Writes what a worker requires of SPARK_HOME: a file RELEASE, and `jars`."""
         libraries = find_libraries("spark")
         jars = self.directory / "home" / "jars"
+        shutil.rmtree(jars, ignore_errors=True)  # of an earlier cluster
         jars.mkdir(parents=True)
         (jars.parent / "RELEASE").touch()
         for library in libraries:
@@ -139,7 +142,7 @@ class SparkCluster:
         home = self.directory / "home"
         environment = {
             **os.environ,
-            "JDK_JAVA_OPTIONS": " ".join(OPEN_PACKAGES),  # executors inherit it
+            "JDK_JAVA_OPTIONS": " ".join(open_packages("spark")),  # of executors, too
             "SPARK_HOME": str(home),
             "SPARK_SCALA_VERSION": "2.12",  # a worker would look for Spark's sources
             "SPARK_LOCAL_DIRS": str(self.directory / "shuffled"),
@@ -160,9 +163,8 @@ class SparkCluster:
 
     def _count_alive(self) -> int:
         try:
-            with urllib.request.urlopen(self._state_url) as page:
-                return int(json.load(page)["aliveworkers"])
-        except OSError:  # it does not listen yet
+            return int(request(self._state_url)["aliveworkers"])
+        except (OSError, http.client.HTTPException):  # it does not listen yet
             return 0
 
 
@@ -182,7 +184,7 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
 @click.option("--workers", default=2, show_default=True, help="Number of workers.")
 def main(directory: Path | None, workers: int) -> None:
     """Runs the cluster until Ctrl-C."""
-    directory = directory or Path(tempfile.mkdtemp(prefix="spark-"))
+    directory = (directory or Path(tempfile.mkdtemp(prefix="spark-"))).absolute()
     with SparkCluster(directory, workers) as cluster:
         run_until_interrupted(directory, cluster.beam)
 

@@ -279,7 +279,7 @@ def _complete(batches: tf.data.Dataset, config: ExamplesConfig) -> tf.data.Datas
 
 
 def _files(config: ExamplesConfig) -> tf.data.Dataset:
-    return tf.data.Dataset.list_files(list_files(config.input_path), shuffle=False)
+    return tf.data.Dataset.from_tensor_slices(list_files(config.input_path))
 
 
 def _read(files: tf.data.Dataset) -> tf.data.Dataset:

@@ -7,6 +7,7 @@ is the cluster's.
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.request
 from pathlib import Path
@@ -16,6 +17,14 @@ _OLD_TYPE = "restart-strategy"  # before Flink 1.18, and still read
 _NONE = ("none", "off", "disable", "disabled")
 _SECONDS = 10.0
 _ATTEMPTS = 2  # of a loss
+_REGIONS = 20  # that a loss fails: 15 to 19 in Transform
+# The setting of each strategy that limits its attempts, its default, and the attempts
+# that one loss uses.
+_LIMITS = {
+    "exponential-delay": ("attempts-before-reset-backoff", None, _ATTEMPTS),
+    "fixed-delay": ("attempts", "1", _REGIONS),
+    "failure-rate": ("max-failures-per-interval", "1", _REGIONS),
+}
 
 
 def settings(restarts: int, backoff_seconds: int = 20) -> dict[str, str]:
@@ -52,29 +61,63 @@ def write_settings(directory: Path, restarts: int) -> None:
 
 
 def advise(master: str, restarts: int) -> str | None:
-    """Returns what to set on a cluster that repeats no lost work; None if it does.
+    """Returns what to set on a cluster that repeats too little lost work.
 
     Args:
       master: `HOST:PORT` of the REST API, or its URL.
       restarts: `beam.restarts`.
 
+    Returns:
+      One line, or None if the cluster survives so many losses.
+
     Raises:
       ConnectionError: The cluster does not respond.
     """
+    config = _read_settings(master)
+    found = _find_too_few(config, restarts) if restarts else None
+    if found is None:
+        return None
+    lines = ", ".join(f"{key}: {value}" for key, value in settings(restarts).items())
+    return (
+        f"beam.restarts is {restarts}, but the Flink cluster {master} {found}: set "
+        f"{lines} in its config.yaml and restart it, or set beam.restarts=0"
+    )
+
+
+def _read_settings(master: str) -> dict[str, str]:
+    """Returns the settings of a cluster."""
     url = master if "://" in master else f"http://{master}"
     try:
         path = f"{url}/jobmanager/config"
         with urllib.request.urlopen(path, timeout=_SECONDS) as response:
-            config = {entry["key"]: entry["value"] for entry in json.load(response)}
-    except (OSError, ValueError) as error:
+            return {entry["key"]: entry["value"] for entry in json.load(response)}
+    # Of another service, the response may be anything.
+    except (
+        OSError,
+        http.client.HTTPException,
+        ValueError,
+        TypeError,
+        KeyError,
+    ) as error:
         raise ConnectionError(
             f"beam.master {master}: no Flink responds there ({error}); give HOST:PORT "
             "of the JobManager's REST API, 8081 by default"
         ) from error
-    if not restarts or config.get(_TYPE, config.get(_OLD_TYPE, "none")) not in _NONE:
+
+
+def _find_too_few(config: dict[str, str], restarts: int) -> str | None:
+    """Returns why a cluster does not survive so many losses, or None."""
+    strategy = config.get(_TYPE, config.get(_OLD_TYPE, "none")).lower()
+    if strategy in _NONE:
+        return "repeats no lost work"
+    if strategy not in _LIMITS:  # a class of the user's own
         return None
-    lines = ", ".join(f"{key}: {value}" for key, value in settings(restarts).items())
+    name, default, per_loss = _LIMITS[strategy]
+    key = f"restart-strategy.{strategy}.{name}"
+    attempts = config.get(key, default)
+    if attempts is None or int(attempts) >= per_loss * restarts:
+        return None
     return (
-        f"beam.restarts is {restarts}, but the Flink cluster {master} repeats no lost "
-        f"work: set {lines} in its config.yaml and restart it, or set beam.restarts=0"
+        f"repeats too little: {key} is {attempts}, and a lost TaskManager uses up to "
+        f"{per_loss} attempts"
     )

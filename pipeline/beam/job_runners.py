@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -78,10 +77,12 @@ class FlinkRunner(PortableRunner, flink_runner.FlinkRunner):
             if advice:
                 _warn_once(advice)
         elif options.view_as(FlinkOptions).flink_conf_dir is None:
-            directory = tempfile.mkdtemp(prefix="flink-conf-")
-            self._at_end.append(functools.partial(shutil.rmtree, directory))
-            flink_restarts.write_settings(Path(directory), restarts)
-            options.view_as(FlinkOptions).flink_conf_dir = directory
+            directory = tempfile.TemporaryDirectory(
+                prefix="flink-conf-", ignore_cleanup_errors=True
+            )
+            self._at_end.append(directory.cleanup)
+            flink_restarts.write_settings(Path(directory.name), restarts)
+            options.view_as(FlinkOptions).flink_conf_dir = directory.name
         return super().run_pipeline(pipeline, options)
 
 

@@ -6,6 +6,8 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
+from packaging.version import Version
+
 from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
@@ -47,9 +49,7 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
                 "out to search the directories of Maven, Beam and `make job-servers`"
             )
         return config.job_server_jar
-    artifact = f"beam-runners-flink-{config.flink_version}-job-server"
-    if config.runner == "spark":
-        artifact = "beam-runners-spark-3-job-server"
+    artifact = artifact_of(config)
     version = metadata.version("apache-beam")
     name = f"{artifact}-{version}.jar"
     folder = _MAVEN_REPOSITORY / _GROUP.replace(".", "/") / artifact / version
@@ -57,7 +57,7 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
         Path.home() / folder / name,
         Path.home() / _BEAM_CACHE / name,
         # May be of an older Beam: the protocol is the same.
-        *sorted(paths.JOB_SERVERS.glob(f"{artifact}-*.jar")),
+        *assembled(artifact),
     ):
         if path.is_file():
             return str(path)
@@ -66,4 +66,20 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
         "assemble it with `make job-servers` (Flink 1.19, Spark 3), get it with `mvn "
         f"dependency:get -Dtransitive=false -Dartifact={_GROUP}:{artifact}:{version}`, "
         "or name the file with beam.job_server_jar"
+    )
+
+
+def artifact_of(config: BeamConfig) -> str:
+    """Returns the name that Beam publishes a job server as."""
+    if config.runner == "spark":
+        return "beam-runners-spark-3-job-server"
+    return f"beam-runners-flink-{config.flink_version}-job-server"
+
+
+def assembled(artifact: str) -> list[Path]:
+    """Returns the job servers of `make job-servers`, that of the newest Beam first."""
+    return sorted(
+        paths.JOB_SERVERS.glob(f"{artifact}-*.jar"),
+        key=lambda jar: Version(jar.stem.removeprefix(f"{artifact}-")),
+        reverse=True,
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import re
+
 from apache_beam import Pipeline
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.iobase import Write
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def find_outputs(pipeline: Pipeline) -> list[str]:
@@ -17,22 +22,32 @@ def find_outputs(pipeline: Pipeline) -> list[str]:
 
 
 def delete_unfinished(outputs: list[str]) -> None:
-    """Deletes the folders of incomplete shards, once no attempt writes to them.
+    """Deletes the folders of incomplete shards that lost attempts of a job left.
 
-    They are in the directory of the outputs, whose readers take all its files. Source
-    of the names: `FileBasedSink._create_temp_dir`.
+    They are beside the outputs. Source of the names: `FileBasedSink._create_temp_dir`.
+    What cannot be deleted stays, with a warning: the job has its result already, and
+    readers skip these folders.
 
     Args:
       outputs: Prefixes of files, as of `find_outputs`.
     """
-    from tensorflow.io import gfile  # Beam's own file systems see no empty folder
+    import tensorflow as tf  # Beam's own file systems see no empty folder
 
     for prefix in outputs:
-        directory, name = FileSystems.split(prefix)
-        folders = gfile.listdir(directory) if gfile.isdir(directory) else []
-        for folder in folders:
-            if folder.startswith(f"beam-temp-{name}-"):
-                gfile.rmtree(FileSystems.join(directory, folder))
+        try:
+            _delete_unfinished(prefix)
+        except (tf.errors.OpError, OSError) as error:
+            _LOGGER.warning("%s: unfinished files were not deleted: %s", prefix, error)
+
+
+def _delete_unfinished(prefix: str) -> None:
+    from tensorflow.io import gfile
+
+    directory, name = FileSystems.split(prefix)
+    unfinished = re.compile(rf"beam-temp-{re.escape(name)}-[0-9a-f]{{32}}/?")
+    for folder in gfile.listdir(directory) if gfile.isdir(directory) else []:
+        if unfinished.fullmatch(folder):
+            gfile.rmtree(FileSystems.join(directory, folder))
 
 
 class _SinkVisitor(PipelineVisitor):

@@ -45,8 +45,10 @@ class BeamConfig(Settings):
         `multi_processing` several processes on this machine, `portable` any running
         job service, such as Flink's or Spark's.
       workers: Worker processes of `multi_processing`, task slots of `flink` and
-        `spark`; None uses all cores, or all slots of the cluster.
-      restarts: How often work is repeated that was lost with a worker process.
+        `spark`; None uses all cores of this machine, one slot of a Flink cluster, all
+        cores of a Spark cluster.
+      restarts: How often work is repeated that was lost with a worker process, by
+        `multi_processing`, `flink` and a `spark` cluster.
       master: Address of the cluster: Flink's `HOST:PORT`, Spark's `spark://HOST:PORT`.
         None starts one on this machine for as long as a component runs.
       flink_version: Version of the Flink cluster.

@@ -40,9 +40,11 @@ def test_every_task_manager_has_its_own_pool_where_the_recipe_names_it(beam):
     assert POOL["restartPolicy"] == "Always"
     *_, module, address = POOL["command"]
     assert importlib.util.find_spec(module)
-    assert address == f"0.0.0.0:{ports(POOL)['beam-workers']}"
     assert beam.environment == "external"
-    assert beam.environment_config == f"localhost:{ports(POOL)['beam-workers']}"
+    assert beam.environment_config == address
+    host, _, port = address.partition(":")
+    assert host == "localhost"  # only its own pod reaches it
+    assert port in POOL["startupProbe"]["exec"]["command"][-1]
 
 
 def test_recipe_names_the_service_of_the_job_server(beam):

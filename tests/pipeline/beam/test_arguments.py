@@ -82,8 +82,10 @@ def test_local_flink_uses_two_slots_and_the_jar_of_maven(home):
     ("runner", "artifact"),
     [("flink", "beam-runners-flink-1.19"), ("spark", "beam-runners-spark-3")],
 )
-def test_assembled_job_server_of_another_beam_is_used(home, runner, artifact):
-    jar = write_jar(home / f"job-servers/{artifact}-job-server-2.50.0.jar")
+def test_assembled_job_server_of_the_newest_beam_is_used(home, runner, artifact):
+    folder = home / "job-servers"
+    write_jar(folder / f"{artifact}-job-server-2.9.0.jar")
+    jar = write_jar(folder / f"{artifact}-job-server-2.50.0.jar")
     arguments = beam_arguments(BeamConfig(runner=runner))
     assert f"--{runner}_job_server_jar={jar}" in arguments
 

@@ -1,10 +1,13 @@
 """Beam's runners on a job server: lost work is repeated, and nothing is left of it."""
 
+import uuid
+
 import apache_beam as beam
 import pytest
+import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline.beam import beam_arguments
+from pipeline.beam import beam_arguments, unfinished
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 
@@ -39,11 +42,15 @@ def run_on_flink(directory, restarts):
 
 
 def test_folders_of_lost_attempts_are_deleted_at_the_end_of_a_job(tmp_path):
-    lost = tmp_path / "beam-temp-lines-0a1b" / "2c3d"
+    attempt = uuid.uuid1().hex
+    lost = tmp_path / f"beam-temp-lines-{attempt}" / "2c3d"
     lost.mkdir(parents=True)
     (lost / "shard").write_text("of a lost attempt\n")
-    another = tmp_path / "beam-temp-words-0a1b"
-    another.mkdir()
+    others = [
+        tmp_path / f"beam-temp-{name}-{attempt}" for name in ("words", "lines-more")
+    ]
+    for other in others:
+        other.mkdir()
     options = PipelineOptions(
         [
             "--runner=pipeline.beam.job_runners.PortableRunner",
@@ -54,10 +61,19 @@ def test_folders_of_lost_attempts_are_deleted_at_the_end_of_a_job(tmp_path):
     with beam.Pipeline(options=options) as pipeline:
         lines = pipeline | beam.Create(["line"])
         lines | beam.io.WriteToText(str(tmp_path / "lines"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        another.name,
-        "lines-00000-of-00001",
-    ]
+    assert {*tmp_path.iterdir()} == {*others, tmp_path / "lines-00000-of-00001"}
+    assert (tmp_path / "lines-00000-of-00001").read_text() == "line\n"
+
+
+def test_folder_that_cannot_be_deleted_is_a_warning(tmp_path, monkeypatch, caplog):
+    (tmp_path / f"beam-temp-lines-{uuid.uuid1().hex}").mkdir()
+
+    def fail(path):
+        raise tf.errors.PermissionDeniedError(None, None, "not allowed")
+
+    monkeypatch.setattr(tf.io.gfile, "rmtree", fail)
+    unfinished.delete_unfinished([str(tmp_path / "lines")])
+    assert "lines: unfinished files were not deleted: not allowed" in caplog.text
 
 
 @pytest.mark.slow
