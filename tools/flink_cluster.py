@@ -45,8 +45,8 @@ _ZOOKEEPER = f"{_ENTRYPOINT}.zookeeper.FlinkZooKeeperQuorumPeer"
 # What a job brings: these would hide its versions.
 _OF_THE_JOB = ("beam-", "gapic-", "gax", "gcsio", "google-", "grpc-", "proto")
 # Started without Flink's scripts, a TaskManager computes no memory by itself. Sum: the
-# heap and direct memory of `_MEMORY`, 192 MB metaspace, 128 MB managed. Of direct memory,
-# which Beam's gRPC uses, 256 MB were not enough for 1,000,000 rows.
+# heap and direct memory of `_MEMORY`, 192 MB metaspace, 128 MB managed. 256 MB of direct
+# memory, which Beam's gRPC uses, were not enough for 1,000,000 rows.
 _TASK_MANAGER_MEMORY = {
     "taskmanager.memory.framework.heap.size": "128m",
     "taskmanager.memory.task.heap.size": "384m",
