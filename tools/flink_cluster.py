@@ -45,11 +45,11 @@ _ZOOKEEPER = f"{_ENTRYPOINT}.zookeeper.FlinkZooKeeperQuorumPeer"
 # What a job brings: these would hide its versions.
 _OF_THE_JOB = ("beam-", "gapic-", "gax", "gcsio", "google-", "grpc-", "proto")
 # Started without Flink's scripts, a TaskManager computes no memory by itself. Sum: the
-# heap and direct memory of `_MEMORY`, 192 MB metaspace, 128 MB managed. 256 MB of direct
-# memory, which Beam's gRPC uses, were not enough for 1,000,000 rows.
+# heap and direct memory of `_MEMORY`, 192 MB metaspace, 128 MB managed. For 1,000,000
+# rows, heap and direct memory for Beam's gRPC were not enough with 512 and 256 MB.
 _TASK_MANAGER_MEMORY = {
     "taskmanager.memory.framework.heap.size": "128m",
-    "taskmanager.memory.task.heap.size": "384m",
+    "taskmanager.memory.task.heap.size": "1920m",
     "taskmanager.memory.framework.off-heap.size": "64m",
     "taskmanager.memory.task.off-heap.size": "832m",
     "taskmanager.memory.network.min": "128m",
@@ -62,7 +62,7 @@ _TASK_MANAGER_MEMORY = {
     # MB are not enough.
     "taskmanager.network.sort-shuffle.min-buffers": "16",
 }
-_MEMORY = ("-Xmx512m", "-XX:MaxDirectMemorySize=1g")
+_MEMORY = ("-Xmx2g", "-XX:MaxDirectMemorySize=1g")
 # Each TaskManager resolves it to the address of its own pool: Beam's IDs of workers are
 # unique in one TaskManager only.
 _POOL_HOST = "worker-pool"

@@ -106,7 +106,8 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
     requests = (
         pipeline
         | "Paths" >> beam.Create(job.paths)
-        | "SpreadFiles" >> beam.Reshuffle()
+        # Not by Reshuffle: Flink would take the rows for spread, and ignore SpreadRows.
+        | "SpreadFiles" >> beam.Distinct()
         | "Read" >> beam.ParDo(_Read(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
     handler = SavedModelHandler(

@@ -123,6 +123,18 @@ def test_cluster_of_two_task_managers_computes_the_same(finished, cluster):
     assert leftovers(finished) == []
 
 
+def test_rows_of_one_file_are_predicted_by_all_task_managers(finished, cluster):
+    beam_work.check(finished, cluster.beam, (beam_runners.PREDICTION,))
+    jobs = cluster.request("/jobs/overview")["jobs"]
+    job = max(jobs, key=lambda job: job["start-time"])["jid"]
+    vertices = cluster.request(f"/jobs/{job}")["vertices"]
+    (predict,) = (v["id"] for v in vertices if "Predict" in v["name"])
+    subtasks = cluster.request(f"/jobs/{job}/vertices/{predict}")["subtasks"]
+    read = [subtask["metrics"]["read-records"] for subtask in subtasks]
+    assert len(read) == 2
+    assert max(read) - min(read) <= 1
+
+
 def check_after(kill, finished, cluster, work, moment):
     """Checks the results after a process was killed.
 
