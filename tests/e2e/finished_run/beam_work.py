@@ -1,5 +1,8 @@
 """What Beam does for the pipeline, repeated on another runner."""
 
+import contextlib
+import threading
+
 from benchmarks import beam_runners
 from pipeline.history.metadata import MetadataReader
 
@@ -19,3 +22,31 @@ def check(finished, beam, work=WORK):
     measured = beam_runners.measure(finished.config, run_id, [beam], work)
     assert [m.work for m in measured if m.runner.startswith(beam.runner)] == [*work]
     assert [(m.work, m.differences) for m in measured if m.differences] == []
+
+
+@contextlib.contextmanager
+def killing(try_to_kill):
+    """Kills a process once, while the block runs.
+
+    Args:
+      try_to_kill: Called again and again, until it returns what it killed.
+
+    Yields:
+      A list that gets what was killed.
+    """
+    killed = []
+    is_over = threading.Event()
+
+    def wait():
+        while not killed and not is_over.wait(0.05):
+            process = try_to_kill()
+            if process is not None:
+                killed.append(process)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        is_over.set()
+        thread.join()

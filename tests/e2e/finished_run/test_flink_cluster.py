@@ -1,7 +1,5 @@
 """A Flink cluster of two TaskManagers computes what the default runner does."""
 
-import contextlib
-import threading
 import time
 
 import pytest
@@ -71,34 +69,20 @@ def kill_job_manager(cluster):
     return True
 
 
-@contextlib.contextmanager
 def killed_at(cluster, moment, kill):
-    """Kills once a share of the tasks of a running job has finished.
+    """Kills once a share of the tasks of a running job has finished."""
 
-    Yields:
-      A list that gets the share.
-    """
-    killed = []
-    is_over = threading.Event()
+    def try_to_kill():
+        for job in cluster.request("/jobs/overview")["jobs"]:
+            tasks = job["tasks"]
+            finished = tasks["finished"] / max(tasks["total"], 1)
+            is_running = job["state"] == "RUNNING" and tasks["running"]
+            is_time = is_running and finished >= MOMENTS[moment]
+            if is_time and kill(cluster):  # early, there may be no worker
+                return kill
+        return None
 
-    def wait():
-        while not is_over.wait(0.1):
-            for job in cluster.request("/jobs/overview")["jobs"]:
-                tasks = job["tasks"]
-                finished = tasks["finished"] / max(tasks["total"], 1)
-                is_running = job["state"] == "RUNNING" and tasks["running"]
-                is_time = is_running and finished >= MOMENTS[moment]
-                if is_time and kill(cluster):  # early, there may be no worker
-                    killed.append(finished)
-                    return
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        is_over.set()
-        thread.join()
+    return beam_work.killing(try_to_kill)
 
 
 def leftovers(finished):

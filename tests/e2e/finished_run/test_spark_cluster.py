@@ -4,7 +4,6 @@ Also if it loses a worker. Spark repeats the tasks of its executors on the other
 """
 
 import contextlib
-import threading
 from pathlib import Path
 
 import psutil
@@ -59,33 +58,18 @@ def executor_logs(cluster):
     return logs
 
 
-@contextlib.contextmanager
 def busy_worker_killed(cluster, tasks):
-    """Kills a worker at work, once so many tasks have finished.
+    """Kills a worker at work, once so many tasks have finished."""
 
-    Yields:
-      A list that gets the worker's index.
-    """
-    killed = []
-    is_over = threading.Event()
+    def try_to_kill():
+        logs = executor_logs(cluster)
+        busy = [i for i, s in logs.items() if s.count(_STARTED) > s.count(_FINISHED)]
+        if not busy or sum(s.count(_FINISHED) for s in logs.values()) < tasks:
+            return None
+        cluster.kill_worker(busy[0])
+        return busy[0]
 
-    def wait():
-        while not killed and not is_over.wait(0.02):
-            logs = executor_logs(cluster)
-            busy = [
-                i for i, s in logs.items() if s.count(_STARTED) > s.count(_FINISHED)
-            ]
-            if busy and sum(s.count(_FINISHED) for s in logs.values()) >= tasks:
-                cluster.kill_worker(busy[0])
-                killed.append(busy[0])
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        is_over.set()
-        thread.join()
+    return beam_work.killing(try_to_kill)
 
 
 def test_cluster_of_two_workers_computes_the_same(finished, cluster):
