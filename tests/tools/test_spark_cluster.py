@@ -8,10 +8,10 @@ import psutil
 import pytest
 import yaml
 
-from pipeline.beam.job_servers import find_jar
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
+from tools.local_cluster import find_libraries
 from tools.spark_cluster import SparkCluster
 
 pytestmark = pytest.mark.nightly
@@ -22,7 +22,7 @@ _SECONDS = 120
 def job_server():
     """Skips if Spark is not on this machine."""
     try:
-        find_jar(BeamConfig(runner="spark"), is_here=True)
+        find_libraries("spark")
     except UsageError as error:
         pytest.skip(str(error))
 
