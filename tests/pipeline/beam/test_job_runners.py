@@ -1,5 +1,6 @@
 """Beam's runners on a job server: lost work is repeated, and nothing is left of it."""
 
+import logging
 import uuid
 
 import apache_beam as beam
@@ -72,6 +73,7 @@ def test_folder_that_cannot_be_deleted_is_a_warning(tmp_path, monkeypatch, caplo
         raise tf.errors.PermissionDeniedError(None, None, "not allowed")
 
     monkeypatch.setattr(tf.io.gfile, "rmtree", fail)
+    caplog.set_level(logging.WARNING, "pipeline")
     unfinished.delete_unfinished([str(tmp_path / "lines")])
     assert "lines: unfinished files were not deleted: not allowed" in caplog.text
 

@@ -24,6 +24,13 @@ def labels(page):
     return page.locator("#curves svg").first.locator("desc").inner_html()
 
 
+@pytest.fixture
+def running(paths):
+    """Starts a run, as `sample_output.running`; nothing of it stays."""
+    yield functools.partial(sample_output.running, paths)
+    shutil.rmtree(paths.run(RUNNING), ignore_errors=True)
+
+
 @pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
 def test_the_pages_are_accessible_and_fit(address, open_page, width, scheme):
     page = open_page(address, width, scheme)
@@ -69,19 +76,21 @@ def test_curves_follow_the_ticks(address, open_page):
     assert "2025-11-25 03:00:00" in labels(page)
 
 
-def test_ticks_survive_that_a_run_starts_and_ends(address, open_page, paths):
+def test_ticks_survive_that_a_run_starts_and_ends(address, open_page, running):
     page = open_page(address)
     tick(page, FIRST, SECOND)
-    with sample_output.running(paths) as train:
+    # The page is loaded again each time; its script shows the ticks once it has run.
+    ticks = page.locator("#chosen", has_text="2 runs are ticked.")
+    with running() as train:
         train(1)
         page.locator("progress").wait_for()  # the page notices the new run
-        assert page.locator("#chosen").inner_text() == "2 runs are ticked."
+        ticks.wait_for()
     page.get_by_text("interrupted").wait_for()
+    ticks.wait_for()
     for run_id, is_ticked in {FIRST: True, SECOND: True, FAILED: False}.items():
         assert page.locator(f"input[value='0/{run_id}']").is_checked() == is_ticked
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector("#changed")
-    shutil.rmtree(paths.run(RUNNING))
 
 
 def test_another_visit_begins_without_ticks(address, open_page):
@@ -169,9 +178,9 @@ def test_a_report_is_one_click_away(address, open_page):
 
 
 @pytest.mark.parametrize("width", browser.WIDTHS)
-def test_a_run_is_followed_to_its_end(address, open_page, paths, width):
+def test_a_run_is_followed_to_its_end(address, open_page, running, width):
     page = open_page(address, width)
-    with sample_output.running(paths) as train:
+    with running() as train:
         train(1)
         bar = page.locator("progress")
         bar.wait_for()  # the page notices the new run
@@ -186,4 +195,3 @@ def test_a_run_is_followed_to_its_end(address, open_page, paths, width):
         assert browser.axe_violations(page) == []
     page.locator("h1", has_text="interrupted").wait_for()
     assert page.locator("progress").count() == 0
-    (paths.run(RUNNING) / "run.json").unlink()
