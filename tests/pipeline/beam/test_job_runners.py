@@ -56,7 +56,7 @@ def test_folders_of_lost_attempts_are_deleted_at_the_end_of_a_job(tmp_path):
         [
             "--runner=pipeline.beam.job_runners.PortableRunner",
             "--job_endpoint=embed",
-            "--environment_type=LOOPBACK",
+            "--environment_type=beam:env:embedded_python:v1",
         ]
     )
     with beam.Pipeline(options=options) as pipeline:
