@@ -74,12 +74,12 @@ def advise(master: str, restarts: int) -> str | None:
       ConnectionError: The cluster does not respond.
     """
     config = _read_settings(master)
-    found = _find_too_few(config, restarts) if restarts else None
-    if found is None:
+    problem = _find_problem(config, restarts) if restarts else None
+    if problem is None:
         return None
     lines = ", ".join(f"{key}: {value}" for key, value in settings(restarts).items())
     return (
-        f"beam.restarts is {restarts}, but the Flink cluster {master} {found}: set "
+        f"beam.restarts is {restarts}, but the Flink cluster {master} {problem}: set "
         f"{lines} in its config.yaml and restart it, or set beam.restarts=0"
     )
 
@@ -105,7 +105,7 @@ def _read_settings(master: str) -> dict[str, str]:
         ) from error
 
 
-def _find_too_few(config: dict[str, str], restarts: int) -> str | None:
+def _find_problem(config: dict[str, str], restarts: int) -> str | None:
     """Returns why a cluster does not survive so many losses, or None."""
     strategy = config.get(_TYPE, config.get(_OLD_TYPE, "none")).lower()
     if strategy in _NONE:
