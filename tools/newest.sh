@@ -81,7 +81,9 @@ bring() {
   brought+=("$root$2")
 }
 
-# How this machine reaches a package index: names, certificates, installers' settings.
+# How this machine reaches itself, which Beam does by name, and a package index: names,
+# certificates, installers' settings.
+bring /etc/hosts /etc/hosts
 bring /etc/resolv.conf /etc/resolv.conf
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" 2>/dev/null || true
 for file in /etc/pip.conf /etc/uv/uv.toml; do bring "$file" "$file"; done

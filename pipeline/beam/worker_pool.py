@@ -40,22 +40,13 @@ class WorkerPool(BeamFnExternalWorkerPoolServicer):
 
     def __init__(self) -> None:
         super().__init__(use_process=True)
-        self._starts: dict[str, int] = {}
         self._is_closed = threading.Event()
 
     def StartWorker(  # noqa: N802 (gRPC's name)
         self, start_worker_request: beam_fn_api_pb2.StartWorkerRequest, context: object
     ) -> beam_fn_api_pb2.StartWorkerResponse:
         """Starts a worker."""
-        worker = start_worker_request.worker_id
-        response = super().StartWorker(start_worker_request, context)
-        process = self._worker_processes.get(worker)
-        if process is not None:
-            self._starts[worker] = self._starts.get(worker, 0) + 1
-            threading.Thread(
-                target=self._watch, args=(start_worker_request, process), daemon=True
-            ).start()
-        return response
+        return self._start(start_worker_request, starts=1)
 
     def close(self) -> None:
         """Ends all workers."""
@@ -63,10 +54,23 @@ class WorkerPool(BeamFnExternalWorkerPoolServicer):
         for process in list(self._worker_processes.values()):
             kill_process_gracefully(process)
 
+    # Starts count for each request: Flink uses the IDs of workers again in later jobs.
+    def _start(
+        self, request: beam_fn_api_pb2.StartWorkerRequest, starts: int
+    ) -> beam_fn_api_pb2.StartWorkerResponse:
+        response = super().StartWorker(request, None)
+        process = self._worker_processes.get(request.worker_id)
+        if process is not None:
+            threading.Thread(
+                target=self._watch, args=(request, process, starts), daemon=True
+            ).start()
+        return response
+
     def _watch(
         self,
         request: beam_fn_api_pb2.StartWorkerRequest,
         process: subprocess.Popen[bytes],
+        starts: int,
     ) -> None:
         for _ in process.stdout or ():
             pass  # Beam opens a pipe, which would block the worker once it is full
@@ -78,9 +82,9 @@ class WorkerPool(BeamFnExternalWorkerPoolServicer):
         if not is_lost or not _listens(request.control_endpoint.url):
             return
         ended = f"the worker {worker} ended with status {process.returncode}"
-        if self._starts[worker] < _STARTS:
+        if starts < _STARTS:
             _LOGGER.warning("%s: starting it again", ended)
-            self.StartWorker(request, None)
+            self._start(request, starts + 1)
         else:
             _LOGGER.error("%s, %d times: the job will fail", ended, _STARTS)
             _connect_for(request)

@@ -40,7 +40,7 @@ def serve():
 
 
 @pytest.mark.parametrize(
-    ("settings", "found"),
+    ("settings", "problem"),
     [
         ({}, "repeats no lost work"),
         ({"restart-strategy": "none"}, "repeats no lost work"),
@@ -50,13 +50,13 @@ def serve():
     ],
 )
 def test_cluster_that_repeats_too_little_gets_one_line_of_advice(
-    serve, settings, found
+    serve, settings, problem
 ):
     master = serve(settings)
     advice = flink_restarts.advise(master, 2)
     assert "\n" not in advice
     assert advice.startswith(f"beam.restarts is 2, but the Flink cluster {master} ")
-    assert found in advice
+    assert problem in advice
     assert "restart-strategy.type: exponential-delay" in advice
     assert "attempts-before-reset-backoff: 4" in advice
 

@@ -139,6 +139,14 @@ def test_worker_that_cannot_start_ends_the_wait_of_the_runner(ending, runner, ca
     assert "ended with status 1, 5 times: the job will fail" in caplog.text
 
 
+def test_starts_of_an_earlier_job_do_not_count(ending, runner):
+    ending("exit 1", runner.address)
+    wait_until(lambda: runner.connected == [WORKER])
+    ending("exit 1", runner.address)  # Flink uses the ID again
+    wait_until(lambda: runner.connected == [WORKER, WORKER])
+    assert ending.count() == 2 * worker_pool._STARTS
+
+
 @pytest.mark.parametrize("script", ["exit 0", "yes | head -n 100000; exit 0"])
 def test_worker_that_has_finished_is_not_started_again(ending, runner, script):
     pool = ending(script, runner.address)
