@@ -16,6 +16,8 @@ NOT_COMPARED = "not_compared"
 # Custom property of a PushedModel: the version of the same model that was rolled back,
 # because of which it was not pushed again.
 WITHDRAWN_VERSION = "withdrawn_version"
+# Custom property of a report's page: what could not be written, and the error.
+MISSING = "missing"
 
 
 class DataVerdict(Artifact):

@@ -9,6 +9,7 @@ from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
 from components import versions
+from modules import files
 
 CARD_FILE = "README.md"  # as Hugging Face names it
 
@@ -22,18 +23,14 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
         the last version before it, also one that was rolled back, whose fields that a
         person filled in are kept; None if there is none.
     """
-    card = render(_last_card(pushed))
-    path = os.path.join(pushed, CARD_FILE)
-    incomplete = f"{path}.incomplete"  # a server reads the card meanwhile
-    io_utils.write_string_file(incomplete, card)
-    fileio.rename(incomplete, path, overwrite=True)
+    files.write(files.join(pushed, CARD_FILE), render(_last_card(pushed)))
 
 
 def _last_card(pushed: str) -> str | None:
     directory, version = os.path.split(pushed)
     cards = {
-        int(name): os.path.join(parent, name, CARD_FILE)
-        for parent in (os.path.join(directory, versions.WITHDRAWN), directory)
+        int(name): files.join(parent, name, CARD_FILE)
+        for parent in (files.join(directory, versions.WITHDRAWN), directory)
         if fileio.isdir(parent)
         for name in (entry.rstrip("/") for entry in fileio.listdir(parent))
         if name.isdigit() and int(name) <= int(version)

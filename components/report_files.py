@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-import os
+import html
 
 from tfx import v1 as tfx
+from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
+from modules import files
+
 JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
+# Of a report that failed: what is missing in the first line, then the traceback.
+ERROR_FILE = "report_error.txt"
+
+_ERROR_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>The report failed</title>
+<h1>The report failed</h1>
+<p>The run itself ended; see the verdicts of Evaluator and ServingCheck, and what
+AtomicPusher pushed. Missing: {}</p>
+<pre>{}</pre>
+</html>
+"""
 
 
 def statistics_files(statistics: tfx.dsl.Artifact) -> dict[str, str]:
@@ -22,7 +38,21 @@ def statistics_files(statistics: tfx.dsl.Artifact) -> dict[str, str]:
     }
 
 
-def write_report(directory: str, files: tuple[str, str]) -> None:
+def write_report(directory: str, report: tuple[str, str]) -> None:
     """Writes a report's numbers and its page into a directory."""
-    for name, content in zip((JSON_FILE, PAGE_FILE), files, strict=True):
-        io_utils.write_string_file(os.path.join(directory, name), content)
+    for name, content in zip((JSON_FILE, PAGE_FILE), report, strict=True):
+        files.write(files.join(directory, name), content)
+
+
+def write_error(directory: str, missing: str, trace: str) -> None:
+    """Writes why a report failed, and a page that shows it unless there is a report.
+
+    Args:
+      directory: Of the report.
+      missing: What could not be written, and the error.
+      trace: The traceback.
+    """
+    files.write(files.join(directory, ERROR_FILE), f"{missing}\n\n{trace}")
+    page = files.join(directory, PAGE_FILE)
+    if not fileio.exists(page):
+        files.write(page, _ERROR_PAGE.format(html.escape(missing), html.escape(trace)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -20,6 +19,9 @@ from typing import Any
 from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
+from modules import files
+from modules.export import model_digest
+
 logger = logging.getLogger(__name__)
 
 MANIFEST_FILE = "manifest.json"
@@ -28,8 +30,6 @@ WITHDRAWN = ".withdrawn"
 # A predict request with rows for people to try the model with.
 EXAMPLES_FILE = "assets.extra/examples.json"
 
-# Written by `tf.saved_model.save`; it contains a random identifier of the save.
-_FINGERPRINT_FILE = "fingerprint.pb"
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _CHUNK_BYTES = 1 << 20
 _ABANDONED_SECONDS = 3600
@@ -51,17 +51,17 @@ def list_versions(directory: str) -> Iterator[int]:
             yield int(name)
 
 
-def find_newest(directory: str, *, excluded_model: str | None = None) -> str:
+def find_newest(directory: str, *, excluded: str = "") -> str:
     """Returns the newest complete version; empty if there is none.
 
     Args:
       directory: Contains the versions.
-      excluded_model: Directory of a SavedModel. Versions that are copies of it are
-        skipped.
+      excluded: `model_digest.identity` of a model, whose copies are skipped; empty
+        skips none.
     """
     for version in list_versions(directory):
-        path = os.path.join(directory, str(version))
-        if excluded_model is None or not is_same_model(excluded_model, path):
+        path = files.join(directory, str(version))
+        if not excluded or model_digest.identity(path) != excluded:
             return str(version)
     return ""
 
@@ -79,7 +79,7 @@ def choose_version(directory: str, model: str) -> int:
       are too coarse: they could yield a version again that was just deleted.
     """
     newest = find_newest(directory)
-    if newest and is_same_model(model, os.path.join(directory, newest)):
+    if newest and is_same_model(model, files.join(directory, newest)):
         return int(newest)
     # The numbers of incomplete versions are taken, too.
     highest = max(map(int, filter(_is_version, _list_names(directory))), default=0)
@@ -95,22 +95,19 @@ def find_withdrawn(directory: str, model: str) -> str:
       model: Directory of a SavedModel.
     """
     newest = find_newest(directory)
-    if newest and is_same_model(model, os.path.join(directory, newest)):
+    if newest and is_same_model(model, files.join(directory, newest)):
         return ""
-    withdrawn = os.path.join(directory, WITHDRAWN)
+    withdrawn = files.join(directory, WITHDRAWN)
     for version in list_versions(withdrawn):
-        if is_same_model(model, os.path.join(withdrawn, str(version))):
+        if is_same_model(model, files.join(withdrawn, str(version))):
             return str(version)
     return ""
 
 
 def is_same_model(model: str, other: str) -> bool:
     """Returns whether two directories contain copies of one SavedModel."""
-    paths = [os.path.join(path, _FINGERPRINT_FILE) for path in (model, other)]
-    if not all(fileio.exists(path) for path in paths):
-        return False
-    first, second = (fileio.open(path, "rb").read() for path in paths)
-    return first == second
+    identity = model_digest.identity(model)
+    return bool(identity) and identity == model_digest.identity(other)
 
 
 def push(
@@ -131,15 +128,15 @@ def push(
       VersionError: The copy differs from the model. No version appears.
     """
     _delete_leftovers(directory, version)
-    destination = os.path.join(directory, str(version))
+    destination = files.join(directory, str(version))
     names = _list_names(directory)
     if str(version) in names:
         if _is_complete(directory, str(version), names):
             return
         fileio.rmtree(destination)
-    incomplete = os.path.join(directory, _incomplete_name(str(version)))
+    incomplete = files.join(directory, _incomplete_name(str(version)))
     manifest = _describe_files(model)
-    io_utils.copy_dir(model, incomplete)
+    files.copy_directory(model, incomplete)
     damage = _find_damage(incomplete, manifest, compare_hashes=True)
     if damage:
         raise VersionError(
@@ -147,11 +144,11 @@ def push(
             "the storage and run the pipeline again"
         )
     if examples is not None:
-        path = os.path.join(incomplete, EXAMPLES_FILE)
-        io_utils.write_string_file(path, examples)
+        path = files.join(incomplete, EXAMPLES_FILE)
+        files.write(path, examples)
         manifest[EXAMPLES_FILE] = _describe_file(path)
-    path = os.path.join(incomplete, MANIFEST_FILE)
-    io_utils.write_string_file(path, json.dumps({"files": manifest}, indent=1))
+    path = files.join(incomplete, MANIFEST_FILE)
+    files.write(path, json.dumps({"files": manifest}, indent=1))
     fileio.rename(incomplete, destination)
 
 
@@ -165,7 +162,7 @@ def copy(version: str, destination: str) -> None:
     Raises:
       VersionError: A file is missing or differs from what was pushed.
     """
-    io_utils.copy_dir(version, destination)
+    files.copy_directory(version, destination)
     damage = _find_damage(destination, _read_manifest(destination), compare_hashes=True)
     if damage:
         raise VersionError(
@@ -182,7 +179,7 @@ def _delete_leftovers(directory: str, version: int) -> None:
             continue
         # The version first: without its temporary directory it would look complete.
         for leftover in (match[1], name):
-            path = os.path.join(directory, leftover)
+            path = files.join(directory, leftover)
             if fileio.exists(path):
                 fileio.rmtree(path)
 
@@ -193,21 +190,18 @@ def _is_abandoned(number: int, directory: str, version: int) -> bool:
     On a local disk only one run at a time pushes to a directory. To remote storage
     others may be pushing; the number is the start time of a push in milliseconds.
     """
-    if number == version or "://" not in directory:
+    if number == version or files.is_local(directory):
         return number <= version
     return number < (time.time() - _ABANDONED_SECONDS) * _MILLISECONDS
 
 
 def _describe_files(directory: str) -> dict[str, dict[str, Any]]:
     """Returns the manifest: `size` in bytes and `sha256` by relative path."""
-    files = {}
-    for folder, _, names in fileio.walk(directory):
-        for name in names:
-            path = os.path.join(folder, name)
-            relative = os.path.relpath(path, directory)
-            if relative != MANIFEST_FILE:
-                files[relative] = _describe_file(path)
-    return files
+    return {
+        name: _describe_file(files.join(directory, name))
+        for name in files.list_files(directory)
+        if name != MANIFEST_FILE
+    }
 
 
 def _describe_file(path: str) -> dict[str, Any]:
@@ -229,7 +223,7 @@ def _size(path: str) -> int:
 
 def _read_manifest(directory: str) -> dict[str, dict[str, Any]]:
     """Returns the manifest; empty for versions of releases that wrote none."""
-    path = os.path.join(directory, MANIFEST_FILE)
+    path = files.join(directory, MANIFEST_FILE)
     if not fileio.exists(path):
         return {}
     return json.loads(io_utils.read_string_file(path))["files"]
@@ -240,7 +234,7 @@ def _find_damage(
 ) -> str:
     """Returns how a file differs from the manifest; empty if none does."""
     for name, expected in manifest.items():
-        path, size = os.path.join(directory, name), int(expected["size"])
+        path, size = files.join(directory, name), int(expected["size"])
         if not fileio.exists(path):
             return f"{name} is missing"
         if _size(path) != size:
@@ -260,7 +254,7 @@ def _is_complete(directory: str, name: str, names: set[str]) -> bool:
     """
     if _incomplete_name(name) in names:
         return False
-    path = os.path.join(directory, name)
+    path = files.join(directory, name)
     try:
         problem = _find_damage(path, _read_manifest(path), compare_hashes=False)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

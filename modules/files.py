@@ -6,11 +6,92 @@ import contextlib
 import json
 import math
 import os
+import posixpath
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
+
+
+def join(directory: str, *parts: str) -> str:
+    """Joins a directory, local or remote, and relative paths below it.
+
+    An object store has no `.` and no empty name: there, `a/./b` and `a//b` are other
+    objects than `a/b`.
+
+    Args:
+      directory: The directory; `gs://bucket` is one, too.
+      *parts: Relative paths with `/`.
+
+    Raises:
+      ValueError: The parts lead out of the directory.
+    """
+    relative = posixpath.normpath(posixpath.join(*parts))
+    if relative.startswith(("../", "/")) or relative == "..":
+        raise ValueError(f"{posixpath.join(*parts)!r} is not below {directory}")
+    base = directory if directory.strip("/") == "" else directory.rstrip("/")
+    return base if relative == "." else posixpath.join(base, relative)
+
+
+def list_files(directory: str) -> list[str]:
+    """Returns the paths of all files below a directory, relative to it, sorted."""
+    return sorted(
+        posixpath.relpath(posixpath.join(folder, name), directory)
+        for folder, _, names in tf.io.gfile.walk(directory)
+        for name in names
+    )
+
+
+def make_directory(path: str) -> None:
+    """Creates a local directory and its parents.
+
+    An object store needs none. `tf.io.gfile.makedirs` would write an empty object
+    `path/` there, which the launcher of Kubeflow Pipelines takes for a file.
+    """
+    if is_local(path):
+        tf.io.gfile.makedirs(path)
+
+
+def delete_directory_markers(directory: str, root: str | None = None) -> None:
+    """Deletes the empty objects `path/` of a directory in an object store, and below.
+
+    TensorFlow writes them wherever it creates a directory, also in C++.
+
+    Args:
+      directory: The directory; nothing is done for a local one.
+      root: A parent of the directory. The markers between the two are deleted, too.
+    """
+    if is_local(directory):
+        return
+    folders = [folder.rstrip("/") for folder, _, _ in tf.io.gfile.walk(directory)]
+    parent = posixpath.dirname(directory)
+    while root is not None and parent.startswith(f"{root}/"):
+        folders.append(parent)
+        parent = posixpath.dirname(parent)
+    for folder in folders:
+        delete(f"{folder}/")
+
+
+def delete(path: str) -> None:
+    """Deletes a file, if there is one."""
+    with contextlib.suppress(tf.errors.NotFoundError):
+        tf.io.gfile.remove(path)
+
+
+def is_local(path: str) -> bool:
+    """Returns whether a path is on this machine's disk, not `gs://...` or the like."""
+    return "://" not in path
+
+
+def copy_directory(source: str, destination: str) -> None:
+    """Copies a directory with all files below it, replacing an older one."""
+    if tf.io.gfile.exists(destination):
+        tf.io.gfile.rmtree(destination)
+    for name in list_files(source):
+        path = join(destination, name)
+        make_directory(posixpath.dirname(path))
+        tf.io.gfile.copy(join(source, name), path, overwrite=True)
 
 
 def write(path: str, content: str | bytes) -> None:
@@ -47,10 +128,10 @@ def incomplete_beside(path: str) -> Iterator[str]:
     An error deletes what was written to that path.
     """
     directory = os.path.dirname(path)
-    tf.io.gfile.makedirs(directory)
+    make_directory(directory)
     # Unique, as two processes may write the same file. Patterns such as *.gz do not
     # match it if a killed process leaves it behind.
-    incomplete = os.path.join(directory, f".incomplete-{uuid.uuid4().hex}")
+    incomplete = join(directory, f".incomplete-{uuid.uuid4().hex}")
     try:
         yield incomplete
     except BaseException:

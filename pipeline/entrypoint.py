@@ -1,58 +1,104 @@
 """The entry point of containers: TFX's own, with what the compiled job leaves out.
 
-Kubeflow Pipelines passes input artifacts without a type (an empty `instanceSchema`,
-`backend/src/v2/metadata/client.go`), on which TFX's entry point fails
-(tensorflow/tfx#7768). The component's inputs spec, also in the command line, has the
-types; they are copied from there. On Vertex AI nothing changes.
+    python -m pipeline.entrypoint --component_file=PATH
+        --json_serialized_invocation_args {{$}} [--beam_arguments_file=PATH]
 
-Both display an output of the type `system.HTML`, which TFX takes for the import path of
-a class.
+**The component's file** has the executor, the declared types and, on Kubeflow, the
+parameters that are no runtime parameters. Kubeflow Pipelines passes input artifacts
+without a type (`backend/src/v2/metadata/client.go`), on which TFX's entry point fails
+(tensorflow/tfx#7768). It adds artifacts that no component declares, as `executor-logs`
+of the type `system.Artifact`, and both orchestrators display an output of the type
+`system.HTML`: TFX takes each for the import path of a class. So TFX gets the declared
+artifacts alone, with the declared types. In the job itself the same would be large: the
+workflow controller repeats a command and its parameters six times a component.
 
-Beam's arguments are in a file. Both orchestrators hash a container's arguments and
-environment for their cache, so with them a change of the runner would run every
-component again (Kubeflow's `GenerateCacheKey`, `backend/src/v2/cacheutils/cache.go`;
+**Beam's arguments** are in a file of their own, which is not named by its content. Both
+orchestrators hash a container's arguments and environment for their cache, so with them
+a change of the runner would run every component again (Kubeflow's `GenerateCacheKey`,
+`backend/src/v2/cacheutils/cache.go`;
 https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching).
 
-    python -m pipeline.entrypoint --executor_class_path ... {arguments of TFX's}
-        --beam_arguments_file=PATH
+**Directory markers**, the empty objects that TensorFlow writes where it creates a
+directory, are deleted from the outputs. Kubeflow's launcher takes them for files.
+
+**A failure** leaves `failure.json` beside the outputs, which `submit --wait` reads.
 """
 
+from __future__ import annotations
+
+import contextlib
 import json
+import os
 import runpy
 import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any
 
 from modules import environment
 
+COMPONENT_FILE = "--component_file="
 BEAM_FILE = "--beam_arguments_file="
-HTML_TITLE = "system.HTML"
+FAILURE_FILE = "failure.json"
 MODULE = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
+# Options of TFX's entry point.
+EXECUTOR = "--executor_class_path"
+MESSAGE = "--json_serialized_invocation_args"
+INPUTS_SPEC = "--json_serialized_inputs_spec_args"
 
-_HTML_SCHEMA = "title: components.HTML\n"
-_MESSAGE = "--json_serialized_invocation_args"
-_INPUTS_SPEC = "--json_serialized_inputs_spec_args"
+_ERROR_LINES = 20
 
 
-def with_types(arguments: list[str]) -> list[str]:
-    """Returns TFX's arguments with a type that it can import for every artifact.
+def with_component(arguments: list[str]) -> list[str]:
+    """Returns TFX's arguments, with the declared artifacts alone.
 
     Args:
-      arguments: The command line as compiled by `KubeflowV2DagRunner`: an option and
-        its value are separate arguments.
+      arguments: The command line, with one `--component_file=PATH`. An option of TFX's
+        and its value are separate arguments.
+
+    Raises:
+      FileNotFoundError: There is no such file.
     """
-    message = json.loads(arguments[arguments.index(_MESSAGE) + 1])
-    spec = json.loads(arguments[arguments.index(_INPUTS_SPEC) + 1])
-    for name, declared in spec.get("artifacts", {}).items():
-        channel = message.get("inputs", {}).get("artifacts", {}).get(name, {})
-        for artifact in channel.get("artifacts", []):
-            if not any(artifact.get("type", {}).values()):
-                artifact["type"] = declared["artifactType"]
-    for channel in message.get("outputs", {}).get("artifacts", {}).values():
-        for artifact in channel.get("artifacts", []):
-            if artifact.get("type", {}).get("schemaTitle") == HTML_TITLE:
-                artifact["type"] = {"instanceSchema": _HTML_SCHEMA}
-    typed = list(arguments)
-    typed[arguments.index(_MESSAGE) + 1] = json.dumps(message)
-    return typed
+    path = _component_file(arguments)
+    component = _read_staged(path)
+    index = arguments.index(MESSAGE)
+    message = json.loads(arguments[index + 1])
+    inputs, outputs = message.setdefault("inputs", {}), message["outputs"]
+    inputs["artifacts"] = _declared(inputs, component["inputs"].get("artifacts", {}))
+    outputs["artifacts"] = _declared(outputs, component["outputs"])
+    inputs["parameterValues"] = {
+        **component["parameters"],
+        **inputs.get("parameterValues", {}),
+    }
+    return [
+        *(EXECUTOR, component["executor"]),
+        *(MESSAGE, json.dumps(message)),
+        *(INPUTS_SPEC, json.dumps(component["inputs"])),
+        *(
+            argument
+            for argument in (*arguments[:index], *arguments[index + 2 :])
+            if not argument.startswith(COMPONENT_FILE)
+        ),
+    ]
+
+
+def _component_file(arguments: list[str]) -> str:
+    (option,) = (each for each in arguments if each.startswith(COMPONENT_FILE))
+    return option.removeprefix(COMPONENT_FILE)
+
+
+def _declared(side: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Returns the declared artifacts of an ExecutorInput's side, with their types."""
+    return {
+        name: {
+            "artifacts": [
+                {**artifact, "type": definition["artifactType"]}
+                for artifact in side["artifacts"][name]["artifacts"]
+            ]
+        }
+        for name, definition in definitions.items()
+        if name in side.get("artifacts", {})
+    }
 
 
 def with_beam_arguments(arguments: list[str]) -> list[str]:
@@ -64,25 +110,87 @@ def with_beam_arguments(arguments: list[str]) -> list[str]:
     Raises:
       FileNotFoundError: There is no such file.
     """
-    from modules import files
-
     expanded = []
     for argument in arguments:
-        if not argument.startswith(BEAM_FILE):
+        if argument.startswith(BEAM_FILE):
+            expanded += _read_staged(argument.removeprefix(BEAM_FILE))
+        else:
             expanded.append(argument)
-            continue
-        path = argument.removeprefix(BEAM_FILE)
-        beam_arguments = files.read_json(path)
-        if beam_arguments is None:
-            raise FileNotFoundError(
-                f"Beam's arguments are not at {path}: copy them and the inputs with "
-                "`python -m pipeline compile --stage`, or start the run with `submit`"
-            )
-        expanded += beam_arguments
     return expanded
 
 
-if __name__ == "__main__":
+def _read_staged(path: str) -> Any:
+    from modules import files
+
+    content = files.read_json(path)
+    if content is None:
+        raise FileNotFoundError(
+            f"{path} does not exist: copy the job's files with `python -m pipeline "
+            "compile --stage`, or start the run with `submit`"
+        )
+    return content
+
+
+@contextlib.contextmanager
+def completing(directory: str, root: str) -> Iterator[None]:
+    """Completes what an executor writes, or records why it failed.
+
+    Args:
+      directory: Parent of all output artifacts of the task.
+      root: The pipeline root.
+    """
+    from modules import files
+
+    record = files.join(directory, FAILURE_FILE)
+    try:
+        yield
+    except SystemExit as end:
+        if end.code:
+            _record_failure(record, end.code if isinstance(end.code, int) else 1)
+            raise
+    except BaseException:
+        _record_failure(record, 1)
+        raise
+    files.delete_directory_markers(directory, root)
+    files.delete(record)  # of an earlier attempt
+
+
+def _record_failure(path: str, exit_status: int) -> None:
+    from modules import files
+
+    lines = traceback.format_exc().rstrip().splitlines()[-_ERROR_LINES:]
+    files.write_json(path, {"exit_status": exit_status, "error": "\n".join(lines)})
+
+
+def main(arguments: list[str]) -> None:
+    """Runs a component.
+
+    Args:
+      arguments: The command line.
+    """
     environment.set_up()
-    sys.argv[1:] = with_beam_arguments(with_types(sys.argv[1:]))
-    runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+    message = json.loads(arguments[arguments.index(MESSAGE) + 1])
+    # ROOT/inputs/components/HASH.json
+    root = os.path.dirname(_component_file(arguments)).removesuffix(
+        "/inputs/components"
+    )
+    with completing(_task_directory(message["outputs"]), root):
+        sys.argv[1:] = with_beam_arguments(with_component(arguments))
+        runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+
+
+def _task_directory(outputs: dict[str, Any]) -> str:
+    """Returns the parent of all output artifacts, also of those that nobody declared.
+
+    Without any, it is that of the ExecutorOutput, which on Kubeflow is not kept.
+    """
+    uris = [
+        artifact["uri"]
+        for channel in outputs.get("artifacts", {}).values()
+        for artifact in channel["artifacts"]
+    ]
+    return os.path.dirname(uris[0] if uris else outputs["outputFile"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

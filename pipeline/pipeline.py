@@ -274,7 +274,7 @@ class _Builder:
         evaluator_settings = self._config.evaluator
         model = trainer.outputs["model"]
         champion = Champion(
-            candidate=model,
+            candidate=trainer.outputs["model_run"],
             incompatible=evaluator_settings.incompatible_champion,
             **self._champion_arguments(),
         )
@@ -341,7 +341,6 @@ class _Builder:
             statistics=data["statistics"].outputs["statistics"],
             data_verdict=data["gate"].outputs["verdict"],
             hyperparameters=hyperparameters.outputs["hyperparameters"],
-            model=trainer.outputs["model"],
             model_run=trainer.outputs["model_run"],
             evaluation=release["evaluator"].outputs["evaluation"],
             model_verdict=release["evaluator"].outputs["verdict"],

@@ -1,7 +1,6 @@
 """Champion and ChampionCheck: the model in production, on every orchestrator."""
 
 import json
-import os
 import pkgutil
 
 from tfx import types
@@ -12,6 +11,8 @@ from tfx.utils import path_utils
 from components import versions
 from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
 from components.version_driver import VersionDriver
+from modules import files
+from modules.export import model_digest
 
 # What to do if the champion was trained for another task.
 IGNORE = "ignore"
@@ -44,17 +45,15 @@ def find_version(directory: str, candidate: types.Artifact | None = None) -> str
 
     Args:
       directory: Contains the pushed versions.
-      candidate: A Model artifact; None excludes no version.
+      candidate: A ModelRun artifact; None excludes no version.
     """
-    if candidate is None:
-        return versions.find_newest(directory)
-    model = path_utils.serving_model_path(candidate.uri)
-    return versions.find_newest(directory, excluded_model=model)
+    excluded = "" if candidate is None else model_digest.read(candidate.uri).identity
+    return versions.find_newest(directory, excluded=excluded)
 
 
 @tfx.dsl.components.component
 def Champion(
-    candidate: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Model],
+    candidate: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.ModelRun],
     model: tfx.dsl.components.OutputArtifact[tfx.types.standard_artifacts.Model],
     directory: tfx.dsl.components.Parameter[str],
     find_difference: tfx.dsl.components.Parameter[str],
@@ -69,7 +68,7 @@ def Champion(
     changes none of its inputs.
 
     Args:
-      candidate: The model to compare.
+      candidate: The training of the model to compare, with its digests.
       model: A copy of the champion, so that it can be evaluated even after it was
         deleted; empty if there is none or it is incompatible.
       directory: Contains the pushed versions.
@@ -88,7 +87,7 @@ def Champion(
         version = find_version(directory, candidate)
     if not version:
         return
-    champion = os.path.join(directory, version)
+    champion = files.join(directory, version)
     reason = _find_reason(champion, find_difference, expected)
     if reason and incompatible == REFUSE:
         raise ChampionError(reason + _ADVICE)
@@ -117,7 +116,7 @@ def ChampionCheck(
     if version is None:
         version = find_version(directory)
     if version:
-        champion = os.path.join(directory, version)
+        champion = files.join(directory, version)
         reason = _find_reason(champion, find_difference, expected)
         if reason:
             raise ChampionError(reason + _ADVICE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx import v1 as tfx
 
 from components.data_gate import faulty_rows
+from modules import files
 
 _BATCH = 1000
 _SPLIT = "split"
@@ -49,8 +49,8 @@ def read_splits(
       describe: Returns the facts of a batch of rows.
       settings: The second argument of `describe`.
     """
-    faults_output = os.path.join(directory, "faults")
-    facts_output = os.path.join(directory, "facts")
+    faults_output = files.join(directory, "faults")
+    facts_output = files.join(directory, "facts")
     rule = (schema, id_column, invalid_splits, hash_record, is_empty)
     faults, facts = [], []
     with pipeline as p:
@@ -94,7 +94,7 @@ def _encode(
 
 
 def _decode(paths: list[str]) -> Iterator[tuple[str, Facts]]:
-    files = tf.constant(paths, tf.string)
-    for record in tf.data.TFRecordDataset(files).as_numpy_iterator():
+    records = tf.constant(paths, tf.string)
+    for record in tf.data.TFRecordDataset(records).as_numpy_iterator():
         arrays = dict(np.load(io.BytesIO(record)))
         yield str(arrays.pop(_SPLIT)), arrays

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import Any
 
 from tfx import v1 as tfx
-from tfx.utils import io_utils
+
+from modules import files
 
 _FILE = re.compile(r"(\d+)\.json")
 
@@ -28,8 +28,8 @@ def read_last(directory: str, span: int) -> dict[str, Any] | None:
 
 def write(directory: str, span: int, profile: dict[str, Any]) -> None:
     """Writes the profile of a span, replacing an older one."""
-    io_utils.write_string_file(_path(directory, span), json.dumps(profile))
+    files.write(_path(directory, span), json.dumps(profile))
 
 
 def _path(directory: str, span: int) -> str:
-    return os.path.join(directory, f"{span}.json")
+    return files.join(directory, f"{span}.json")

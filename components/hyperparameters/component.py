@@ -1,11 +1,12 @@
 """Hyperparameters: the run's parameters, validated, in the form TFX's Trainer takes."""
 
 import json
-import os
 import pkgutil
 
 from tfx import v1 as tfx
 from tfx.utils import io_utils
+
+from modules import files
 
 HYPERPARAMETERS_FILE = "hyperparameters.json"
 
@@ -47,5 +48,5 @@ def Hyperparameters(
             "learning_rate": learning_rate,
         }
     )
-    path = os.path.join(hyperparameters.uri, HYPERPARAMETERS_FILE)
+    path = files.join(hyperparameters.uri, HYPERPARAMETERS_FILE)
     io_utils.write_string_file(path, json.dumps(validated, indent=1))

@@ -1,16 +1,18 @@
 """Report: the last component, which describes the run to a person."""
 
 import json
-import os
+import logging
 import pkgutil
+import traceback
 
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
 from tfx.types import standard_artifacts as standard
-from tfx.utils import io_utils, path_utils
+from tfx.utils import io_utils
 
 from components.artifacts import (
     HTML,
+    MISSING,
     PUSHED_DESTINATION,
     WITHDRAWN_VERSION,
     DataVerdict,
@@ -19,13 +21,17 @@ from components.artifacts import (
 from components.data_gate import read_data_verdict
 from components.evaluator import read_slices, read_verdict
 from components.model_cards import write_card
-from components.report.driver import ComponentTimes
+from components.report.driver import RunFacts
 from components.report_files import (
     PAGE_FILE,
     statistics_files,
+    write_error,
     write_report,
 )
 from components.serving_check import read_report
+from modules import files
+
+logger = logging.getLogger(__name__)
 
 
 @tfx.dsl.components.component
@@ -34,7 +40,6 @@ def Report(
     statistics: tfx.dsl.components.InputArtifact[standard.ExampleStatistics],
     data_verdict: tfx.dsl.components.InputArtifact[DataVerdict],
     hyperparameters: tfx.dsl.components.InputArtifact[standard.HyperParameters],
-    model: tfx.dsl.components.InputArtifact[standard.Model],
     model_run: tfx.dsl.components.InputArtifact[standard.ModelRun],
     evaluation: tfx.dsl.components.InputArtifact[standard.ModelEvaluation],
     model_verdict: tfx.dsl.components.InputArtifact[ModelVerdict],
@@ -46,15 +51,18 @@ def Report(
     settings: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     components: tfx.dsl.components.Parameter[str] = None,
+    last_failure: tfx.dsl.components.Parameter[int] = None,
 ) -> None:
     """Writes the report of a run, and the card of a pushed model.
+
+    The model is pushed or refused by now, so a failure does not fail the run: it leaves
+    a page with the error, and the custom property `MISSING`. That page is not cached.
 
     Args:
       examples: The raw Examples.
       statistics: StatisticsGen's, of all splits.
       data_verdict: DataGate's.
       hyperparameters: The training settings with the run's parameters in them.
-      model: The exported model.
       model_run: The Trainer's records and predictions.
       evaluation: Evaluator's, with the slices.
       model_verdict: Evaluator's.
@@ -68,37 +76,48 @@ def Report(
       fingerprint: Hash of this code and of `functions`; part of the cache key.
       components: JSON: name, seconds and whether it was cached, of each component.
         Set by the driver; None where no driver runs.
+      last_failure: ID of the last page with an error, 0 without one, so that such a
+        page is not taken from the cache. Set by the driver, too.
     """
-    del fingerprint
-    library = pkgutil.resolve_name(functions)
-    verdict = read_verdict(model_verdict.uri)
-    pushed = _pushed_directory(pushed_model)
-    facts = {
-        "statistics": statistics_files(statistics),
-        "data_verdict": read_data_verdict(data_verdict.uri),
-        "examples": os.path.join(artifact_utils.get_split_uri([examples], split), "*"),
-        "hyperparameters": json.loads(_read_only_file(hyperparameters.uri)),
-        "model": path_utils.serving_model_path(model.uri),
-        "model_run": model_run.uri,
-        "verdict": {
-            **verdict.model_dump(mode="json"),
-            "failures": verdict.failures,
-            "comparison": verdict.comparison,
-        },
-        "slices": read_slices(
-            evaluation.uri, has_champion=verdict.champion is not None
-        ),
-        "serving_check": read_report(infra_blessing.uri),
-        "pushed": pushed,
-        "withdrawn": pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
-        "components": json.loads(components or "[]"),
-    }
-    files = library.describe_run(facts, json.loads(settings))
-    write_report(report.uri, files)
+    del fingerprint, last_failure
+    missing = "the report and the model card"
+    try:
+        library = pkgutil.resolve_name(functions)
+        verdict = read_verdict(model_verdict.uri)
+        pushed = _pushed_directory(pushed_model)
+        facts = {
+            "statistics": statistics_files(statistics),
+            "data_verdict": read_data_verdict(data_verdict.uri),
+            "examples": files.join(
+                artifact_utils.get_split_uri([examples], split), "*"
+            ),
+            "hyperparameters": json.loads(_read_only_file(hyperparameters.uri)),
+            "model_run": model_run.uri,
+            "verdict": {
+                **verdict.model_dump(mode="json"),
+                "failures": verdict.failures,
+                "comparison": verdict.comparison,
+            },
+            "slices": read_slices(
+                evaluation.uri, has_champion=verdict.champion is not None
+            ),
+            "serving_check": read_report(infra_blessing.uri),
+            "pushed": pushed,
+            "withdrawn": pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
+            "components": json.loads(components or "[]"),
+        }
+        written = library.describe_run(facts, json.loads(settings))
+        write_report(report.uri, written)
+        missing = "the model card"
+        if pushed is not None:
+            write_card(pushed, lambda previous: library.write_card(written, previous))
+    except Exception as error:
+        logger.exception("missing: %s", missing)
+        message = f"{missing} ({type(error).__name__}: {error})"
+        write_error(report.uri, message, traceback.format_exc())
+        report.set_string_custom_property(MISSING, message)
     # The page itself: Kubeflow's and Vertex AI's interfaces show the file at the URI.
-    report.uri = os.path.join(report.uri, PAGE_FILE)
-    if pushed is not None:
-        write_card(pushed, lambda previous: library.write_card(files, previous))
+    report.uri = files.join(report.uri, PAGE_FILE)
 
 
 def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:
@@ -111,4 +130,4 @@ def _read_only_file(directory: str) -> str:
     return io_utils.read_string_file(io_utils.get_only_uri_in_dir(directory))
 
 
-Report.DRIVER_CLASS = ComponentTimes
+Report.DRIVER_CLASS = RunFacts

@@ -1,4 +1,4 @@
-"""The driver of Report, which reads the time of each component from ML Metadata."""
+"""The driver of Report, which reads what ML Metadata has about the run."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import driver_output_pb2
 
+from components.artifacts import HTML, MISSING
+
 COMPONENTS_KEY = "components"
+LAST_FAILURE_KEY = "last_failure"
 _RUN_TYPE = "pipeline_run"
 _NODE_TYPE = "node"
 _FINISHED = (mlmd.Execution.COMPLETE, mlmd.Execution.CACHED)
 _MILLISECONDS = 1000
 
 
-class ComponentTimes(base_driver.BaseDriver, portable_driver.BaseDriver):
-    """Sets the parameter `components` of Report.
+class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
+    """Sets the parameters `components` and `last_failure` of Report.
 
     A cached component counts with the time of the execution that it is taken from, so
-    that the report of a fully cached run is cached, too. See `VersionDriver` for the
-    two base classes.
+    that the report of a fully cached run is cached, too. A page with an error is not:
+    its ID changes the next run's key. See `VersionDriver` for the two base classes.
     """
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
@@ -38,8 +41,15 @@ class ComponentTimes(base_driver.BaseDriver, portable_driver.BaseDriver):
         """Returns the components of this run before Report, in their order."""
         with self._metadata_handle as handle:
             components = _read(handle.store, execution_info)
+            failures = [
+                page.id
+                for page in handle.store.get_artifacts_by_type(HTML.TYPE_NAME)
+                if MISSING in page.custom_properties
+            ]
         output = driver_output_pb2.DriverOutput()
-        output.exec_properties[COMPONENTS_KEY].string_value = json.dumps(components)
+        properties = output.exec_properties
+        properties[COMPONENTS_KEY].string_value = json.dumps(components)
+        properties[LAST_FAILURE_KEY].int_value = max(failures, default=0)
         return output
 
 

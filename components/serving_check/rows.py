@@ -22,6 +22,7 @@ from components.serving_check.request import (
     Settings,
     SignatureRequest,
 )
+from modules import files
 
 # Sent to models trained on token ids, whose Examples contain no text: a plain sentence,
 # nothing, other scripts, and more than the longest sequence.
@@ -49,7 +50,7 @@ def build_request(pattern: str, model_run: str, settings: Settings) -> ServingRe
         a text.
     """
     source = settings.predictions
-    predictions = read_predictions(os.path.join(model_run, source.file), source)
+    predictions = read_predictions(files.join(model_run, source.file), source)
     selected = _select_rows(pattern, predictions, source.id_column)
     rows = list(itertools.islice(selected, settings.rows))
     if not rows:
@@ -149,8 +150,10 @@ def _select_rows(
 ) -> Iterator[tuple[int, tf.train.Example]]:
     paths = tfx.dsl.io.fileio.glob(pattern)
     # Lost attempts of a Beam job leave folders with incomplete files.
-    files = sorted(p for p in paths if not os.path.basename(p).startswith("beam-temp-"))
-    for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator():
+    records = sorted(
+        path for path in paths if not os.path.basename(path).startswith("beam-temp-")
+    )
+    for record in tf.data.TFRecordDataset(records, "GZIP").as_numpy_iterator():
         example = tf.train.Example.FromString(record)
         row = read_id(example, id_column)
         if row in predictions or not predictions:

@@ -1,13 +1,13 @@
 """WarmStart: the model that was pushed last, as the Trainer's `base_model`."""
 
 import json
-import os
 import pkgutil
 
 from tfx import v1 as tfx
 from tfx.utils import io_utils, path_utils
 
 from components import versions
+from modules import files
 
 
 class WarmStartError(Exception):
@@ -50,12 +50,12 @@ def WarmStart(
     version = versions.find_newest(directory)
     if not version:
         return
-    champion = os.path.join(directory, version)
+    champion = files.join(directory, version)
     incompatibility = pkgutil.resolve_name(find_incompatibility)(
         champion, json.loads(expected)
     )
     if incompatibility:
         raise WarmStartError(incompatibility)
     versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
-    path = os.path.join(base_model.uri, record)
+    path = files.join(base_model.uri, record)
     io_utils.write_string_file(path, json.dumps({"directory": champion}))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from typing import Any
 
 import numpy as np
 
-from modules import fingerprint
+from modules import files, fingerprint
 from modules.config.task import TaskConfig
 from modules.export import signatures
 
@@ -58,7 +57,7 @@ def read_predictions(
       OSError: There are no predictions of the split.
     """
     described = describe_predictions(task, split)
-    path = os.path.join(directory, described["file"])
+    path = files.join(directory, described["file"])
     with fingerprint.open_file(path) as file:
         text = file.read().decode()
     rows = list(csv.DictReader(io.StringIO(text), delimiter="\t"))

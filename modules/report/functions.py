@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import math
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
 from modules import fingerprint
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files, resampling
+from modules.export import model_digest
 from modules.report import content, model_card, page
 from modules.report.content import Metric, Report
 from modules.report.data_part import read_data
@@ -47,11 +45,11 @@ def describe_run(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> Repor
 
     Args:
       facts: What the run made: `statistics` (file by split), `data_verdict`,
-        `examples` (pattern of the gate's split), `model` and `model_run`
-        (directories), `verdict` (of the Evaluator, with `comparison` and `failures`),
-        `slices`, `serving_check`, `pushed` (directory or None), `withdrawn` (the
-        version of this model that was rolled back, or empty), `components`, and
-        `hyperparameters`, which replace the recipe's.
+        `examples` (pattern of the gate's split), `model_run` (directory), `verdict`
+        (of the Evaluator, with `comparison` and `failures`), `slices`,
+        `serving_check`, `pushed` (directory or None), `withdrawn` (the version of this
+        model that was rolled back, or empty), `components`, and `hyperparameters`,
+        which replace the recipe's.
       settings: `pipeline` (its name), `task`, `gate_split`, `max_seq_length`,
         `vocab_file`, `recipe`, and the `lineage` between data and model.
     """
@@ -69,7 +67,7 @@ def describe_run(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> Repor
     report.lineage += [
         *(content.LineageStep(**step) for step in settings["lineage"]),
         _libraries_step(),
-        _model_step(facts["model"], facts["pushed"]),
+        _model_step(facts["model_run"], facts["pushed"]),
     ]
     _add_predictions(report, facts, settings)
     reasons = [*facts["verdict"]["failures"], *facts["serving_check"]["reasons"]]
@@ -198,14 +196,13 @@ def _libraries_step() -> content.LineageStep:
     )
 
 
-def _model_step(model: str, pushed: str | None) -> content.LineageStep:
-    with tf.io.gfile.GFile(os.path.join(model, "saved_model.pb"), "rb") as file:
-        version = hashlib.sha256(file.read()).hexdigest()[:_VERSION_LENGTH]
+def _model_step(model_run: str, pushed: str | None) -> content.LineageStep:
+    model = model_digest.read(model_run)
     return content.LineageStep(
         kind="model",
         name=os.path.basename(pushed) if pushed else "not pushed",
-        version=version,
-        uri=pushed or model,
+        version=model.graph[:_VERSION_LENGTH],
+        uri=pushed or model.uri,
     )
 
 

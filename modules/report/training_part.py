@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import tensorflow as tf
@@ -24,7 +23,7 @@ def read_training(directory: str) -> Training:
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(os.path.join(directory, model_run.METRICS_FILE))
+    content = files.read_json(files.join(directory, model_run.METRICS_FILE))
     best = content["best"]["seed"]
     results = [record.Result(**result) for result in content["seeds"]]
     seeds = [_read_seed(directory, content["metric"], result) for result in results]
@@ -44,7 +43,7 @@ def read_batch(directory: str) -> Batch | None:
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(os.path.join(directory, model_run.BATCH_FILE))
+    content = files.read_json(files.join(directory, model_run.BATCH_FILE))
     return content and Batch(**content)
 
 
@@ -74,7 +73,7 @@ def _read_curves(directory: str) -> dict[str, Curve]:
     A training that was killed, or recovered from NaN, repeats steps: the last counts.
     """
     accumulator = event_accumulator.EventAccumulator(
-        os.path.join(directory, "train"),
+        files.join(directory, "train"),
         size_guidance={event_accumulator.TENSORS: _ALL},
     ).Reload()
     curves = {}
@@ -89,9 +88,7 @@ def _read_curves(directory: str) -> dict[str, Curve]:
 
 
 def _facts(content: dict[str, Any], directory: str, best: int) -> dict[str, str]:
-    path = os.path.join(
-        record.seed_directory(directory, best), model_run.OPTIMIZER_FILE
-    )
+    path = files.join(record.seed_directory(directory, best), model_run.OPTIMIZER_FILE)
     optimizer = files.read_json(path)
     facts = {
         "started from": content["started_from"],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from modules import files
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +157,7 @@ def delete_resumable(directory: str) -> None:
     """Deletes the resumable checkpoints; the best weights stay."""
     for name in tf.io.gfile.listdir(directory):
         if is_resumable_file(name):
-            path = os.path.join(directory, name)
+            path = files.join(directory, name)
             # A killed save leaves a directory, `ckpt-N_temp`.
             is_directory = tf.io.gfile.isdir(path)
             (tf.io.gfile.rmtree if is_directory else tf.io.gfile.remove)(path)

@@ -51,10 +51,10 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
     Raises:
       DirectoryInUseError: Another job holds the lock.
     """
-    tf.io.gfile.makedirs(directory)
-    path = os.path.join(directory, _FILE)
+    files.make_directory(directory)
+    path = files.join(directory, _FILE)
     owner = f"process {os.getpid()} on {socket.gethostname()}"
-    if "://" in directory:
+    if not files.is_local(directory):
         _wait_for_owner(path)
         with _RemoteLock(path, owner) as lock:
             yield lock.check

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -75,13 +74,13 @@ def choose(
     )
     if not recorded and strategies.is_chief(strategy):
         content = dataclasses.asdict(chosen)
-        files.write_json(os.path.join(directory, _FILE), content)
+        files.write_json(files.join(directory, _FILE), content)
     return chosen
 
 
 def read(directory: str) -> dict[str, Any] | None:
     """Returns the `Precision` that is recorded in a training's directory, or None."""
-    return files.read_json(os.path.join(directory, _FILE))
+    return files.read_json(files.join(directory, _FILE))
 
 
 @contextlib.contextmanager

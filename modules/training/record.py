@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
 import tensorflow as tf
 import tf_keras
@@ -53,7 +52,7 @@ def seed_directory(directory: str, seed: int) -> str:
       directory: The parent, of the checkpoints or of the `ModelRun`.
       seed: The seed.
     """
-    return os.path.join(directory, f"seed-{seed}")
+    return files.join(directory, f"seed-{seed}")
 
 
 class TrainingRecord:
@@ -183,7 +182,7 @@ class TrainingRecord:
         return metrics.score(evaluation.metrics[self.metric])
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._directory, name)
+        return files.join(self._directory, name)
 
     def _weights(self, step: int) -> str:
-        return os.path.join(self._directory, BEST, f"weights-{step}")
+        return files.join(self._directory, BEST, f"weights-{step}")

@@ -19,7 +19,7 @@ from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.evaluation import metrics, prediction_files
-from modules.export import description, serving_model
+from modules.export import description, model_digest, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
     checkpoint_key,
@@ -66,7 +66,7 @@ def run_fn(fn_args: Any) -> None:
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
     key = checkpoint_key.compute(settings, config, splits, base_model, strategy)
-    directory = os.path.join(settings["checkpoints"], key)
+    directory = files.join(settings["checkpoints"], key)
     chosen = precision.choose(config, strategy, directory)
     params = experiment.build_experiment(
         task,
@@ -262,6 +262,7 @@ def _write_outputs(
     predictions = predictions or predict_splits(fine_tuning, model, splits)
     _write_records(fn_args, task, params, results, best, predictions, directory)
     model_run.draw_model(model.model, fn_args.model_run_dir)
+    files.delete_directory_markers(directory)
 
 
 def _write_records(
@@ -275,7 +276,7 @@ def _write_records(
 ) -> None:
     for split, rows in predictions.items():
         path = prediction_files.describe_predictions(task, split)["file"]
-        path = os.path.join(fn_args.model_run_dir, path)
+        path = files.join(fn_args.model_run_dir, path)
         model_run.write_predictions(path, task, rows)
     for result in results:
         source = seed_directory(directory, result.seed)
@@ -293,7 +294,7 @@ def _write_records(
             split: metrics.compute(task, rows) for split, rows in predictions.items()
         },
     }
-    path = os.path.join(fn_args.model_run_dir, model_run.METRICS_FILE)
+    path = files.join(fn_args.model_run_dir, model_run.METRICS_FILE)
     files.write_json(path, content)
     model_run.write_batch(
         experiment.with_seed(params, best.seed).task.train_data,
@@ -322,3 +323,4 @@ def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
             description.PRECISION: settings["serving_precision"],
         },
     )
+    model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

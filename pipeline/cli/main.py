@@ -182,10 +182,11 @@ def _show(report: RunReport, console: Console) -> int:
     _show_metrics(report.verdict.metrics, console)
     _print_prose(report.verdict.comparison, console)
     console.print(f"report {report.page}", markup=False, soft_wrap=True)
+    missing = f"; missing: {report.missing}" if report.missing else ""
     if report.pushed is None:
-        _print_prose(f"refused: {report.refusal}", console)
+        _print_prose(f"refused: {report.refusal}{missing}", console)
     else:
-        console.print(f"pushed {report.pushed}", markup=False, soft_wrap=True)
+        console.print(f"pushed {report.pushed}{missing}", markup=False, soft_wrap=True)
     if console.is_interactive:
         console.print(f"next: {_next_step(report)}", markup=False, soft_wrap=True)
     return EXIT_REFUSED if report.pushed is None else 0

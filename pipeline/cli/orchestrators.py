@@ -28,6 +28,11 @@ from pipeline.orchestrators.run_client import (
 )
 
 EXIT_FAILURE = 1
+_RETRIES = (
+    "kubeflow.retries: since Kubeflow Pipelines 2.17, Argo's configuration in the "
+    "cluster decides whether a failed component is retried: "
+    "docs/orchestrators.md#retries"
+)
 
 _ORCHESTRATOR = click.option(
     "--orchestrator",
@@ -155,6 +160,9 @@ def submit_command(
         experiment=experiment,
         service_account=service_account,
     )
+    settings = compilation.orchestrator_settings(config, orchestrator)
+    if orchestrator == "kubeflow" and settings.retries:
+        click.echo(_RETRIES)
     _start(client, job, request, wait_seconds)
 
 
@@ -190,5 +198,7 @@ def _start(
         try:
             submit(client, package, request, click.echo, wait_seconds)
         except (RunFailedError, RunTimeoutError) as error:
-            Console(stderr=True).print(str(error), markup=False, soft_wrap=True)
+            Console(stderr=True).print(
+                str(error), markup=False, emoji=False, soft_wrap=True
+            )
             sys.exit(EXIT_FAILURE)

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from components.artifacts import PUSHED_DESTINATION, WITHDRAWN_VERSION
+from components.artifacts import MISSING, PUSHED_DESTINATION, WITHDRAWN_VERSION
 from components.data_gate import DataGate, read_data_verdict
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
@@ -35,6 +35,7 @@ class RunReport:
       page: The report for a person, with its numbers beside it.
       withdrawn: The version of the model that was rolled back, so that it is not pushed
         again; empty if there is none.
+      missing: What Report could not write, and the error; empty if it wrote all.
     """
 
     components: list[ComponentRun]
@@ -44,6 +45,7 @@ class RunReport:
     pushed: str | None
     page: Path
     withdrawn: str = ""
+    missing: str = ""
 
     @property
     def refusal(self) -> str:
@@ -77,6 +79,7 @@ def read_report(paths: OutputPaths) -> RunReport:
         for key, artifact in reader.outputs(execution).items():
             outputs[component.name, key] = artifact
     pushed = values(outputs[AtomicPusher.__name__, "pushed_model"])
+    page = outputs[Report.__name__, "report"]
     return RunReport(
         components=components,
         data=read_data_verdict(outputs[DataGate.__name__, "verdict"].uri),
@@ -86,7 +89,8 @@ def read_report(paths: OutputPaths) -> RunReport:
         )["reasons"],
         pushed=pushed[PUSHED_DESTINATION] if pushed["pushed"] else None,
         withdrawn=pushed.get(WITHDRAWN_VERSION, ""),
-        page=Path(outputs[Report.__name__, "report"].uri),
+        page=Path(page.uri),
+        missing=values(page).get(MISSING, ""),
     )
 
 
@@ -101,7 +105,9 @@ def copy_report(report: RunReport, record: Path) -> RunReport:
       The finished run with the copied page.
     """
     for name in (PAGE_FILE, JSON_FILE):
-        shutil.copyfile(report.page.with_name(name), record / name)
+        path = report.page.with_name(name)
+        if path.exists():  # a report that failed has no numbers
+            shutil.copyfile(path, record / name)
     return dataclasses.replace(report, page=record / PAGE_FILE)
 
 

@@ -91,8 +91,17 @@ def compile_job(
     )
     create_dag = vertex.create_dag if is_vertex else kubeflow.create_dag
     dag = create_dag(config, staged.inputs, platform)
-    content = DagRunner(settings, runs_drivers=is_vertex).run(dag, write_out=write_out)
+    runner = DagRunner(
+        settings,
+        component_file=lambda key: paths.staged(
+            "components", f"{key[: staging.KEY_LENGTH]}.json"
+        ),
+        runs_drivers=is_vertex,
+        keeps_parameters=is_vertex,
+    )
+    content = runner.run(dag, write_out=write_out)
     platform_spec = None if is_vertex else kubeflow.platform_spec(settings)
+    staged = dataclasses.replace(staged, component_files=runner.component_files)
     return CompiledJob(content, platform_spec, staged)
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import re
+from collections.abc import Callable
 from typing import Any
 
 from tfx import v1 as tfx
 
 from components.artifacts import HTML
 from components.champion import Champion, ChampionCheck
+from components.report import Report
+from modules import fingerprint
 from pipeline import entrypoint
 from pipeline.config.orchestrators import OrchestratorConfig
 
-# What is pushed can change while the inputs of these stay the same.
-_NEVER_CACHED = (Champion.__name__, ChampionCheck.__name__)
+# What is pushed can change while the inputs of Champion and its check stay the same. A
+# Report that fails succeeds, and leaves a page with the error.
+_NEVER_CACHED = (Champion.__name__, ChampionCheck.__name__, Report.__name__)
+_DESCRIPTION = re.compile(r"\n +description: .*")
 
 
 class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
@@ -22,11 +29,25 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
 
     Args:
       settings: Image, retries and pipeline root.
+      component_file: Returns the path of a component's file from its hash.
       runs_drivers: Whether the orchestrator runs `preCacheCheck`, a container that
         looks at ExampleGen's files before the cache is read.
+      keeps_parameters: Whether components keep their parameters in the job. Kubeflow's
+        workflow controller repeats them six times, and must hold the state of a run in
+        1 MiB; Vertex AI shows them.
+
+    Attributes:
+      component_files: Content of each component's file by its path, once compiled.
     """
 
-    def __init__(self, settings: OrchestratorConfig, *, runs_drivers: bool) -> None:
+    def __init__(
+        self,
+        settings: OrchestratorConfig,
+        *,
+        component_file: Callable[[str], str],
+        runs_drivers: bool,
+        keeps_parameters: bool,
+    ) -> None:
         super().__init__(
             tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
                 default_image=settings.image,
@@ -35,7 +56,10 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
             )
         )
         self._settings = settings
+        self._component_file = component_file
         self._runs_drivers = runs_drivers
+        self._keeps_parameters = keeps_parameters
+        self.component_files: dict[str, Any] = {}
 
     def run(
         self, pipeline: tfx.dsl.Pipeline, *, write_out: bool = True
@@ -70,10 +94,67 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
                 }
             if name in _NEVER_CACHED:
                 task.pop("cachingOptions", None)
+            self._move_to_file(spec, task)
         _show_pages(spec)
         if not self._runs_drivers:
             for executor in spec["deploymentSpec"]["executors"].values():
                 executor["container"].pop("lifecycle", None)
+
+    def _move_to_file(self, spec: dict[str, Any], task: dict[str, Any]) -> None:
+        """Moves what a container can read from a file out of the job.
+
+        The file is named by its content, so that the caches see every change.
+        """
+        component = spec["components"][task["componentRef"]["name"]]
+        executors = spec["deploymentSpec"]["executors"]
+        arguments = executors[component["executorLabel"]]["container"]["args"]
+        values = {
+            option: arguments[arguments.index(option) + 1]
+            for option in (entrypoint.EXECUTOR, entrypoint.INPUTS_SPEC)
+            if option in arguments
+        }
+        outputs = component.get("outputDefinitions", {}).get("artifacts", {})
+        content = {
+            "executor": values[entrypoint.EXECUTOR],
+            "inputs": json.loads(values.get(entrypoint.INPUTS_SPEC, "{}")),
+            "outputs": copy.deepcopy(outputs),
+            "parameters": {},
+        }
+        if not self._keeps_parameters:
+            content["parameters"] = _take_constants(task, component)
+            _drop_descriptions(component)
+        path = self._component_file(fingerprint.of_json(content))
+        self.component_files[path] = content
+        arguments[:] = [
+            f"{entrypoint.COMPONENT_FILE}{path}",
+            *(
+                argument
+                for argument in arguments
+                if argument not in (*values, *values.values())
+            ),
+        ]
+
+
+def _take_constants(task: dict[str, Any], component: dict[str, Any]) -> dict[str, Any]:
+    """Removes the parameters that are the same in every run, and returns them."""
+    values = task.get("inputs", {}).get("parameters", {})
+    constants = {
+        name: source["runtimeValue"]["constant"]
+        for name, source in values.items()
+        if "constant" in source.get("runtimeValue", {})
+    }
+    for name in constants:
+        del values[name]
+        del component["inputDefinitions"]["parameters"][name]
+    return constants
+
+
+def _drop_descriptions(component: dict[str, Any]) -> None:
+    """Removes the descriptions of properties from the types of artifacts."""
+    for side in ("inputDefinitions", "outputDefinitions"):
+        for definition in component.get(side, {}).get("artifacts", {}).values():
+            schema = definition["artifactType"]["instanceSchema"]
+            definition["artifactType"]["instanceSchema"] = _DESCRIPTION.sub("", schema)
 
 
 def _show_pages(spec: dict[str, Any]) -> None:
@@ -83,7 +164,7 @@ def _show_pages(spec: dict[str, Any]) -> None:
         for output in outputs.values():
             if HTML.TYPE_NAME in output["artifactType"].get("instanceSchema", ""):
                 output["artifactType"] = {
-                    "schemaTitle": entrypoint.HTML_TITLE,
+                    "schemaTitle": "system.HTML",
                     "schemaVersion": "0.0.1",
                 }
 

@@ -77,7 +77,11 @@ class RunClient(abc.ABC):
 
     @abc.abstractmethod
     def failure_reasons(self) -> str:
-        """Returns the messages of the run and its failed tasks, as last read."""
+        """Returns why the run failed: the messages of the run and its failed tasks."""
+
+    def missing_results(self) -> str:
+        """Returns a sentence about what a run that succeeded lost; "" if nothing."""
+        return ""
 
 
 class RunFailedError(Exception):
@@ -85,8 +89,9 @@ class RunFailedError(Exception):
 
     def __init__(self, client: RunClient) -> None:
         reasons = client.failure_reasons()
+        separator = "\n" if "\n" in reasons else "; "
         super().__init__(
-            f"the run ended {client.state}{': ' if reasons else ''}{reasons}; "
+            f"the run ended {client.state}{': ' if reasons else ''}{reasons}{separator}"
             f"its logs are at {client.link}"
         )
 
@@ -114,7 +119,8 @@ def submit(
       client: Client of the orchestrator.
       package: File with the compiled pipeline, a pipeline spec in YAML.
       request: The run.
-      report: Called with the run's link and with each new state.
+      report: Called with the run's link, each new state, and what a run that
+        succeeded lost.
       wait_seconds: Longest time to wait; None does not wait.
 
     Raises:
@@ -128,8 +134,11 @@ def submit(
         if wait_seconds is None:
             return
         _wait(client, wait_seconds, report)
-    if client.state != _SUCCEEDED:
-        raise RunFailedError(client)
+        if client.state != _SUCCEEDED:
+            raise RunFailedError(client)
+        missing = client.missing_results()
+        if missing:
+            report(missing)
 
 
 def _wait(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from modules import fingerprint
 from modules.data.source_rows import LOCATIONS_FILE
@@ -33,12 +34,14 @@ class StagedInputs:
       copies: Source and destination of each file to copy from this machine.
       beam_file: Where Beam's arguments are written; a former job's are replaced.
       beam_arguments: The arguments.
+      component_files: Content of each component's file by its path.
     """
 
     inputs: ResolvedInputs
     copies: _Copies
     beam_file: str | None = None
     beam_arguments: tuple[str, ...] = ()
+    component_files: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
@@ -95,7 +98,7 @@ def _find_locations(records: list[str]) -> list[str]:
 
 
 def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -> None:
-    """Copies the files that are missing at their destinations; writes Beam's arguments.
+    """Writes the files that are missing at their destinations, and Beam's arguments.
 
     Args:
       staged: The plan.
@@ -113,6 +116,10 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
             if not tf.io.gfile.exists(destination):
                 report(f"copying {source} to {destination}")
                 files.copy(source, destination)
+    for path, content in staged.component_files.items():
+        with _clear_errors(path):
+            if not tf.io.gfile.exists(path):
+                files.write_json(path, content)
     if staged.beam_file is None:
         return
     with _clear_errors(staged.beam_file):

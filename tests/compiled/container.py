@@ -4,7 +4,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from pipeline.config.paths import REPOSITORY
 
@@ -24,6 +24,8 @@ class Container:
       directory: Its working directory.
       log: File that its standard output and error are appended to.
       custom_jobs: Directory of the stand-in for Vertex's custom jobs; None has none.
+      executor_input: For Kubeflow's launcher; None has no launcher.
+      output: File that the launcher copies the ExecutorOutput to.
     """
 
     command: list[str]
@@ -32,6 +34,8 @@ class Container:
     directory: str
     log: str
     custom_jobs: str | None = None
+    executor_input: dict[str, Any] | None = None
+    output: str = ""
 
     def __post_init__(self) -> None:
         for argument in self.command:
@@ -49,11 +53,15 @@ class WorkerConnection:
     Args:
       requests: Its standard input.
       exit_codes: Its standard output.
+      exchange: A directory that its containers can write to.
     """
 
-    def __init__(self, requests: TextIO, exit_codes: TextIO) -> None:
+    def __init__(
+        self, requests: TextIO, exit_codes: TextIO, exchange: Path | None = None
+    ) -> None:
         self._requests = requests
         self._exit_codes = exit_codes
+        self.exchange = exchange
 
     def run(self, container: Container) -> int:
         """Runs a container and returns its exit code.

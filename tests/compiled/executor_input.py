@@ -63,7 +63,7 @@ def inputs(
         if artifact is None:
             raise UnresolvedError(f"artifact {name}: {output} does not exist")
         artifacts[name] = {"artifacts": [as_input(artifact, backend)]}
-    return {"parameterValues": parameters, "artifacts": artifacts}
+    return backend.inputs(parameters, artifacts)
 
 
 def as_input(artifact: Artifact, backend: Kubeflow | Vertex) -> dict[str, Any]:
@@ -100,34 +100,6 @@ def _produced(name: str, done: dict[str, Any], task: str) -> Any:
     return done[task]
 
 
-def outputs(component: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Returns the locations of a task's outputs, and creates their directories.
-
-    Args:
-      component: The task's component.
-      directory: A new directory for this task.
-    """
-    declared = component.get("outputDefinitions", {})
-    artifacts = {}
-    for key, artifact in declared.get("artifacts", {}).items():
-        (directory / key).mkdir(parents=True)
-        artifacts[key] = {
-            "artifacts": [
-                {
-                    "uri": str(directory / key),
-                    "type": artifact["artifactType"],
-                    "metadata": artifact.get("metadata", {}),
-                }
-            ]
-        }
-    directory.mkdir(parents=True, exist_ok=True)
-    parameters = {
-        key: {"outputFile": str(directory / ".parameters" / key)}
-        for key in declared.get("parameters", {})
-    }
-    return {"artifacts": artifacts, "parameters": parameters}
-
-
 def fingerprint(
     pipeline: str,
     container: dict[str, Any],
@@ -146,9 +118,9 @@ def fingerprint(
         "pipelineName": pipeline,
         "inputArtifactNames": {
             name: [artifact["name"] for artifact in value["artifacts"]]
-            for name, value in message["inputs"]["artifacts"].items()
+            for name, value in message["inputs"].get("artifacts", {}).items()
         },
-        "inputParameterValues": message["inputs"]["parameterValues"],
+        "inputParameterValues": message["inputs"].get("parameterValues", {}),
         "outputArtifactsSpec": {
             name: {k: v for k, v in value["artifacts"][0].items() if k != "uri"}
             for name, value in message["outputs"]["artifacts"].items()
@@ -200,13 +172,13 @@ def _fill(placeholder: re.Match[str], message: dict[str, Any]) -> str:
     side, kind, name, field = placeholder.group("side", "kind", "name", "field")
     match side, kind, field:
         case "inputs", "parameters", None:
-            if name in message["inputs"]["parameterValues"]:
+            if name in message["inputs"].get("parameterValues", {}):
                 return as_text(message["inputs"]["parameterValues"][name])
         case _, "artifacts", "uri":
             if name in message[side]["artifacts"]:
                 return str(message[side]["artifacts"][name]["artifacts"][0]["uri"])
         case "outputs", "parameters", "output_file":
-            if name in message["outputs"]["parameters"]:
+            if name in message["outputs"].get("parameters", {}):
                 return str(message["outputs"]["parameters"][name]["outputFile"])
     raise UnresolvedError(f"no such placeholder: {placeholder.group()}")
 
@@ -247,4 +219,7 @@ def merge_artifacts(reported: dict[str, Any], message: dict[str, Any]) -> None:
         for new in reported.get("artifacts", {}).get(key, {}).get("artifacts", [])[:1]:
             artifact = value["artifacts"][0]
             artifact["uri"] = new.get("uri") or artifact["uri"]
-            artifact["metadata"] = {**artifact["metadata"], **new.get("metadata", {})}
+            artifact["metadata"] = {
+                **artifact.get("metadata", {}),
+                **new.get("metadata", {}),
+            }

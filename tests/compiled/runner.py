@@ -1,26 +1,26 @@
 """Runs a compiled pipeline on this machine, task by task, as its backend would.
 
-    with JobRunner("kubeflow", root, state) as runner:
+    with JobRunner("kubeflow", "gs://bucket/root", state, store=store) as runner:
         run = runner.run(spec, parameters={"seed": 2})
     run.tasks["Trainer"].outputs["model"]["uri"]
 
-Differences to a real backend: the pipeline root is a local directory, where Kubeflow's
-launcher accepts only gs://, s3:// and minio://; a retry does not wait; tasks run one at
-a time.
+Differences to a real backend: tasks run one at a time; a retry does not wait.
 """
 
 import copy
 import dataclasses
 import graphlib
+import os
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.compiled import executor_input, vertex_jobs, worker
+from tests.compiled import executor_input, pod, vertex_jobs, worker
 from tests.compiled import spec as specs
 from tests.compiled.backends import BACKENDS, Artifact, Store
 from tests.compiled.container import Container, WorkerConnection, image_environment
+from tests.object_store.client import ObjectStore
 
 _LINES_SHOWN = 60
 
@@ -92,8 +92,9 @@ class JobRunner:
 
     Args:
       backend: `kubeflow` or `vertex`.
-      pipeline_root: Directory of all outputs.
+      pipeline_root: Directory of all outputs; for Kubeflow `gs://BUCKET/...`.
       state: Directory of logs and of the backend's cache.
+      store: The object store of the pipeline root; None for a local one.
       server: Worker to share with other runners; None starts one.
     """
 
@@ -103,11 +104,13 @@ class JobRunner:
         pipeline_root: str | Path,
         state: Path,
         *,
+        store: ObjectStore | None = None,
         server: WorkerConnection | None = None,
     ) -> None:
         self._backend = BACKENDS[backend]()
-        self._has_custom_jobs = backend == "vertex"
-        self._root = Path(pipeline_root).resolve()
+        self._is_vertex = backend == "vertex"
+        self._root = str(pipeline_root)
+        self._object_store = store
         self._state = state.resolve()
         self._resources = ExitStack()
         self._server = server
@@ -116,7 +119,9 @@ class JobRunner:
         self._state.mkdir(parents=True, exist_ok=True)
         self._store = Store(self._state / "store.json")
         if self._server is None:
-            self._server = self._resources.enter_context(worker.start())
+            self._server = self._resources.enter_context(
+                worker.start(store=self._object_store)
+            )
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -164,13 +169,13 @@ class JobRunner:
             "inputs": executor_input.inputs(
                 task, component, values, run.tasks, self._backend
             ),
-            "outputs": executor_input.outputs(component, directory),
+            "outputs": self._backend.outputs(component, directory),
         }
         done = run.tasks[name] = TaskRun(name, run.directory / f"{name}.log")
         done.executor_input = message
         check = container.get("lifecycle", {}).get("preCacheCheck")
         if check and self._backend.PRE_CACHE_CHECK:
-            reported = self._start(check, container, directory, run, done)
+            reported = self._start(check, container, run, done)
             message["inputs"]["parameterValues"].update(
                 reported.get("parameterValues", {})
             )
@@ -183,7 +188,9 @@ class JobRunner:
             done.state = "cached"
         else:
             retries = int(task.get("retryPolicy", {}).get("maxRetryCount", 0))
-            reported = self._attempt(container, directory, run, done, retries + 1)
+            if not self._backend.RETRIES_FAILURES:
+                retries = 0
+            reported = self._attempt(container, run, done, retries + 1)
             self._publish(component, reported, done)
             if is_cached:
                 self._store.remember(key, done.artifacts, done.parameters)
@@ -195,7 +202,6 @@ class JobRunner:
     def _attempt(
         self,
         container: dict[str, Any],
-        directory: Path,
         run: JobRun,
         done: TaskRun,
         attempts: int,
@@ -204,7 +210,7 @@ class JobRunner:
         while True:
             done.attempts += 1
             try:
-                return self._start(container, container, directory, run, done)
+                return self._start(container, container, run, done)
             except JobFailedError:
                 if done.attempts == attempts:
                     raise
@@ -213,40 +219,50 @@ class JobRunner:
         self,
         process: dict[str, Any],
         container: dict[str, Any],
-        directory: Path,
         run: JobRun,
         done: TaskRun,
     ) -> dict[str, Any]:
         """Runs a process of a container, and returns its ExecutorOutput."""
-        with tempfile.TemporaryDirectory() as scratch:
-            message = copy.deepcopy(done.executor_input)
-            file = self._backend.output_file(directory, Path(scratch))
-            message["outputs"]["outputFile"] = str(file)
-            for parameter in message["outputs"]["parameters"].values():
-                Path(parameter["outputFile"]).parent.mkdir(exist_ok=True)
-            template = process.get("command", []) + process.get("args", [])
-            home = Path(scratch) / "home"
-            home.mkdir()
-            assert self._server is not None
+        assert self._server is not None
+        assert self._server.exchange is not None
+        message = done.executor_input
+        template = process.get("command", []) + process.get("args", [])
+        with tempfile.TemporaryDirectory(dir=self._server.exchange) as scratch:
+            log = Path(scratch, "log")
+            output = Path(scratch, "output.json")
+            image = image_environment(Path(scratch))
+            if self._object_store is not None:
+                os.chown(scratch, pod.USER, 0)
+                image = image_environment(Path(pod.HOME))
+                image |= self._object_store.environment
             code = self._server.run(
                 Container(
                     command=executor_input.command_line(template, message),
-                    image=image_environment(home),
-                    variables={v["name"]: v["value"] for v in container.get("env", [])},
-                    directory=str(home),
-                    log=str(done.log),
+                    image=image,
+                    variables={
+                        **self._backend.environment(run.id),
+                        **{v["name"]: v["value"] for v in container.get("env", [])},
+                    },
+                    directory=image["HOME"],
+                    log=str(log),
                     custom_jobs=str(run.directory / "custom_jobs")
-                    if self._has_custom_jobs
+                    if self._is_vertex
                     else None,
+                    executor_input=None if self._is_vertex else message,
+                    output=str(output),
                 )
             )
+            with done.log.open("a") as file:
+                file.write(log.read_text())
             if code != 0:
                 raise JobFailedError(
                     f"task {done.name} failed with exit code {code}, attempt "
                     f"{done.attempts}; {done.log} ends with:\n{_tail(done.log)}",
                     run,
                 )
-            return executor_input.read_output(file)
+            if self._is_vertex:
+                output = Path(message["outputs"]["outputFile"])
+            return executor_input.read_output(output)
 
     def _publish(
         self, component: dict[str, Any], reported: dict[str, Any], done: TaskRun
@@ -259,7 +275,7 @@ class JobRunner:
             done.artifacts[key] = self._store.add(
                 artifact["uri"],
                 artifact["type"].get("instanceSchema", ""),  # a page has a title
-                self._backend.keep(key, artifact["metadata"]),
+                self._backend.keep(key, artifact.get("metadata", {})),
             )
         declared = component.get("outputDefinitions", {}).get("parameters", {})
         for key, parameter in declared.items():

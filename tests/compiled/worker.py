@@ -6,6 +6,7 @@ of its standard input, runs it, and writes the exit code to its standard output.
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -19,7 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from pipeline.config.paths import REPOSITORY
+from tests.compiled import launcher, pod
 from tests.compiled.container import Container, WorkerConnection, image_environment
+from tests.object_store.client import ObjectStore
 
 # What the entry points import. None of these modules executes a TensorFlow op or starts
 # a thread, which a fork would lose. The entry points themselves are missing: `runpy`
@@ -41,9 +45,12 @@ def serve(requests: TextIO, exit_codes: TextIO) -> None:
       exit_codes: Receives the exit codes; minus the signal if one ended the container.
     """
     for line in requests:
-        process = _CONTEXT.Process(target=_run, args=(Container(**json.loads(line)),))
+        container = Container(**json.loads(line))
+        process = _CONTEXT.Process(target=_run, args=(container,))
         process.start()
         process.join()
+        if container.executor_input is not None:
+            pod.empty()
         print(process.exitcode, file=exit_codes, flush=True)
 
 
@@ -53,6 +60,30 @@ def _run(container: Container) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
+    if container.executor_input is None:
+        _execute(container)
+        return
+    address = container.image["STORAGE_EMULATOR_HOST"]
+    status = launcher.launch(
+        container.executor_input,
+        ObjectStore(int(address.rpartition(":")[2]), certificate="", credentials=""),
+        Path(container.log),
+        Path(container.output),
+        functools.partial(_run_child, container),
+    )
+    sys.exit(status)
+
+
+def _run_child(container: Container) -> int:
+    process = _CONTEXT.Process(target=_execute, args=(container,))
+    process.start()
+    process.join()
+    assert process.exitcode is not None
+    return process.exitcode
+
+
+def _execute(container: Container) -> None:
+    """Runs the container's command in this process."""
     os.chdir(container.directory)
     os.environ.clear()
     os.environ.update(container.image | container.variables)
@@ -90,20 +121,39 @@ def fork_worker() -> WorkerConnection:
 
 
 @contextlib.contextmanager
-def start(*, preload: bool = True) -> Iterator[WorkerConnection]:
+def start(
+    *, preload: bool = True, store: ObjectStore | None = None
+) -> Iterator[WorkerConnection]:
     """Starts a worker; at the end, kills it and its containers.
 
     Args:
       preload: Whether the worker imports TFX for all of its containers.
+      store: The object store of Kubeflow's containers, whose worker is restricted as a
+        pod is; None restricts nothing.
 
     Yields:
       A connection to the worker.
     """
-    with tempfile.TemporaryDirectory() as home:
+    command = [sys.executable, "-m", __name__, *(["--preload"] if preload else [])]
+    # Not below pytest's directories, which other users cannot read.
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as own:
+        exchange = Path(own)
+        environment = image_environment(Path(pod.HOME) if store else exchange)
+        if store is not None:
+            os.chown(exchange, pod.USER, 0)
+            paths = {
+                *(str(REPOSITORY), sys.prefix, sys.base_prefix, own),
+                os.path.dirname(store.environment["CURL_CA_BUNDLE"]),
+            }
+            command = [
+                *("unshare", "--mount", "--propagation", "private"),
+                *(sys.executable, "-m", pod.__name__, scratch, *sorted(paths), "--"),
+                *command,
+            ]
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, *(["--preload"] if preload else [])],
-            cwd=home,
-            env=image_environment(Path(home)),
+            command,
+            cwd=exchange,
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -112,7 +162,7 @@ def start(*, preload: bool = True) -> Iterator[WorkerConnection]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield WorkerConnection(process.stdin, process.stdout)
+            yield WorkerConnection(process.stdin, process.stdout, exchange)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)

@@ -5,15 +5,19 @@ import os
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
+from tfx.utils import io_utils
 
+from components import versions
 from components.champion import ChampionError
 from components.champion.component import (
     Champion_Executor,
     ChampionCheck_Executor,
     Driver,
 )
+from modules.export import model_digest
 
 
 def write_model(directory, identity):
@@ -24,12 +28,18 @@ def write_model(directory, identity):
 
 def find_difference(champion, expected):
     """Stands in for `modules.export.description.find_task_difference`."""
-    identity = Path(champion, "fingerprint.pb").read_text()
+    identity = io_utils.read_string_file(f"{champion}/fingerprint.pb")
     return "" if identity in expected else f"it is {identity}"
 
 
 def model(directory):
     artifact = tfx.types.standard_artifacts.Model()
+    artifact.uri = str(directory)
+    return artifact
+
+
+def model_run(directory):
+    artifact = tfx.types.standard_artifacts.ModelRun()
     artifact.uri = str(directory)
     return artifact
 
@@ -56,9 +66,17 @@ def served(tmp_path):
 def find(tmp_path):
     """Runs Champion for a candidate; returns its output artifact."""
 
-    def find(candidate, directory, with_driver, expected="abc", incompatible="ignore"):
-        write_model(tmp_path / "candidate" / "Format-Serving", candidate)
-        inputs = {"candidate": [model(tmp_path / "candidate")]}
+    def find(
+        candidate,
+        directory,
+        with_driver,
+        expected="abc",
+        incompatible="ignore",
+        root=tmp_path,
+    ):
+        write_model(tmp_path / "model", candidate)
+        model_digest.write(str(tmp_path / "model"), f"{root}/candidate")
+        inputs = {"candidate": [model_run(f"{root}/candidate")]}
         properties = parameters(directory, expected, incompatible)
         if with_driver:
             info = data_types.ExecutionInfo(
@@ -66,7 +84,7 @@ def find(tmp_path):
             )
             version = Driver(None).run(info).exec_properties["version"].string_value
             properties["version"] = version
-        champion = model(tmp_path / "champion")
+        champion = model(f"{root}/champion")
         Champion_Executor().Do(inputs, {"model": [champion]}, properties)
         return champion
 
@@ -102,7 +120,7 @@ def test_first_run_has_no_champion(find, tmp_path, with_driver):
 def test_version_that_appears_after_the_driver_ran_is_not_used(tmp_path, served):
     properties = {**parameters(served, "abc", "ignore"), "version": ""}
     champion = model(tmp_path / "champion")
-    inputs = {"candidate": [model(tmp_path / "candidate")]}
+    inputs = {"candidate": [model_run(tmp_path / "candidate")]}
     Champion_Executor().Do(inputs, {"model": [champion]}, properties)
     assert not Path(champion.uri).exists()
 
@@ -150,3 +168,30 @@ def test_newest_version_is_checked_before_training(served, expected, is_refused)
 def test_check_before_the_first_push_passes(tmp_path):
     properties = parameters(tmp_path / "nothing", "a", "refuse")
     ChampionCheck_Executor().Do({}, {}, properties)
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdrawn(
+    find, tmp_path, bucket, object_store, with_driver
+):
+    serving = f"{bucket}/serving"
+    for version, identity in {100: "b", 200: "d", 300: "a", 400: "c"}.items():
+        write_model(tmp_path / identity, identity)
+        versions.push(str(tmp_path / identity), serving, version)
+    tf.io.gfile.rename(f"{serving}/300", f"{serving}/{versions.WITHDRAWN}/300")
+    object_store.delete(f"{serving}/200/saved_model.pb")  # it is incomplete
+    champion = find("c", serving, with_driver, root=f"{bucket}/run")
+    destination = champion.get_string_custom_property("pushed_destination")
+    assert destination == f"{serving}/100"
+    copied = f"{champion.uri}/Format-Serving"
+    assert object_store.read(f"{copied}/fingerprint.pb") == b"b"
+    assert object_store.read(f"{copied}/saved_model.pb") == b"graph"
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_first_run_in_a_bucket_has_no_champion(
+    find, bucket, object_store, with_driver
+):
+    champion = find("a", f"{bucket}/serving", with_driver, root=f"{bucket}/run")
+    assert object_store.keys(f"{bucket}/run/champion") == []
+    assert not champion.has_custom_property("pushed_destination")

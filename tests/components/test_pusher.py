@@ -1,9 +1,11 @@
 """AtomicPusher: a version appears completely or not at all."""
 
+import json
 import os
 import shutil
 
 import pytest
+import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.components.evaluator import constants
 from tfx.orchestration.portable import data_types
@@ -11,6 +13,7 @@ from tfx.utils import proto_utils
 
 from components import versions
 from components.pusher.component import Driver, Executor
+from modules import files
 
 
 def write_model(directory, identity=b"a"):
@@ -25,7 +28,9 @@ def write_model(directory, identity=b"a"):
 def push(tmp_path):
     """Runs driver and executor on a model; returns the PushedModel artifact."""
 
-    def push(model, blessed=True, with_driver=True, infra_blessing=None):
+    def push(
+        model, blessed=True, with_driver=True, infra_blessing=None, directory=None
+    ):
         artifact = tfx.types.standard_artifacts.Model()
         artifact.uri = str(model)
         blessing = tfx.types.standard_artifacts.ModelBlessing()
@@ -38,7 +43,7 @@ def push(tmp_path):
             inputs["infra_blessing"] = [infra_blessing]
         destination = tfx.proto.PushDestination(
             filesystem=tfx.proto.PushDestination.Filesystem(
-                base_directory=str(tmp_path / "serving")
+                base_directory=str(directory or tmp_path / "serving")
             )
         )
         properties = {"push_destination": proto_utils.proto_to_json(destination)}
@@ -141,7 +146,7 @@ def test_failed_push_leaves_no_version_and_the_next_one_completes(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(versions.io_utils, "copy_dir", die)
+        patch.setattr(versions.files, "copy_directory", die)
         with pytest.raises(OSError, match="no space left"):
             push(model)
     assert list(versions.list_versions(str(tmp_path / "serving"))) == []
@@ -153,13 +158,13 @@ def test_failed_push_leaves_no_version_and_the_next_one_completes(
 def test_watcher_never_sees_an_incomplete_model(push, model, tmp_path, monkeypatch):
     """During the copy there is no version that a server could load."""
     seen = []
-    copy = versions.io_utils.copy_dir
+    copy = versions.files.copy_directory
 
     def watched(source, target, *args, **kwargs):
         copy(source, target, *args, **kwargs)
         seen.extend(versions.list_versions(str(tmp_path / "serving")))
 
-    monkeypatch.setattr(versions.io_utils, "copy_dir", watched)
+    monkeypatch.setattr(versions.files, "copy_directory", watched)
     push(model)
     assert seen == []
     assert len(list(versions.list_versions(str(tmp_path / "serving")))) == 1
@@ -196,3 +201,46 @@ def test_model_that_is_served_under_another_version_was_not_rolled_back(
         withdraw(tmp_path, version)
     assert push(model).get_int_custom_property("pushed") == 1
     assert served(tmp_path) == [versions.WITHDRAWN, first]
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_version_in_a_bucket_is_complete_and_is_pushed_once(
+    push, tmp_path, bucket, object_store, with_driver
+):
+    files.copy_directory(
+        str(write_model(tmp_path / "trained")), f"{bucket}/model/Format-Serving"
+    )
+    serving = f"{bucket}/serving"
+    for _ in range(2):
+        pushed = push(f"{bucket}/model", with_driver=with_driver, directory=serving)
+    (version,) = versions.list_versions(serving)
+    destination = pushed.get_string_custom_property("pushed_destination")
+    assert destination == f"{serving}/{version}"
+    keys = object_store.keys(f"{destination}/")
+    assert [key for key in keys if not key.endswith("/")] == [
+        f"serving/{version}/{name}"
+        for name in (
+            "fingerprint.pb",
+            "manifest.json",
+            "saved_model.pb",
+            "variables/variables.index",
+        )
+    ]
+    manifest = json.loads(object_store.read(f"{destination}/manifest.json"))
+    assert manifest["files"]["saved_model.pb"]["size"] == len(b"graph")
+
+
+@pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
+def test_model_that_was_rolled_back_in_a_bucket_is_not_pushed_again(
+    push, model, bucket, object_store, with_driver
+):
+    serving = f"{bucket}/serving"
+    push(model, directory=serving)
+    (version,) = versions.list_versions(serving)
+    tf.io.gfile.rename(
+        f"{serving}/{version}", f"{serving}/{versions.WITHDRAWN}/{version}"
+    )
+    pushed = push(model, with_driver=with_driver, directory=serving)
+    assert pushed.get_int_custom_property("pushed") == 0
+    assert pushed.get_string_custom_property("withdrawn_version") == str(version)
+    assert list(versions.list_versions(serving)) == []

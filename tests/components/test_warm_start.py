@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from tfx import v1 as tfx
+from tfx.utils import io_utils
 
+from components import versions
 from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
 
@@ -14,7 +17,7 @@ RECORD = "where.json"
 
 def find_incompatibility(model, expected):
     """Stands in for the function of `modules.training.warm_start`."""
-    if Path(model, "kind").read_text() == expected["kind"]:
+    if io_utils.read_string_file(f"{model}/kind") == expected["kind"]:
         return ""
     return f"{model} is not {expected['kind']}"
 
@@ -32,10 +35,10 @@ def served(tmp_path):
 def find(tmp_path):
     """Runs WarmStart; returns the directory of its artifact."""
 
-    def find(directory, kind):
+    def find(directory, kind, base_model=tmp_path / "base_model"):
         examples = tfx.types.standard_artifacts.Examples()
         model = tfx.types.standard_artifacts.Model()
-        model.uri = str(tmp_path / "base_model")
+        model.uri = str(base_model)
         WarmStart_Executor().Do(
             {"examples": [examples]},
             {"base_model": [model]},
@@ -46,7 +49,7 @@ def find(tmp_path):
                 "record": RECORD,
             },
         )
-        return Path(model.uri)
+        return Path(base_model)
 
     return find
 
@@ -65,3 +68,27 @@ def test_base_model_is_empty_before_the_first_push(find, tmp_path):
 def test_incompatible_version_is_refused_with_its_directory(find, served):
     with pytest.raises(WarmStartError, match="serving/100 is not old"):
         find(served, "old")
+
+
+def test_newest_version_in_a_bucket_is_copied_unless_it_was_rolled_back(
+    find, served, bucket, object_store
+):
+    serving = f"{bucket}/serving"
+    for version in ("9", "100"):
+        versions.push(str(served / version), serving, int(version))
+    base_model = f"{bucket}/base_model"
+    find(serving, "new", base_model)
+    assert object_store.read(f"{base_model}/Format-Serving/kind") == b"new"
+    record = json.loads(object_store.read(f"{base_model}/{RECORD}"))
+    assert record == {"directory": f"{serving}/100"}
+
+    tf.io.gfile.rename(f"{serving}/100", f"{serving}/{versions.WITHDRAWN}/100")
+    find(serving, "old", f"{bucket}/other")
+    assert object_store.read(f"{bucket}/other/Format-Serving/kind") == b"old"
+
+
+def test_base_model_in_a_bucket_is_empty_before_the_first_push(
+    find, bucket, object_store
+):
+    find(f"{bucket}/nowhere", "new", f"{bucket}/base_model")
+    assert object_store.keys(bucket) == []

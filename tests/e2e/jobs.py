@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,13 @@ import tensorflow as tf
 import yaml
 
 from components.evaluator import read_verdict
+from modules import files
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging
 from tests import tiny
 from tests.compiled import worker
 from tests.compiled.runner import JobRun, JobRunner
+from tests.object_store.client import ObjectStore
 
 
 @dataclasses.dataclass
@@ -31,29 +32,38 @@ class Job:
 
     documents: list[Any]
     runner: JobRunner
-    root: Path
+    root: str
 
     @property
     def spec(self) -> dict[str, Any]:
         return self.documents[0]
 
     @property
-    def served(self) -> list[Path]:
+    def served(self) -> list[str]:
         """The pushed versions, the oldest first."""
-        return sorted((self.root / "serving" / "tiny").iterdir())
+        directory = files.join(self.root, "serving", "tiny")
+        versions = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+        return [files.join(directory, version) for version in versions]
 
 
 @contextlib.contextmanager
-def compiled(directory: Path, orchestrator: str, **settings: Any):
+def compiled(
+    directory: Path,
+    orchestrator: str,
+    store: ObjectStore | None = None,
+    **settings: Any,
+):
     """Compiles the tiny recipe, and deletes what a cluster cannot read.
 
     Args:
       directory: A new directory.
       orchestrator: `kubeflow` or `vertex`.
+      store: Has the pipeline root; None for a local one. The environment must have its
+        variables.
       **settings: Settings of the orchestrator beside image and pipeline root.
     """
-    root = directory / "root"
-    settings |= {"image": "registry/bert:1", "pipeline_root": str(root)}
+    root = f"{store.new_bucket()}/bert" if store else str(directory / "root")
+    settings |= {"image": "registry/bert:1", "pipeline_root": root}
     recipe = tiny.write_config(
         directory / "recipe.yaml",
         splits=("train", "eval"),
@@ -72,9 +82,10 @@ def compiled(directory: Path, orchestrator: str, **settings: Any):
     for folder in ("encoder", "data", "output"):
         shutil.rmtree(directory / folder)
     documents = list(yaml.safe_load_all(package.read_text()))
+    state = directory / "state"
     with (
-        worker.start() as server,
-        JobRunner(orchestrator, root, directory / "state", server=server) as runner,
+        worker.start(store=store) as server,
+        JobRunner(orchestrator, root, state, store=store, server=server) as runner,
     ):
         yield Job(documents, runner, root)
 
@@ -92,8 +103,12 @@ def up_to(spec: dict[str, Any], task: str) -> dict[str, Any]:
     return part
 
 
-def output(run: JobRun, task: str, key: str) -> Path:
-    return Path(run.tasks[task].outputs[key]["uri"])
+def output(run: JobRun, task: str, key: str) -> str:
+    return run.tasks[task].outputs[key]["uri"]
+
+
+def read_json(*path: str) -> Any:
+    return files.read_json(files.join(*path))
 
 
 def executed(run: JobRun) -> set[str]:
@@ -102,31 +117,33 @@ def executed(run: JobRun) -> set[str]:
 
 
 def verdict(run: JobRun):
-    return read_verdict(str(output(run, "Evaluator", "verdict")))
+    return read_verdict(output(run, "Evaluator", "verdict"))
 
 
 def started_from(run: JobRun) -> str:
     """Returns what the training says it started from."""
-    record = output(run, "Trainer", "model_run") / "metrics.json"
-    return json.loads(record.read_text())["started_from"]
+    return read_json(output(run, "Trainer", "model_run"), "metrics.json")[
+        "started_from"
+    ]
 
 
 def learning_rate(run: JobRun) -> float:
     """Returns the learning rate of the training's hyperparameters."""
-    (path,) = output(run, "Hyperparameters", "hyperparameters").iterdir()
-    return json.loads(path.read_text())["learning_rate"]
+    directory = output(run, "Hyperparameters", "hyperparameters")
+    (name,) = tf.io.gfile.listdir(directory)
+    return read_json(directory, name)["learning_rate"]
 
 
-def check_serving(run: JobRun, served: Path) -> None:
+def check_serving(run: JobRun, served: str) -> None:
     """Checks that a run blessed and pushed a model, and that it predicts a pair."""
     blessing = run.tasks["ServingCheck"].outputs["blessing"]
     assert blessing["metadata"]["blessed"] == 1
-    report = json.loads((Path(blessing["uri"]) / "serving_check.json").read_text())
+    report = read_json(blessing["uri"], "serving_check.json")
     assert report["reasons"] == []
     assert max(report["max_skew"].values()) < 1e-5
     pushed = run.tasks["AtomicPusher"].outputs["pushed_model"]["metadata"]
-    assert pushed["pushed_destination"] == str(served)
-    signature = tf.saved_model.load(str(served)).signatures["serving_default"]
+    assert pushed["pushed_destination"] == served
+    signature = tf.saved_model.load(served).signatures["serving_default"]
     prediction = signature(
         sentence1=tf.constant(["The cat."]), sentence2=tf.constant(["A cat!"])
     )

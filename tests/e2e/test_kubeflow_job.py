@@ -1,14 +1,16 @@
 """The compiled job on Kubeflow Pipelines, from pairs to served models.
 
-`JobRunner` runs it on this machine as the cluster does. The second run has a champion.
+`JobRunner` runs it on this machine as the recorded backend did, with its pods'
+restrictions and an object store. The second run has a champion.
 """
 
 import dataclasses
-import json
 
 import pytest
+import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from modules import files
 from pipeline.config.recipe import load_task
 from pipeline.inputs import examples as examples_lib
 from tests import tiny
@@ -36,19 +38,24 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory):
+def story(tmp_path_factory, object_store, pods):
     directory = tmp_path_factory.mktemp("kubeflow")
-    with jobs.compiled(directory / "job", "kubeflow") as job:
-        first = job.runner.run(job.spec)
-        second = job.runner.run(job.spec, parameters={"learning_rate": 0.002})
-        tables = tiny.write_tables(directory / "new", rows=40)
-        data = str(job.root / "new")
-        task = load_task(directory / "job" / "recipe.yaml", {})
-        examples_lib.prepare(str(tables), data, task)
-        third = job.runner.run(
-            jobs.up_to(job.spec, "WarmStart"), parameters={"data": data}
-        )
-    return Story(job, first, second, third)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in object_store.environment.items():
+            patch.setenv(name, value)
+        with jobs.compiled(directory / "job", "kubeflow", object_store) as job:
+            first = job.runner.run(job.spec)
+            second = job.runner.run(job.spec, parameters={"learning_rate": 0.002})
+            tables = tiny.write_tables(directory / "new", rows=40)
+            prepared = directory / "prepared"
+            task = load_task(directory / "job" / "recipe.yaml", {})
+            examples_lib.prepare(str(tables), str(prepared), task)
+            data = f"{job.root}/new"
+            files.copy_directory(str(prepared), data)
+            third = job.runner.run(
+                jobs.up_to(job.spec, "WarmStart"), parameters={"data": data}
+            )
+            yield Story(job, first, second, third)
 
 
 def test_package_is_valid_for_the_clusters_protos_and_loader(story):
@@ -76,8 +83,9 @@ def test_report_of_each_run_is_a_page_that_the_interface_shows(story):
     assert output["artifactType"]["schemaTitle"] == "system.HTML"
     for run, rate in ((story.first, 0.001), (story.second, 0.002)):
         page = jobs.output(run, "Report", "report")
-        assert page.read_text().startswith("<!doctype html>")
-        numbers = json.loads(page.with_name("report.json").read_text())
+        with tf.io.gfile.GFile(page) as file:
+            assert file.read().startswith("<!doctype html>")
+        numbers = jobs.read_json(page.removesuffix(".html") + ".json")
         assert numbers["outcome"] == "pushed"
         assert numbers["settings"]["trainer"]["learning_rate"] == rate
 
@@ -95,7 +103,7 @@ def test_parameter_of_the_run_trains_again_from_the_same_start(story):
 def test_second_run_is_compared_with_what_the_first_one_pushed(story):
     first, second = story.job.served
     verdict = jobs.verdict(story.second)
-    assert verdict.champion == str(first)
+    assert verdict.champion == first
     before = {m.metric: m.value for m in jobs.verdict(story.first).metrics}
     for metric in verdict.metrics:
         assert metric.champion == pytest.approx(before[metric.metric], nan_ok=True)
@@ -105,5 +113,34 @@ def test_second_run_is_compared_with_what_the_first_one_pushed(story):
 def test_new_data_are_to_be_trained_on_from_the_newest_champion(story):
     _, second = story.job.served
     assert {"ImportExampleGen", "WarmStart"} <= jobs.executed(story.third)
-    champion = jobs.output(story.third, "WarmStart", "base_model") / "champion.json"
-    assert json.loads(champion.read_text()) == {"directory": str(second)}
+    base_model = jobs.output(story.third, "WarmStart", "base_model")
+    assert jobs.read_json(base_model, "champion.json") == {"directory": second}
+
+
+def test_no_key_of_the_bucket_is_the_marker_of_a_directory_or_not_normal(
+    story, object_store
+):
+    keys = object_store.keys(story.job.root)
+    assert len(keys) > 100
+    assert [
+        key for key in keys if not set(key.split("/")).isdisjoint({"", ".", ".."})
+    ] == []
+
+
+def test_logs_that_the_backend_publishes_break_no_component(story, object_store):
+    for run in (story.first, story.second):
+        for task in run.tasks.values():
+            if task.state == "run":
+                assert object_store.read(task.outputs["executor-logs"]["uri"])
+
+
+def test_model_is_copied_only_to_the_components_that_load_it(story):
+    model = jobs.output(story.first, "Trainer", "model")
+    readers = {
+        name
+        for name, task in story.first.tasks.items()
+        for channel in task.executor_input["inputs"].get("artifacts", {}).values()
+        for artifact in channel["artifacts"]
+        if artifact["uri"] == model
+    }
+    assert readers == {"Evaluator", "ServingCheck", "AtomicPusher"}

@@ -18,6 +18,7 @@ from google.auth.exceptions import GoogleAuthError
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from pipeline.config.errors import UsageError
+from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow.server import KubeflowServer
 
 TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
@@ -107,6 +108,36 @@ class Client(kfp.Client):
     def set_user_namespace(self, namespace: str) -> None:
         """Sets the namespace of this client; kfp also writes it to `~/.config/kfp`."""
         self._context_setting["namespace"] = namespace
+
+    def read_pod_log(self, run_id: str, pod: str) -> str:
+        """Returns the end of a pod's log, or nothing if it is unavailable.
+
+        kfp's client has no method for it; the API server has `ReadRunLogV1`, which an
+        address of the user interface may not pass on.
+
+        Args:
+          run_id: ID of the run.
+          pod: Name of a pod of the run.
+        """
+        tail = b""
+        try:
+            response = self.runs.api_client.call_api(
+                "/apis/v1alpha1/runs/{run_id}/nodes/{pod}/log",
+                "GET",
+                path_params={"run_id": run_id, "pod": pod},
+                header_params={"Accept": "text/plain"},
+                auth_settings=["Bearer"],
+                _preload_content=False,
+                _return_http_data_only=True,
+            )
+            for part in response.stream(run_files.TAIL_BYTES):
+                tail = (tail + part)[-run_files.TAIL_BYTES :]
+        except (kfp_server_api.ApiException, HTTPError):
+            return ""
+        is_text = response.headers.get("content-type", "").startswith("text/plain")
+        # Older servers send an error with the status 200.
+        is_error = tail.startswith(b'{"error_message"')
+        return tail.decode(errors="replace") if is_text and not is_error else ""
 
 
 def connect(server: KubeflowServer) -> Client:

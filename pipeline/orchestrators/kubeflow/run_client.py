@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import kfp_server_api
+import yaml
 from urllib3.exceptions import HTTPError
 
+from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow import kfp_client
+from pipeline.orchestrators.kubeflow.failed_run import FailedRun
 from pipeline.orchestrators.kubeflow.server import KubeflowServer
 from pipeline.orchestrators.run_client import RunClient, RunRequest
 
 # Consecutive polling failures tolerated: a network outage, a restart of the API server.
 _MAX_POLLING_FAILURES = 10
+# Of the pods, in an installation for one user.
+_DEFAULT_NAMESPACE = "kubeflow"
 
 
 class KubeflowRunClient(RunClient):
@@ -33,6 +38,9 @@ class KubeflowRunClient(RunClient):
         self._client: kfp_client.Client
         self._run: Any
         self._polling_failures = 0
+        self._max_retries: dict[str, int] = {}
+        self._directory = ""
+        self._namespace: str | None = None
 
     def clear_errors(self) -> contextlib.AbstractContextManager[None]:
         """Turns kfp's errors into `UsageError`s."""
@@ -44,7 +52,9 @@ class KubeflowRunClient(RunClient):
         The experiment is named after the pipeline by default.
         """
         self._client = kfp_client.connect(self._server)
+        self._max_retries = _read_retries(package)
         namespace = self._server.namespace or self._client.get_user_namespace() or None
+        self._namespace = namespace
         with contextlib.redirect_stdout(io.StringIO()):  # kfp's own links
             pipeline_id, version_id = self._upload(package, request, namespace)
             experiment = self._client.create_experiment(
@@ -60,6 +70,9 @@ class KubeflowRunClient(RunClient):
                 service_account=request.service_account,
             )
         self.run_id = run.run_id
+        self._directory = (
+            f"{request.pipeline_root}/{request.pipeline_name}/{run.run_id}"
+        )
         self.link = self._server.run_link(run.run_id)
         self.state = run.state or "PENDING"  # the server omits it at first
 
@@ -77,15 +90,28 @@ class KubeflowRunClient(RunClient):
         return self._run.state or self.state
 
     def failure_reasons(self) -> str:
-        """Returns the messages of the run and its failed tasks, as last read."""
+        """Returns the run's message and, for each component that failed, its error."""
+        message = (self._run.error.message if self._run.error else None) or ""
+        if self.state != "FAILED":
+            return message
         details = self._run.run_details
-        tasks = (details.task_details if details else None) or []
-        reasons = [
-            f"{task.display_name} {_message(task.error)}".strip()
-            for task in tasks
-            if task.state == "FAILED" and task.display_name != "root"
-        ]
-        return "; ".join(filter(None, [_message(self._run.error), *reasons]))
+        run = FailedRun(
+            run_id=self.run_id,
+            tasks=(details.task_details if details else None) or [],
+            max_retries=self._max_retries,
+            directory=self._directory,
+            namespace=self._namespace or _DEFAULT_NAMESPACE,
+            read_pod_log=lambda pod: self._client.read_pod_log(self.run_id, pod),
+        )
+        return "; ".join(filter(None, [message, run.explain()]))
+
+    def missing_results(self) -> str:
+        """Returns a sentence about what Report could not write; "" if nothing."""
+        try:
+            missing = run_files.find_missing_results(self._directory)
+        except run_files.UnreadableError as error:
+            return f"the run succeeded; whether it has a report is unknown: {error}"
+        return f"the run succeeded; missing: {missing}" if missing else ""
 
     def _read_run(self) -> Any:
         try:
@@ -125,5 +151,11 @@ class KubeflowRunClient(RunClient):
         return response.pipelines[0].pipeline_id if response.pipelines else None
 
 
-def _message(error: Any) -> str:
-    return (error.message if error else None) or ""
+def _read_retries(package: Path) -> dict[str, int]:
+    """Returns the retries that a compiled pipeline sets, by component."""
+    with package.open("rb") as file:
+        spec = next(yaml.load_all(file, yaml.CSafeLoader))
+    return {
+        name: task.get("retryPolicy", {}).get("maxRetryCount", 0)
+        for name, task in spec["root"]["dag"].get("tasks", {}).items()
+    }

@@ -13,6 +13,8 @@ from tests import tiny
 
 pytestmark = pytest.mark.slow
 
+RETRIES = "docs/orchestrators.md#retries"
+
 
 @pytest.fixture
 def root(tmp_path):
@@ -55,7 +57,7 @@ def test_compile_writes_the_package_and_stage_copies_the_inputs(invoke, root, tm
     package = tmp_path / "job.json"
     result = invoke("compile", "--orchestrator", "vertex", "-o", package, "--stage")
     assert result.exit_code == 0, result.output
-    assert staged(root) == ["beam", "encoder", "examples", "schema"]
+    assert staged(root) == ["beam", "components", "encoder", "examples", "schema"]
     job = json.loads(package.read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == str(root)
 
@@ -96,8 +98,9 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
         *("--parameter", "thresholds={accuracy: 0.9}", "--wait"),
     )
     assert result.exit_code == 0, result.output
-    assert staged(root) == ["beam", "encoder", "examples", "schema"]
+    assert staged(root) == ["beam", "components", "encoder", "examples", "schema"]
     assert "copying" in result.output
+    assert RETRIES in result.output
     assert f"{kubeflow.host}/#/runs/details/" in result.output
     (run,) = kubeflow.runs
     assert run["display_name"] == "first"
@@ -109,9 +112,13 @@ def test_submit_copies_the_inputs_once_and_starts_runs_on_kubeflow(
     kubeflow.states = ["RUNNING", "FAILED"]
     # The former name of the option.
     submit = ("submit", "--target", "kubeflow", "--host", kubeflow.host)
-    result = invoke(*submit, "--run-name", "second", "--no-cache", "--wait")
+    no_retries = ("--set", "kubeflow.retries=0")
+    result = invoke(
+        *submit, "--run-name", "second", "--no-cache", "--wait", *no_retries
+    )
     assert result.exit_code == 1
     assert "ended FAILED" in result.output.replace("\n", " ")
+    assert RETRIES not in result.output
     assert "copying" not in result.output
     cached = [
         [
@@ -180,6 +187,7 @@ def test_submit_starts_the_job_in_the_given_project_and_region(
     )
     assert result.exit_code == 0, result.output
     assert all(path.startswith("gs://bucket/bert/inputs/") for _, path in copied)
+    assert RETRIES not in result.output
     (request,) = vertex.created
     assert request.parent == "projects/p2/locations/asia-east1"
     sent = json_format.MessageToDict(request.pipeline_job._pb.runtime_config)

@@ -20,16 +20,25 @@ REQUEST = RunRequest(
 
 
 @pytest.fixture
-def submit(kubeflow, spec_file, monkeypatch):
+def root(tmp_path):
+    """The pipeline root, a local directory."""
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def submit(kubeflow, spec_file, root, monkeypatch):
     """Submits; the messages of the last submission are in `lines`."""
     monkeypatch.setattr(KubeflowRunClient, "poll_seconds", 0)
 
-    def submit(server=None, *, wait_seconds=None, report=None, **changes):
+    def submit(
+        server=None, *, wait_seconds=None, report=None, package=spec_file, **changes
+    ):
         submit.lines = []
         client = KubeflowRunClient(server or KubeflowServer(kubeflow.host))
+        changes = {"pipeline_root": str(root), **changes}
         request = dataclasses.replace(REQUEST, **changes)
         submit_run(
-            client, spec_file, request, report or submit.lines.append, wait_seconds
+            client, package, request, report or submit.lines.append, wait_seconds
         )
         return client
 

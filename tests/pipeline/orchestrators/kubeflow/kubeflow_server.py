@@ -1,8 +1,12 @@
-"""The parts of Kubeflow Pipelines' REST API (v2beta1) that kfp's client requests."""
+"""The parts of Kubeflow Pipelines' REST API (v2beta1) that kfp's client requests.
+
+And the log of a pod, which has the path of v1alpha1 (`run_log_server.go`).
+"""
 
 import dataclasses
 import email
 import json
+import re
 import urllib.parse
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -12,6 +16,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 PREFIX = "/apis/v2beta1/"
+_LOG = re.compile(r"/apis/v1alpha1/runs/(?P<run_id>[^/]+)/nodes/(?P<pod>[^/]+)/log")
 _TIME = "2024-05-01T00:00:00Z"
 
 
@@ -46,6 +51,8 @@ class KubeflowPipelines:
       multi_user: Whether there are several users.
       outages: Number of requests for a run with status 503 as the response.
       failure: Fields that are added to a run whose state is FAILED.
+      logs: Logs of pods by name; requests for others have status 500.
+      log_type: Content type of a log.
     """
 
     states: list[str] = dataclasses.field(default_factory=lambda: ["SUCCEEDED"])
@@ -55,20 +62,24 @@ class KubeflowPipelines:
     multi_user: bool = False
     outages: int = 0
     failure: dict[str, Any] = dataclasses.field(default_factory=dict)
+    logs: dict[str, str] = dataclasses.field(default_factory=dict)
+    log_type: str = "text/plain"
     requests: list[Request] = dataclasses.field(default_factory=list)
     pipelines: list[dict] = dataclasses.field(default_factory=list)
     versions: list[dict] = dataclasses.field(default_factory=list)
     experiments: list[dict] = dataclasses.field(default_factory=list)
     runs: list[dict] = dataclasses.field(default_factory=list)
 
-    def respond(self, request: Request) -> dict[str, Any]:
-        """Returns the response to a request."""
+    def respond(self, request: Request) -> dict[str, Any] | str:
+        """Returns the response to a request, JSON or a log."""
         self.requests.append(request)
         sent = request.headers.get("authorization")
         if self.token is not None and sent != f"Bearer {self.token}":
             raise RefusalError(401, f"the token {sent} is not valid")
         if self.forbids is not None:
             raise RefusalError(403, self.forbids)
+        if match := _LOG.fullmatch(request.path):
+            return self._get_log(**match.groupdict())
         route = request.path.removeprefix(PREFIX)
         if route.startswith("runs/"):
             return self._get_run(route.removeprefix("runs/"))
@@ -129,6 +140,12 @@ class KubeflowPipelines:
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return run | {"state": state} | (self.failure if state == "FAILED" else {})
 
+    def _get_log(self, run_id, pod):
+        assert self._of(self.runs, run_id=run_id)
+        if pod not in self.logs:
+            raise RefusalError(500, f"pods {pod} not found")
+        return self.logs[pod]
+
     def _add_version(self, pipeline, name, spec):
         pipeline_id = pipeline["pipeline_id"]
         if self._of(self.versions, pipeline_id=pipeline_id, display_name=name):
@@ -171,6 +188,9 @@ def handler(state: KubeflowPipelines) -> type[BaseHTTPRequestHandler]:
                 status, response = 200, state.respond(self._request())
             except RefusalError as refusal:
                 status, response = refusal.status, {"message": str(refusal)}
+            if isinstance(response, str):
+                self._send(status, state.log_type, response.encode())
+                return
             self._send(status, "application/json", json.dumps(response).encode())
 
         do_POST = do_GET  # noqa: N815

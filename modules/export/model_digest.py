@@ -1,0 +1,57 @@
+"""Digests of an exported model, for who needs to know which model it is.
+
+An orchestrator copies every input artifact to the component's machine. The digests lie
+in the `ModelRun`, so that only components that load the model have it as an input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from modules import files, fingerprint
+
+_FILE = "model.json"
+# Written by `tf.saved_model.save`; it contains a random identifier of the save.
+_FINGERPRINT_FILE = "fingerprint.pb"
+_GRAPH_FILE = "saved_model.pb"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDigest:
+    """The digests of a SavedModel.
+
+    Attributes:
+      uri: The directory that it was exported to.
+      identity: SHA-256 of `fingerprint.pb`, which differs between two exports; empty if
+        the model has no such file.
+      graph: SHA-256 of `saved_model.pb`.
+    """
+
+    uri: str
+    identity: str
+    graph: str
+
+
+def write(model: str, directory: str) -> None:
+    """Writes the digests of a model.
+
+    Args:
+      model: Directory of the SavedModel.
+      directory: Directory of the `ModelRun`.
+    """
+    graph = fingerprint.of_file(files.join(model, _GRAPH_FILE))
+    digest = ModelDigest(model, identity(model), graph)
+    files.write_json(files.join(directory, _FILE), dataclasses.asdict(digest))
+
+
+def read(directory: str) -> ModelDigest:
+    """Returns the digests in the directory of a `ModelRun`."""
+    return ModelDigest(**files.read_json(files.join(directory, _FILE)))
+
+
+def identity(model: str) -> str:
+    """Returns the SHA-256 of a SavedModel's `fingerprint.pb`; empty without one."""
+    path = files.join(model, _FINGERPRINT_FILE)
+    return fingerprint.of_file(path) if tf.io.gfile.exists(path) else ""

@@ -1,0 +1,93 @@
+"""Argo's nodes, which Kubeflow Pipelines lists as the tasks of a run.
+
+A component is a node named after it, with another one for its driver. Below it are the
+nodes `COMPONENT(0)`, `executor` and `executor(0)`, which is the pod; the number counts
+attempts. The tests compare the pods' names with those of a cluster
+(`tests/compiled/recordings`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+_DRIVER = "-driver"
+_FAILED = "FAILED"
+_NODE = re.compile(r"(?P<name>.*?)(\((?P<attempt>\d+)\))?")
+# Upstream's configuration for Argo allows three since version 2.17.
+_MAX_ATTEMPTS = 5
+
+
+def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, str]:
+    """Returns the node that failed, the component's own or its driver's, by component.
+
+    Args:
+      tasks: Tasks of a run, as the API returns them.
+      components: Names of the components.
+    """
+    states = {}
+    for task in sorted(tasks, key=_attempt):  # the node of all attempts comes last
+        states[_split(task)["name"]] = task.state
+    return {
+        component: node
+        for component in components
+        for node in (component + _DRIVER, component)
+        if states.get(node) == _FAILED
+    }
+
+
+def pod_name(tasks: Iterable[Any], component: str, max_retries: int) -> str | None:
+    """Returns the name of the pod of a component's last attempt.
+
+    The API returns the IDs of Argo's nodes, `WORKFLOW-HASH`; the pod has the same hash.
+
+    Args:
+      tasks: Tasks of a run, as the API returns them.
+      component: Name of the component.
+      max_retries: Retries that the compiled pipeline sets for the component.
+
+    Returns:
+      The name, or None if the API does not list the pod's node.
+    """
+    nodes = {child.pod_name for task in tasks for child in task.child_tasks or []}
+    template = "retry-system-container-impl" if max_retries else "system-container-impl"
+    pod = None
+    for workflow in sorted({node.rpartition("-")[0] for node in nodes if node}):
+        for name in _executors(workflow, component, max_retries):
+            number = _hash(name)
+            if f"{workflow}-{number}" in nodes:
+                pod = f"{workflow}-{template}-{number}"
+    return pod
+
+
+def _executors(workflow: str, component: str, max_retries: int) -> Iterator[str]:
+    """Yields possible names of the pod's node, later attempts later."""
+    attempts = range(max(_MAX_ATTEMPTS, max_retries + 1))
+    yield f"{workflow}.root.{component}.executor"
+    for attempt in attempts:
+        yield f"{workflow}.root.{component}.executor({attempt})"
+    # Since version 2.17, Argo's configuration has every node retried.
+    above = itertools.product(range(_MAX_ATTEMPTS), repeat=3)
+    for (entry, root, dag), attempt in itertools.product(above, attempts):
+        yield f"{workflow}({entry}).root({root}).{component}({dag}).executor({attempt})"
+
+
+def _hash(name: str) -> int:
+    """Returns FNV-1a (32 bits), as `NodeID` of Argo does."""
+    value = 0x811C9DC5
+    for byte in name.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def _attempt(task: Any) -> float:
+    attempt = _split(task)["attempt"]
+    return float("inf") if attempt is None else int(attempt)
+
+
+def _split(task: Any) -> re.Match[str]:
+    match = _NODE.fullmatch(task.display_name or "")
+    assert match is not None
+    return match

@@ -1,0 +1,107 @@
+"""Why a run on Kubeflow Pipelines failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pipeline.orchestrators import run_files
+from pipeline.orchestrators.kubeflow import argo_nodes
+
+# The last line of KFP's launcher.
+_EXIT = re.compile(r"failed to execute component: (?P<reason>.+)")
+
+
+class FailedRun:
+    """A run that failed: its tasks in the API, and its files.
+
+    Args:
+      run_id: ID of the run.
+      tasks: Its tasks, as the API returns them; Argo compresses a large status, and
+        then the API names none, or has old states.
+      max_retries: Retries that the compiled pipeline sets, by component.
+      directory: The run's directory in the pipeline root.
+      namespace: Kubernetes namespace of the pods.
+      read_pod_log: Returns the end of a pod's log, or nothing if it is unavailable.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        tasks: Sequence[Any],
+        max_retries: Mapping[str, int],
+        directory: str,
+        namespace: str,
+        read_pod_log: Callable[[str], str],
+    ) -> None:
+        self._run_id = run_id
+        self._tasks = tasks
+        self._max_retries = max_retries
+        self._directory = directory
+        self._namespace = namespace
+        self._read_pod_log = read_pod_log
+        self._unreadable = ""
+
+    def explain(self) -> str:
+        """Returns what failed, with the last lines of its log or where that is."""
+        failures = self._read_files(run_files.find_failures, self._directory) or {}
+        nodes = argo_nodes.failed_nodes(self._tasks, self._max_retries)
+        nodes = nodes or {component: component for component in failures}
+        reasons = [
+            self._explain(component, failures.get(component))
+            if node == component
+            else f"{component} did not start: see {node} on the run's page"
+            for component, node in nodes.items()
+        ]
+        if not reasons:
+            reasons.append(
+                "neither the API nor the run's files say which component failed"
+            )
+        return "\n".join(filter(None, [*reasons, self._unreadable]))
+
+    def _explain(self, component: str, failure: run_files.Failure | None) -> str:
+        """Returns why a component failed."""
+        if failure is not None:
+            return _with_lines(
+                f"{component} ended with exit status {failure.exit_status}",
+                failure.lines,
+            )
+        log = self._read_files(run_files.find_log, self._directory, component)
+        pod = argo_nodes.pod_name(
+            self._tasks, component, self._max_retries.get(component, 0)
+        )
+        if not log and pod:
+            log = run_files.last_lines(self._read_pod_log(pod))
+        if log:
+            return _with_lines(f"{component} failed{_exit_reason(log)}", log)
+        command = (
+            f"kubectl logs --namespace {self._namespace} {pod} --container main"
+            if pod
+            else f"kubectl get pods --namespace {self._namespace} "
+            f"--selector pipeline/runid={self._run_id}"
+        )
+        return (
+            f"{component} failed: see {component} on the run's page, or run `{command}`"
+        )
+
+    def _read_files(self, read: Callable[..., Any], *arguments: str) -> Any:
+        """Returns what a function reads; None if the files cannot be read from here."""
+        if self._unreadable:
+            return None
+        try:
+            return read(*arguments)
+        except run_files.UnreadableError as error:
+            self._unreadable = f"({error})"
+            return None
+
+
+def _with_lines(head: str, lines: list[str]) -> str:
+    return "\n".join(
+        [f"{head}; the last lines of its log:", *(f"  {x}" for x in lines)]
+    )
+
+
+def _exit_reason(log: list[str]) -> str:
+    match = _EXIT.search("\n".join(log))
+    return f" ({match['reason']})" if match else ""

@@ -1,0 +1,161 @@
+"""What the containers of a run leave below the run's directory in the pipeline root.
+
+Kubeflow Pipelines gives an attempt of a component the directory
+`PIPELINE_ROOT/PIPELINE/RUN_ID/COMPONENT/UUID`. Only directories down to there are
+listed: an artifact may have many files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from pipeline import entrypoint
+
+# KFP's launcher writes it where logs are published; later versions add the number of
+# the attempt, as executor-logs-0, and publish the log of a failed attempt, too.
+_LOG = "executor-logs"
+_REPORT = "Report"
+_REPORT_OUTPUT = "report"
+
+_MAX_LINES = 15
+_MAX_LINE_LENGTH = 500
+# Read from the end of a log: more than _MAX_LINES lines of most logs.
+TAIL_BYTES = 2**16
+_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class UnreadableError(Exception):
+    """The directory of a run cannot be read from this machine."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """What the entry point recorded about a failed component.
+
+    Attributes:
+      exit_status: Exit status of the container.
+      lines: The last lines of the traceback.
+    """
+
+    exit_status: int
+    lines: list[str]
+
+
+def find_failures(run_directory: str) -> dict[str, Failure]:
+    """Returns the failures that the entry point recorded, by component.
+
+    Args:
+      run_directory: `PIPELINE_ROOT/PIPELINE/RUN_ID`.
+
+    Raises:
+      UnreadableError: The directory cannot be read from this machine.
+    """
+    from modules import files
+
+    failures = {}
+    with _clear_errors(run_directory):
+        for component in _list(run_directory):
+            records = _find(f"{run_directory}/{component}", entrypoint.FAILURE_FILE)
+            if records:
+                record = files.read_json(records[-1])
+                lines = last_lines(record["error"])
+                failures[component] = Failure(record["exit_status"], lines)
+    return failures
+
+
+def find_log(run_directory: str, component: str) -> list[str]:
+    """Returns the last lines of the log that KFP's launcher published.
+
+    Args:
+      run_directory: `PIPELINE_ROOT/PIPELINE/RUN_ID`.
+      component: Name of the component.
+
+    Raises:
+      UnreadableError: The directory cannot be read from this machine.
+    """
+    with _clear_errors(run_directory):
+        logs = _find(f"{run_directory}/{component}", _LOG)
+        return last_lines(_read_tail(logs[-1])) if logs else []
+
+
+def find_missing_results(run_directory: str) -> str:
+    """Returns what Report could not write, and its file with the error; or nothing.
+
+    Args:
+      run_directory: `PIPELINE_ROOT/PIPELINE/RUN_ID`.
+
+    Raises:
+      UnreadableError: The directory cannot be read from this machine.
+    """
+    from components.report_files import ERROR_FILE
+
+    with _clear_errors(run_directory):
+        task = f"{run_directory}/{_REPORT}"
+        files = _find(task, ERROR_FILE, below=f"/{_REPORT_OUTPUT}")
+        if not files:
+            return ""
+        what, _, _ = _read_tail(files[-1]).partition("\n")
+        return f"{what}; see {files[-1]}"
+
+
+def last_lines(text: str) -> list[str]:
+    """Returns the last lines of a log, without what would control a terminal."""
+    lines = []
+    for line in _COLOR.sub("", text).rstrip().splitlines()[-_MAX_LINES:]:
+        printable = "".join(c if c.isprintable() else " " for c in line).rstrip()
+        is_long = len(printable) > _MAX_LINE_LENGTH
+        lines.append(printable[:_MAX_LINE_LENGTH] + ("…" if is_long else ""))
+    return lines
+
+
+def _find(task_directory: str, start: str, below: str = "") -> list[str]:
+    """Returns files of a component's attempts by the start of their name, newest last.
+
+    Args:
+      task_directory: Directory of the component.
+      start: Start of the file's name.
+      below: Path of the file's directory below that of the attempt.
+    """
+    import tensorflow as tf
+
+    files = [
+        f"{task_directory}/{attempt}{below}/{name}"
+        for attempt in _list(task_directory)
+        for name in _list(f"{task_directory}/{attempt}{below}")
+        if name.startswith(start)
+    ]
+    return sorted(files, key=lambda file: (tf.io.gfile.stat(file).mtime_nsec, file))
+
+
+def _list(directory: str) -> list[str]:
+    import tensorflow as tf
+
+    try:
+        # Alone, listdir reports a refusal as a missing directory.
+        tf.io.gfile.stat(directory)
+        names = tf.io.gfile.listdir(directory)
+    except tf.errors.NotFoundError:  # also if it is a file
+        return []
+    return sorted(name.rstrip("/") for name in names)
+
+
+def _read_tail(file: str) -> str:
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(file, "rb") as opened:
+        opened.seek(max(0, opened.size() - TAIL_BYTES))
+        return opened.read().decode(errors="replace")
+
+
+@contextlib.contextmanager
+def _clear_errors(run_directory: str) -> Iterator[None]:
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        reason = error.message.partition("\n")[0] or type(error).__name__
+        raise UnreadableError(f"{run_directory} cannot be read: {reason}") from error

@@ -1,0 +1,1 @@
+"""A Google Cloud Storage on this machine."""

@@ -1,0 +1,46 @@
+"""Fixtures for tests on an object store.
+
+def test_push(bucket, object_store):
+    push(f"{bucket}/serving")
+    assert object_store.keys(bucket) == ["serving/1/saved_model.pb"]
+"""
+
+import os
+
+import pytest
+
+from tests.compiled import pod
+from tests.object_store import client
+
+
+@pytest.fixture(scope="session")
+def object_store():
+    """The object store, as `client.ObjectStore`; skips if it cannot run."""
+    try:
+        with client.start() as store:
+            yield store
+    except client.UnavailableError as error:
+        _give_up(str(error))
+
+
+@pytest.fixture
+def bucket(object_store, monkeypatch):
+    """The gs:// URL of a new bucket, which TensorFlow, Beam and Python reach."""
+    for name, value in object_store.environment.items():
+        monkeypatch.setenv(name, value)
+    yield object_store.new_bucket()
+    object_store.accept_all()
+
+
+@pytest.fixture(scope="session")
+def pods():
+    """Skips where a process cannot be restricted as a pod of Kubeflow."""
+    if problem := pod.find_problem():
+        _give_up(problem)
+
+
+def _give_up(reason):
+    """Skips, but fails in `.ci/run`: there, nothing may be missing."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason}; in CI this test must not skip")
+    pytest.skip(reason)

@@ -1,0 +1,191 @@
+"""The object store serves the clients that the project uses, and ends with its user."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+
+import psutil
+import pytest
+import tensorflow as tf
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from google.cloud import storage
+
+from pipeline.config.paths import REPOSITORY
+from tests.object_store import client, fixtures
+
+
+def write(path, content):
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(content)
+
+
+def test_tensorflow_writes_reads_lists_and_renames(bucket, object_store):
+    large = "0123456789" * 1_000_000
+    write(f"{bucket}/a/large.txt", large)
+    object_store.write(f"{bucket}/a/b/ö %2F.txt", "small")
+    with tf.io.gfile.GFile(f"{bucket}/a/large.txt") as file:
+        assert file.read() == large
+    with tf.io.gfile.GFile(f"{bucket}/a/b/ö %2F.txt") as file:
+        assert file.read() == "small"
+    assert sorted(tf.io.gfile.listdir(f"{bucket}/a")) == ["b/", "large.txt"]
+    assert tf.io.gfile.glob(f"{bucket}/a/*.txt") == [f"{bucket}/a/large.txt"]
+    tf.io.gfile.rename(f"{bucket}/a", f"{bucket}/z")
+    assert object_store.keys(bucket) == ["z/b/ö %2F.txt", "z/large.txt"]
+    tf.io.gfile.rmtree(f"{bucket}/z")
+    assert object_store.keys(bucket) == []
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.io.gfile.GFile(f"{bucket}/a/large.txt").read()
+
+
+def test_directory_of_tensorflow_is_an_object(bucket, object_store):
+    tf.io.gfile.makedirs(f"{bucket}/a/b")
+    assert object_store.keys(bucket) == ["a/", "a/b/"]
+
+
+def test_tensorflow_restores_what_it_saved(bucket):
+    saved = tf.train.Checkpoint(weights=tf.Variable([1.0, 2.0]))
+    path = saved.write(f"{bucket}/checkpoint/ckpt")
+    restored = tf.train.Checkpoint(weights=tf.Variable([0.0, 0.0]))
+    restored.read(path).assert_consumed()
+    assert restored.weights.numpy().tolist() == [1.0, 2.0]
+
+
+def test_beam_writes_renames_matches_and_deletes(bucket, object_store):
+    names = [f"{bucket}/a/{number}.txt" for number in range(3)]
+    for name in names:
+        with FileSystems.create(name) as file:
+            file.write(name.encode())
+    targets = [name.replace("/a/", "/ö/") for name in names]
+    FileSystems.rename(names, targets)
+    assert object_store.keys(bucket) == ["ö/0.txt", "ö/1.txt", "ö/2.txt"]
+    (matched,) = FileSystems.match([f"{bucket}/ö/*"])
+    assert [file.path for file in matched.metadata_list] == targets
+    with FileSystems.open(targets[1]) as file:
+        assert file.read() == names[1].encode()
+    FileSystems.delete(targets[:2])
+    assert object_store.keys(bucket) == ["ö/2.txt"]
+
+
+def test_failed_part_of_a_batch_does_not_fail_the_others(bucket, object_store):
+    object_store.write(f"{bucket}/a")
+    sources = [f"{bucket}/missing", f"{bucket}/a"]
+    with pytest.raises(BeamIOError, match=r"missing.*404"):
+        FileSystems.rename(sources, [f"{bucket}/b", f"{bucket}/c"])
+    assert object_store.keys(bucket) == ["c"]
+
+
+def test_library_of_google_reads_and_writes(bucket, object_store):
+    object_store.write(f"{bucket}/a/b.txt", "hello")
+    library = storage.Client()
+    blobs = list(library.list_blobs(bucket.removeprefix("gs://"), prefix="a/"))
+    assert [blob.download_as_text() for blob in blobs] == ["hello"]
+    blobs[0].bucket.blob("c").upload_from_string("new")
+    assert object_store.read(f"{bucket}/c") == b"new"
+
+
+def test_keys_are_those_of_all_pages(bucket, object_store):
+    names = [f"{number:04}" for number in range(1100)]
+    for name in names:
+        object_store.write(f"{bucket}/many/{name}")
+    assert object_store.keys(f"{bucket}/many/") == [f"many/{name}" for name in names]
+
+
+def test_each_bucket_is_new(object_store):
+    first, second = object_store.new_bucket(), object_store.new_bucket()
+    object_store.write(f"{first}/a")
+    assert object_store.keys(second) == []
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_requests_are_refused_from_a_write_on(bucket, object_store, writes):
+    object_store.write(f"{bucket}/before", "0")
+    object_store.refuse_after(writes)
+    written = [str(number) for number in range(writes)]
+    for name in written:
+        write(f"{bucket}/{name}", "hello")
+    with pytest.raises(tf.errors.PermissionDeniedError):
+        write(f"{bucket}/refused", "hello")
+    with pytest.raises(tf.errors.PermissionDeniedError):
+        tf.io.gfile.GFile(f"{bucket}/before").read()
+    object_store.accept_all()
+    assert object_store.keys(bucket) == [*written, "before"]
+    write(f"{bucket}/after", "hello")
+
+
+def test_rename_that_is_refused_in_the_middle(bucket, object_store):
+    for name in ("a", "b"):
+        object_store.write(f"{bucket}/old/{name}")
+    object_store.refuse_after(3)  # copy, delete, copy
+    with pytest.raises(tf.errors.PermissionDeniedError):
+        tf.io.gfile.rename(f"{bucket}/old", f"{bucket}/new")
+    object_store.accept_all()
+    assert object_store.keys(bucket) == ["new/a", "new/b", "old/b"]
+
+
+def test_batch_is_refused_from_a_write_on(bucket, object_store):
+    for name in ("a", "b"):
+        object_store.write(f"{bucket}/old/{name}")
+    object_store.refuse_after(1)
+    with pytest.raises(BeamIOError, match="403"):
+        FileSystems.rename(
+            [f"{bucket}/old/a", f"{bucket}/old/b"],
+            [f"{bucket}/new/a", f"{bucket}/new/b"],
+        )
+    object_store.accept_all()
+    assert object_store.keys(bucket) == ["new/a", "old/a", "old/b"]
+
+
+def test_missing_object_is_an_error(bucket, object_store):
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        object_store.read(f"{bucket}/missing")
+
+
+@pytest.mark.parametrize("environment", ["", "true"])
+def test_missing_wheel_skips_but_in_ci(monkeypatch, environment):
+    monkeypatch.setattr(client, "WHEEL", "no_such_wheel")
+    monkeypatch.setenv("CI", environment)
+    outcome = pytest.fail.Exception if environment else pytest.skip.Exception
+    with pytest.raises(outcome, match="no-such-wheel is not installed"):
+        next(fixtures.object_store.__wrapped__())
+
+
+USE_AND_WAIT = """
+import time
+from tests.object_store.client import start
+with start() as store:
+    print(store.new_bucket(), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_processes_end_with_their_user(how):
+    command = [sys.executable, "-c", USE_AND_WAIT]
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as user:
+        assert user.stdout.readline() == b"gs://bucket-1\n"
+        processes = psutil.Process(user.pid).children(recursive=True)
+        assert len(processes) == 2
+        user.send_signal(how)
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert alive == []
+
+
+def test_emulator_ends_with_a_server_that_is_killed(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # the server leaves its files
+    before = set(psutil.Process().children(recursive=True))
+    with client.start() as store:
+        (server,) = set(psutil.Process().children()) - before
+        (emulator,) = server.children()
+        server.kill()
+        emulator.wait(10)
+        with pytest.raises(OSError, match="refused"):
+            store.new_bucket()
