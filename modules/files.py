@@ -13,6 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
+_OBJECT_STORES = ("gs://", "s3://", "minio://")
+
 
 def join(directory: str, *parts: str) -> str:
     """Joins a directory, local or remote, and relative paths below it.
@@ -27,9 +29,10 @@ def join(directory: str, *parts: str) -> str:
     Raises:
       ValueError: The parts lead out of the directory.
     """
-    relative = posixpath.normpath(posixpath.join(*parts))
+    path = posixpath.join("", *parts)
+    relative = posixpath.normpath(path)
     if relative.startswith(("../", "/")) or relative == "..":
-        raise ValueError(f"{posixpath.join(*parts)!r} is not below {directory}")
+        raise ValueError(f"{path!r} is not below {directory}")
     base = directory if directory.strip("/") == "" else directory.rstrip("/")
     return base if relative == "." else posixpath.join(base, relative)
 
@@ -44,12 +47,12 @@ def list_files(directory: str) -> list[str]:
 
 
 def make_directory(path: str) -> None:
-    """Creates a local directory and its parents.
+    """Creates a directory and its parents, where directories exist.
 
-    An object store needs none. `tf.io.gfile.makedirs` would write an empty object
-    `path/` there, which the launcher of Kubeflow Pipelines takes for a file.
+    In an object store `tf.io.gfile.makedirs` would write an empty object `path/`, which
+    the launcher of Kubeflow Pipelines takes for a file.
     """
-    if is_local(path):
+    if not path.startswith(_OBJECT_STORES):
         tf.io.gfile.makedirs(path)
 
 
@@ -59,10 +62,10 @@ def delete_directory_markers(directory: str, root: str | None = None) -> None:
     TensorFlow writes them wherever it creates a directory, also in C++.
 
     Args:
-      directory: The directory; nothing is done for a local one.
+      directory: The directory; nothing is done outside an object store.
       root: A parent of the directory. The markers between the two are deleted, too.
     """
-    if is_local(directory):
+    if not directory.startswith(_OBJECT_STORES):
         return
     folders = [folder.rstrip("/") for folder, _, _ in tf.io.gfile.walk(directory)]
     parent = posixpath.dirname(directory)

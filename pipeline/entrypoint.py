@@ -142,6 +142,7 @@ def completing(directory: str, root: str) -> Iterator[None]:
     from modules import files
 
     record = files.join(directory, FAILURE_FILE)
+    files.delete(record)  # of an earlier attempt
     try:
         yield
     except SystemExit as end:
@@ -152,7 +153,6 @@ def completing(directory: str, root: str) -> Iterator[None]:
         _record_failure(record, 1)
         raise
     files.delete_directory_markers(directory, root)
-    files.delete(record)  # of an earlier attempt
 
 
 def _record_failure(path: str, exit_status: int) -> None:

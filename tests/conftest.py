@@ -9,11 +9,8 @@ from rich.console import Console
 from modules import environment
 from pipeline.config.paths import REPOSITORY
 from tests.browser import chromium, open_page  # noqa: F401 (fixtures)
-from tests.object_store.fixtures import (  # noqa: F401 (fixtures)
-    bucket,
-    object_store,
-    pods,
-)
+from tests.compiled.fixtures import pods  # noqa: F401 (fixtures)
+from tests.object_store.fixtures import bucket, object_store  # noqa: F401 (fixtures)
 
 environment.set_up()
 # Beam makes hundreds of argument parsers, and each searches the disk for translations.

@@ -126,7 +126,7 @@ def run(
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
             console.print("run.log in the run record above has the traceback")
             sys.exit(EXIT_FAILURE)
-        sys.exit(_show(report, console))
+        sys.exit(show(report, console))
 
 
 @click.command("prepare-data")
@@ -176,7 +176,8 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
         click.echo(line)
 
 
-def _show(report: RunReport, console: Console) -> int:
+def show(report: RunReport, console: Console) -> int:
+    """Prints how a run ended; returns the exit status."""
     for warning in report.data["warnings"]:
         _print_prose(f"warning: {warning}", console)
     _show_metrics(report.verdict.metrics, console)

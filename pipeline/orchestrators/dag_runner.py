@@ -171,7 +171,7 @@ def _show_pages(spec: dict[str, Any]) -> None:
 
 def _add_defaults(spec: dict[str, Any], pipeline: tfx.dsl.Pipeline) -> None:
     """Adds the parameters' defaults, which TFX leaves out of a spec 2.1.0."""
-    declared = spec["root"]["inputDefinitions"]["parameters"]
+    declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     for component in pipeline.components:
         for value in component.exec_properties.values():
             if isinstance(value, tfx.dsl.experimental.RuntimeParameter):

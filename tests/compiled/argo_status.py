@@ -13,6 +13,8 @@ What was measured is a run of the 14 recorded components: 90 nodes, 940 kB.
 import json
 from typing import Any
 
+RECORDED_BYTES = 940_000
+LIMIT_BYTES = 2**20  # of the whole workflow: its spec and its state
 # Names, times and references of a node.
 _NODE = 1000
 _NODES_OF_A_TASK, _NODES_OF_A_RUN = 6, 6

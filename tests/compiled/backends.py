@@ -121,12 +121,18 @@ class Kubeflow:
                     kept[name] = value
         return kept
 
-    def environment(self, run: str) -> dict[str, str]:
-        """Returns what Kubernetes and the backend add to a container's environment."""
+    def environment(self, run: str, task: Mapping[str, Any]) -> dict[str, str]:
+        """Returns what Kubernetes and the backend add to a container's environment.
+
+        Args:
+          run: ID of the run.
+          task: The task spec.
+        """
+        retry = "retry-" if "retryPolicy" in task else ""
         return {
-            "KFP_POD_NAME": f"run-{run[:5]}-retry-system-container-impl-1",
+            "KFP_POD_NAME": f"run-{run[:5]}-{retry}system-container-impl-1",
             "KFP_POD_UID": str(uuid.uuid4()),
-            "KFP_RETRY_INDEX": "0",
+            **({"KFP_RETRY_INDEX": "0"} if retry else {}),
             "KUBERNETES_SERVICE_HOST": "10.96.0.1",
             "KUBERNETES_SERVICE_PORT": "443",
             "KUBERNETES_SERVICE_PORT_HTTPS": "443",
@@ -206,9 +212,9 @@ class Vertex:
         del key
         return dict(metadata)
 
-    def environment(self, run: str) -> dict[str, str]:
+    def environment(self, run: str, task: Mapping[str, Any]) -> dict[str, str]:
         """Returns what the backend adds to a container's environment."""
-        del run
+        del run, task
         return {}
 
 

@@ -47,6 +47,7 @@ class TaskRun:
       state: `run`, `cached` or `failed`.
       attempts: How often its container was started.
       executor_input: The container's ExecutorInput.
+      environment: What the backend adds to the container's environment.
       artifacts: Its outputs in the metadata store.
       parameters: Its output parameters.
       outputs: Its outputs as inputs of the next task: name, type, uri, metadata.
@@ -57,6 +58,7 @@ class TaskRun:
     state: str = "failed"
     attempts: int = 0
     executor_input: dict[str, Any] = dataclasses.field(default_factory=dict)
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
     artifacts: dict[str, Artifact] = dataclasses.field(default_factory=dict)
     parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     outputs: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
@@ -173,6 +175,7 @@ class JobRunner:
         }
         done = run.tasks[name] = TaskRun(name, run.directory / f"{name}.log")
         done.executor_input = message
+        done.environment = self._backend.environment(run.id, task)
         check = container.get("lifecycle", {}).get("preCacheCheck")
         if check and self._backend.PRE_CACHE_CHECK:
             reported = self._start(check, container, run, done)
@@ -230,7 +233,9 @@ class JobRunner:
         with tempfile.TemporaryDirectory(dir=self._server.exchange) as scratch:
             log = Path(scratch, "log")
             output = Path(scratch, "output.json")
-            image = image_environment(Path(scratch))
+            home = Path(scratch, "home")
+            home.mkdir()
+            image = image_environment(home)
             if self._object_store is not None:
                 os.chown(scratch, pod.USER, 0)
                 image = image_environment(Path(pod.HOME))
@@ -240,7 +245,7 @@ class JobRunner:
                     command=executor_input.command_line(template, message),
                     image=image,
                     variables={
-                        **self._backend.environment(run.id),
+                        **done.environment,
                         **{v["name"]: v["value"] for v in container.get("env", [])},
                     },
                     directory=image["HOME"],

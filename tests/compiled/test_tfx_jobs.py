@@ -1,9 +1,9 @@
-"""Pipelines of TFX components, compiled and run.
+"""Pipelines of TFX components, compiled and run as on Vertex AI.
 
-The nightly tests test `JobRunner` itself; `e2e/` runs the jobs of this project with it.
+The nightly tests test `JobRunner` itself; `e2e/` runs the jobs of this project with it,
+also as on Kubeflow.
 """
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -11,39 +11,24 @@ import pytest
 import tensorflow as tf
 
 from components.champion import ChampionCheck
+from modules import files
 from pipeline.beam import IN_PROCESS
-from tests.compiled import steps, worker
+from pipeline.config.orchestrators import OrchestratorConfig
+from pipeline.orchestrators.dag_runner import DagRunner
+from pipeline.orchestrators.run_files import find_failures
+from tests.compiled import steps
 from tests.compiled.runner import JobFailedError, JobRunner
 from tests.compiled.spec import SpecRefusedError, check_spec
 
 pytestmark = pytest.mark.slow
 
-ENTRY_POINT = ["python", "-m", "pipeline.entrypoint"]
-TFX_ENTRY_POINT = [
-    "python",
-    "-m",
-    "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor",
-]
-BACKENDS = ["kubeflow", "vertex"]
-
 
 @pytest.fixture(scope="module")
-def runners(tmp_path_factory):
-    """A backend of each kind, with one worker, shared by all tests."""
-    directory = tmp_path_factory.mktemp("backends")
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(worker.start())
-        yield {
-            backend: stack.enter_context(
-                JobRunner(
-                    backend,
-                    directory / backend / "root",
-                    directory / backend / "state",
-                    server=server,
-                )
-            )
-            for backend in BACKENDS
-        }
+def runner(tmp_path_factory):
+    """A backend that all tests share."""
+    directory = tmp_path_factory.mktemp("vertex")
+    with JobRunner("vertex", directory / "root", directory / "state") as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +39,23 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def standard_runs(runners, data):
-    """Two runs of the standard pipeline on each backend; ExampleGen is cached then."""
+def standard_runs(runner, data):
+    """Two runs of the standard pipeline; the second one is cached."""
     spec = standard_pipeline(data)
     check_spec(spec)
-    return {
-        backend: [runner.run(spec, parameters={"word": "tree"}) for _ in range(2)]
-        for backend, runner in runners.items()
-    }
+    return [runner.run(spec, parameters={"word": "tree"}) for _ in range(2)]
 
 
-def compile_pipeline(components, command=ENTRY_POINT):
+def compile_pipeline(components, directory, keeps_parameters=True):
+    """Returns the spec of a pipeline, whose files are below a directory."""
     from tfx import v1 as tfx
-    from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner as compiler
 
-    config = compiler.KubeflowV2DagRunnerConfig(
-        default_image="image:1", default_commands=command, use_pipeline_spec_2_1=True
+    settings = OrchestratorConfig(image="image:1", pipeline_root=str(directory))
+    runner = DagRunner(
+        settings,
+        component_file=f"{directory}/inputs/components/{{}}.json".format,
+        runs_drivers=keeps_parameters,
+        keeps_parameters=keeps_parameters,
     )
     pipeline = tfx.dsl.Pipeline(
         "small",
@@ -78,7 +64,9 @@ def compile_pipeline(components, command=ENTRY_POINT):
         enable_cache=True,
         beam_pipeline_args=list(IN_PROCESS),
     )
-    job = compiler.KubeflowV2DagRunner(config).run(pipeline, write_out=False)
+    job = runner.run(pipeline, write_out=False)
+    for path, content in runner.component_files.items():
+        files.write_json(path, content)
     return job["pipelineSpec"]
 
 
@@ -124,17 +112,15 @@ def standard_pipeline(directory):
         word=tfx.dsl.experimental.RuntimeParameter(name="word", ptype=str),
         number=tfx.dsl.experimental.RuntimeParameter(name="number", ptype=int),
     )
-    spec = compile_pipeline([examples, statistics, schema, transform, flaky])
+    spec = compile_pipeline([examples, statistics, schema, transform, flaky], directory)
     declared = spec["root"]["inputDefinitions"]["parameters"]
     declared["number"]["defaultValue"] = 7
-    spec["root"]["dag"]["tasks"]["Flaky"]["retryPolicy"] = {"maxRetryCount": 2}
     return spec
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_standard_components_run_and_are_cached(backend, standard_runs):
-    first, second = standard_runs[backend]
+def test_standard_components_run_and_are_cached(standard_runs):
+    first, second = standard_runs
     assert set(first.states.values()) == {"run"}
     assert first.tasks["Flaky"].attempts == steps.ATTEMPTS
     metadata = first.tasks["Flaky"].outputs["report"]["metadata"]
@@ -145,27 +131,9 @@ def test_standard_components_run_and_are_cached(backend, standard_runs):
     assert set(second.states.values()) == {"cached"}
     assert second.tasks["Transform"].outputs == first.tasks["Transform"].outputs
     example_gen = first.tasks["ImportExampleGen"]
-    parameters = example_gen.executor_input["inputs"]["parameterValues"]
-    # ExampleGen's driver has run on Vertex alone.
-    assert ("span" in parameters) == (backend == "vertex")
-    has_log = "Calculated span: 0" in example_gen.log.read_text()
-    assert has_log == (backend == "vertex")
-
-
-@pytest.mark.nightly
-def test_untyped_inputs_stop_the_entry_point_of_tfx_on_kubeflow(runners, data):
-    from tfx import v1 as tfx
-
-    examples = example_gen(data)
-    statistics = tfx.components.StatisticsGen(examples=examples.outputs["examples"])
-    spec = compile_pipeline([examples, statistics], TFX_ENTRY_POINT)
-    with pytest.raises(JobFailedError, match="StatisticsGen") as failed:
-        runners["kubeflow"].run(spec)
-    assert "'NoneType' object has no attribute 'get'" in str(failed.value)
-    assert failed.value.run.states == {
-        "ImportExampleGen": "run",
-        "StatisticsGen": "failed",
-    }
+    # ExampleGen's driver has run.
+    assert "span" in example_gen.executor_input["inputs"]["parameterValues"]
+    assert "Calculated span: 0" in example_gen.log.read_text()
 
 
 def vertex_trainer(directory, **pool):
@@ -199,13 +167,13 @@ def vertex_trainer(directory, **pool):
             "word": "oak",
         },
     )
-    return compile_pipeline([examples, trainer])
+    return compile_pipeline([examples, trainer], directory)
 
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("standard_runs")
-def test_trainer_runs_as_a_custom_job(runners, data):
-    run = runners["vertex"].run(vertex_trainer(data))
+def test_trainer_runs_as_a_custom_job(runner, data):
+    run = runner.run(vertex_trainer(data))
     assert run.states == {"ImportExampleGen": "cached", "Trainer": "run"}
     (job,) = run.custom_jobs
     assert job.state == "JOB_STATE_SUCCEEDED"
@@ -224,39 +192,65 @@ def test_trainer_runs_as_a_custom_job(runners, data):
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("standard_runs")
-def test_failed_custom_job_fails_its_task(runners, data):
+def test_failed_custom_job_fails_its_task(runner, data):
     spec = vertex_trainer(data, container_spec={"image_uri": "image:1"})
     with pytest.raises(JobFailedError, match="did not succeed") as failed:
-        runners["vertex"].run(spec)
-    (job,) = failed.value.run.custom_jobs
+        runner.run(spec)
+    job, *_ = failed.value.run.custom_jobs  # one an attempt
     assert job.state == "JOB_STATE_FAILED"
     assert "KeyError: 'FROM_THE_JOB'" in job.log.read_text()
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_resolver_is_refused(backend, runners):
+def test_resolver_is_refused(runner):
     from tfx import v1 as tfx
 
+    config = tfx.orchestration.experimental.KubeflowV2DagRunnerConfig(
+        default_image="image:1", use_pipeline_spec_2_1=True
+    )
     resolver = tfx.dsl.Resolver(
         strategy_class=tfx.dsl.experimental.LatestArtifactStrategy,
         examples=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Examples),
     ).with_id("Latest")
+    pipeline = tfx.dsl.Pipeline("small", "unused", components=[resolver])
+    job = tfx.orchestration.experimental.KubeflowV2DagRunner(config).run(
+        pipeline, write_out=False
+    )
     with pytest.raises(SpecRefusedError, match="task Latest: resolver not implemented"):
-        runners[backend].run(compile_pipeline([resolver]))
+        runner.run(job["pipelineSpec"])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_champion_is_checked_by_an_orchestrator(backend, runners, tmp_path):
-    """A component without inputs, outputs and a driver."""
-    check = ChampionCheck(
-        directory=str(tmp_path / "serving"),
+def champion_check(serving):
+    return ChampionCheck(
+        directory=serving,
         find_difference=f"{steps.__name__}.find_difference",
         expected='"reason"',
     )
-    spec = compile_pipeline([check])
-    spec["root"]["dag"]["tasks"]["ChampionCheck"].pop("cachingOptions")
-    assert runners[backend].run(spec).states == {"ChampionCheck": "run"}
-    (tmp_path / "serving" / "1").mkdir(parents=True)
+
+
+def test_champion_is_checked_on_vertex(runner, tmp_path):
+    """A component without inputs, outputs and a driver."""
+    serving = tmp_path / "serving"
+    spec = compile_pipeline([champion_check(str(serving))], tmp_path)
+    assert runner.run(spec).states == {"ChampionCheck": "run"}
+    (serving / "1").mkdir(parents=True)
     with pytest.raises(JobFailedError, match="serving/1: reason"):
-        runners[backend].run(spec)
+        runner.run(spec)
+
+
+def test_failure_of_a_component_is_recorded_beside_its_outputs_on_kubeflow(
+    pods, bucket, object_store, tmp_path
+):
+    root = f"{bucket}/root"
+    check = champion_check(f"{root}/serving")
+    spec = compile_pipeline([check], root, keeps_parameters=False)
+    object_store.write(f"{root}/serving/1/saved_model.pb")
+    with (
+        JobRunner("kubeflow", root, tmp_path / "state", store=object_store) as runner,
+        pytest.raises(JobFailedError, match="serving/1: reason") as failed,
+    ):
+        runner.run(spec)
+    run = f"{root}/small/{failed.value.run.id}"
+    failure = find_failures(run)["ChampionCheck"]
+    assert failure.exit_status == 1
+    assert "serving/1: reason" in failure.lines[-1]

@@ -189,9 +189,7 @@ def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdraw
 
 
 @pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
-def test_first_run_in_a_bucket_has_no_champion(
-    find, bucket, object_store, with_driver
-):
+def test_first_run_in_a_bucket_has_no_champion(find, bucket, object_store, with_driver):
     champion = find("a", f"{bucket}/serving", with_driver, root=f"{bucket}/run")
     assert object_store.keys(f"{bucket}/run/champion") == []
     assert not champion.has_custom_property("pushed_destination")

@@ -4,7 +4,9 @@
 restrictions and an object store. The second run has a champion.
 """
 
+import copy
 import dataclasses
+import json
 
 import pytest
 import tensorflow as tf
@@ -14,8 +16,10 @@ from modules import files
 from pipeline.config.recipe import load_task
 from pipeline.inputs import examples as examples_lib
 from tests import tiny
+from tests.compiled import argo_status
+from tests.compiled.backends import LOGS_KEY, LOGS_TYPE
 from tests.compiled.runner import JobRun
-from tests.compiled.spec import check_spec
+from tests.compiled.spec import check_spec, container_of
 from tests.e2e import jobs
 
 pytestmark = pytest.mark.e2e
@@ -117,14 +121,22 @@ def test_new_data_are_to_be_trained_on_from_the_newest_champion(story):
     assert jobs.read_json(base_model, "champion.json") == {"directory": second}
 
 
-def test_no_key_of_the_bucket_is_the_marker_of_a_directory_or_not_normal(
-    story, object_store
-):
+def test_no_key_of_the_bucket_has_an_empty_part_or_a_dot(story, object_store):
     keys = object_store.keys(story.job.root)
     assert len(keys) > 100
-    assert [
-        key for key in keys if not set(key.split("/")).isdisjoint({"", ".", ".."})
-    ] == []
+    for key in keys:
+        assert not {"", ".", ".."} & set(key.split("/")), key
+
+
+def test_every_output_of_the_job_is_without_markers_of_directories(story, object_store):
+    """The launcher of the component that reads one would fail on it."""
+    components = story.job.spec["components"]
+    for name, task in story.first.tasks.items():
+        outputs = components[name].get("outputDefinitions", {}).get("artifacts", {})
+        for key in outputs:
+            location = task.executor_input["outputs"]["artifacts"][key]["artifacts"][0]
+            keys = object_store.keys(location["uri"])
+            assert [key for key in keys if key.endswith("/")] == []
 
 
 def test_logs_that_the_backend_publishes_break_no_component(story, object_store):
@@ -144,3 +156,25 @@ def test_model_is_copied_only_to_the_components_that_load_it(story):
         if artifact["uri"] == model
     }
     assert readers == {"Evaluator", "ServingCheck", "AtomicPusher"}
+
+
+def test_state_of_a_run_is_small_enough_for_argo(story):
+    """Argo compresses a larger one, and then the API names no task that failed."""
+    spec = story.job.spec
+    tasks = spec["root"]["dag"]["tasks"]
+    size = argo_status.run_size(tasks)
+    for name, task in story.first.tasks.items():
+        component = copy.deepcopy(spec["components"][name])
+        outputs = component.setdefault("outputDefinitions", {})
+        outputs.setdefault("artifacts", {})[LOGS_KEY] = {"artifactType": LOGS_TYPE}
+        container = container_of(spec, component)
+        size += argo_status.task_size(
+            component,
+            tasks[name],
+            [*container["command"], *container["args"]],
+            task.executor_input,
+        )
+    # WarmStart was not in the recorded run.
+    assert len(tasks) == 15
+    assert size < 0.6 * argo_status.RECORDED_BYTES
+    assert size + len(json.dumps(spec)) < 0.65 * argo_status.LIMIT_BYTES

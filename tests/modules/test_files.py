@@ -7,16 +7,12 @@ import tensorflow as tf
 
 from modules import files
 
-REMOTE = "ram://files"
-
 
 @pytest.fixture(params=["local", "remote"])
 def directory(request, tmp_path):
     if request.param == "local":
         return str(tmp_path)
-    if tf.io.gfile.exists(REMOTE):
-        tf.io.gfile.rmtree(REMOTE)
-    return REMOTE
+    return f"{request.getfixturevalue('bucket')}/files"
 
 
 def test_json_holds_null_where_a_metric_is_not_finite(directory):
@@ -47,3 +43,42 @@ def test_failed_write_leaves_the_older_file_and_no_other(directory, monkeypatch)
         files.write(f"{directory}/run/record", "new")
     assert tf.io.gfile.GFile(f"{directory}/run/record").read() == "old"
     assert tf.io.gfile.listdir(f"{directory}/run") == ["record"]
+
+
+@pytest.mark.parametrize("directory", ["gs://b", "gs://b/", "gs://b/a", "/a", "a"])
+def test_joined_paths_have_no_part_that_an_object_store_would_keep(directory):
+    base = directory.rstrip("/")
+    assert files.join(directory, "b") == f"{base}/b"
+    assert files.join(directory, "./b/", "c//d", ".") == f"{base}/b/c/d"
+    assert files.join(directory, ".") == base
+
+
+def test_path_that_leads_out_of_its_directory_is_refused():
+    with pytest.raises(ValueError, match=r"'a/\.\./\.\.' is not below gs://b"):
+        files.join("gs://b", "a/../..")
+    with pytest.raises(ValueError, match="is not below"):
+        files.join("gs://b", "/a")
+    assert files.join("/", "a") == "/a"
+
+
+def test_directory_is_copied_with_all_its_files(directory):
+    for name in ("a", "b/c", "b/d/e"):
+        files.write(f"{directory}/source/{name}", name)
+    files.write(f"{directory}/copy/older", "")
+    files.copy_directory(f"{directory}/source", f"{directory}/copy")
+    assert files.list_files(f"{directory}/copy") == ["a", "b/c", "b/d/e"]
+    assert tf.io.gfile.GFile(f"{directory}/copy/b/d/e").read() == "b/d/e"
+
+
+def test_what_is_written_to_an_object_store_leaves_no_directories(bucket, object_store):
+    files.write(f"{bucket}/a/b", "c")
+    files.make_directory(f"{bucket}/d")
+    files.copy(f"{bucket}/a/b", f"{bucket}/e/f")
+    assert object_store.keys(bucket) == ["a/b", "e/f"]
+
+
+def test_markers_of_directories_are_deleted_up_to_the_root(bucket, object_store):
+    for key in ("", "run/", "run/task/", "run/task/out/", "run/task/out/file"):
+        object_store.write(f"{bucket}/root/{key}")
+    files.delete_directory_markers(f"{bucket}/root/run/task", f"{bucket}/root")
+    assert object_store.keys(bucket) == ["root/", "root/run/task/out/file"]

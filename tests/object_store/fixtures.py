@@ -9,7 +9,6 @@ import os
 
 import pytest
 
-from tests.compiled import pod
 from tests.object_store import client
 
 
@@ -20,7 +19,7 @@ def object_store():
         with client.start() as store:
             yield store
     except client.UnavailableError as error:
-        _give_up(str(error))
+        give_up(str(error))
 
 
 @pytest.fixture
@@ -32,14 +31,7 @@ def bucket(object_store, monkeypatch):
     object_store.accept_all()
 
 
-@pytest.fixture(scope="session")
-def pods():
-    """Skips where a process cannot be restricted as a pod of Kubeflow."""
-    if problem := pod.find_problem():
-        _give_up(problem)
-
-
-def _give_up(reason):
+def give_up(reason):
     """Skips, but fails in `.ci/run`: there, nothing may be missing."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{reason}; in CI this test must not skip")

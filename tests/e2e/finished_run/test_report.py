@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from modules.report.content import Report
+from pipeline.cli import main
 from pipeline.config.errors import UsageError
 
 pytestmark = pytest.mark.e2e
@@ -89,3 +90,44 @@ def test_data_that_the_gate_refuses_are_reported_with_their_statistics(run, fini
     assert written.data.anomalies
     assert [split.rows for split in written.data.splits] == [50, 48]
     assert written.training is None
+
+
+def test_report_that_fails_hides_no_push_and_is_written_by_the_next_run(
+    run, finished, console, monkeypatch
+):
+    def fail(*_):
+        raise TypeError("no optimizer <here>")
+
+    monkeypatch.setattr("pipeline.pipeline.report_code", lambda: "other code")
+    with monkeypatch.context() as patched:
+        patched.setattr("modules.report.functions.describe_run", fail)
+        report, executed = run()
+    missing = "the report and the model card (TypeError: no optimizer <here>)"
+    assert executed == {"Report"}
+    assert report.pushed == finished.report.pushed
+    assert report.missing == missing
+    page = report.page.read_text()
+    assert "Missing: the report and the model card" in page
+    assert "no optimizer &lt;here&gt;" in page
+    assert main.show(report, console) == 0
+    last = console.file.getvalue().splitlines()[-1]
+    assert last == f"pushed {report.pushed}; missing: {missing}"
+
+    report, executed = run()
+    assert executed == {"Report"}
+    assert report.missing == ""
+    assert read(finished).outcome == "pushed"
+    _, executed = run()
+    assert executed == set()
+
+
+def test_card_that_fails_leaves_the_report(run, finished, monkeypatch):
+    def fail(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr("pipeline.pipeline.report_code", lambda: "other code")
+    monkeypatch.setattr("modules.report.functions.write_card", fail)
+    report, _ = run()
+    assert report.missing == "the model card (OSError: no space)"
+    assert read(finished).outcome == "pushed"
+    assert "The report failed" not in report.page.read_text()

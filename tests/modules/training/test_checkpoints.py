@@ -1,51 +1,61 @@
-"""Checkpoints that survive a kill."""
+"""Checkpoints that survive a kill, on a file system and on an object store."""
 
+import functools
+import itertools
 import math
 
 import pytest
 import tensorflow as tf
 
+from modules import files
 from modules.training import checkpoints
 
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(params=["local", "bucket"])
+def directory(request, tmp_path):
+    if request.param == "bucket":
+        return request.getfixturevalue("bucket") + "/training/key"
+    return str(tmp_path)
+
+
 @pytest.fixture
-def reopen(tmp_path):
+def reopen(directory):
     """Opens the checkpoints as a restarted training does, which saves every 2 steps."""
+    return functools.partial(open_checkpoints, directory)
 
-    def reopen(step=0, is_chief=True):
-        step = tf.Variable(step, dtype=tf.int64)
-        weights = tf.Variable([1.0])
-        manager = checkpoints.ResumableCheckpoints(
-            tf.train.Checkpoint(step=step, weights=weights),
-            str(tmp_path),
-            step_counter=step,
-            interval=2,
-            max_to_keep=2,
-            init_fn=lambda: None,
-            is_chief=is_chief,
-        )
 
-        def save(number, value=1.0):
-            step.assign(number)
-            weights.assign([value])
-            return manager.save(checkpoint_number=step, check_interval=False)
+def open_checkpoints(directory, step=0, is_chief=True):
+    step = tf.Variable(step, dtype=tf.int64)
+    weights = tf.Variable([1.0])
+    manager = checkpoints.ResumableCheckpoints(
+        tf.train.Checkpoint(step=step, weights=weights),
+        directory,
+        step_counter=step,
+        interval=2,
+        max_to_keep=2,
+        init_fn=lambda: None,
+        is_chief=is_chief,
+    )
 
-        return manager, save
+    def save(number, value=1.0):
+        step.assign(number)
+        weights.assign([value])
+        return manager.save(checkpoint_number=step, check_interval=False)
 
-    return reopen
+    return manager, save
 
 
 @pytest.fixture(params=["damaged", "NaN"])
-def bad_newest(request, tmp_path, reopen):
+def bad_newest(request, directory, reopen):
     """Checkpoints of steps 2 to 6 are saved; that of step 6 is bad."""
     _, save = reopen()
     for number in (2, 4):
         save(number)
     save(6, math.nan if request.param == "NaN" else 1.0)
     if request.param == "damaged":
-        (tmp_path / "ckpt-6.data-00000-of-00001").write_bytes(b"")
+        files.write(f"{directory}/ckpt-6.data-00000-of-00001", b"")
 
 
 def test_good_checkpoint_replaces_the_bad_one_of_its_step(bad_newest, reopen):
@@ -71,12 +81,12 @@ def test_bad_checkpoint_does_not_displace_a_good_one(bad_newest, reopen):
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_discarded_checkpoint_is_never_restored(tmp_path, reopen, is_restarted):
+def test_discarded_checkpoint_is_never_restored(directory, reopen, is_restarted):
     manager, save = reopen()
     for number in (2, 4, 6):
         save(number)
     manager.discard_current()
-    assert not list(tmp_path.glob("ckpt-6*"))
+    assert not tf.io.gfile.glob(f"{directory}/ckpt-6*")
     if is_restarted:
         manager, save = reopen()
     assert manager.restore_or_initialize().endswith("ckpt-4")
@@ -84,7 +94,7 @@ def test_discarded_checkpoint_is_never_restored(tmp_path, reopen, is_restarted):
     assert [path[-1] for path in manager.checkpoints] == ["4", "6"]
 
 
-def test_last_checkpoint_that_is_discarded_leaves_none(tmp_path, reopen):
+def test_last_checkpoint_that_is_discarded_leaves_none(reopen):
     manager, save = reopen()
     save(2)
     manager.discard_current()
@@ -102,18 +112,39 @@ def test_worker_goes_back_before_the_chief_discards_the_checkpoint(reopen):
     assert worker.restore_or_initialize().endswith("ckpt-4")
 
 
-def test_finished_training_deletes_what_a_killed_save_left(bad_newest, tmp_path):
-    (tmp_path / "ckpt-7_temp").mkdir()
-    (tmp_path / "ckpt-7_temp" / "part-00000-of-00001.index").touch()
-    (tmp_path / "record.json").touch()
-    checkpoints.delete_resumable(str(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+def test_finished_training_deletes_what_a_killed_save_left(bad_newest, directory):
+    files.write(f"{directory}/ckpt-7_temp/part-00000-of-00001.index", b"")
+    files.write(f"{directory}/record.json", b"")
+    checkpoints.delete_resumable(directory)
+    assert tf.io.gfile.listdir(directory) == ["record.json"]
 
 
-def test_checkpoint_with_weights_that_are_not_finite_is_not_restored(tmp_path):
+def test_checkpoint_with_weights_that_are_not_finite_is_not_restored(directory):
     weights = tf.Variable([1.0, float("inf")])
-    path = tf.train.Checkpoint(weights=weights).write(str(tmp_path / "ckpt"))
+    path = tf.train.Checkpoint(weights=weights).write(f"{directory}/ckpt")
     assert "is not finite" in checkpoints.find_problem(path)
     weights.assign([1.0, 2.0])
-    path = tf.train.Checkpoint(weights=weights).write(str(tmp_path / "ckpt"))
+    path = tf.train.Checkpoint(weights=weights).write(f"{directory}/ckpt")
     assert checkpoints.find_problem(path) is None
+
+
+def test_killed_save_to_a_bucket_leaves_a_checkpoint_to_restore(bucket, object_store):
+    """A save writes and renames objects, and then deletes the oldest checkpoint."""
+    for writes in itertools.count(0, 3):
+        directory = f"{bucket}/{writes}"
+        _, save = open_checkpoints(directory)
+        for number in (2, 4):
+            save(number)
+        object_store.refuse_after(writes)
+        try:
+            save(6)
+        except tf.errors.OpError:
+            object_store.accept_all()
+        else:
+            break
+        manager, _ = open_checkpoints(directory)
+        assert manager.restore_or_initialize()[-1] in "46"
+        checkpoints.delete_resumable(directory)
+        keys = object_store.keys(f"{directory}/")
+        assert not [key for key in keys if not key.endswith("/")]
+    assert writes > 9

@@ -1,6 +1,7 @@
 """Two jobs in one training directory, on a file system and on an object store."""
 
 import concurrent.futures
+import json
 import logging
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from modules.training.directory_lock import DirectoryInUseError, hold
 
 pytestmark = pytest.mark.slow
 
-REMOTE = "ram://training/key"
+IN_MEMORY = "ram://training/key"
 IN_USE = r"training directory .*key is in use by process \d+ on .*; wait until"
 
 
@@ -28,13 +29,18 @@ def fast_beats(monkeypatch):
     monkeypatch.setattr(directory_lock, "_SETTLE_SECONDS", 0.1)
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=["local", "memory", "bucket"])
 def directory(request, tmp_path):
     if request.param == "local":
         return str(tmp_path / "key")
-    if tf.io.gfile.exists(REMOTE):
-        tf.io.gfile.rmtree(REMOTE)
-    return REMOTE
+    if request.param == "bucket":
+        return request.getfixturevalue("bucket") + "/training/key"
+    if tf.io.gfile.exists(IN_MEMORY):
+        tf.io.gfile.rmtree(IN_MEMORY)
+    return IN_MEMORY
+
+
+remote_only = pytest.mark.parametrize("directory", ["memory", "bucket"], indirect=True)
 
 
 def write_lock(directory, owner):
@@ -73,7 +79,7 @@ time.sleep(60)
 @pytest.fixture
 def killed_job(directory):
     """Leaves what a job that SIGKILL ended leaves in the directory."""
-    if directory == REMOTE:
+    if not files.is_local(directory):
         write_lock(directory, "process 1 on killed-pod")
         return
     tf.io.gfile.makedirs(directory)
@@ -95,7 +101,7 @@ def test_restarted_job_resumes_after_a_kill_without_help(directory):
         check()
 
 
-@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+@remote_only
 def test_job_whose_lock_was_taken_over_stops(directory):
     with hold(directory) as check:
         write_lock(directory, "process 1 on other-pod")
@@ -103,6 +109,49 @@ def test_job_whose_lock_was_taken_over_stops(directory):
         with pytest.raises(DirectoryInUseError, match="process 1 on other-pod"):
             check()
     assert tf.io.gfile.exists(f"{directory}/lock")  # of the other job
+
+
+def lock_of_other_process(owner, beat):
+    return json.dumps({"owner": owner, "token": "0123", "beat": beat})
+
+
+def test_watched_lock_that_becomes_longer_is_in_use(bucket, object_store):
+    """TensorFlow caches an object's size for 5 seconds, not its content."""
+    directory, owner = f"{bucket}/training/key", "process 1 on other-pod"
+    object_store.write(f"{directory}/lock", lock_of_other_process(owner, 9))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(hold(directory).__enter__)
+        time.sleep(directory_lock.STALE_SECONDS / 3)
+        object_store.write(f"{directory}/lock", lock_of_other_process(owner, 10))
+        with pytest.raises(DirectoryInUseError, match=owner):
+            waiting.result(10)
+
+
+def test_job_whose_lock_another_process_took_over_stops(bucket, object_store):
+    directory, owner = f"{bucket}/training/key", "process 1 on " + "pod" * 100
+    with hold(directory) as check:
+        check()
+        object_store.write(f"{directory}/lock", lock_of_other_process(owner, 1))
+        time.sleep(3 * directory_lock.BEAT_SECONDS)
+        with pytest.raises(DirectoryInUseError, match=owner):
+            check()
+    assert owner.encode() in object_store.read(f"{directory}/lock")
+
+
+def test_lock_in_a_bucket_is_deleted_at_the_end(bucket, object_store):
+    with hold(f"{bucket}/training/key"):
+        assert "training/key/lock" in object_store.keys(bucket)
+    assert not [key for key in object_store.keys(bucket) if not key.endswith("/")]
+
+
+def test_job_whose_bucket_is_unavailable_for_long_stops(bucket, object_store):
+    with hold(f"{bucket}/training/key") as check:
+        object_store.refuse_after(0)
+        time.sleep(2 * directory_lock.BEAT_SECONDS)
+        check()  # a bucket may be unavailable for a while
+        time.sleep(directory_lock.STALE_SECONDS)
+        with pytest.raises(tf.errors.PermissionDeniedError):
+            check()
 
 
 @pytest.fixture
@@ -113,7 +162,7 @@ def no_beats(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_beats")
-@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+@remote_only
 def test_job_that_was_stopped_for_long_looks_before_it_writes(directory):
     with hold(directory) as check:
         time.sleep(2 * directory_lock.STALE_SECONDS)
@@ -127,7 +176,7 @@ def test_job_that_was_stopped_for_long_looks_before_it_writes(directory):
 
 
 @pytest.mark.usefixtures("no_beats")
-@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+@remote_only
 def test_one_of_two_jobs_that_start_at_once_gets_the_directory(directory, monkeypatch):
     both_write = threading.Barrier(2, timeout=10)
     is_refused = threading.Event()
@@ -155,7 +204,7 @@ def test_one_of_two_jobs_that_start_at_once_gets_the_directory(directory, monkey
 
 
 @pytest.mark.usefixtures("no_beats")
-@pytest.mark.parametrize("directory", ["remote"], indirect=True)
+@remote_only
 def test_unavailable_bucket_at_the_end_does_not_hide_how_the_job_ended(
     directory, monkeypatch, caplog
 ):

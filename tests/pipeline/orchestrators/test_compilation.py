@@ -109,10 +109,19 @@ def containers(job):
     }
 
 
+def component_file(job, task):
+    (path,) = (
+        argument.removeprefix("--component_file=")
+        for argument in containers(job)[task]["args"]
+        if argument.startswith("--component_file=")
+    )
+    return path
+
+
 def constants(job, task):
-    return {
+    return job.staged.component_files[component_file(job, task)]["parameters"] | {
         name: value["runtimeValue"]["constant"]
-        for name, value in tasks(job)[task]["inputs"]["parameters"].items()
+        for name, value in tasks(job)[task]["inputs"].get("parameters", {}).items()
         if "runtimeValue" in value
     }
 
@@ -176,14 +185,14 @@ def test_every_task_is_retried(kubeflow):
         assert task["retryPolicy"]["maxRetryCount"] == 3
 
 
-def test_all_but_the_champion_are_cached(kubeflow, vertex):
+def test_all_but_the_champion_and_the_report_are_cached(kubeflow, vertex):
     for job in (kubeflow, vertex):
         cached = {
             name
             for name, task in tasks(job).items()
             if task.get("cachingOptions", {}).get("enableCache")
         }
-        assert set(tasks(job)) - cached == {"Champion"}
+        assert set(tasks(job)) - cached == {"Champion", "Report"}
 
 
 @pytest.mark.parametrize("orchestrator", compilation.ORCHESTRATORS)
@@ -314,6 +323,33 @@ def test_beam_runs_on_dataflow_or_in_the_components_process(kubeflow, vertex):
         if argument.startswith("--runner")
     )
     assert runner.endswith("FnApiRunner")
+
+
+def test_parameters_of_kubeflow_are_in_files_named_by_their_content(recipe, kubeflow):
+    declared = kubeflow.spec["root"]["inputDefinitions"]["parameters"]
+    for name, task in tasks(kubeflow).items():
+        inline = task.get("inputs", {}).get("parameters", {})
+        assert {source["componentInputParameter"] for source in inline.values()} <= set(
+            declared
+        )
+        definitions = kubeflow.spec["components"][name].get("inputDefinitions", {})
+        assert set(definitions.get("parameters", {})) == set(inline)
+    settings = json.loads(constants(kubeflow, "ServingCheck")["settings"])
+    changed = {"serving.rows": settings["rows"] + 1}
+    other = compilation.compile_job(load_config(recipe, changed), "kubeflow")
+    differing = {
+        name
+        for name, container in containers(kubeflow).items()
+        if containers(other)[name] != container
+    }
+    # Kubeflow's cache key has the arguments of a container. Report shows all settings.
+    assert differing == {"ServingCheck", "Report"}
+
+
+def test_vertex_keeps_the_parameters_that_it_shows(vertex):
+    assert "settings" in tasks(vertex)["ServingCheck"]["inputs"]["parameters"]
+    for content in vertex.staged.component_files.values():
+        assert content["parameters"] == {}
 
 
 @pytest.mark.parametrize("orchestrator", ["kubeflow", "vertex"])

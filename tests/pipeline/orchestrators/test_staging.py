@@ -1,9 +1,12 @@
 """Inputs are copied to where the orchestrator can read them."""
 
 import concurrent.futures
+import dataclasses
+import itertools
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +175,80 @@ def test_remote_directory_without_examples_is_refused(config, tmp_path):
     there = load_config(tmp_path / "recipe.yaml", {"data.source": "ram://empty/data"})
     with pytest.raises(UsageError, match=r"ram://empty/data has no split train, eval"):
         resolve_inputs(there, OutputPaths.of(there))
+
+
+@pytest.fixture
+def remote_paths(bucket):
+    return OrchestratorPaths(f"{bucket}/root", "tiny")
+
+
+def test_inputs_in_a_bucket_are_read_from_there(
+    config, inputs, remote_paths, tmp_path, bucket, object_store
+):
+    staged = staging.plan(inputs, remote_paths)
+    staging.copy(staged)
+    assert [f"{bucket}/{key}" for key in object_store.keys(bucket)] == sorted(
+        destination for _, destination in staged.copies
+    )
+    for source, destination in staged.copies:
+        assert object_store.read(destination) == Path(source).read_bytes()
+    sources = {
+        "data.source": staged.inputs.examples.directory,
+        "encoder.source": staged.inputs.encoder.directory,
+    }
+    there = load_config(tmp_path / "recipe.yaml", sources)
+    resolved = resolve_inputs(there, OutputPaths.of(there))
+    assert resolved.examples.patterns == staged.inputs.examples.patterns
+    assert resolved.encoder == staged.inputs.encoder
+
+
+def test_second_copy_to_a_bucket_writes_nothing(inputs, remote_paths, object_store):
+    staged = dataclasses.replace(
+        staging.plan(inputs, remote_paths),
+        beam_file=f"{remote_paths.root}/beam.json",
+        beam_arguments=("--runner=a",),
+    )
+    staging.copy(staged)
+    object_store.refuse_after(0)
+    messages = []
+    staging.copy(staged, messages.append)
+    assert messages == []
+
+
+def test_arguments_of_beam_in_a_bucket_are_replaced(remote_paths, object_store):
+    file = f"{remote_paths.root}/beam.json"
+    for runner in ("a", "b"):
+        staged = staging.StagedInputs(None, [], file, (f"--runner={runner}",))
+        staging.copy(staged)
+        assert json.loads(object_store.read(file)) == [f"--runner={runner}"]
+    assert object_store.keys(remote_paths.root) == ["root/beam.json"]
+
+
+def test_copy_that_was_killed_is_completed_by_the_next(bucket, object_store, tmp_path):
+    (tmp_path / "file").write_text("content")
+    for writes in itertools.count():
+        destination = f"{bucket}/{writes}/file"
+        staged = staging.StagedInputs(None, [(str(tmp_path / "file"), destination)])
+        object_store.refuse_after(writes)
+        try:
+            staging.copy(staged)
+        except UsageError:
+            object_store.accept_all()
+            staging.copy(staged)
+            assert object_store.read(destination) == b"content"
+        else:
+            break
+    assert writes == 3  # it is written, copied and deleted
+
+
+@pytest.mark.parametrize("problem", ["missing", "forbidden"])
+def test_unavailable_bucket_is_named_at_once(
+    inputs, remote_paths, object_store, problem
+):
+    if problem == "missing":
+        remote_paths = OrchestratorPaths("gs://no-such-bucket/root", "tiny")
+    object_store.refuse_after(0)
+    start = time.monotonic()
+    with pytest.raises(UsageError, match=r"gs://.*/root/inputs/.* cannot be written"):
+        staging.copy(staging.plan(inputs, remote_paths))
+    assert time.monotonic() - start < 10

@@ -10,6 +10,7 @@ import tensorflow as tf
 from pyarrow import parquet
 
 from pipeline.inputs.examples import tf_examples
+from pipeline.prediction.batch import execution
 from tests import tiny, toy_models
 
 # Quotes, other alphabets, a character beyond 16 bits, a space at the end.
@@ -68,6 +69,27 @@ def vocab_file(tmp_path_factory):
     """The vocabulary of the exported models."""
     directory = tmp_path_factory.mktemp("vocabulary") / "encoder"
     return str(tiny.write_encoder(directory) / "vocab.txt")
+
+
+@pytest.fixture
+def source(tmp_path):
+    return str(write_rows(tmp_path / "in.tsv", [{"left": "a", "right": ""}] * 3))
+
+
+@pytest.fixture
+def while_running(monkeypatch):
+    """Returns a function that schedules a call for the end of a prediction."""
+    run = execution.run
+
+    def schedule(function):
+        def run_and_call(*arguments):
+            monkeypatch.setattr(execution, "run", run)
+            run(*arguments)
+            function()
+
+        monkeypatch.setattr(execution, "run", run_and_call)
+
+    return schedule
 
 
 def write_rows(path, rows):
