@@ -9,7 +9,7 @@ from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
 from components import versions
-from modules import files
+from modules import files, uris
 
 CARD_FILE = "README.md"  # as Hugging Face names it
 
@@ -23,14 +23,14 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
         the last version before it, also one that was rolled back, whose fields that a
         person filled in are kept; None if there is none.
     """
-    files.write(files.join(pushed, CARD_FILE), render(_last_card(pushed)))
+    files.write(uris.join(pushed, CARD_FILE), render(_last_card(pushed)))
 
 
 def _last_card(pushed: str) -> str | None:
     directory, version = os.path.split(pushed)
     cards = {
-        int(name): files.join(parent, name, CARD_FILE)
-        for parent in (files.join(directory, versions.WITHDRAWN), directory)
+        int(name): uris.join(parent, name, CARD_FILE)
+        for parent in (uris.join(directory, versions.WITHDRAWN), directory)
         if fileio.isdir(parent)
         for name in (entry.rstrip("/") for entry in fileio.listdir(parent))
         if name.isdigit() and int(name) <= int(version)

@@ -9,7 +9,7 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
-from modules import files
+from modules import files, uris
 
 JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
@@ -41,7 +41,7 @@ def statistics_files(statistics: tfx.dsl.Artifact) -> dict[str, str]:
 def write_report(directory: str, report: tuple[str, str]) -> None:
     """Writes a report's numbers and its page into a directory."""
     for name, content in zip((JSON_FILE, PAGE_FILE), report, strict=True):
-        files.write(files.join(directory, name), content)
+        files.write(uris.join(directory, name), content)
 
 
 def write_error(directory: str, missing: str, trace: str) -> None:
@@ -52,7 +52,7 @@ def write_error(directory: str, missing: str, trace: str) -> None:
       missing: What could not be written, and the error.
       trace: The traceback.
     """
-    files.write(files.join(directory, ERROR_FILE), f"{missing}\n\n{trace}")
-    page = files.join(directory, PAGE_FILE)
+    files.write(uris.join(directory, ERROR_FILE), f"{missing}\n\n{trace}")
+    page = uris.join(directory, PAGE_FILE)
     if not fileio.exists(page):
         files.write(page, _ERROR_PAGE.format(html.escape(missing), html.escape(trace)))

@@ -19,7 +19,7 @@ from typing import Any
 from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
-from modules import files
+from modules import files, uris
 from modules.export import model_digest
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def find_newest(directory: str, *, excluded: str = "") -> str:
         skips none.
     """
     for version in list_versions(directory):
-        path = files.join(directory, str(version))
+        path = uris.join(directory, str(version))
         if not excluded or model_digest.identity(path) != excluded:
             return str(version)
     return ""
@@ -79,7 +79,7 @@ def choose_version(directory: str, model: str) -> int:
       are too coarse: they could yield a version again that was just deleted.
     """
     newest = find_newest(directory)
-    if newest and is_same_model(model, files.join(directory, newest)):
+    if newest and is_same_model(model, uris.join(directory, newest)):
         return int(newest)
     # The numbers of incomplete versions are taken, too.
     highest = max(map(int, filter(_is_version, _list_names(directory))), default=0)
@@ -95,11 +95,11 @@ def find_withdrawn(directory: str, model: str) -> str:
       model: Directory of a SavedModel.
     """
     newest = find_newest(directory)
-    if newest and is_same_model(model, files.join(directory, newest)):
+    if newest and is_same_model(model, uris.join(directory, newest)):
         return ""
-    withdrawn = files.join(directory, WITHDRAWN)
+    withdrawn = uris.join(directory, WITHDRAWN)
     for version in list_versions(withdrawn):
-        if is_same_model(model, files.join(withdrawn, str(version))):
+        if is_same_model(model, uris.join(withdrawn, str(version))):
             return str(version)
     return ""
 
@@ -128,13 +128,13 @@ def push(
       VersionError: The copy differs from the model. No version appears.
     """
     _delete_leftovers(directory, version)
-    destination = files.join(directory, str(version))
+    destination = uris.join(directory, str(version))
     names = _list_names(directory)
     if str(version) in names:
         if _is_complete(directory, str(version), names):
             return
         fileio.rmtree(destination)
-    incomplete = files.join(directory, _incomplete_name(str(version)))
+    incomplete = uris.join(directory, _incomplete_name(str(version)))
     manifest = _describe_files(model)
     files.copy_directory(model, incomplete)
     damage = _find_damage(incomplete, manifest, compare_hashes=True)
@@ -144,12 +144,14 @@ def push(
             "the storage and run the pipeline again"
         )
     if examples is not None:
-        path = files.join(incomplete, EXAMPLES_FILE)
+        path = uris.join(incomplete, EXAMPLES_FILE)
         files.write(path, examples)
         manifest[EXAMPLES_FILE] = _describe_file(path)
-    path = files.join(incomplete, MANIFEST_FILE)
+    path = uris.join(incomplete, MANIFEST_FILE)
     files.write(path, json.dumps({"files": manifest}, indent=1))
-    fileio.rename(incomplete, destination)
+    # Nothing is at the destination. On an object store, TensorFlow would find what was
+    # deleted there in the last 5 seconds in its cache.
+    fileio.rename(incomplete, destination, overwrite=True)
 
 
 def copy(version: str, destination: str) -> None:
@@ -179,7 +181,7 @@ def _delete_leftovers(directory: str, version: int) -> None:
             continue
         # The version first: without its temporary directory it would look complete.
         for leftover in (match[1], name):
-            path = files.join(directory, leftover)
+            path = uris.join(directory, leftover)
             if fileio.exists(path):
                 fileio.rmtree(path)
 
@@ -190,7 +192,7 @@ def _is_abandoned(number: int, directory: str, version: int) -> bool:
     On a local disk only one run at a time pushes to a directory. To remote storage
     others may be pushing; the number is the start time of a push in milliseconds.
     """
-    if number == version or files.is_local(directory):
+    if number == version or uris.is_local(directory):
         return number <= version
     return number < (time.time() - _ABANDONED_SECONDS) * _MILLISECONDS
 
@@ -198,7 +200,7 @@ def _is_abandoned(number: int, directory: str, version: int) -> bool:
 def _describe_files(directory: str) -> dict[str, dict[str, Any]]:
     """Returns the manifest: `size` in bytes and `sha256` by relative path."""
     return {
-        name: _describe_file(files.join(directory, name))
+        name: _describe_file(uris.join(directory, name))
         for name in files.list_files(directory)
         if name != MANIFEST_FILE
     }
@@ -223,7 +225,7 @@ def _size(path: str) -> int:
 
 def _read_manifest(directory: str) -> dict[str, dict[str, Any]]:
     """Returns the manifest; empty for versions of releases that wrote none."""
-    path = files.join(directory, MANIFEST_FILE)
+    path = uris.join(directory, MANIFEST_FILE)
     if not fileio.exists(path):
         return {}
     return json.loads(io_utils.read_string_file(path))["files"]
@@ -234,7 +236,7 @@ def _find_damage(
 ) -> str:
     """Returns how a file differs from the manifest; empty if none does."""
     for name, expected in manifest.items():
-        path, size = files.join(directory, name), int(expected["size"])
+        path, size = uris.join(directory, name), int(expected["size"])
         if not fileio.exists(path):
             return f"{name} is missing"
         if _size(path) != size:
@@ -254,7 +256,7 @@ def _is_complete(directory: str, name: str, names: set[str]) -> bool:
     """
     if _incomplete_name(name) in names:
         return False
-    path = files.join(directory, name)
+    path = uris.join(directory, name)
     try:
         problem = _find_damage(path, _read_manifest(path), compare_hashes=False)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

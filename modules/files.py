@@ -13,28 +13,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from modules import uris
+
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
-
-
-def join(directory: str, *parts: str) -> str:
-    """Joins a directory, local or remote, and relative paths below it.
-
-    An object store has no `.` and no empty name: there, `a/./b` and `a//b` are other
-    objects than `a/b`.
-
-    Args:
-      directory: The directory; `gs://bucket` is one, too.
-      *parts: Relative paths with `/`.
-
-    Raises:
-      ValueError: The parts lead out of the directory.
-    """
-    path = posixpath.join("", *parts)
-    relative = posixpath.normpath(path)
-    if relative.startswith(("../", "/")) or relative == "..":
-        raise ValueError(f"{path!r} is not below {directory}")
-    base = directory if directory.strip("/") == "" else directory.rstrip("/")
-    return base if relative == "." else posixpath.join(base, relative)
 
 
 def list_files(directory: str) -> list[str]:
@@ -82,19 +63,14 @@ def delete(path: str) -> None:
         tf.io.gfile.remove(path)
 
 
-def is_local(path: str) -> bool:
-    """Returns whether a path is on this machine's disk, not `gs://...` or the like."""
-    return "://" not in path
-
-
 def copy_directory(source: str, destination: str) -> None:
     """Copies a directory with all files below it, replacing an older one."""
     if tf.io.gfile.exists(destination):
         tf.io.gfile.rmtree(destination)
     for name in list_files(source):
-        path = join(destination, name)
+        path = uris.join(destination, name)
         make_directory(posixpath.dirname(path))
-        tf.io.gfile.copy(join(source, name), path, overwrite=True)
+        tf.io.gfile.copy(uris.join(source, name), path, overwrite=True)
 
 
 def write(path: str, content: str | bytes) -> None:
@@ -134,7 +110,7 @@ def incomplete_beside(path: str) -> Iterator[str]:
     make_directory(directory)
     # Unique, as two processes may write the same file. Patterns such as *.gz do not
     # match it if a killed process leaves it behind.
-    incomplete = join(directory, f".incomplete-{uuid.uuid4().hex}")
+    incomplete = uris.join(directory, f".incomplete-{uuid.uuid4().hex}")
     try:
         yield incomplete
     except BaseException:

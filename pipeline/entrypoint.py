@@ -35,7 +35,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from modules import environment
+from modules import environment, uris
 
 COMPONENT_FILE = "--component_file="
 BEAM_FILE = "--beam_arguments_file="
@@ -141,7 +141,7 @@ def completing(directory: str, root: str) -> Iterator[None]:
     """
     from modules import files
 
-    record = files.join(directory, FAILURE_FILE)
+    record = uris.join(directory, FAILURE_FILE)
     files.delete(record)  # of an earlier attempt
     try:
         yield

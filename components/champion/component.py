@@ -11,7 +11,7 @@ from tfx.utils import path_utils
 from components import versions
 from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
 from components.version_driver import VersionDriver
-from modules import files
+from modules import uris
 from modules.export import model_digest
 
 # What to do if the champion was trained for another task.
@@ -87,7 +87,7 @@ def Champion(
         version = find_version(directory, candidate)
     if not version:
         return
-    champion = files.join(directory, version)
+    champion = uris.join(directory, version)
     reason = _find_reason(champion, find_difference, expected)
     if reason and incompatible == REFUSE:
         raise ChampionError(reason + _ADVICE)
@@ -116,7 +116,7 @@ def ChampionCheck(
     if version is None:
         version = find_version(directory)
     if version:
-        champion = files.join(directory, version)
+        champion = uris.join(directory, version)
         reason = _find_reason(champion, find_difference, expected)
         if reason:
             raise ChampionError(reason + _ADVICE)

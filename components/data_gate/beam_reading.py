@@ -13,7 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx import v1 as tfx
 
 from components.data_gate import faulty_rows
-from modules import files
+from modules import uris
 
 _BATCH = 1000
 _SPLIT = "split"
@@ -49,8 +49,8 @@ def read_splits(
       describe: Returns the facts of a batch of rows.
       settings: The second argument of `describe`.
     """
-    faults_output = files.join(directory, "faults")
-    facts_output = files.join(directory, "facts")
+    faults_output = uris.join(directory, "faults")
+    facts_output = uris.join(directory, "facts")
     rule = (schema, id_column, invalid_splits, hash_record, is_empty)
     faults, facts = [], []
     with pipeline as p:

@@ -19,7 +19,7 @@ from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
 from components.report_files import statistics_files, write_report
-from modules import files
+from modules import uris
 
 VERDICT_FILE = "verdict.json"
 
@@ -96,7 +96,7 @@ def DataGate(
     del fingerprint
     library = pkgutil.resolve_name(functions)
     splits = {
-        split: files.join(artifact_utils.get_split_uri([examples], split), "*")
+        split: uris.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
     failures, notes = _sort_anomalies(anomalies, splits)
@@ -148,12 +148,12 @@ def DataGate(
 
 def read_data_verdict(uri: str) -> dict[str, Any]:
     """Returns `card`, `profile`, `warnings` and `notes` of a verdict."""
-    with tfx.dsl.io.fileio.open(files.join(uri, VERDICT_FILE)) as file:
+    with tfx.dsl.io.fileio.open(uris.join(uri, VERDICT_FILE)) as file:
         return json.load(file)
 
 
 def _write(uri: str, verdict: dict[str, Any]) -> None:
-    path = files.join(uri, VERDICT_FILE)
+    path = uris.join(uri, VERDICT_FILE)
     io_utils.write_string_file(path, json.dumps(verdict, indent=1))
 
 

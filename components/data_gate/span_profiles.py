@@ -8,7 +8,7 @@ from typing import Any
 
 from tfx import v1 as tfx
 
-from modules import files
+from modules import files, uris
 
 _FILE = re.compile(r"(\d+)\.json")
 
@@ -32,4 +32,4 @@ def write(directory: str, span: int, profile: dict[str, Any]) -> None:
 
 
 def _path(directory: str, span: int) -> str:
-    return files.join(directory, f"{span}.json")
+    return uris.join(directory, f"{span}.json")

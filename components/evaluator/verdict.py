@@ -13,7 +13,7 @@ from tfx.utils import io_utils
 
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
-from modules import files
+from modules import uris
 
 VERDICT_FILE = "verdict.json"
 ALL_ROWS = "all rows"
@@ -185,12 +185,12 @@ def write_verdict(verdict: Verdict, directory: str) -> None:
     """Writes a verdict as JSON."""
     content = {"summary": verdict.summary, **verdict.model_dump(mode="json")}
     text = json.dumps(content, indent=1, allow_nan=False)
-    io_utils.write_string_file(files.join(directory, VERDICT_FILE), text)
+    io_utils.write_string_file(uris.join(directory, VERDICT_FILE), text)
 
 
 def read_verdict(directory: str) -> Verdict:
     """Reads what `write_verdict` wrote."""
-    text = io_utils.read_string_file(files.join(directory, VERDICT_FILE))
+    text = io_utils.read_string_file(uris.join(directory, VERDICT_FILE))
     return Verdict.model_validate_json(text)
 
 

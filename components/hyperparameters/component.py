@@ -6,7 +6,7 @@ import pkgutil
 from tfx import v1 as tfx
 from tfx.utils import io_utils
 
-from modules import files
+from modules import uris
 
 HYPERPARAMETERS_FILE = "hyperparameters.json"
 
@@ -48,5 +48,5 @@ def Hyperparameters(
             "learning_rate": learning_rate,
         }
     )
-    path = files.join(hyperparameters.uri, HYPERPARAMETERS_FILE)
+    path = uris.join(hyperparameters.uri, HYPERPARAMETERS_FILE)
     io_utils.write_string_file(path, json.dumps(validated, indent=1))

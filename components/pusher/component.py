@@ -19,7 +19,7 @@ from components import versions
 from components.artifacts import WITHDRAWN_VERSION
 from components.serving_check.component import EXAMPLES_FILE
 from components.version_driver import VERSION_KEY, VersionDriver
-from modules import files
+from modules import uris
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Executor(executor.Executor):
         )
         examples = _read_examples(input_dict)
         versions.push(model, directory, int(version), examples=examples)
-        self._MarkPushed(pushed, files.join(directory, version), version)
+        self._MarkPushed(pushed, uris.join(directory, version), version)
 
 
 class Driver(VersionDriver):
@@ -92,7 +92,7 @@ class AtomicPusher(tfx.components.Pusher):
 def _read_examples(input_dict: dict[str, list[types.Artifact]]) -> str | None:
     """Returns the rows to try the model with, if ServingCheck kept some."""
     for blessing in input_dict.get(standard_component_specs.INFRA_BLESSING_KEY, []):
-        path = files.join(blessing.uri, EXAMPLES_FILE)
+        path = uris.join(blessing.uri, EXAMPLES_FILE)
         if fileio.exists(path):
             return io_utils.read_string_file(path)
     return None

@@ -29,7 +29,7 @@ from components.report_files import (
     write_report,
 )
 from components.serving_check import read_report
-from modules import files
+from modules import uris
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +88,7 @@ def Report(
         facts = {
             "statistics": statistics_files(statistics),
             "data_verdict": read_data_verdict(data_verdict.uri),
-            "examples": files.join(
-                artifact_utils.get_split_uri([examples], split), "*"
-            ),
+            "examples": uris.join(artifact_utils.get_split_uri([examples], split), "*"),
             "hyperparameters": json.loads(_read_only_file(hyperparameters.uri)),
             "model_run": model_run.uri,
             "verdict": {
@@ -117,7 +115,7 @@ def Report(
         write_error(report.uri, message, traceback.format_exc())
         report.set_string_custom_property(MISSING, message)
     # The page itself: Kubeflow's and Vertex AI's interfaces show the file at the URI.
-    report.uri = files.join(report.uri, PAGE_FILE)
+    report.uri = uris.join(report.uri, PAGE_FILE)
 
 
 def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:

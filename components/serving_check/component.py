@@ -10,7 +10,7 @@ from tfx.utils import io_utils, path_utils
 
 from components.serving_check import check, rows
 from components.serving_check.request import Settings
-from modules import files
+from modules import uris
 
 REPORT_FILE = "serving_check.json"
 REQUEST_FILE = "request.json"
@@ -49,7 +49,7 @@ def ServingCheck(
       RuntimeError: TensorFlow itself does not start within the limits.
     """
     del fingerprint
-    pattern = files.join(artifact_utils.get_split_uri([examples], split), "*")
+    pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
     checked_settings = Settings.model_validate_json(settings)
     request = rows.build_request(pattern, model_run.uri, checked_settings)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
@@ -71,9 +71,9 @@ def read_report(directory: str) -> dict[str, Any]:
     Args:
       directory: Of the component's `blessing`.
     """
-    text = io_utils.read_string_file(files.join(directory, REPORT_FILE))
+    text = io_utils.read_string_file(uris.join(directory, REPORT_FILE))
     return json.loads(text)
 
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:
-    io_utils.write_string_file(files.join(artifact.uri, name), content)
+    io_utils.write_string_file(uris.join(artifact.uri, name), content)

@@ -22,7 +22,7 @@ from components.serving_check.request import (
     Settings,
     SignatureRequest,
 )
-from modules import files
+from modules import uris
 
 # Sent to models trained on token ids, whose Examples contain no text: a plain sentence,
 # nothing, other scripts, and more than the longest sequence.
@@ -50,7 +50,7 @@ def build_request(pattern: str, model_run: str, settings: Settings) -> ServingRe
         a text.
     """
     source = settings.predictions
-    predictions = read_predictions(files.join(model_run, source.file), source)
+    predictions = read_predictions(uris.join(model_run, source.file), source)
     selected = _select_rows(pattern, predictions, source.id_column)
     rows = list(itertools.islice(selected, settings.rows))
     if not rows:

@@ -7,7 +7,7 @@ from tfx import v1 as tfx
 from tfx.utils import io_utils, path_utils
 
 from components import versions
-from modules import files
+from modules import uris
 
 
 class WarmStartError(Exception):
@@ -50,12 +50,12 @@ def WarmStart(
     version = versions.find_newest(directory)
     if not version:
         return
-    champion = files.join(directory, version)
+    champion = uris.join(directory, version)
     incompatibility = pkgutil.resolve_name(find_incompatibility)(
         champion, json.loads(expected)
     )
     if incompatibility:
         raise WarmStartError(incompatibility)
     versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
-    path = files.join(base_model.uri, record)
+    path = uris.join(base_model.uri, record)
     io_utils.write_string_file(path, json.dumps({"directory": champion}))

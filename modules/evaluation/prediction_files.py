@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modules import files, fingerprint
+from modules import fingerprint, uris
 from modules.config.task import TaskConfig
 from modules.export import signatures
 
@@ -57,7 +57,7 @@ def read_predictions(
       OSError: There are no predictions of the split.
     """
     described = describe_predictions(task, split)
-    path = files.join(directory, described["file"])
+    path = uris.join(directory, described["file"])
     with fingerprint.open_file(path) as file:
         text = file.read().decode()
     rows = list(csv.DictReader(io.StringIO(text), delimiter="\t"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modules import files
+from modules import files, uris
 from modules.config.task import TaskConfig
 
 # In a SavedModel's folder for files of the user's own.
@@ -35,12 +35,12 @@ def write_description(model: str, description: dict[str, Any]) -> None:
       description: The task, as `describe_task` returns it, the architecture, and the
         type of the weights.
     """
-    files.write_json(files.join(model, FILE), description)
+    files.write_json(uris.join(model, FILE), description)
 
 
 def read_description(model: str) -> dict[str, Any] | None:
     """Returns the description of an exported model; None if it has none."""
-    return files.read_json(files.join(model, FILE))
+    return files.read_json(uris.join(model, FILE))
 
 
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:

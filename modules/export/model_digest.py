@@ -10,7 +10,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from modules import files, fingerprint
+from modules import files, fingerprint, uris
 
 _FILE = "model.json"
 # Written by `tf.saved_model.save`; it contains a random identifier of the save.
@@ -41,17 +41,17 @@ def write(model: str, directory: str) -> None:
       model: Directory of the SavedModel.
       directory: Directory of the `ModelRun`.
     """
-    graph = fingerprint.of_file(files.join(model, _GRAPH_FILE))
+    graph = fingerprint.of_file(uris.join(model, _GRAPH_FILE))
     digest = ModelDigest(model, identity(model), graph)
-    files.write_json(files.join(directory, _FILE), dataclasses.asdict(digest))
+    files.write_json(uris.join(directory, _FILE), dataclasses.asdict(digest))
 
 
 def read(directory: str) -> ModelDigest:
     """Returns the digests in the directory of a `ModelRun`."""
-    return ModelDigest(**files.read_json(files.join(directory, _FILE)))
+    return ModelDigest(**files.read_json(uris.join(directory, _FILE)))
 
 
 def identity(model: str) -> str:
     """Returns the SHA-256 of a SavedModel's `fingerprint.pb`; empty without one."""
-    path = files.join(model, _FINGERPRINT_FILE)
+    path = uris.join(model, _FINGERPRINT_FILE)
     return fingerprint.of_file(path) if tf.io.gfile.exists(path) else ""

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
-from modules import files
+from modules import files, uris
 from modules.report.content import Batch, Curve, SeedTraining, Training
 from modules.training import model_run, record
 
@@ -23,7 +23,7 @@ def read_training(directory: str) -> Training:
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(files.join(directory, model_run.METRICS_FILE))
+    content = files.read_json(uris.join(directory, model_run.METRICS_FILE))
     best = content["best"]["seed"]
     results = [record.Result(**result) for result in content["seeds"]]
     seeds = [_read_seed(directory, content["metric"], result) for result in results]
@@ -43,7 +43,7 @@ def read_batch(directory: str) -> Batch | None:
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(files.join(directory, model_run.BATCH_FILE))
+    content = files.read_json(uris.join(directory, model_run.BATCH_FILE))
     return content and Batch(**content)
 
 
@@ -73,7 +73,7 @@ def _read_curves(directory: str) -> dict[str, Curve]:
     A training that was killed, or recovered from NaN, repeats steps: the last counts.
     """
     accumulator = event_accumulator.EventAccumulator(
-        files.join(directory, "train"),
+        uris.join(directory, "train"),
         size_guidance={event_accumulator.TENSORS: _ALL},
     ).Reload()
     curves = {}
@@ -88,7 +88,7 @@ def _read_curves(directory: str) -> dict[str, Curve]:
 
 
 def _facts(content: dict[str, Any], directory: str, best: int) -> dict[str, str]:
-    path = files.join(record.seed_directory(directory, best), model_run.OPTIMIZER_FILE)
+    path = uris.join(record.seed_directory(directory, best), model_run.OPTIMIZER_FILE)
     optimizer = files.read_json(path)
     facts = {
         "started from": content["started_from"],

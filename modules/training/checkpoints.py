@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modules import files
+from modules import uris
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ def delete_resumable(directory: str) -> None:
     """Deletes the resumable checkpoints; the best weights stay."""
     for name in tf.io.gfile.listdir(directory):
         if is_resumable_file(name):
-            path = files.join(directory, name)
+            path = uris.join(directory, name)
             # A killed save leaves a directory, `ckpt-N_temp`.
             is_directory = tf.io.gfile.isdir(path)
             (tf.io.gfile.rmtree if is_directory else tf.io.gfile.remove)(path)

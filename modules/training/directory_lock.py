@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules import file_lock, files
+from modules import file_lock, files, uris
 from modules.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
@@ -52,9 +52,9 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
       DirectoryInUseError: Another job holds the lock.
     """
     files.make_directory(directory)
-    path = files.join(directory, _FILE)
+    path = uris.join(directory, _FILE)
     owner = f"process {os.getpid()} on {socket.gethostname()}"
-    if not files.is_local(directory):
+    if not uris.is_local(directory):
         _wait_for_owner(path)
         with _RemoteLock(path, owner) as lock:
             yield lock.check

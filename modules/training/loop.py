@@ -12,7 +12,7 @@ import tensorflow as tf
 from official.core import actions as official_actions
 from official.core import base_trainer, config_definitions
 
-from modules import files
+from modules import uris
 from modules.training import actions, checkpoints, strategies
 from modules.training.fine_tuning_trainer import CoordinatorEvaluator
 from modules.training.record import TrainingRecord
@@ -111,7 +111,7 @@ def _build_controller(
     )
     is_chief = strategies.is_chief(trainer.strategy)
     is_asynchronous = strategies.is_asynchronous(trainer.strategy)
-    train_directory = files.join(directory, "train") if is_chief else None
+    train_directory = uris.join(directory, "train") if is_chief else None
     summaries = actions.TrainSummaries(train_directory, trainer.global_step, params)
     controller = orbit.Controller(
         strategy=trainer.strategy,
@@ -122,7 +122,7 @@ def _build_controller(
         checkpoint_manager=manager,
         enable_async_checkpointing=params.async_checkpoints,
         summary_manager=summaries,
-        eval_summary_dir=files.join(directory, "validation") if is_chief else None,
+        eval_summary_dir=uris.join(directory, "validation") if is_chief else None,
         # The lock is checked first: nothing is written to another job's directory.
         train_actions=[lambda _: check_lock(), progress, *recovery, stop_on_signal],
         eval_actions=[

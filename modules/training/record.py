@@ -9,7 +9,7 @@ import tf_keras
 from official.core import base_trainer
 from official.modeling import optimization
 
-from modules import files
+from modules import files, uris
 from modules.evaluation import metrics
 
 BEST = "best"  # directory of the best weights
@@ -52,7 +52,7 @@ def seed_directory(directory: str, seed: int) -> str:
       directory: The parent, of the checkpoints or of the `ModelRun`.
       seed: The seed.
     """
-    return files.join(directory, f"seed-{seed}")
+    return uris.join(directory, f"seed-{seed}")
 
 
 class TrainingRecord:
@@ -182,7 +182,7 @@ class TrainingRecord:
         return metrics.score(evaluation.metrics[self.metric])
 
     def _path(self, name: str) -> str:
-        return files.join(self._directory, name)
+        return uris.join(self._directory, name)
 
     def _weights(self, step: int) -> str:
-        return files.join(self._directory, BEST, f"weights-{step}")
+        return uris.join(self._directory, BEST, f"weights-{step}")

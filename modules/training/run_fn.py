@@ -14,7 +14,7 @@ import tensorflow_transform as tft
 import tf_keras
 
 from modules import encoder as encoder_lib
-from modules import environment, files
+from modules import environment, files, uris
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
@@ -66,7 +66,7 @@ def run_fn(fn_args: Any) -> None:
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
     key = checkpoint_key.compute(settings, config, splits, base_model, strategy)
-    directory = files.join(settings["checkpoints"], key)
+    directory = uris.join(settings["checkpoints"], key)
     chosen = precision.choose(config, strategy, directory)
     params = experiment.build_experiment(
         task,
@@ -276,7 +276,7 @@ def _write_records(
 ) -> None:
     for split, rows in predictions.items():
         path = prediction_files.describe_predictions(task, split)["file"]
-        path = files.join(fn_args.model_run_dir, path)
+        path = uris.join(fn_args.model_run_dir, path)
         model_run.write_predictions(path, task, rows)
     for result in results:
         source = seed_directory(directory, result.seed)
@@ -294,7 +294,7 @@ def _write_records(
             split: metrics.compute(task, rows) for split, rows in predictions.items()
         },
     }
-    path = files.join(fn_args.model_run_dir, model_run.METRICS_FILE)
+    path = uris.join(fn_args.model_run_dir, model_run.METRICS_FILE)
     files.write_json(path, content)
     model_run.write_batch(
         experiment.with_seed(params, best.seed).task.train_data,

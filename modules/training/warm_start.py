@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from modules import files, fingerprint
+from modules import files, fingerprint, uris
 from modules.config.task import TaskConfig
 from modules.export import description
 from modules.training import precision
@@ -71,7 +71,7 @@ def origin(base_model: str) -> str:
     """
     if not base_model:
         return "the pre-trained encoder"
-    record = files.read_json(files.join(os.path.dirname(base_model), CHAMPION_FILE))
+    record = files.read_json(uris.join(os.path.dirname(base_model), CHAMPION_FILE))
     return f"the champion {record['directory'] if record else base_model}"
 
 

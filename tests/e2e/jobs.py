@@ -11,7 +11,7 @@ import tensorflow as tf
 import yaml
 
 from components.evaluator import read_verdict
-from modules import files
+from modules import files, uris
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging
 from tests import tiny
@@ -41,9 +41,9 @@ class Job:
     @property
     def served(self) -> list[str]:
         """The pushed versions, the oldest first."""
-        directory = files.join(self.root, "serving", "tiny")
+        directory = uris.join(self.root, "serving", "tiny")
         versions = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
-        return [files.join(directory, version) for version in versions]
+        return [uris.join(directory, version) for version in versions]
 
 
 @contextlib.contextmanager
@@ -108,7 +108,7 @@ def output(run: JobRun, task: str, key: str) -> str:
 
 
 def read_json(*path: str) -> Any:
-    return files.read_json(files.join(*path))
+    return files.read_json(uris.join(*path))
 
 
 def executed(run: JobRun) -> set[str]:

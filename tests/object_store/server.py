@@ -129,6 +129,17 @@ def _end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+# TensorFlow 2.21 requests it before it renames a directory, and fake-gcs-server lacks it.
+# Source: the reference of Cloud Storage's JSON API, buckets.getStorageLayout.
+_LAYOUT = "/storageLayout"
+_FLAT = {
+    "kind": "storage#storageLayout",
+    "location": "US",
+    "locationType": "multi-region",
+    "hierarchicalNamespace": {"enabled": False},
+}
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers requests, with TLS after CONNECT."""
 
@@ -159,6 +170,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif url.path == _TOKEN:
             token = {"access_token": "token", "expires_in": 3600}
             response = HTTPStatus.OK, [], json.dumps(token).encode()
+        elif url.path.endswith(_LAYOUT):
+            response = HTTPStatus.OK, [], json.dumps(_FLAT).encode()
         elif url.path == "/batch/storage/v1":
             response = self._run_batch(body)
         else:

@@ -11,7 +11,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from modules import files
+from modules import files, uris
 from modules.training import directory_lock
 from modules.training.directory_lock import DirectoryInUseError, hold
 
@@ -79,7 +79,7 @@ time.sleep(60)
 @pytest.fixture
 def killed_job(directory):
     """Leaves what a job that SIGKILL ended leaves in the directory."""
-    if not files.is_local(directory):
+    if not uris.is_local(directory):
         write_lock(directory, "process 1 on killed-pod")
         return
     tf.io.gfile.makedirs(directory)
