@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from modules import uris
 
+_CHUNK_BYTES = 1 << 20
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
 
 
@@ -96,8 +97,13 @@ def read_json(path: str) -> Any:
     """Reads JSON; returns None if there is no file."""
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path) as file:
-        return json.load(file)
+    content = b""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        # Without a number of bytes, TensorFlow reads up to the size that it has cached
+        # for 5 seconds; another process may have written a longer object since.
+        while chunk := file.read(_CHUNK_BYTES):
+            content += chunk
+    return json.loads(content)
 
 
 @contextlib.contextmanager

@@ -150,7 +150,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
 
 def is_resumable_file(name: str) -> bool:
     """Returns whether a file name belongs to the resumable checkpoints."""
-    return name == _STATE or name.startswith(f"{_PREFIX}-")
+    # A killed save of the state leaves `checkpoint.tmpHEX`.
+    return name == _STATE or name.startswith((f"{_PREFIX}-", f"{_STATE}.tmp"))
 
 
 def delete_resumable(directory: str) -> None:

@@ -29,9 +29,9 @@ from pipeline.orchestrators.run_client import (
 
 EXIT_FAILURE = 1
 _RETRIES = (
-    "kubeflow.retries: since Kubeflow Pipelines 2.17, Argo's configuration in the "
-    "cluster decides whether a failed component is retried: "
-    "docs/orchestrators.md#retries"
+    "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides whether a "
+    "failed component is retried (ConfigMap workflow-controller-configmap, "
+    "templateDefaults.retryStrategy.retryPolicy): docs/orchestrators.md#retries"
 )
 
 _ORCHESTRATOR = click.option(

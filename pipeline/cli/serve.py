@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("serve")
 @click.option(
     "--model",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     required=True,
     metavar="DIR",
     help="Directory of numbered versions, where a run pushes, or a SavedModel.",
@@ -176,10 +176,20 @@ def _read_settings(options: dict[str, Any]) -> ServerSettings:
     )
     if options.pop("no_grpc"):
         options["grpc_port"] = None
+    options["model"] = _check_local(options["model"])
     options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
     options["labels"] = dict(map(_parse_label, options["labels"]))
     # The other options have the names of the settings.
     return ServerSettings(batching=batching, limits=limits, **options)
+
+
+def _check_local(model: str) -> Path:
+    if "://" in model:
+        raise UsageError(
+            f"--model {model}: the server reads a directory of this machine; mount the "
+            "bucket and name the model's folder in it, or copy the model"
+        )
+    return Path(model)
 
 
 def _parse_label(text: str) -> tuple[str, int]:

@@ -41,6 +41,12 @@ def predict_file(
       UsageError: There is no SavedModel, or a row cannot be read, predicted or written;
         or the destination cannot be replaced, and the predictions are kept beside it.
     """
+    for option, path in (("--input", source), ("--output", destination)):
+        if "://" in path:
+            raise UsageError(
+                f"{option} {path}: only a local file is predicted into a local file; "
+                "into a directory (--output DIR) both may be remote"
+            )
     if not os.path.isfile(source):
         raise UsageError(f"--input {source} is not a file")
     input_format = settings.format or formats.format_of(source)

@@ -69,7 +69,7 @@ def kill_at_each_write(object_store, bucket, model):
     """
     for writes in itertools.count():
         serving = f"{bucket}/{writes}"
-        object_store.refuse_after(writes)
+        object_store.refuse_after(bucket, writes)
         try:
             versions.push(str(model), serving, 7)
         except tf.errors.PermissionDeniedError:

@@ -89,16 +89,24 @@ class ObjectStore:
         for key in self.keys(url):
             self.delete(f"gs://{bucket}/{key}")
 
-    def refuse_after(self, writes):
+    def refuse_after(self, bucket, writes):
         """Accepts some more writes; the next one and every request after it fails.
 
         What the bucket has then is what a process that was killed leaves there.
+
+        Args:
+          bucket: The URL of the bucket. Requests of other buckets are accepted.
+          writes: The number of writes.
         """
-        self._request("POST", "/writes_left", writes)
+        name, _ = _split(bucket)
+        self._limit({"bucket": name, "writes_left": writes})
 
     def accept_all(self):
         """Ends what `refuse_after` began."""
-        self.refuse_after(None)
+        self._limit({"bucket": None, "writes_left": 0})
+
+    def _limit(self, limit):
+        self._request("POST", "/writes_left", limit)
 
     def _request(self, method, path, body=b""):
         if not isinstance(body, bytes):

@@ -59,16 +59,22 @@ class Emulator:
     def __init__(self):
         self.port, self._process = _start()
         self._lock = threading.Lock()
-        self._writes_left = None  # no limit
+        self._bucket, self._writes_left = None, 0
 
     def stop(self):
         self._process.kill()
         self._process.wait()
 
-    def limit(self, writes_left):
-        """Refuses every request from the first write after `writes_left`; or none."""
+    def limit(self, bucket, writes_left):
+        """Refuses every request from the first write after `writes_left` on.
+
+        Args:
+          bucket: The bucket whose requests count; None accepts all. In other buckets,
+            writers of former tests may write when Python deletes them.
+          writes_left: The number of writes that are accepted.
+        """
         with self._lock:
-            self._writes_left = writes_left
+            self._bucket, self._writes_left = bucket, writes_left
 
     def request(self, method, path, headers, body):
         """Returns the status, the headers and the body of a response."""
@@ -86,10 +92,13 @@ class Emulator:
             connection.close()
 
     def _refuses(self, method, path, headers):
+        parts = path.partition("?")[0].split("/")
         with self._lock:
-            if self._writes_left is not None and _is_write(method, path, headers):
+            if self._bucket not in parts:
+                return False
+            if _is_write(method, path, headers):
                 self._writes_left -= 1
-            return self._writes_left is not None and self._writes_left < 0
+            return self._writes_left < 0
 
 
 def _is_write(method, path, headers):
@@ -129,7 +138,7 @@ def _end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-# TensorFlow 2.21 requests it before it renames a directory, and fake-gcs-server lacks it.
+# TensorFlow 2.21 requests it before it renames a directory; fake-gcs-server lacks it.
 # Source: the reference of Cloud Storage's JSON API, buckets.getStorageLayout.
 _LAYOUT = "/storageLayout"
 _FLAT = {
@@ -165,7 +174,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self._read_body()
         headers = _for_emulator(self.headers)
         if url.path == _CONTROL:
-            self.server.emulator.limit(json.loads(body))
+            self.server.emulator.limit(**json.loads(body))
             response = HTTPStatus.OK, [], b"{}"
         elif url.path == _TOKEN:
             token = {"access_token": "token", "expires_in": 3600}

@@ -102,7 +102,7 @@ def test_each_bucket_is_new(object_store):
 @pytest.mark.parametrize("writes", range(4))
 def test_requests_are_refused_from_a_write_on(bucket, object_store, writes):
     object_store.write(f"{bucket}/before", "0")
-    object_store.refuse_after(writes)
+    object_store.refuse_after(bucket, writes)
     written = [str(number) for number in range(writes)]
     for name in written:
         write(f"{bucket}/{name}", "hello")
@@ -115,10 +115,17 @@ def test_requests_are_refused_from_a_write_on(bucket, object_store, writes):
     write(f"{bucket}/after", "hello")
 
 
+def test_requests_of_other_buckets_are_accepted(bucket, object_store):
+    other = object_store.new_bucket()
+    object_store.refuse_after(bucket, 0)
+    write(f"{other}/a", "hello")
+    assert object_store.keys(other) == ["a"]
+
+
 def test_rename_that_is_refused_in_the_middle(bucket, object_store):
     for name in ("a", "b"):
         object_store.write(f"{bucket}/old/{name}")
-    object_store.refuse_after(3)  # copy, delete, copy
+    object_store.refuse_after(bucket, 3)  # copy, delete, copy
     with pytest.raises(tf.errors.PermissionDeniedError):
         tf.io.gfile.rename(f"{bucket}/old", f"{bucket}/new")
     object_store.accept_all()
@@ -128,7 +135,7 @@ def test_rename_that_is_refused_in_the_middle(bucket, object_store):
 def test_batch_is_refused_from_a_write_on(bucket, object_store):
     for name in ("a", "b"):
         object_store.write(f"{bucket}/old/{name}")
-    object_store.refuse_after(1)
+    object_store.refuse_after(bucket, 1)
     with pytest.raises(BeamIOError, match="403"):
         FileSystems.rename(
             [f"{bucket}/old/a", f"{bucket}/old/b"],

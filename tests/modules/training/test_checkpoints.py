@@ -135,7 +135,7 @@ def test_killed_save_to_a_bucket_leaves_a_checkpoint_to_restore(bucket, object_s
         _, save = open_checkpoints(directory)
         for number in (2, 4):
             save(number)
-        object_store.refuse_after(writes)
+        object_store.refuse_after(bucket, writes)
         try:
             save(6)
         except tf.errors.OpError:

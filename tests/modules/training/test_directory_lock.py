@@ -146,7 +146,7 @@ def test_lock_in_a_bucket_is_deleted_at_the_end(bucket, object_store):
 
 def test_job_whose_bucket_is_unavailable_for_long_stops(bucket, object_store):
     with hold(f"{bucket}/training/key") as check:
-        object_store.refuse_after(0)
+        object_store.refuse_after(bucket, 0)
         time.sleep(2 * directory_lock.BEAT_SECONDS)
         check()  # a bucket may be unavailable for a while
         time.sleep(directory_lock.STALE_SECONDS)

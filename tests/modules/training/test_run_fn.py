@@ -294,6 +294,7 @@ def test_changed_setting_does_not_resume_from_anothers_checkpoints(
 ):
     monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
     monkeypatch.setattr(run_fn.serving_model, "export_model", lambda *_, **__: None)
+    monkeypatch.setattr(run_fn.model_digest, "write", lambda *_: None)
     monkeypatch.setattr(model_run, "draw_model", lambda *_: None)
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1))
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1, learning_rate=1e-3))

@@ -51,6 +51,12 @@ def test_options_become_settings(settings):
     )
 
 
+def test_model_in_a_bucket_is_refused_with_its_address(settings):
+    with pytest.raises(UsageError, match="reads a directory of this machine") as error:
+        settings("--model", "gs://models/sample")
+    assert "--model gs://models/sample: " in str(error.value)
+
+
 @pytest.mark.parametrize("host", ["http://a", "a:80", "a*", ""])
 def test_invalid_allowed_host_is_refused(settings, host):
     with pytest.raises(UsageError, match="give a host name") as refused:

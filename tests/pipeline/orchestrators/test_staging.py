@@ -202,14 +202,16 @@ def test_inputs_in_a_bucket_are_read_from_there(
     assert resolved.encoder == staged.inputs.encoder
 
 
-def test_second_copy_to_a_bucket_writes_nothing(inputs, remote_paths, object_store):
+def test_second_copy_to_a_bucket_writes_nothing(
+    inputs, remote_paths, bucket, object_store
+):
     staged = dataclasses.replace(
         staging.plan(inputs, remote_paths),
         beam_file=f"{remote_paths.root}/beam.json",
         beam_arguments=("--runner=a",),
     )
     staging.copy(staged)
-    object_store.refuse_after(0)
+    object_store.refuse_after(bucket, 0)
     messages = []
     staging.copy(staged, messages.append)
     assert messages == []
@@ -229,7 +231,7 @@ def test_copy_that_was_killed_is_completed_by_the_next(bucket, object_store, tmp
     for writes in itertools.count():
         destination = f"{bucket}/{writes}/file"
         staged = staging.StagedInputs(None, [(str(tmp_path / "file"), destination)])
-        object_store.refuse_after(writes)
+        object_store.refuse_after(bucket, writes)
         try:
             staging.copy(staged)
         except UsageError:
@@ -243,11 +245,11 @@ def test_copy_that_was_killed_is_completed_by_the_next(bucket, object_store, tmp
 
 @pytest.mark.parametrize("problem", ["missing", "forbidden"])
 def test_unavailable_bucket_is_named_at_once(
-    inputs, remote_paths, object_store, problem
+    inputs, remote_paths, bucket, object_store, problem
 ):
     if problem == "missing":
         remote_paths = OrchestratorPaths("gs://no-such-bucket/root", "tiny")
-    object_store.refuse_after(0)
+    object_store.refuse_after(bucket, 0)
     start = time.monotonic()
     with pytest.raises(UsageError, match=r"gs://.*/root/inputs/.* cannot be written"):
         staging.copy(staging.plan(inputs, remote_paths))

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from components import versions
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
 from pipeline.prediction.predict_file import predict_file
@@ -165,3 +166,22 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(served, tmp_p
         predict_file(str(served), str(source), str(target))
     kept = Path(str(error.value).partition("are in ")[2])
     assert "first" in kept.read_text()
+
+
+def test_model_of_a_bucket_predicts_a_local_file(served, tmp_path, bucket):
+    versions.push(str(served / "9"), f"{bucket}/serving", 9)
+    source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    source.write_text("left\tright\nlonger\tx\n")
+    assert predict_file(f"{bucket}/serving", str(source), str(target)) == 1
+    assert target.read_text().splitlines()[1] == "longer\tx\tsecond\t0.9"
+
+
+@pytest.mark.parametrize("option", ["--input", "--output"])
+def test_file_in_a_bucket_is_refused(served, tmp_path, monkeypatch, option):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.tsv").write_text("left\tright\nlonger\tx\n")
+    paths = {"--input": "in.tsv", "--output": "out.tsv"}
+    paths[option] = f"gs://bucket/{paths[option]}"
+    with pytest.raises(UsageError, match=f"{option} gs://bucket/.*only a local file"):
+        predict_file(str(served), *paths.values())
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]

@@ -1,7 +1,9 @@
 """Predictions of texts by a loaded model."""
 
 import pytest
+import tensorflow as tf
 
+from components import versions
 from pipeline.config.errors import UsageError
 from pipeline.prediction.predictor import Predictor, find_model
 
@@ -11,6 +13,24 @@ pytestmark = pytest.mark.slow
 def test_newest_complete_version_is_loaded(served):
     assert find_model(str(served)) == str(served / "10")
     assert find_model(str(served / "9")) == str(served / "9")
+
+
+def test_newest_complete_version_of_a_bucket_is_loaded(served, bucket, object_store):
+    serving = f"{bucket}/serving"
+    for version in (9, 10, 11):
+        versions.push(str(served / "9"), serving, version)
+    object_store.delete(f"{serving}/11/saved_model.pb")
+    tf.io.gfile.rename(f"{serving}/10", f"{serving}/{versions.WITHDRAWN}/10")
+    assert find_model(serving) == f"{serving}/9"
+    (prediction,) = Predictor(find_model(serving)).predict([("long text", "short")])
+    assert prediction.value == "first"
+
+
+@pytest.mark.parametrize("name", ["empty", "no-such-bucket"])
+def test_bucket_without_a_model_is_refused(bucket, name):
+    directory = f"{bucket}/empty" if name == "empty" else f"gs://{name}/model"
+    with pytest.raises(UsageError, match=f"--model {directory} holds no SavedModel"):
+        find_model(directory)
 
 
 def test_texts_are_passed_in_the_order_of_the_task(served):

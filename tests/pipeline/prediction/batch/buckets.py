@@ -89,6 +89,10 @@ class LocalBucket:
     def delete(self, name):
         (self._root / name).unlink()
 
+    def updated(self, name):
+        """Returns when an object was written."""
+        return (self._root / name).stat().st_mtime_ns
+
 
 class GoogleBucket:
     """A bucket of `tests.object_store`."""
@@ -113,6 +117,11 @@ class GoogleBucket:
     def delete(self, name):
         self._store.delete(self.url(name))
 
+    def updated(self, name):
+        """Returns when an object was written."""
+        (file,) = FileSystems.match([self.url(name)])[0].metadata_list
+        return file.last_updated_in_seconds
+
 
 def read_rows(bucket, directory):
     """Returns the predicted rows of a directory of a bucket.
@@ -124,9 +133,3 @@ def read_rows(bucket, directory):
     for name in bucket.names():
         (directory / Path(name).name).write_bytes(bucket.read(name))
     return read_shards(directory, "tsv")
-
-
-def updated(url):
-    """Returns when an object was written, by the clock of the server."""
-    (file,) = FileSystems.match([url])[0].metadata_list
-    return file.last_updated_in_seconds

@@ -1,5 +1,6 @@
 """A directory of predictions in a bucket, on an object store and on a file system."""
 
+import contextlib
 import itertools
 import re
 import time
@@ -9,6 +10,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
+from components import versions
 from pipeline.config.errors import UsageError
 from pipeline.prediction.batch import destination, predict_files
 from tests.pipeline.prediction.batch import buckets
@@ -79,6 +81,13 @@ def test_directory_is_complete_with_its_summary(longer, source, remote, read_row
         predict_files(longer, source, out)
 
 
+def test_model_and_directory_are_in_one_bucket(longer, source, google_bucket):
+    model = google_bucket.url("serving")
+    versions.push(f"{longer}/7", model, 7)
+    summary = predict_files(model, source, google_bucket.url("out"))
+    assert (summary.model, summary.predicted) == (f"{model}/7", 3)
+
+
 @pytest.mark.parametrize(
     "name", ["kept.txt", "predictions-of-march.tsv", "incomplete-notes.txt"]
 )
@@ -118,31 +127,29 @@ def test_files_of_a_killed_prediction_are_deleted(
     assert len(read_rows(remote)) == 3
 
 
-def test_prediction_that_was_killed_at_any_write_leaves_no_summary(
-    longer, source, google_bucket, object_store, read_rows, monkeypatch
+def test_prediction_that_was_killed_at_any_write_has_no_summary_or_all_rows(
+    longer, source, google_bucket, bucket, object_store, read_rows, monkeypatch
 ):
     monkeypatch.setattr(destination, "_STALE_SECONDS", 0.0)
-    for writes in itertools.count():
-        object_store.refuse_after(writes)
-        try:
+    for writes in itertools.count(0, 2):
+        object_store.refuse_after(bucket, writes)
+        # Of Beam, of Google's library or ours; and each deletes the files of the last.
+        with contextlib.suppress(Exception):
             predict_files(longer, source, google_bucket.url("out"))
-        except Exception:  # noqa: BLE001 (of Beam, of Google's library, or ours)
-            object_store.accept_all()
-        else:
+        object_store.accept_all()
+        if "out/summary.json" in google_bucket.names():
             break
         assert writes == 0 or find_marker(google_bucket)
-    assert writes > 3
+    assert writes > 6
     assert len(read_rows(google_bucket)) == 3
-    shard, summary = google_bucket.names()
-    assert summary == "out/summary.json"
 
 
 def wait_for_beat(remote):
-    marker = remote.url(find_marker(remote))
-    before, end = buckets.updated(marker), time.monotonic() + 60
-    while buckets.updated(marker) == before and time.monotonic() < end:
+    marker = find_marker(remote)
+    before, end = remote.updated(marker), time.monotonic() + 60
+    while remote.updated(marker) == before and time.monotonic() < end:
         time.sleep(0.01)
-    assert buckets.updated(marker) > before
+    assert remote.updated(marker) > before
 
 
 def test_marker_is_rewritten_while_a_prediction_runs(
@@ -188,17 +195,18 @@ def test_summary_that_fails_once_is_written(local_bucket, monkeypatch):
     assert local_bucket.read(summary) == b"{}"
 
 
-def check_results_are_kept(remote, target, error):
-    """Checks what a bucket that fails at the end leaves, and what is reported."""
-    with pytest.raises(
-        UsageError, match=rf"all rows are predicted, but .*{error}"
-    ) as e:
+def check_results_are_reported(remote, target, error):
+    """Finishes in a bucket that fails; returns the name of the marker."""
+    with pytest.raises(UsageError, match=f"all rows are predicted, but .*{error}") as e:
         target.finish(b"{}")
     message = str(e.value)
     assert f"files with {target.suffix} in their names are complete" in message
     marker = f"out/incomplete{target.suffix}"
     assert f"delete the marker {remote.url(marker)}:" in message
-    yield
+    return marker
+
+
+def check_results_are_kept(remote, marker):
     remote.delete(marker)
     with pytest.raises(UsageError, match="not new"):
         destination.create(remote.url("out"))
@@ -219,18 +227,19 @@ def test_results_are_kept_if_a_request_fails_at_the_end(
 ):
     target = begin_with_shard(local_bucket)
     fail(monkeypatch, method, path, times=2)
-    for _ in check_results_are_kept(local_bucket, target, "503"):
-        pass
+    marker = check_results_are_reported(local_bucket, target, "503")
+    check_results_are_kept(local_bucket, marker)
 
 
 @pytest.mark.parametrize("writes", [0, 1], ids=["the summary", "the marker"])
 def test_results_are_kept_if_the_bucket_refuses_at_the_end(
-    google_bucket, object_store, writes
+    google_bucket, bucket, object_store, writes
 ):
     target = begin_with_shard(google_bucket)
-    object_store.refuse_after(writes)
-    for _ in check_results_are_kept(google_bucket, target, "403"):
-        object_store.accept_all()
+    object_store.refuse_after(bucket, writes)
+    marker = check_results_are_reported(google_bucket, target, "403")
+    object_store.accept_all()
+    check_results_are_kept(google_bucket, marker)
 
 
 def test_prediction_whose_marker_was_deleted_publishes_nothing(
