@@ -1,8 +1,10 @@
 """Compiles the pipeline for Kubeflow Pipelines: `python kubeflow_runner.py`.
 
 The settings are those of `configs/sample.yaml`, or of the recipe in the environment
-variable BERT_PIPELINE_CONFIG. `python -m pipeline submit --orchestrator kubeflow` also
-copies the inputs to the pipeline root and starts a run.
+variable BERT_PIPELINE_CONFIG. After each change of a setting, copy the job's files to
+the pipeline root with
+`python -m pipeline compile --orchestrator kubeflow --stage -o pipeline.yaml`.
+`python -m pipeline submit --orchestrator kubeflow` compiles, copies and starts a run.
 """
 
 import os

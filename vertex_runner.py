@@ -2,8 +2,8 @@
 
 The settings are those of `configs/sample.yaml`, or of the recipe in the environment
 variable BERT_PIPELINE_CONFIG. Before the first `tfx run create`, and after a change of
-the inputs or of `vertex.beam`, copy both to the pipeline root with
-`python -m pipeline compile --orchestrator vertex --stage`.
+inputs, code or settings, copy the job's files to the pipeline root with
+`python -m pipeline compile --orchestrator vertex --stage -o job.json`.
 `python -m pipeline submit --orchestrator vertex` compiles, copies and starts a run.
 """
 

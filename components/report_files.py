@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 
 from tfx import v1 as tfx
-from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
@@ -44,15 +43,21 @@ def write_report(directory: str, report: tuple[str, str]) -> None:
         files.write(uris.join(directory, name), content)
 
 
-def write_error(directory: str, missing: str, trace: str) -> None:
+def write_error(directory: str, missing: str, trace: str, *, has_page: bool) -> None:
     """Writes why a report failed, and a page that shows it unless there is a report.
 
     Args:
       directory: Of the report.
-      missing: What could not be written, and the error.
+      missing: What could not be written, and the error, in one line.
       trace: The traceback.
+      has_page: Whether the page of the report is written.
     """
     files.write(uris.join(directory, ERROR_FILE), f"{missing}\n\n{trace}")
-    page = uris.join(directory, PAGE_FILE)
-    if not fileio.exists(page):
-        files.write(page, _ERROR_PAGE.format(html.escape(missing), html.escape(trace)))
+    if not has_page:
+        page = _ERROR_PAGE.format(html.escape(missing), html.escape(trace))
+        files.write(uris.join(directory, PAGE_FILE), page)
+
+
+def delete_error(directory: str) -> None:
+    """Deletes what `write_error` wrote, but for the page."""
+    files.delete(uris.join(directory, ERROR_FILE))

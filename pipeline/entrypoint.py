@@ -21,13 +21,15 @@ https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching).
 **Directory markers**, the empty objects that TensorFlow writes where it creates a
 directory, are deleted from the outputs. Kubeflow's launcher takes them for files.
 
-**A failure** leaves `failure.json` beside the outputs, which `submit --wait` reads.
+**A failure** leaves `failure.json` beside the outputs. On Kubeflow `submit --wait`
+reads it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import runpy
 import sys
@@ -47,6 +49,8 @@ MESSAGE = "--json_serialized_invocation_args"
 INPUTS_SPEC = "--json_serialized_inputs_spec_args"
 
 _ERROR_LINES = 20
+
+logger = logging.getLogger(__name__)
 
 
 def with_component(arguments: list[str]) -> list[str]:
@@ -83,7 +87,7 @@ def with_component(arguments: list[str]) -> list[str]:
 
 
 def _component_file(arguments: list[str]) -> str:
-    (option,) = (each for each in arguments if each.startswith(COMPONENT_FILE))
+    (option,) = (option for option in arguments if option.startswith(COMPONENT_FILE))
     return option.removeprefix(COMPONENT_FILE)
 
 
@@ -142,24 +146,34 @@ def completing(directory: str, root: str) -> Iterator[None]:
     from modules import files
 
     record = uris.join(directory, FAILURE_FILE)
-    files.delete(record)  # of an earlier attempt
+    with _logging_errors():
+        files.delete(record)  # of an earlier attempt
+    try:
+        try:
+            yield
+        except SystemExit as end:
+            if end.code:
+                raise
+        files.delete_directory_markers(directory, root)
+    except BaseException as error:
+        code = error.code if isinstance(error, SystemExit) else 1
+        lines = traceback.format_exc().rstrip().splitlines()[-_ERROR_LINES:]
+        failure = {
+            "exit_status": code if isinstance(code, int) else 1,
+            "error": "\n".join(lines),
+        }
+        with _logging_errors():
+            files.write_json(record, failure)
+        raise
+
+
+@contextlib.contextmanager
+def _logging_errors() -> Iterator[None]:
+    """Logs an error of the record, which must not replace the component's own."""
     try:
         yield
-    except SystemExit as end:
-        if end.code:
-            _record_failure(record, end.code if isinstance(end.code, int) else 1)
-            raise
-    except BaseException:
-        _record_failure(record, 1)
-        raise
-    files.delete_directory_markers(directory, root)
-
-
-def _record_failure(path: str, exit_status: int) -> None:
-    from modules import files
-
-    lines = traceback.format_exc().rstrip().splitlines()[-_ERROR_LINES:]
-    files.write_json(path, {"exit_status": exit_status, "error": "\n".join(lines)})
+    except Exception:
+        logger.exception("%s cannot be changed", FAILURE_FILE)
 
 
 def main(arguments: list[str]) -> None:
@@ -179,17 +193,26 @@ def main(arguments: list[str]) -> None:
         runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
 
 
+def pipeline_root(component_file: str) -> str:
+    """Returns the pipeline root that a component's file was copied to.
+
+    Args:
+      component_file: `ROOT/inputs/components/HASH.json`.
+    """
+    return component_file.rsplit("/", 3)[0]
+
+
 def _task_directory(outputs: dict[str, Any]) -> str:
     """Returns the parent of all output artifacts, also of those that nobody declared.
 
     Without any, it is that of the ExecutorOutput, which on Kubeflow is not kept.
     """
-    uris = [
+    artifacts = [
         artifact["uri"]
         for channel in outputs.get("artifacts", {}).values()
         for artifact in channel["artifacts"]
     ]
-    return os.path.dirname(uris[0] if uris else outputs["outputFile"])
+    return os.path.dirname(artifacts[0] if artifacts else outputs["outputFile"])
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ while IFS='=' read -r -d '' name value; do
     *CACHE* | *_DIR) continue ;; # it has its own inside
     PIP_*INDEX* | PIP_*CERT | PIP_*HOST* | PIP_*TIMEOUT | PIP_*RETRIES | PIP_CONFIG_FILE) ;;
     UV_*INDEX* | UV_*CERT* | UV_*TLS | UV_*HOST | UV_*TIMEOUT | UV_*RETRIES | UV_CONFIG_FILE) ;;
-    CI | *_proxy | *_PROXY | SSL_CERT_FILE | REQUESTS_CA_BUNDLE | CURL_CA_BUNDLE) ;;
+    OBJECT_STORE_MUST_NOT_SKIP | *_proxy | *_PROXY | SSL_CERT_FILE | REQUESTS_CA_BUNDLE | CURL_CA_BUNDLE) ;;
     *) continue ;;
   esac
   environment+=("$name=$value")

@@ -24,6 +24,7 @@ from components.model_cards import write_card
 from components.report.driver import RunFacts
 from components.report_files import (
     PAGE_FILE,
+    delete_error,
     statistics_files,
     write_error,
     write_report,
@@ -82,6 +83,7 @@ def Report(
     del fingerprint, last_failure
     missing = "the report and the model card"
     try:
+        delete_error(report.uri)  # of an earlier attempt
         library = pkgutil.resolve_name(functions)
         verdict = read_verdict(model_verdict.uri)
         pushed = _pushed_directory(pushed_model)
@@ -111,8 +113,10 @@ def Report(
             write_card(pushed, lambda previous: library.write_card(written, previous))
     except Exception as error:
         logger.exception("missing: %s", missing)
-        message = f"{missing} ({type(error).__name__}: {error})"
-        write_error(report.uri, message, traceback.format_exc())
+        reason, *_ = [*str(error).strip().splitlines(), ""]
+        message = f"{missing} ({type(error).__name__}: {reason})"
+        trace = traceback.format_exc()
+        write_error(report.uri, message, trace, has_page=missing == "the model card")
         report.set_string_custom_property(MISSING, message)
     # The page itself: Kubeflow's and Vertex AI's interfaces show the file at the URI.
     report.uri = uris.join(report.uri, PAGE_FILE)

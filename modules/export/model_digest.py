@@ -47,8 +47,19 @@ def write(model: str, directory: str) -> None:
 
 
 def read(directory: str) -> ModelDigest:
-    """Returns the digests in the directory of a `ModelRun`."""
-    return ModelDigest(**files.read_json(uris.join(directory, _FILE)))
+    """Returns the digests in the directory of a `ModelRun`.
+
+    Raises:
+      FileNotFoundError: The Trainer of an earlier release wrote the directory.
+    """
+    path = uris.join(directory, _FILE)
+    content = files.read_json(path)
+    if content is None:
+        raise FileNotFoundError(
+            f"{path} does not exist: the Trainer of an earlier release wrote this "
+            "training; run it again without the cache"
+        )
+    return ModelDigest(**content)
 
 
 def identity(model: str) -> str:

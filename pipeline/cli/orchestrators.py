@@ -30,8 +30,8 @@ from pipeline.orchestrators.run_client import (
 EXIT_FAILURE = 1
 _RETRIES = (
     "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides whether a "
-    "failed component is retried (ConfigMap workflow-controller-configmap, "
-    "templateDefaults.retryStrategy.retryPolicy): docs/orchestrators.md#retries"
+    "failed component is retried (ConfigMap workflow-controller-configmap, block "
+    "templateDefaults.retryStrategy: delete it): docs/orchestrators.md#retries"
 )
 
 _ORCHESTRATOR = click.option(
@@ -54,7 +54,11 @@ _ORCHESTRATOR = click.option(
     required=True,
     help="File to write: .yaml, or .json for Vertex.",
 )
-@click.option("--stage", is_flag=True, help="Also copy the inputs to pipeline_root.")
+@click.option(
+    "--stage",
+    is_flag=True,
+    help="Also copy the job's files and inputs to pipeline_root.",
+)
 @options.CONFIG
 @options.SET
 def compile_command(
@@ -66,16 +70,19 @@ def compile_command(
 ) -> None:
     """Compile the pipeline for an orchestrator; needs no network.
 
-    `submit`, or --stage, copies the inputs of the pipeline below its pipeline root.
+    `submit`, or --stage, copies the files of the job and the inputs of the pipeline
+    below its pipeline root: a run needs them, after each change of a setting.
     """
     compilation.check_package(package)
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)
     job = compilation.compile_job(config, orchestrator, click.echo)
     compilation.write_job(job, package)
+    click.echo(f"written to {package}")
     if stage:
         staging.copy(job.staged, click.echo)
-    click.echo(f"written to {package}")
+    else:
+        click.echo("before a run, copy its files with --stage, or start it with submit")
 
 
 @click.command("submit")

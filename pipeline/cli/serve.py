@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modules import environment
+from modules import environment, uris
 from pipeline.cli.options import ALLOWED_HOSTS, HOST
 from pipeline.config.errors import UsageError
 
@@ -184,7 +184,7 @@ def _read_settings(options: dict[str, Any]) -> ServerSettings:
 
 
 def _check_local(model: str) -> Path:
-    if "://" in model:
+    if not uris.is_local(model):
         raise UsageError(
             f"--model {model}: the server reads a directory of this machine; mount the "
             "bucket and name the model's folder in it, or copy the model"

@@ -18,8 +18,9 @@ class OrchestratorConfig(Settings):
       pushed: Directory of versions that a model server watches; None is
         `serving/NAME` below the pipeline root.
       cache: Whether a component with unchanged inputs is skipped.
-      retries: Retries of a failed component. Since Kubeflow Pipelines 2.17 the cluster's
-        configuration decides whether Argo makes them, see orchestrators.md.
+      retries: Retries of a failed component. Since Kubeflow Pipelines 2.17 the
+        configuration of the cluster decides whether Argo makes them, see
+        orchestrators.md.
       accelerator: Type of the Trainer's accelerator; None requests none.
       accelerator_count: Number of accelerators.
       beam: Where Beam runs; by default in each component's own process.

@@ -123,5 +123,8 @@ class OrchestratorPaths:
         return f"{self.root}/temporary"
 
     def staged(self, kind: str, fingerprint: str) -> str:
-        """Inputs that were copied from this machine, by their content."""
+        """Inputs that were copied from this machine, by their content.
+
+        `pipeline.entrypoint` takes the root from the path of a component's file.
+        """
         return f"{self.root}/inputs/{kind}/{fingerprint}"

@@ -139,7 +139,7 @@ def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
     from components.report_files import JSON_FILE
 
     numbers = paths.run(run.id) / JSON_FILE
-    if not numbers.exists():  # the run of an earlier release
+    if not numbers.exists():  # the run of an earlier release, or its Report failed
         return
     report = Report.model_validate_json(numbers.read_bytes())
     pushed = str(paths.pushed / str(release.version))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-from modules import files
+from modules import files, uris
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.rows import formats, readers
@@ -42,7 +42,7 @@ def predict_file(
         or the destination cannot be replaced, and the predictions are kept beside it.
     """
     for option, path in (("--input", source), ("--output", destination)):
-        if "://" in path:
+        if not uris.is_local(path):
             raise UsageError(
                 f"{option} {path}: only a local file is predicted into a local file; "
                 "into a directory (--output DIR) both may be remote"

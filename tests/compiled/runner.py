@@ -158,6 +158,18 @@ class JobRunner:
             self._run_task(spec, name, values, run)
         return run
 
+    def rerun_task(self, spec: dict[str, Any], name: str, run: JobRun) -> TaskRun:
+        """Runs a task of a pipeline again, on what the tasks before it made.
+
+        Args:
+          spec: The pipeline spec, in which the task may be another one.
+          name: The task.
+          run: A run of the pipeline, which stays as it is.
+        """
+        again = dataclasses.replace(run, tasks=dict(run.tasks))
+        self._run_task(spec, name, specs.root_parameters(spec, {}), again)
+        return again.tasks[name]
+
     def _run_task(
         self, spec: dict[str, Any], name: str, values: dict[str, Any], run: JobRun
     ) -> None:

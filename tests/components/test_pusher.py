@@ -217,7 +217,7 @@ def test_version_in_a_bucket_is_complete_and_is_pushed_once(
     destination = pushed.get_string_custom_property("pushed_destination")
     assert destination == f"{serving}/{version}"
     keys = object_store.keys(f"{destination}/")
-    assert [key for key in keys if not key.endswith("/")] == [
+    assert keys == [
         f"serving/{version}/{name}"
         for name in (
             "fingerprint.pb",

@@ -56,10 +56,10 @@ def serving(bucket):
 
 
 def relative_keys(object_store, directory):
-    """Returns the keys below a directory without the empty ones of directories."""
+    """Returns the keys below a directory, relative to it."""
     prefix = directory.split("/", 3)[3] + "/"
     keys = object_store.keys(f"{directory}/")
-    return {key.removeprefix(prefix) for key in keys if not key.endswith("/")}
+    return {key.removeprefix(prefix) for key in keys}
 
 
 def kill_at_each_write(object_store, bucket, model):

@@ -43,7 +43,7 @@ def test_container_listens_on_its_ports_for_every_host(options):
 def test_model_is_in_the_volume_that_is_claimed(options):
     mounts = {mount["name"]: mount for mount in SERVER["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in SPEC["volumes"]}
-    assert Path(mounts["models"]["mountPath"]) in options["model"].parents
+    assert Path(mounts["models"]["mountPath"]) in Path(options["model"]).parents
     assert mounts["models"]["readOnly"] is True
     source = volumes["models"]["persistentVolumeClaim"]
     claim = SERVING["PersistentVolumeClaim"]

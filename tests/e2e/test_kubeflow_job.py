@@ -15,10 +15,11 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from modules import files
 from pipeline.config.recipe import load_task
 from pipeline.inputs import examples as examples_lib
+from pipeline.orchestrators.run_files import find_missing_results
 from tests import tiny
 from tests.compiled import argo_status
 from tests.compiled.backends import LOGS_KEY, LOGS_TYPE
-from tests.compiled.runner import JobRun
+from tests.compiled.runner import JobRun, TaskRun
 from tests.compiled.spec import check_spec, container_of
 from tests.e2e import jobs
 
@@ -33,12 +34,14 @@ class Story:
       first: With the defaults.
       second: With another learning rate.
       third: With other data, up to the look-up of the model to start from.
+      failed_report: Report of the second run again, which fails.
     """
 
     job: jobs.Job
     first: JobRun
     second: JobRun
     third: JobRun
+    failed_report: TaskRun
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,21 @@ def story(tmp_path_factory, object_store, pods):
             third = job.runner.run(
                 jobs.up_to(job.spec, "WarmStart"), parameters={"data": data}
             )
-            yield Story(job, first, second, third)
+            report = job.runner.rerun_task(without_functions(job), "Report", second)
+            yield Story(job, first, second, third, report)
+
+
+def without_functions(job):
+    """Returns the spec of a job whose Report finds no function to call."""
+    spec = copy.deepcopy(job.spec)
+    component = spec["components"]["Report"]
+    arguments = container_of(spec, component)["args"]
+    option, path = arguments[0].split("=")
+    content = files.read_json(path)
+    content["parameters"]["functions"] = "json"
+    arguments[0] = f"{option}={job.root}/inputs/components/failing.json"
+    files.write_json(f"{job.root}/inputs/components/failing.json", content)
+    return spec
 
 
 def test_package_is_valid_for_the_clusters_protos_and_loader(story):
@@ -131,12 +148,33 @@ def test_no_key_of_the_bucket_has_an_empty_part_or_a_dot(story, object_store):
 def test_every_output_of_the_job_is_without_markers_of_directories(story, object_store):
     """The launcher of the component that reads one would fail on it."""
     components = story.job.spec["components"]
-    for name, task in story.first.tasks.items():
+    empty = set()
+    for name, task in {**story.first.tasks, **story.second.tasks}.items():
+        task = story.first.tasks[name] if task.state == "cached" else task
         outputs = components[name].get("outputDefinitions", {}).get("artifacts", {})
-        for key in outputs:
-            location = task.executor_input["outputs"]["artifacts"][key]["artifacts"][0]
-            keys = object_store.keys(location["uri"])
+        for output in outputs:
+            channel = task.executor_input["outputs"]["artifacts"][output]
+            keys = object_store.keys(channel["artifacts"][0]["uri"])
             assert [key for key in keys if key.endswith("/")] == []
+            if not keys:
+                empty.add((name, output))
+    assert empty == {
+        ("AtomicPusher", "pushed_model"),  # names the version, which is elsewhere
+        ("Transform", "updated_analyzer_cache"),
+        ("WarmStart", "base_model"),  # nothing was pushed before
+    }
+
+
+def test_report_that_fails_leaves_a_page_and_the_run_succeeds(story):
+    task = story.failed_report
+    assert task.state == "run"
+    missing = task.outputs["report"]["metadata"]["missing"]
+    assert missing.startswith("the report and the model card (AttributeError: ")
+    page = task.outputs["report"]["uri"]
+    with tf.io.gfile.GFile(page) as file:
+        assert "The report failed" in file.read()
+    run = f"{story.job.root}/tiny/{story.second.id}"
+    assert find_missing_results(run).startswith(missing)
 
 
 def test_logs_that_the_backend_publishes_break_no_component(story, object_store):

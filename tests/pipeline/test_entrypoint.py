@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import entrypoint
+from pipeline.config.paths import OrchestratorPaths
 from pipeline.entrypoint import completing, with_beam_arguments, with_component
 
 RECORDINGS = Path(__file__).parents[1] / "compiled" / "recordings"
@@ -161,6 +162,21 @@ def test_failure_leaves_its_exit_status_and_its_error(tmp_path):
         raise SystemExit(3)
     failure = json.loads((tmp_path / entrypoint.FAILURE_FILE).read_text())
     assert failure["exit_status"] == 3
+
+
+def test_failure_that_cannot_be_recorded_hides_no_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(ValueError, match="no fish"),
+        completing(str(tmp_path / "file"), "/root"),
+    ):
+        raise ValueError("no fish")
+
+
+def test_pipeline_root_is_that_of_the_component_file():
+    paths = OrchestratorPaths("gs://bucket/folder", "name")
+    path = paths.staged("components", "hash.json")
+    assert entrypoint.pipeline_root(path) == "gs://bucket/folder"
 
 
 def test_next_attempt_deletes_the_failure(tmp_path):

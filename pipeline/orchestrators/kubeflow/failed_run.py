@@ -98,7 +98,7 @@ class FailedRun:
 
 def _with_lines(head: str, lines: list[str]) -> str:
     return "\n".join(
-        [f"{head}; the last lines of its log:", *(f"  {x}" for x in lines)]
+        [f"{head}; the last lines of its log:", *(f"  {line}" for line in lines)]
     )
 
 

@@ -154,7 +154,7 @@ class KubeflowRunClient(RunClient):
 def _read_retries(package: Path) -> dict[str, int]:
     """Returns the retries that a compiled pipeline sets, by component."""
     with package.open("rb") as file:
-        spec = next(yaml.load_all(file, yaml.CSafeLoader))
+        spec = next(yaml.safe_load_all(file))
     return {
         name: task.get("retryPolicy", {}).get("maxRetryCount", 0)
         for name, task in spec["root"]["dag"].get("tasks", {}).items()

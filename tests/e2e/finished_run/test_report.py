@@ -96,7 +96,7 @@ def test_report_that_fails_hides_no_push_and_is_written_by_the_next_run(
     run, finished, console, monkeypatch
 ):
     def fail(*_):
-        raise TypeError("no optimizer <here>")
+        raise TypeError("no optimizer <here>\nand a second line")
 
     monkeypatch.setattr("pipeline.pipeline.report_code", lambda: "other code")
     with monkeypatch.context() as patched:

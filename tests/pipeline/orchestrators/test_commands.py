@@ -51,12 +51,15 @@ def test_compile_writes_the_package_and_stage_copies_the_inputs(invoke, root, tm
     package = tmp_path / "pipeline.yaml"
     result = invoke("compile", "--orchestrator", "kubeflow", "-o", package)
     assert result.exit_code == 0, result.output
-    assert result.output.splitlines()[-1] == f"written to {package}"
+    written, hint = result.output.splitlines()[-2:]
+    assert written == f"written to {package}"
+    assert "--stage" in hint
     assert yaml.safe_load(package.read_text())["schemaVersion"] == "2.1.0"
     assert not root.exists()
     package = tmp_path / "job.json"
     result = invoke("compile", "--orchestrator", "vertex", "-o", package, "--stage")
     assert result.exit_code == 0, result.output
+    assert "--stage" not in result.output
     assert staged(root) == ["beam", "components", "encoder", "examples", "schema"]
     job = json.loads(package.read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == str(root)
