@@ -63,12 +63,13 @@ def empty() -> None:
     """Deletes what a container wrote, so that the next one is in a new pod."""
     for path in (HOME, "/tmp", *EMPTY):
         for entry in os.scandir(path):
-            if os.path.ismount(entry.path):
-                continue  # a path that the pod shares with this machine
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            else:
-                os.unlink(entry.path)
+            # Others are paths that the pod shares with this machine.
+            is_own = entry.stat(follow_symlinks=False).st_uid == USER
+            if is_own and not os.path.ismount(entry.path):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
+                else:
+                    os.unlink(entry.path)
 
 
 def _mount(*arguments: str) -> None:
