@@ -153,7 +153,7 @@ def test_missing_object_is_an_error(bucket, object_store):
 @pytest.mark.parametrize("environment", ["", "true"])
 def test_missing_wheel_skips_but_in_ci(monkeypatch, environment):
     monkeypatch.setattr(client, "WHEEL", "no_such_wheel")
-    monkeypatch.setenv("CI", environment)
+    monkeypatch.setenv(fixtures.MUST_NOT_SKIP, environment)
     outcome = pytest.fail.Exception if environment else pytest.skip.Exception
     with pytest.raises(outcome, match="no-such-wheel is not installed"):
         next(fixtures.object_store.__wrapped__())
