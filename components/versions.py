@@ -7,7 +7,6 @@ left beside it and all files of its manifest exist.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -19,7 +18,7 @@ from typing import Any
 from tfx.dsl.io import fileio
 from tfx.utils import io_utils
 
-from modules import files, uris
+from modules import files, fingerprint, uris
 from modules.export import model_digest
 
 logger = logging.getLogger(__name__)
@@ -31,7 +30,6 @@ WITHDRAWN = ".withdrawn"
 EXAMPLES_FILE = "assets.extra/examples.json"
 
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
-_CHUNK_BYTES = 1 << 20
 _ABANDONED_SECONDS = 3600
 _MILLISECONDS = 1000
 
@@ -207,15 +205,7 @@ def _describe_files(directory: str) -> dict[str, dict[str, Any]]:
 
 
 def _describe_file(path: str) -> dict[str, Any]:
-    return {"size": _size(path), "sha256": _hash(path)}
-
-
-def _hash(path: str) -> str:
-    digest = hashlib.sha256()
-    with fileio.open(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return {"size": _size(path), "sha256": fingerprint.of_file(path)}
 
 
 def _size(path: str) -> int:
@@ -241,7 +231,7 @@ def _find_damage(
             return f"{name} is missing"
         if _size(path) != size:
             return f"{name} has {_size(path)} bytes, not {size}"
-        if compare_hashes and _hash(path) != expected["sha256"]:
+        if compare_hashes and fingerprint.of_file(path) != expected["sha256"]:
             return f"{name} differs from the file that was pushed"
     return ""
 

@@ -63,8 +63,7 @@ def with_component(arguments: list[str]) -> list[str]:
     Raises:
       FileNotFoundError: There is no such file.
     """
-    path = _component_file(arguments)
-    component = _read_staged(path)
+    component = _read_staged(_component_file(arguments))
     index = arguments.index(MESSAGE)
     message = json.loads(arguments[index + 1])
     inputs, outputs = message.setdefault("inputs", {}), message["outputs"]

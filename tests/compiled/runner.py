@@ -162,7 +162,7 @@ class JobRunner:
         """Runs a task of a pipeline again, on what the tasks before it made.
 
         Args:
-          spec: The pipeline spec, in which the task may be another one.
+          spec: The pipeline spec, in which this task may differ.
           name: The task.
           run: A run of the pipeline, which stays as it is.
         """
