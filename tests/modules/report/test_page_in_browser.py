@@ -141,7 +141,7 @@ def test_a_hash_is_shown_in_full_on_focus_and_copied(pushed):
     button.focus()
     assert full in button.inner_text()
     button.press("Enter")
-    pushed.wait_for_function("document.querySelector('#announcement').textContent")
+    pushed.locator("#announcement:not(:empty)").wait_for(state="attached")
     assert pushed.evaluate("navigator.clipboard.readText()") == full
 
 
