@@ -56,8 +56,3 @@ def write_error(directory: str, missing: str, trace: str, *, has_page: bool) -> 
     if not has_page:
         page = _ERROR_PAGE.format(html.escape(missing), html.escape(trace))
         files.write(uris.join(directory, PAGE_FILE), page)
-
-
-def delete_error(directory: str) -> None:
-    """Deletes what `write_error` wrote, but for the page."""
-    files.delete(uris.join(directory, ERROR_FILE))

@@ -183,10 +183,7 @@ def main(arguments: list[str]) -> None:
     """
     environment.set_up()
     message = json.loads(arguments[arguments.index(MESSAGE) + 1])
-    # ROOT/inputs/components/HASH.json
-    root = os.path.dirname(_component_file(arguments)).removesuffix(
-        "/inputs/components"
-    )
+    root = pipeline_root(_component_file(arguments))
     with completing(_task_directory(message["outputs"]), root):
         sys.argv[1:] = with_beam_arguments(with_component(arguments))
         runpy.run_module(MODULE, run_name="__main__", alter_sys=True)

@@ -23,14 +23,14 @@ from components.evaluator import read_slices, read_verdict
 from components.model_cards import write_card
 from components.report.driver import RunFacts
 from components.report_files import (
+    ERROR_FILE,
     PAGE_FILE,
-    delete_error,
     statistics_files,
     write_error,
     write_report,
 )
 from components.serving_check import read_report
-from modules import uris
+from modules import files, uris
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +81,9 @@ def Report(
         page is not taken from the cache. Set by the driver, too.
     """
     del fingerprint, last_failure
-    missing = "the report and the model card"
+    has_page = False
     try:
-        delete_error(report.uri)  # of an earlier attempt
+        files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
         library = pkgutil.resolve_name(functions)
         verdict = read_verdict(model_verdict.uri)
         pushed = _pushed_directory(pushed_model)
@@ -108,15 +108,15 @@ def Report(
         }
         written = library.describe_run(facts, json.loads(settings))
         write_report(report.uri, written)
-        missing = "the model card"
+        has_page = True
         if pushed is not None:
             write_card(pushed, lambda previous: library.write_card(written, previous))
     except Exception as error:
+        missing = "the model card" if has_page else "the report and the model card"
         logger.exception("missing: %s", missing)
-        reason, *_ = [*str(error).strip().splitlines(), ""]
+        reason = next(iter(str(error).strip().splitlines()), "")
         message = f"{missing} ({type(error).__name__}: {reason})"
-        trace = traceback.format_exc()
-        write_error(report.uri, message, trace, has_page=missing == "the model card")
+        write_error(report.uri, message, traceback.format_exc(), has_page=has_page)
         report.set_string_custom_property(MISSING, message)
     # The page itself: Kubeflow's and Vertex AI's interfaces show the file at the URI.
     report.uri = uris.join(report.uri, PAGE_FILE)

@@ -74,8 +74,9 @@ def without_functions(job):
     option, path = arguments[0].split("=")
     content = files.read_json(path)
     content["parameters"]["functions"] = "json"
-    arguments[0] = f"{option}={job.root}/inputs/components/failing.json"
-    files.write_json(f"{job.root}/inputs/components/failing.json", content)
+    failing = path.replace(".json", "_failing.json")
+    arguments[0] = f"{option}={failing}"
+    files.write_json(failing, content)
     return spec
 
 
