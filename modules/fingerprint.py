@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from modules import uris
+
 _FIRST_PARTY = ("pipeline", "components", "modules")
 HASH_BYTES = hashlib.sha256().digest_size
 _CHUNK_BYTES = 1 << 20
@@ -67,7 +69,7 @@ def of_package(name: str) -> str:
 
 def open_file(path: str) -> IO[bytes]:
     """Opens a file for reading, local or remote."""
-    if "://" not in path:
+    if uris.is_local(path):
         return open(path, "rb")
     from tensorflow.io import gfile
 

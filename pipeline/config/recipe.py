@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from modules import uris
 from modules.config.data_gate import DataGateConfig
 from modules.config.settings import Settings
 from modules.config.task import INPUT_NAME, TaskConfig, input_name
@@ -244,7 +245,7 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
 
 
 def _is_path(location: str) -> bool:
-    return "://" not in location and not location.startswith(_NO_PATH_PREFIXES)
+    return uris.is_local(location) and not location.startswith(_NO_PATH_PREFIXES)
 
 
 def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:

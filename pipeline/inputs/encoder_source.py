@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modules import fingerprint
+from modules import fingerprint, uris
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
@@ -129,7 +129,7 @@ def import_encoder(
       UsageError: The source cannot be read or is not a BERT, or the destination exists.
     """
     target = Path(destination)
-    if "://" in str(destination):
+    if not uris.is_local(str(destination)):
         raise UsageError(f"{destination} is remote; name a local directory")
     _refuse_existing(target)
     with _usage_errors("SOURCE", source):
@@ -207,7 +207,7 @@ def locate(source: str, setting: str) -> str:
         )
     if source.startswith(_HANDLE_PREFIX):
         return _download(source, setting)
-    if "://" not in source and not Path(source).is_dir():
+    if uris.is_local(source) and not Path(source).is_dir():
         raise UsageError(f"{setting} {source} is not a directory")
     return source
 

@@ -20,6 +20,7 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+from modules import uris
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
@@ -282,7 +283,7 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
     from pipeline.inputs import encoder_source
 
     source = config.encoder.source
-    if "://" in source:
+    if not uris.is_local(source):
         return Check("encoder", "ok", f"{source}: downloaded by a run, not checked"), 0
     try:
         directory = encoder_source.locate(source, "encoder.source")
@@ -303,7 +304,7 @@ def _describe_data(config: Config) -> str:
     from pipeline.inputs.examples import spans, text_source, tfds_source
 
     location, settings, task = config.data_source, config.data, config.task
-    if location.startswith(tfds_source.PREFIX) or "://" in location:
+    if location.startswith(tfds_source.PREFIX) or not uris.is_local(location):
         return f"{location}: read by a run, not checked"
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, lambda _: None)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from modules import fingerprint
+from modules import fingerprint, uris
 from modules.data.source_rows import LOCATIONS_FILE
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths
@@ -69,7 +69,7 @@ def plan_examples(
     examples: ExamplesDirectory, paths: OrchestratorPaths
 ) -> tuple[ExamplesDirectory, _Copies]:
     """Chooses a location for the examples; see `plan`."""
-    if "://" in examples.directory:
+    if not uris.is_local(examples.directory):
         # The run's parameter `data` may name a directory without this span.
         return dataclasses.replace(examples, span=None), []
     files = {
@@ -144,7 +144,7 @@ def _clear_errors(destination: str) -> Iterator[None]:
 def _plan_encoder(
     encoder: ResolvedEncoder, paths: OrchestratorPaths
 ) -> tuple[ResolvedEncoder, _Copies]:
-    if "://" in encoder.directory:
+    if not uris.is_local(encoder.directory):
         return encoder, []
     from modules import encoder as encoder_lib
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from modules import uris
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
@@ -189,7 +190,7 @@ def _summarize(
 
 
 def _find(location: str, settings: DataConfig) -> Source:
-    if "://" in location or location.startswith(tfds_source.PREFIX):
+    if not uris.is_local(location) or location.startswith(tfds_source.PREFIX):
         raise UsageError(
             f"data {location}: init and inspect-data read files of this machine; copy "
             "them here, or name the source in a recipe with data.source"

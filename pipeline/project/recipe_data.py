@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from modules import uris
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
@@ -72,7 +73,7 @@ def _open(config: Config, report: Report) -> dict[str, OpenSplit | None]:
     location, task, settings = config.data_source, config.task, config.data
     if location.startswith(tfds_source.PREFIX):
         return tfds_source.open_splits(location, task, report)
-    if "://" in location:
+    if not uris.is_local(location):
         raise UsageError(f"data {location} is remote: inspect-data reads local files")
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, report)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from modules import uris
 from pipeline.config.sections import DataConfig
 
 CARD_FILE = "data_card.json"
@@ -75,7 +76,7 @@ class DataCard(BaseModel):
 def read_card(directory: str) -> DataCard | None:
     """Returns the card that was written beside examples; None if there is none."""
     path = Path(directory) / CARD_FILE
-    if "://" in directory or not path.is_file():
+    if not uris.is_local(directory) or not path.is_file():
         return None
     with contextlib.suppress(ValidationError):  # another program's file of that name
         return DataCard.model_validate_json(path.read_bytes())

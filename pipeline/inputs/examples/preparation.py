@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from modules import fingerprint
+from modules import fingerprint, uris
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
@@ -91,7 +91,7 @@ def _resolve(
 ) -> ExamplesDirectory:
     if source.startswith(tfds_source.PREFIX):
         key = source
-    elif "://" in source:
+    elif not uris.is_local(source):
         with remote.usage_errors(f"data {source}", "--data DIR"):
             return _use_records(source, settings, span)
     else:
@@ -243,7 +243,7 @@ def _use_records(
         )
     records = find_examples(source)
     update: dict[str, Any] = {"license": settings.license or records.card.license}
-    if "://" not in source and records.card.fingerprint is None:
+    if uris.is_local(source) and records.card.fingerprint is None:
         paths = [
             path for split in records.patterns for path in list_examples(records, split)
         ]

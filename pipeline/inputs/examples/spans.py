@@ -7,6 +7,7 @@ import os
 import re
 from collections import defaultdict
 
+from modules import uris
 from pipeline.config.errors import UsageError
 from pipeline.inputs import remote
 from pipeline.inputs.examples.splits import Report
@@ -108,7 +109,7 @@ def _list_spans(base: str, name: str, source: str) -> dict[int, list[str]]:
 
 
 def _list_directories(base: str) -> list[str]:
-    if "://" not in base:
+    if uris.is_local(base):
         if not os.path.isdir(base):
             return []
         return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())

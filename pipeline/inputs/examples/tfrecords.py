@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from modules import fingerprint
+from modules import fingerprint, uris
 from modules.data.source_rows import LocationWriter
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import splits, tf_examples
@@ -118,7 +118,7 @@ def list_examples(examples: ExamplesDirectory, split: str) -> list[str]:
 
 
 def _glob(source: str, pattern: str) -> list[str]:
-    if "://" not in source:
+    if uris.is_local(source):
         # TensorFlow's `glob` would take the directory's name as a pattern too.
         return sorted(str(path) for path in Path(source).glob(pattern))
     from tensorflow.io import gfile

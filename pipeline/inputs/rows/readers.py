@@ -16,6 +16,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 from pyarrow import parquet
 
+from modules import uris
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
@@ -79,7 +80,7 @@ def find_files(
 
 def _match(source: str) -> tuple[list[str], bool]:
     """Returns the sorted paths of a source, and whether it is a directory."""
-    if "://" not in source:
+    if uris.is_local(source):
         source = os.path.abspath(source)
         if os.path.isfile(source):
             return [source], False
@@ -166,7 +167,7 @@ def _open(path: str) -> Iterator[IO[bytes]]:
 
 
 def _open_packed(path: str) -> IO[bytes]:
-    if "://" not in path:
+    if uris.is_local(path):
         return open(path, "rb")
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems

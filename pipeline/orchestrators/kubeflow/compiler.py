@@ -8,6 +8,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from tfx import v1 as tfx
 from tfx.components.example_gen import utils
 
+from modules import uris
 from pipeline.config.orchestrators import KubeflowConfig
 from pipeline.config.recipe import Config
 from pipeline.inputs.examples import ExamplesDirectory
@@ -29,7 +30,7 @@ def create_dag(
     for component in dag.components:
         if component.id == _TRAINER:
             component.with_platform_config(_resources(config.kubeflow))
-        if component.id == _EXAMPLE_GEN and "://" in config.data_source:
+        if component.id == _EXAMPLE_GEN and not uris.is_local(config.data_source):
             component.exec_properties.update(_fingerprint(inputs.examples))
     return dag
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from apache_beam.io.filesystems import FileSystems
 
+from modules import uris
 from modules.heartbeat import Heartbeat
 from pipeline.config.errors import UsageError
 from pipeline.inputs.working_directory import WorkingDirectory
@@ -249,8 +250,8 @@ def create(directory: str) -> Destination:
     Raises:
       UsageError: The directory has files, or Beam takes its path for a pattern.
     """
-    is_remote = "://" in directory
-    destination = (RemoteDestination if is_remote else LocalDestination)(directory)
+    is_local = uris.is_local(directory)
+    destination = (LocalDestination if is_local else RemoteDestination)(directory)
     if _CHARACTER_SET.search(destination.directory):
         raise UsageError(
             f"--output {directory}: Beam takes [ and ] in the path "

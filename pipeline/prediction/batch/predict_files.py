@@ -15,6 +15,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from modules import uris
 from pipeline.beam import IN_PROCESS
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
@@ -106,7 +107,7 @@ def predict_files(
     target = destination_lib.create(destination)
     file_format, paths = readers.find_files(source, options.reading.format)
     directory = find_model(model)
-    if "://" not in directory:
+    if uris.is_local(directory):
         directory = os.path.abspath(directory)
     job = _plan(describe_model(directory), file_format, paths, target, options)
     target.begin()
