@@ -9,12 +9,10 @@ at most 4,000 rows), then ours by batch. Prints a table in Markdown.
 
 from __future__ import annotations
 
-import copy
-import json
 import pickle
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from benchmarks import rounds
+from modules import metrics
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from modules.export import signatures
@@ -35,22 +34,25 @@ TASKS = {
     "scores": TaskConfig(label_range=[0, 5]),
 }
 MODELS = (tfma.CANDIDATE_KEY, tfma.BASELINE_KEY)
-# TFMA's metrics with the values of our statistics.
-_TFMA_CLASSES = {
-    "example_count": "ExampleCount",
-    tfma_metrics.CONFUSION_MATRIX: "MultiClassConfusionMatrixPlot",
-    "binary_accuracy": "BinaryAccuracy",
-    "binary_f1": "F1Score",
-    "precision": "Precision",
-    "recall": "Recall",
-    "auc": "AUC",
-    "binary_cross_entropy": "BinaryCrossEntropy",
-    "calibration": "Calibration",
-    "accuracy": "SparseCategoricalAccuracy",
-    "cross_entropy": "SparseCategoricalCrossentropy",
-    "mse": "MeanSquaredError",
-    "mae": "MeanAbsoluteError",
+# TFMA's metrics with the values of ours; its AUC is of buckets.
+_TFMA_METRICS = {
+    "ExampleCount": "example_count",
+    "MultiClassConfusionMatrixPlot": "multi_class_confusion_matrix_plot",
 }
+_TFMA_BINARY = {
+    "BinaryAccuracy": "accuracy",
+    "F1Score": "f1",
+    "Precision": "precision",
+    "Recall": "recall",
+    "AUC": "auc",
+    "BinaryCrossEntropy": "loss",
+    "Calibration": "calibration",
+}
+_TFMA_CLASSES = {
+    "SparseCategoricalAccuracy": "accuracy",
+    "SparseCategoricalCrossentropy": "loss",
+}
+_TFMA_SCORES = {"MeanSquaredError": "mse", "MeanAbsoluteError": "mae"}
 
 _BATCH = 1000  # the most rows that TFX puts in one
 _TFMA_ROWS = 4000
@@ -66,20 +68,34 @@ def configure(
     )
 
 
-def with_tfma_metrics(config: config_pb2.EvalConfig) -> config_pb2.EvalConfig:
-    """Returns the configuration with TFMA's own metrics, where it has them."""
-    config = copy.deepcopy(config)
-    for spec in config.metrics_specs:
-        metrics = list(spec.metrics)
-        del spec.metrics[:]
-        for metric in metrics:
-            options = json.loads(f"{{{metric.config}}}")
-            class_name = _TFMA_CLASSES.get(options.get("statistic"))
-            if class_name and "class_id" not in options:
-                name = options.get("name")
-                text = f'"name": "{name}"' if name else ""
-                spec.metrics.add(class_name=class_name, config=text)
+def with_tfma_metrics(
+    task: TaskConfig, models: Sequence[str] = MODELS
+) -> config_pb2.EvalConfig:
+    """Returns the configuration of `configure` with TFMA's own metrics."""
+    config = configure(task, models)
+    plain = dict(_TFMA_METRICS)
+    if task.is_regression:
+        del plain["MultiClassConfusionMatrixPlot"]
+        plain |= _TFMA_SCORES
+    elif not task.is_binary:
+        plain |= _TFMA_CLASSES
+    specs = [config_pb2.MetricsSpec(metrics=_configs(plain))]
+    if task.is_binary:
+        of_one_class = config_pb2.MetricsSpec(metrics=_configs(_TFMA_BINARY))
+        of_one_class.binarize.class_ids.values.append(metrics.POSITIVE_CLASS)
+        specs.append(of_one_class)
+    for spec in specs:
+        spec.model_names.extend(model.name for model in config.model_specs)
+    del config.metrics_specs[:]
+    config.metrics_specs.extend(specs)
     return config
+
+
+def _configs(names: Mapping[str, str]) -> list[config_pb2.MetricConfig]:
+    return [
+        config_pb2.MetricConfig(class_name=class_name, config=f'"name": "{name}"')
+        for class_name, name in names.items()
+    ]
 
 
 def extract(
@@ -187,7 +203,7 @@ def _outputs(
 def main(rows: tuple[int, ...], count: int) -> None:
     """Measures, and prints the table."""
     config = configure(TASKS["two classes"], MODELS[:1])
-    reference = with_tfma_metrics(config)
+    reference = with_tfma_metrics(TASKS["two classes"], MODELS[:1])
     lines = []
     for size in rows:
         ours, theirs = [], []

@@ -9,7 +9,7 @@ from tfx import v1 as tfx
 
 from components.serving_check import ServingCheck
 from modules.config.task import TaskConfig
-from modules.evaluation import metrics, prediction_files
+from modules.evaluation import prediction_files
 from modules.export import signatures
 from modules.training import model_run
 from tests import records
@@ -36,7 +36,7 @@ def write_predictions(exported, directory):
     regression = exported.task.is_regression
     outputs = logits[:, 0] if regression else tf.nn.softmax(logits).numpy()
     rows = np.arange(len(logits))
-    predictions = metrics.Predictions(
+    predictions = prediction_files.Predictions(
         ids=rows, labels=rows * 0, outputs=outputs, losses=rows * 0.0
     )
     path = directory / "predictions" / "eval.tsv"

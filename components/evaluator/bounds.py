@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 
 from tensorflow_model_analysis.proto import config_pb2
+
+from modules import metrics
+from modules.evaluation import eval_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,23 +27,22 @@ class Bounds:
         """Adds the bounds to an EvalConfig.
 
         Args:
-          config: Modified in place. Each metric's `config` has its `name`.
+          config: Of `eval_config.build_eval_config`; modified in place.
 
         Raises:
-          ValueError: A bound names a metric that is not evaluated.
+          ValueError: A bound names a metric that cannot have one.
         """
-        metrics = dict(_named_metrics(config))
-        unknown = {*self.thresholds, *self.max_regression} - set(metrics)
+        spec, evaluated = eval_config.read_deciding(config)
+        bounded = {*self.thresholds, *self.max_regression}
+        unknown = bounded - set(evaluated)
         if unknown:
-            # Those of classes are `recall/CLASS`: not a name for each of many classes.
-            parts = (name.partition("/") for name in metrics)
-            names = [f"{kind}/CLASS" if slash else kind for kind, slash, _ in parts]
             raise ValueError(
-                f"bounds on {', '.join(sorted(unknown))}, but the evaluated metrics "
-                f"are {', '.join(dict.fromkeys(names))}"
+                f"bounds on {', '.join(sorted(unknown))}, but the metrics that can "
+                f"have one are {metrics.shorten(evaluated)}"
             )
-        for name in {*self.thresholds, *self.max_regression}:
-            metrics[name].per_slice_thresholds.append(self._of_metric(name))
+        for name in bounded:
+            limits = spec.per_slice_thresholds[name].thresholds
+            limits.append(self._of_metric(name))
 
     def _of_metric(self, name: str) -> config_pb2.PerSliceMetricThreshold:
         bound = config_pb2.PerSliceMetricThreshold(
@@ -75,14 +76,3 @@ def parse(name: str, text: str) -> dict[str, float]:
             f"{name} is {text!r}; give JSON with a number for each metric, as "
             '{"accuracy": 0.8}'
         ) from error
-
-
-def _named_metrics(
-    config: config_pb2.EvalConfig,
-) -> Iterator[tuple[str, config_pb2.MetricConfig]]:
-    for spec in config.metrics_specs:
-        for metric in spec.metrics:
-            # TFMA stores the inside of a JSON object, without its braces.
-            name = json.loads(f"{{{metric.config}}}").get("name")
-            if name:
-                yield name, metric

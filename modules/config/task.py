@@ -7,12 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from modules import metrics
 from modules.config.settings import Settings
-
-BINARY_METRICS = ("accuracy", "f1", "precision", "recall", "auc", "matthews")
-MULTICLASS_METRICS = ("accuracy", "f1")
-REGRESSION_METRICS = ("pearson_spearman", "pearson", "spearman")
-CLASS_METRICS = ("precision", "recall", "f1")  # of one class: `recall/CLASS`
 
 # What the Model Garden's `create_finetuning_data.py` calls its features.
 TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -56,16 +52,6 @@ def input_name(column: str) -> str:
     """Returns a name like a column's that an exported model can have for its input."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", column).strip("_")
     return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
-
-
-def class_metric(kind: str, name: str) -> str:
-    """Returns the name of a metric of one class, as `recall/CLASS`.
-
-    Args:
-      kind: One of `CLASS_METRICS`.
-      name: The class.
-    """
-    return f"{kind}/{name}"
 
 
 class TaskConfig(Settings):
@@ -131,26 +117,7 @@ class TaskConfig(Settings):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that `metric` and thresholds may name; higher is better."""
-        of_classes = [
-            class_metric(kind, name)
-            for name in self.classes or ()
-            for kind in CLASS_METRICS
-        ]
-        return (*self._metrics_of_all, *of_classes)
-
-    @property
-    def allowed_metrics(self) -> str:
-        """The `metrics` for an error message, which does not list every class."""
-        names = list(self._metrics_of_all)
-        if not self.is_regression:
-            names += [class_metric(kind, "CLASS") for kind in CLASS_METRICS]
-        return ", ".join(names)
-
-    @property
-    def _metrics_of_all(self) -> tuple[str, ...]:
-        if self.is_regression:
-            return REGRESSION_METRICS
-        return BINARY_METRICS if self.is_binary else MULTICLASS_METRICS
+        return tuple(metrics.deciding(self.classes))
 
     def describe_label(self, label: Any) -> str:
         """Returns the name of a class by its index, or a score with its digits."""
@@ -173,7 +140,7 @@ class TaskConfig(Settings):
             values = {**GLUE[name], **values}
         if values.get("label_range") is not None:
             values.setdefault("classes", None)
-            values.setdefault("metric", REGRESSION_METRICS[0])
+            values.setdefault("metric", metrics.deciding(None)[0])
         if values.get("input") == "tokenized":
             values.setdefault("label_column", TOKENIZED_LABEL)
             values.setdefault("id_column", TOKENIZED_ID)
@@ -210,6 +177,6 @@ class TaskConfig(Settings):
             raise ValueError(f"label_range {self.label_range} must rise")
         if self.metric not in self.metrics:
             raise ValueError(
-                f"metric {self.metric!r} is not one of {self.allowed_metrics}"
+                f"metric {self.metric!r} is not one of {metrics.shorten(self.metrics)}"
             )
         return self

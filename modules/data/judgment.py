@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from modules import metrics
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
 from modules.data import profile, threshold_interval
@@ -168,20 +169,19 @@ class _Judgment:
         if split not in self._filled:
             return
         counts = np.array(list(self._profiles[split].labels.values()))
-        for metric, threshold in self.thresholds.items():
-            maximum = self.limits.max_interval
-            if threshold_interval.is_exact(
-                metric, threshold, counts, self.task, maximum
-            ):
+        table = metrics.of_task(self.task.classes)
+        for name, threshold in self.thresholds.items():
+            if name not in self.task.metrics:  # the Evaluator refuses it
                 continue
-            counted = threshold_interval.count_rows(metric, counts, self.task)
-            assert counted is not None
-            rows, kind = counted
+            metric, maximum = table[name], self.limits.max_interval
+            if threshold_interval.is_exact(metric, threshold, counts, maximum):
+                continue
+            rows, kind = threshold_interval.count_rows(metric, counts)
             limit = threshold_interval.find_limit(metric, maximum)
             low, high = threshold_interval.find_interval(metric, threshold, rows)
             needed = threshold_interval.needed_rows(metric, threshold, limit)
             message = (
-                f"{split}: too small for evaluator.thresholds {metric} {threshold:g}: "
+                f"{split}: too small for evaluator.thresholds {name} {threshold:g}: "
                 f"on {rows} {kind} its 95 % interval is {low:.2f} to {high:.2f}, and "
                 f"data_gate.max_interval allows ±{limit:g}; about {needed} are needed: "
                 "add rows, or name a larger split with evaluator.split"

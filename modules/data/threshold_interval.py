@@ -8,38 +8,25 @@ import math
 import numpy as np
 from scipy import stats
 
-from modules.config.task import TaskConfig
+from modules.metrics import Metric
 
 _CONFIDENCE = 0.95
-_CORRELATIONS = ("matthews", "pearson", "spearman", "pearson_spearman")
-_OF_ONE_CLASS = ("precision", "recall", "f1")
-_POSITIVE_CLASS = 1
 _MOST_ROWS = 1 << 30
 
 
-def count_rows(
-    metric: str, counts: np.ndarray, task: TaskConfig
-) -> tuple[int, str] | None:
-    """Returns how many rows decide a metric, and which; None for an unknown metric.
+def count_rows(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
+    """Returns how many rows decide a metric, and which.
 
     Args:
-      metric: Its name; that of one class is `recall/CLASS`.
+      metric: Of the task.
       counts: Rows of each class, int64[classes]; of a regression all rows, int64[1].
-      task: The classes.
     """
-    name, _, class_name = metric.partition("/")
-    classes = task.classes or []
-    if name in _OF_ONE_CLASS and task.is_binary and not class_name:
-        class_name = classes[_POSITIVE_CLASS]
-    if class_name:
-        if name not in _OF_ONE_CLASS or class_name not in classes:
-            return None
-        return int(counts[classes.index(class_name)]), f"rows of `{class_name}`"
-    if name not in task.metrics:
-        return None
-    if name == "auc":
+    if metric.deciding_rows == "class":
+        assert metric.class_id is not None
+        return int(counts[metric.class_id]), f"rows of `{metric.class_name}`"
+    if metric.deciding_rows == "smaller class":
         return int(counts.min()), "rows of the smaller class"
-    if name == "f1":
+    if metric.deciding_rows == "every class":
         # The mean over the classes varies as much as on this many rows of one.
         present = counts[counts > 0]
         rows = int(len(present) ** 2 / np.sum(1 / present))
@@ -47,10 +34,9 @@ def count_rows(
     return int(counts.sum()), "rows"
 
 
-def find_interval(metric: str, value: float, rows: int) -> tuple[float, float]:
+def find_interval(metric: Metric, value: float, rows: int) -> tuple[float, float]:
     """Returns the 95 % interval of a metric with a value on some rows."""
-    name, _, _ = metric.partition("/")
-    if name not in _CORRELATIONS:
+    if not _is_correlation(metric):
         if not rows:
             return 0.0, 1.0
         test = stats.binomtest(round(value * rows), rows)
@@ -63,50 +49,47 @@ def find_interval(metric: str, value: float, rows: int) -> tuple[float, float]:
     return float(np.tanh(z - margin)), float(np.tanh(z + margin))
 
 
-def find_limit(metric: str, max_interval: float) -> float:
+def find_limit(metric: Metric, max_interval: float) -> float:
     """Returns the largest half width of a metric's interval.
 
     Args:
-      metric: Its name.
-      max_interval: That of a metric from 0 to 1. A correlation goes from -1 to 1, so
-        that it may be twice as wide.
+      metric: Of the task.
+      max_interval: That of a metric from 0 to 1. A correlation may have twice as much.
     """
-    name, _, _ = metric.partition("/")
-    return max_interval * (2 if name in _CORRELATIONS else 1)
+    return max_interval * (2 if _is_correlation(metric) else 1)
 
 
 def is_exact(
-    metric: str,
-    value: float,
-    counts: np.ndarray,
-    task: TaskConfig,
-    max_interval: float,
+    metric: Metric, value: float, counts: np.ndarray, max_interval: float
 ) -> bool:
     """Returns whether the rows of a split decide on a threshold.
 
     Args:
-      metric: Its metric.
+      metric: Of the task.
       value: The threshold; 0 and less decide nothing.
       counts: Rows of each class, int64[classes]; of a regression by score.
-      task: The classes.
       max_interval: See `find_limit`.
     """
-    counted = count_rows(metric, counts, task)
-    if counted is None or value <= 0:
+    if value <= 0:
         return True
-    return half_width(metric, value, counted[0]) <= find_limit(metric, max_interval)
+    rows, _ = count_rows(metric, counts)
+    return half_width(metric, value, rows) <= find_limit(metric, max_interval)
 
 
-def half_width(metric: str, value: float, rows: int) -> float:
+def half_width(metric: Metric, value: float, rows: int) -> float:
     """Returns half the width of `find_interval`."""
     low, high = find_interval(metric, value, rows)
     return (high - low) / 2
 
 
-def needed_rows(metric: str, value: float, limit: float) -> int:
+def needed_rows(metric: Metric, value: float, limit: float) -> int:
     """Returns from about how many rows on the interval is within a limit."""
     return bisect.bisect_left(
         range(_MOST_ROWS),
         True,
         key=lambda rows: half_width(metric, value, rows) <= limit,
     )
+
+
+def _is_correlation(metric: Metric) -> bool:
+    return metric.low < 0

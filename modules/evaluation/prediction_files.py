@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from typing import Any
 
 import numpy as np
 
-from modules import fingerprint, uris
+from modules import fingerprint, metrics, uris
 from modules.config.task import TaskConfig
 from modules.export import signatures
+from modules.metrics import Rows
 
 PREDICTION = "prediction"  # column of the class or the score
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictions:
+    """A model's predictions on a split, in the order of its examples.
+
+    Attributes:
+      ids: int64[examples].
+      labels: int64[examples], or float32[examples] of a regression.
+      outputs: Probabilities float32[examples, classes], or scores float32[examples].
+      losses: float32[examples].
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    outputs: np.ndarray
+    losses: np.ndarray
+
+    def compute_metrics(self, task: TaskConfig) -> dict[str, float]:
+        """Returns the metrics of the task; the loss is that of the trainer."""
+        rows = Rows.of(self.labels, self.outputs, self.losses)
+        return metrics.compute(task.classes, rows)
 
 
 def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:

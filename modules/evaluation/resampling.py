@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
-from typing import Annotated
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pydantic
 from scipy import stats
 
-from modules.config.task import CLASS_METRICS, TaskConfig, class_metric
-from modules.evaluation import weighted_metrics
-from modules.evaluation.metrics import POSITIVE_CLASS
-from modules.evaluation.weighted_metrics import Units
+from modules import metrics
+from modules.config.task import TaskConfig
+from modules.metrics import Metric, Rows, Sample
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000
@@ -22,7 +21,20 @@ _MOST_ROWS = 50_000  # of a resample if one of two classes is rare
 _ROWS_OF_A_CLASS = 100  # in a resample: the AUC varies with the rarer class
 _CHUNK = 300_000  # draws in memory at once
 
-_Divide = Callable[..., Units]  # `weighted_metrics.cells` or `weighted_metrics.rows`
+
+class Units(NamedTuple):
+    """What resamples draw: rows, or groups of rows that are alike to the metrics.
+
+    Attributes:
+      counts: Rows in each unit, int64[units].
+      models: The units as each model predicts them.
+    """
+
+    counts: np.ndarray
+    models: Sequence[Rows]
+
+
+_Divide = Callable[[Sequence[Rows]], Units]  # `_by_row` or `_by_cell`
 
 # JSON has no NaN or infinity.
 _Number = Annotated[
@@ -85,8 +97,7 @@ class PairedTest(pydantic.BaseModel):
 
 def confidence_intervals(
     task: TaskConfig,
-    labels: np.ndarray,
-    outputs: np.ndarray,
+    rows: Rows,
     *,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
@@ -101,9 +112,8 @@ def confidence_intervals(
     classes, and the spread is scaled by the root of the rows.
 
     Args:
-      task: Determines the metrics: those of `metrics.compute`, and `calibration`.
-      labels: int64[rows], or float[rows] of a regression.
-      outputs: Probabilities float[rows, classes], or scores float[rows].
+      task: Determines the metrics.
+      rows: What a model predicted.
       confidence: Share of such intervals that hold the true value.
       resamples: Number of resamples.
       seed: Seed of the resamples.
@@ -113,28 +123,27 @@ def confidence_intervals(
       alike.
     """
     intervals: dict[str, tuple[float, float]] = {}
-    values: dict[str, float] = {}
-    for divide in _divisions(task):
-        (of_units,) = _values(divide(task, labels, outputs))
-        samples = _bootstrap(divide, task, labels, [outputs], resamples, seed)
-        for name, value in of_units.items():
-            intervals[name] = _interval(value, samples[name][0], confidence)
-        values |= of_units
-    for name, trials in _trials(task, labels, outputs).items():
-        if trials and values[name] in (0, 1):
-            test = stats.binomtest(int(values[name]) * trials, trials)
-            low, high = map(float, test.proportion_ci(confidence, method="wilson"))
-            if name.partition("/")[0] == "f1":
-                low, high = _f1(low), _f1(high)
+    whole = Sample(rows, np.ones((len(rows), 1)))
+    values = metrics.compute(task.classes, rows)
+    for divide, table in _divisions(task):
+        samples = _bootstrap(divide, table, [rows], resamples, seed)
+        for name, metric in table.items():
+            intervals[name] = _interval(values[name], samples[name][0], confidence)
+            trials = metric.count_trials(whole) if values[name] in (0, 1) else None
+            if trials is None or not trials[0]:
+                continue
+            successes = int(values[name] * trials[0])
+            test = stats.binomtest(successes, int(trials[0]))
+            interval = test.proportion_ci(confidence, method="wilson")
+            low, high = map(metric.of_proportion, map(float, interval))
             intervals[name] = (low, high)
     return intervals
 
 
 def paired_test(
     task: TaskConfig,
-    labels: np.ndarray,
-    outputs_a: np.ndarray,
-    outputs_b: np.ndarray,
+    rows_a: Rows,
+    rows_b: Rows,
     metric: str,
     *,
     resamples: int = RESAMPLES,
@@ -144,28 +153,24 @@ def paired_test(
 
     Args:
       task: Has the metric.
-      labels: As in `paired_tests`.
-      outputs_a: As in `paired_tests`.
-      outputs_b: As in `paired_tests`.
-      metric: One of those of `confidence_intervals`.
+      rows_a: As in `paired_tests`.
+      rows_b: As in `paired_tests`.
+      metric: One of the task's.
       resamples: As in `confidence_intervals`.
       seed: As in `confidence_intervals`.
 
     Raises:
       ValueError: The task has no such metric.
     """
-    tests = paired_tests(
-        task, labels, outputs_a, outputs_b, [metric], resamples=resamples, seed=seed
-    )
+    tests = paired_tests(task, rows_a, rows_b, [metric], resamples=resamples, seed=seed)
     return tests[metric]
 
 
 def paired_tests(
     task: TaskConfig,
-    labels: np.ndarray,
-    outputs_a: np.ndarray,
-    outputs_b: np.ndarray,
-    metrics: Collection[str],
+    rows_a: Rows,
+    rows_b: Rows,
+    names: Collection[str],
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -178,40 +183,42 @@ def paired_tests(
 
     Args:
       task: Has the metrics.
-      labels: int64[rows], or float[rows] of a regression.
-      outputs_a: The first model's probabilities float[rows, classes], or scores
-        float[rows].
-      outputs_b: The second model's, of the same rows.
-      metrics: Some of those of `confidence_intervals`.
+      rows_a: What the first model predicted.
+      rows_b: What the second model predicted, with the same labels.
+      names: Some metrics of the task.
       resamples: As in `confidence_intervals`.
       seed: As in `confidence_intervals`.
 
     Raises:
       ValueError: The task has no such metric.
     """
-    outputs = [outputs_a, outputs_b]
-    right = _count_right(task, labels, outputs)
+    known = metrics.of_task(task.classes)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"metric {name!r} is not one of {', '.join(known)}")
+    models = [rows_a, rows_b]
+    a, b = (metrics.compute(task.classes, rows, names) for rows in models)
+    right = _count_right(rows_a, rows_b)
     tests: dict[str, PairedTest] = {}
-    names: list[str] = []
-    for divide in _divisions(task):
-        a, b = _values(divide(task, labels, *outputs))
-        names += a
-        chosen = [metric for metric in metrics if metric in a]
+    for divide, table in _divisions(task):
+        resampled = {
+            name: metric
+            for name, metric in table.items()
+            if name in names and name != "accuracy"
+        }
         samples: dict[str, np.ndarray] = {}
-        if set(chosen) - {"accuracy"}:
-            samples = _bootstrap(divide, task, labels, outputs, resamples, seed)
-        for metric in chosen:
-            values = a[metric], b[metric]
-            interval = (
-                _mcnemar(**right, rows=len(labels))
-                if metric == "accuracy"
-                else _test(np.subtract(*samples[metric][::-1]))
-            )
-            tests[metric] = _describe(metric, values, interval, len(labels), right)
-    for metric in metrics:
-        if metric not in names:
-            raise ValueError(f"metric {metric!r} is not one of {', '.join(names)}")
-    return {metric: tests[metric] for metric in metrics}
+        if resampled:
+            samples = _bootstrap(divide, resampled, models, resamples, seed)
+        for name in table:
+            if name in names:
+                interval = (
+                    _test(np.subtract(*samples[name][::-1]))
+                    if name in samples
+                    else _mcnemar(**right, rows=len(rows_a))
+                )
+                values = a[name], b[name]
+                tests[name] = _describe(name, values, interval, len(rows_a), right)
+    return {name: tests[name] for name in names}
 
 
 def _describe(
@@ -240,70 +247,104 @@ def _describe(
     )
 
 
-def _count_right(
-    task: TaskConfig, labels: np.ndarray, outputs: list[np.ndarray]
-) -> dict[str, int]:
+def _count_right(rows_a: Rows, rows_b: Rows) -> dict[str, int]:
     """Counts the rows that one model alone predicts right; nothing of scores."""
-    if task.is_regression:
+    if not rows_a.classes:
         return {}
-    a_right, b_right = (each.argmax(axis=1) == labels for each in outputs)
+    a_right, b_right = rows_a.is_right, rows_b.is_right
     return {
         "only_a_right": int(np.sum(a_right & ~b_right)),
         "only_b_right": int(np.sum(b_right & ~a_right)),
     }
 
 
-def _divisions(task: TaskConfig) -> list[_Divide]:
-    rows, cells = weighted_metrics.rows, weighted_metrics.cells
-    return [rows] if task.is_regression else [cells, rows]
+def _divisions(task: TaskConfig) -> list[tuple[_Divide, Mapping[str, Metric]]]:
+    """Returns how metrics are resampled: of classes by cell where that suffices."""
+    table = metrics.of_task(task.classes)
+    if task.is_regression:
+        return [(_by_row, table)]
+    of_rows = {name: each for name, each in table.items() if each.needs_probabilities}
+    of_cells = {name: each for name, each in table.items() if name not in of_rows}
+    return [(_by_cell, of_cells), (_by_row, of_rows)]
 
 
-def _values(units: Units) -> list[dict[str, float]]:
-    """Returns the metrics of each model without resampling."""
-    weights = units.counts[:, None].astype(float)
-    return [
-        {name: float(value) for name, (value,) in metrics(weights).items()}
-        for metrics in units.models
+def _by_row(models: Sequence[Rows]) -> Units:
+    return Units(np.ones(len(models[0]), int), models)
+
+
+def _by_cell(models: Sequence[Rows]) -> Units:
+    """Returns the cells of the confusion matrix.
+
+    They have one axis for the label and one for the prediction of each model.
+    """
+    shape = [models[0].classes] * (len(models) + 1)
+    columns = [models[0].labels, *(np.nan_to_num(each.predictions) for each in models)]
+    indices = np.ravel_multi_index([column.astype(int) for column in columns], shape)
+    indices, counts = np.unique(indices, return_counts=True)
+    actual, *predicted = np.unravel_index(indices, shape)
+    unknown = np.full(len(counts), np.nan)
+    cells = [
+        Rows(
+            actual.astype(float),
+            classes.astype(float) if rows.is_finite else unknown,
+            unknown,
+            unknown,
+            rows.classes,
+        )
+        for rows, classes in zip(models, predicted, strict=True)
     ]
+    return Units(counts, cells)
+
+
+def _values(
+    table: Mapping[str, Metric], rows: Rows, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Returns each metric of each sample, float64[samples]."""
+    if not rows.is_finite:
+        return dict.fromkeys(table, np.full(weights.shape[1], np.nan))
+    sample = Sample(rows, weights)
+    return {name: metric.values(sample) for name, metric in table.items()}
 
 
 def _bootstrap(
     divide: _Divide,
-    task: TaskConfig,
-    labels: np.ndarray,
-    outputs: list[np.ndarray],
+    table: Mapping[str, Metric],
+    models: Sequence[Rows],
     resamples: int,
     seed: int,
 ) -> dict[str, np.ndarray]:
     """Returns each metric of each resample, float64[models, resamples]."""
     random = np.random.default_rng(seed)
-    units = part = divide(task, labels, *outputs)
-    size = _resample_size(task, labels)
+    units = part = divide(models)
+    size = _resample_size(models[0])
     if len(units.counts) > size:
-        chosen = random.choice(len(labels), size, replace=False)
-        part = divide(task, labels[chosen], *(each[chosen] for each in outputs))
-    chunks: list[list[dict[str, np.ndarray]]] = [
-        [metrics(weights) for metrics in part.models]
+        chosen = random.choice(len(models[0]), size, replace=False)
+        part = divide([rows.take(chosen) for rows in models])
+    chunks = [
+        [_values(table, rows, weights) for rows in part.models]
         for weights in _draw(part.counts, resamples, random)
     ]
     scale = math.sqrt(part.counts.sum() / units.counts.sum())
-    centers = zip(_values(units), _values(part), strict=True)
-    samples: dict[str, list[np.ndarray]] = {}
-    for model, (of_all, of_part) in enumerate(centers):
-        for name, center in of_part.items():
-            drawn = np.concatenate([chunk[model][name] for chunk in chunks])
-            scaled = of_all[name] + scale * (drawn - center)
-            samples.setdefault(name, []).append(scaled if part is not units else drawn)
+    samples: dict[str, list[np.ndarray]] = {name: [] for name in table}
+    for model, of_all in enumerate(units.models):
+        whole = _values(table, of_all, units.counts[:, None].astype(float))
+        of_part = part.models[model]
+        center = _values(table, of_part, part.counts[:, None].astype(float))
+        for name in table:
+            values = np.concatenate([chunk[model][name] for chunk in chunks])
+            if part is not units:
+                values = whole[name] + scale * (values - center[name])
+            samples[name].append(values)
     return {name: np.stack(of_models) for name, of_models in samples.items()}
 
 
-def _resample_size(task: TaskConfig, labels: np.ndarray) -> int:
+def _resample_size(rows: Rows) -> int:
     """Returns of how many rows a resample is, if there are more."""
-    if not task.is_binary:
+    if rows.classes != 2:
         return _ROWS
-    positives = np.count_nonzero(labels == POSITIVE_CLASS)
-    rarer = max(1, min(positives, len(labels) - positives))
-    size = math.ceil(_ROWS_OF_A_CLASS * len(labels) / rarer)
+    positives = np.count_nonzero(rows.labels == metrics.POSITIVE_CLASS)
+    rarer = max(1, min(positives, len(rows) - positives))
+    size = math.ceil(_ROWS_OF_A_CLASS * len(rows) / rarer)
     return min(max(size, _ROWS), _MOST_ROWS)
 
 
@@ -364,29 +405,3 @@ def _mcnemar(
     error = math.sqrt((a + b - (b - a) ** 2) / (rows + 2))
     margin = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * error
     return b - a - margin, b - a + margin, float(p_value)
-
-
-def _trials(
-    task: TaskConfig, labels: np.ndarray, outputs: np.ndarray
-) -> dict[str, int]:
-    """Returns of how many rows each metric that is a proportion is one.
-
-    F1 is none, but a function of one, the Jaccard index; both are 0 or 1 at once.
-    """
-    if task.classes is None:
-        return {}
-    predicted = outputs.argmax(axis=1)
-    trials = {"accuracy": len(labels)}
-    for index, name in enumerate(task.classes):
-        masks = (predicted == index, labels == index)
-        counts = [int(mask.sum()) for mask in (*masks, np.logical_or(*masks))]
-        of_class = dict(zip(CLASS_METRICS, counts, strict=True))
-        trials |= {class_metric(kind, name): n for kind, n in of_class.items()}
-        if task.is_binary and index == POSITIVE_CLASS:
-            trials |= of_class
-    return trials
-
-
-def _f1(jaccard: float) -> float:
-    """Returns the F1 of a class whose Jaccard index is known."""
-    return 2 * jaccard / (1 + jaccard)

@@ -49,30 +49,13 @@ def _computations(
     )
 
     def result(computed: dict[tfma.metrics.MetricKey, Any]) -> dict:
-        champion, candidate = (
-            tfma_metrics.Rows(*computed[gather.keys[0]]) for gather in gathered
+        champion, candidate = (computed[gather.keys[0]] for gather in gathered)
+        assert np.array_equal(champion.labels, candidate.labels)
+        definition = TaskConfig(**task)
+        test = resampling.paired_test(
+            definition, champion, candidate, definition.metric
         )
-        return {key: _test(TaskConfig(**task), champion, candidate)}
+        return {key: test.model_dump_json().encode()}
 
     derived = tfma.metrics.DerivedMetricComputation(keys=[key], result=result)
     return [*gathered, derived]
-
-
-def _test(
-    task: TaskConfig, champion: tfma_metrics.Rows, candidate: tfma_metrics.Rows
-) -> bytes:
-    assert np.array_equal(champion.labels, candidate.labels)
-    labels = champion.labels if task.is_regression else champion.labels.astype(int)
-    test = resampling.paired_test(
-        task, labels, _outputs(task, champion), _outputs(task, candidate), task.metric
-    )
-    return test.model_dump_json().encode()
-
-
-def _outputs(task: TaskConfig, rows: tfma_metrics.Rows) -> np.ndarray:
-    """Returns outputs that have the metric: the rows hold the most probable class."""
-    if task.is_regression:
-        return rows.predictions
-    if task.is_binary:
-        return np.stack([1 - rows.values, rows.values], axis=1)
-    return np.eye(task.outputs, dtype=np.float32)[rows.predictions.astype(int)]

@@ -12,6 +12,7 @@ from modules import fingerprint
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files, resampling
 from modules.export import model_digest
+from modules.metrics import Rows
 from modules.report import content, model_card, page
 from modules.report.content import Metric, Report
 from modules.report.data_part import read_data
@@ -143,7 +144,8 @@ def _add_predictions(
     _, labels, outputs = predictions
     counts = {split.name: split.labels for split in report.data.splits}
     majority = majority_metrics(task, labels, counts.get(_TRAIN, {}))
-    intervals = resampling.confidence_intervals(task, labels, outputs)
+    rows = Rows.of(labels, outputs)
+    intervals = resampling.confidence_intervals(task, rows)
     report.metrics = [
         Metric(
             name=row["metric"],

@@ -19,7 +19,8 @@ from typing import Any
 import jinja2
 import yaml
 
-from modules.config.task import CLASS_METRICS, TaskConfig, class_metric
+from modules import metrics
+from modules.config.task import TaskConfig
 from modules.report import formats
 from modules.report.content import Metric, Report
 
@@ -39,19 +40,6 @@ _DIRECTORIES = re.compile(r"(?<![^\s(\"'])/(?:[^\s/]+/)+(?=[^\s/])")
 _SPECIAL = re.compile(r"([\\`*\[\]<>|~&])|(?<!\w)_|_(?!\w)")
 _TASK_TYPE = "text-classification"
 _SETTINGS = ("task", "preprocessing", "trainer", "evaluator")  # without paths
-# Names in https://huggingface.co/metrics.
-_HUB_METRICS = {
-    "accuracy": "accuracy",
-    "f1": "f1",
-    "precision": "precision",
-    "recall": "recall",
-    "auc": "roc_auc",
-    "matthews": "matthews_correlation",
-    "pearson": "pearsonr",
-    "spearman": "spearmanr",
-    "mse": "mse",
-    "mae": "mae",
-}
 _TFDS_GLUE = "tfds:glue/"
 _HUB_GLUE = "nyu-mll/glue"
 
@@ -98,23 +86,28 @@ def _dump(content: dict[str, Any]) -> str:
 def _head(report: Report) -> dict[str, Any]:
     """Returns the metadata; a model's language and license only a person knows."""
     dataset = _dataset(report)
-    metrics = [
-        {"type": _HUB_METRICS[metric.name], "value": metric.value, "name": metric.name}
+    table = metrics.of_task(report.task.classes)
+    results = [
+        {
+            "type": table[metric.name].hub_name,
+            "value": metric.value,
+            "name": metric.name,
+        }
         for metric in report.metrics
-        if metric.name in _HUB_METRICS and math.isfinite(metric.value)
+        if table[metric.name].hub_name and math.isfinite(metric.value)
     ]
     head: dict[str, Any] = {
         "library_name": "tf-keras",
         "pipeline_tag": _TASK_TYPE,
         "tags": ["bert", "tensorflow", "tfx", "saved-model"],
-        "metrics": [metric["type"] for metric in metrics],
+        "metrics": [result["type"] for result in results],
     }
     if dataset["type"] == _HUB_GLUE:
         head["datasets"] = [_HUB_GLUE]
     result = {
         "task": {"type": _TASK_TYPE, "name": "Text Classification"},
         "dataset": dataset,
-        "metrics": metrics,
+        "metrics": results,
     }
     return {**head, "model-index": [{"name": report.pipeline, "results": [result]}]}
 
@@ -173,9 +166,12 @@ def _person(
 
 def _by_class(report: Report) -> dict[str, dict[str, Metric]]:
     """Returns precision, recall and F1 of each class."""
-    metrics = {metric.name: metric for metric in report.metrics}
+    by_name = {metric.name: metric for metric in report.metrics}
     rows = {
-        name: {kind: metrics.get(class_metric(kind, name)) for kind in CLASS_METRICS}
+        name: {
+            kind: by_name.get(metrics.class_metric(kind, name))
+            for kind in metrics.CLASS_METRICS
+        }
         for name in report.task.classes or ()
     }
     return {

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from modules.config.task import CLASS_METRICS, class_metric
+from modules.metrics import CLASS_METRICS, class_metric
 from modules.report import curves, formats, plots, templates
 from modules.report.content import (
     Metric,

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
+from modules import metrics
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import inputs, preprocessing, row_facts
-from modules.evaluation import metrics
 from modules.report.content import (
     CalibrationBin,
     Classification,
@@ -27,8 +27,6 @@ _BINS = 10
 _MOST_POINTS = 300  # of a curve: a picture shows no more
 _MOST_SCORES = 2_000
 _PARSED_ROWS = 4_096
-# A constant prediction has none, or an infinite one.
-_NOT_OF_CONSTANTS = ("loss", "auc", "calibration")
 
 
 def majority_metrics(
@@ -49,11 +47,13 @@ def majority_metrics(
     majority = task.classes.index(max(counts, key=lambda name: counts[name]))
     outputs = np.zeros((len(labels), task.outputs))
     outputs[:, majority] = 1.0
-    losses = np.zeros(len(labels))
-    values = metrics.compute(task, metrics.Predictions(labels, labels, outputs, losses))
-    return {
-        name: value for name, value in values.items() if name not in _NOT_OF_CONSTANTS
-    }
+    # A constant prediction has no AUC, and an infinite loss.
+    names = [
+        name
+        for name, metric in metrics.of_task(task.classes).items()
+        if not metric.needs_probabilities
+    ]
+    return metrics.compute(task.classes, metrics.Rows.of(labels, outputs), names)
 
 
 def classification(

@@ -17,7 +17,7 @@ from modules.config.task import TaskConfig
 from modules.data import inputs
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
-from modules.evaluation import metrics
+from modules.evaluation.prediction_files import Predictions
 from modules.training import strategies, warm_start
 
 GRADIENT_NORM = "gradient_norm"
@@ -255,7 +255,7 @@ class FineTuningTask(base_task.Task):
         global_step: tf.Variable | None = None,
     ) -> dict[str, float]:
         """Returns the metrics over all rows, the loss as `validation_loss`."""
-        values = metrics.compute(self.definition, collect(aggregated_logs))
+        values = collect(aggregated_logs).compute_metrics(self.definition)
         return {"validation_loss": values.pop("loss"), **values}
 
     def _outputs(self, logits: tf.Tensor) -> tf.Tensor:
@@ -283,15 +283,15 @@ class FineTuningTask(base_task.Task):
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
-def collect(batches: list[dict[str, np.ndarray]]) -> metrics.Predictions:
+def collect(batches: list[dict[str, np.ndarray]]) -> Predictions:
     """Joins the batches of `FineTuningTask.aggregate_logs` in the split's order."""
 
     def join(name: str) -> np.ndarray:
         return np.concatenate([batch[name] for batch in batches])
 
     order = np.argsort(join(inputs.POSITIONS))
-    names = [field.name for field in dataclasses.fields(metrics.Predictions)]
-    return metrics.Predictions(**{name: join(name)[order] for name in names})
+    names = [field.name for field in dataclasses.fields(Predictions)]
+    return Predictions(**{name: join(name)[order] for name in names})
 
 
 def _gather(rows: tf.Tensor) -> tf.Tensor:

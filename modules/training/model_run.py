@@ -20,7 +20,8 @@ from modules import files, uris
 from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs
 from modules.data.preprocessing import ENCODER_INPUTS
-from modules.evaluation import metrics, prediction_files
+from modules.evaluation import prediction_files
+from modules.evaluation.prediction_files import Predictions
 from modules.training import checkpoints, optimization
 from modules.training.record import BEST
 
@@ -102,9 +103,7 @@ def copy_records(source: str, destination: str) -> None:
         files.copy(uris.join(source, path), uris.join(destination, path))
 
 
-def write_predictions(
-    path: str, task: TaskConfig, predictions: metrics.Predictions
-) -> None:
+def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> None:
     """Writes the predictions of a split; see `prediction_files`."""
     header = [
         task.id_column,

@@ -9,8 +9,7 @@ import tf_keras
 from official.core import base_trainer
 from official.modeling import optimization
 
-from modules import files, uris
-from modules.evaluation import metrics
+from modules import files, metrics, uris
 
 BEST = "best"  # directory of the best weights
 _FILE = "record.json"

@@ -14,11 +14,12 @@ import tensorflow_transform as tft
 import tf_keras
 
 from modules import encoder as encoder_lib
-from modules import environment, files, uris
+from modules import environment, files, metrics, uris
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
-from modules.evaluation import metrics, prediction_files
+from modules.evaluation import prediction_files
+from modules.evaluation.prediction_files import Predictions
 from modules.export import description, model_digest, serving_model
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import (
@@ -207,7 +208,7 @@ def predict_splits(
     task: FineTuningTask,
     model: tf_keras.Model | TracedModel,
     splits: dict[str, inputs.ExamplesConfig],
-) -> dict[str, metrics.Predictions]:
+) -> dict[str, Predictions]:
     """Predicts splits on all devices of the strategy whose scope it is called in.
 
     Args:
@@ -246,7 +247,7 @@ def _write_outputs(
     # TensorFloat-32 of a GPU has three digits. The predictions that are recorded must
     # equal those of the served model.
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    predictions: dict[str, metrics.Predictions] = {}
+    predictions: dict[str, Predictions] = {}
     if strategies.is_mirrored(strategy):
         with strategy.scope():
             replicas = restore_best(fine_tuning, best_directory, dtype)
@@ -271,7 +272,7 @@ def _write_records(
     params: experiment.ExperimentConfig,
     results: list[Result],
     best: Result,
-    predictions: dict[str, metrics.Predictions],
+    predictions: dict[str, Predictions],
     directory: str,
 ) -> None:
     for split, rows in predictions.items():
@@ -291,7 +292,7 @@ def _write_records(
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
         "splits": {
-            split: metrics.compute(task, rows) for split, rows in predictions.items()
+            split: rows.compute_metrics(task) for split, rows in predictions.items()
         },
     }
     path = uris.join(fn_args.model_run_dir, model_run.METRICS_FILE)

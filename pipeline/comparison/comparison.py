@@ -13,6 +13,7 @@ import pydantic
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files, resampling
 from modules.evaluation.resampling import PairedTest
+from modules.metrics import Rows
 from pipeline.comparison import row_texts
 from pipeline.comparison.runs import FinishedRun
 from pipeline.config.errors import UsageError
@@ -256,9 +257,10 @@ def _read_predictions(
 def _describe_run(
     name: str, rows: int, task: TaskConfig, run: _Predictions, first: _Predictions
 ) -> ComparedRun:
-    intervals = resampling.confidence_intervals(task, run.labels, run.outputs)
+    predicted = Rows.of(run.labels, run.outputs)
+    intervals = resampling.confidence_intervals(task, predicted)
     tests = resampling.paired_tests(
-        task, run.labels, first.outputs, run.outputs, list(intervals)
+        task, Rows.of(first.labels, first.outputs), predicted, list(intervals)
     )
     return ComparedRun(
         name=name,

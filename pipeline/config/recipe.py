@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from modules import uris
+from modules import metrics, uris
 from modules.config.data_gate import DataGateConfig
 from modules.config.settings import Settings
 from modules.config.task import INPUT_NAME, TaskConfig, input_name
@@ -100,12 +100,21 @@ class Config(Settings):
                 "evaluator.thresholds: a gate needs at least one; "
                 f"{self.task.metric}: 0.0 lets every model through"
             )
+        table = metrics.of_task(self.task.classes)
         for key in ("thresholds", "max_regression"):
-            for metric in getattr(self.evaluator, key):
-                if metric not in self.task.metrics:
+            for name, bound in getattr(self.evaluator, key).items():
+                if name not in self.task.metrics:
                     raise ValueError(
-                        f"evaluator.{key} names {metric!r}; this task has "
-                        f"{self.task.allowed_metrics}"
+                        f"evaluator.{key} names {name!r}; this task has "
+                        f"{metrics.shorten(self.task.metrics)}"
+                    )
+                low, high = table[name].low, table[name].high
+                if key == "max_regression":
+                    low, high = low - high, high - low
+                if not low <= bound <= high:
+                    raise ValueError(
+                        f"evaluator.{key}: {name} is {bound}; allowed are {low:g} to "
+                        f"{high:g}"
                     )
         return self
 

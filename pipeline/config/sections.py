@@ -123,7 +123,7 @@ class EvaluatorConfig(Settings):
 
     Attributes:
       split: Split that the thresholds apply to.
-      thresholds: Lowest value by metric, in [-1, 1].
+      thresholds: Lowest value by metric, in the range of the metric.
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): less is noise.
       incompatible_champion: What happens if the champion, the model that was pushed
@@ -135,14 +135,6 @@ class EvaluatorConfig(Settings):
     thresholds: dict[str, float] = Field(default_factory=dict)
     max_regression: dict[str, float] = Field(default_factory=dict)
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"
-
-    @field_validator("thresholds", "max_regression")
-    @classmethod
-    def _check_range(cls, bounds: dict[str, float]) -> dict[str, float]:
-        for metric, bound in bounds.items():
-            if not -1 <= bound <= 1:
-                raise ValueError(f"{metric} is {bound}; allowed are -1 to 1")
-        return bounds
 
 
 class ServingConfig(Settings):

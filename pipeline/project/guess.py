@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-from modules.config.task import REGRESSION_METRICS, TaskConfig
+from modules import metrics
+from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.project.columns import Column
 
@@ -110,7 +111,7 @@ def guess_task(
         reasons["task.classes"] = "the names that the data set has"
     elif (kind or _guess_kind(column)) == "score":
         low, high = _label_range(column)
-        settings |= {"label_range": [low, high], "metric": REGRESSION_METRICS[0]}
+        settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
         reasons["task.label_range"] = "the lowest and the highest label"
         reasons["task.metric"] = "the mean of both correlations, as in GLUE"
         return Guess(TaskConfig.model_validate(settings), {}, reasons)

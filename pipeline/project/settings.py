@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from modules import metrics
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
 from modules.data.threshold_interval import (
@@ -17,6 +18,7 @@ from modules.data.threshold_interval import (
     is_exact,
     needed_rows,
 )
+from modules.metrics import Metric
 from pipeline.config.recipe import set_dotted
 from pipeline.project import guess
 
@@ -113,37 +115,38 @@ def add_gate(
     """
     numbers = np.array(list(counts.values()))
     thresholds = guess.guess_thresholds(task, counts)
-    metric = task.metric
-    if not is_exact(metric, thresholds[metric], numbers, task, limits.max_interval):
-        fallback = thresholds.get("accuracy", thresholds[metric])
-        if is_exact("accuracy", fallback, numbers, task, limits.max_interval):
-            metric = "accuracy"
-    value = thresholds[metric]
+    table, most = metrics.of_task(task.classes), limits.max_interval
+    name = task.metric
+    if (
+        not is_exact(table[name], thresholds[name], numbers, most)
+        and "accuracy" in thresholds
+        and is_exact(table["accuracy"], thresholds["accuracy"], numbers, most)
+    ):
+        name = "accuracy"
+    value = thresholds[name]
     reason = "a correlation that chance does not reach"
     if task.classes:
         reason = "a tenth of the way from what one class reaches by itself to 1"
-    if metric != task.metric:
-        rows, kind = _count(task.metric, numbers, task)
-        needed = needed_rows(task.metric, thresholds[task.metric], limits.max_interval)
+    if name != task.metric:
+        rows, kind = _count(table[task.metric], numbers)
+        needed = needed_rows(table[task.metric], thresholds[task.metric], most)
         reason += (
             f"; for {task.metric} the split has {rows} {kind}, and about {needed} are "
             "needed"
         )
-    settings.set("evaluator.thresholds", {metric: value}, reason)
-    rows, kind = _count(metric, numbers, task)
-    error = half_width(metric, value, rows) / _STANDARD_ERRORS
+    settings.set("evaluator.thresholds", {name: value}, reason)
+    rows, kind = _count(table[name], numbers)
+    error = half_width(table[name], value, rows) / _STANDARD_ERRORS
     settings.set(
         "evaluator.max_regression",
-        {metric: max(0.01, round(error, 2))},
+        {name: max(0.01, round(error, 2))},
         f"the standard error on {rows} {kind}",
     )
 
 
-def _count(metric: str, counts: np.ndarray, task: TaskConfig) -> tuple[int, str]:
-    """Returns the rows that a metric of the task counts, and which they are."""
-    counted = count_rows(metric, counts, task)
-    assert counted is not None
-    rows, kind = counted
+def _count(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
+    """Returns the rows that decide a metric, and which they are."""
+    rows, kind = count_rows(metric, counts)
     return rows, kind.rstrip(",")
 
 

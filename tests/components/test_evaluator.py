@@ -24,28 +24,24 @@ from tests import exported
 pytestmark = pytest.mark.slow
 
 
-def metric(config, name):
-    (config_of_metric,) = (
-        metric
-        for spec in config.metrics_specs
-        for metric in spec.metrics
-        if f'"name": "{name}"' in metric.config
-    )
-    return config_of_metric
+def limits(config, name):
+    """Returns the bounds of a metric."""
+    (spec,) = config.metrics_specs
+    return list(spec.per_slice_thresholds[name].thresholds)
 
 
 def test_bounds_hold_on_all_rows():
     config = eval_config.build_eval_config(TaskConfig())
     bounds.Bounds({"accuracy": 0.8}, {"accuracy": 0.02, "f1": 0.01}).add_to(config)
-    (bound,) = metric(config, "accuracy").per_slice_thresholds
+    (bound,) = limits(config, "accuracy")
     assert list(bound.slicing_specs) == [config_pb2.SlicingSpec()]
     assert bound.threshold.value_threshold.lower_bound.value == 0.8
     change = bound.threshold.change_threshold
     assert change.absolute.value == -0.02
     assert change.direction == config_pb2.MetricDirection.HIGHER_IS_BETTER
-    (bound,) = metric(config, "f1").per_slice_thresholds
+    (bound,) = limits(config, "f1")
     assert not bound.threshold.HasField("value_threshold")
-    assert not metric(config, "auc").per_slice_thresholds
+    assert not limits(config, "auc")
 
 
 @pytest.mark.parametrize("kind", exported.TASKS)
@@ -55,13 +51,15 @@ def test_tfma_accepts_a_bound_on_every_metric_of_a_task(kind):
     bounds.Bounds(dict.fromkeys(task.metrics, 0.5), {}).add_to(config)
     tfma.utils.verify_eval_config(config)
     for name in task.metrics:
-        assert metric(config, name).per_slice_thresholds
+        assert limits(config, name)
 
 
-def test_bound_on_an_unknown_metric_is_refused():
+def test_bound_on_a_metric_that_cannot_have_one_is_refused():
     config = eval_config.build_eval_config(TaskConfig())
-    with pytest.raises(ValueError, match=r"bounds on pearson.*metrics are .*accuracy"):
-        bounds.Bounds({"pearson": 0.5}, {}).add_to(config)
+    with pytest.raises(
+        ValueError, match=r"bounds on loss, pearson, .*one are accuracy"
+    ):
+        bounds.Bounds({"pearson": 0.5}, {"loss": 0.1}).add_to(config)
 
 
 def test_error_of_a_bound_does_not_list_every_class():
@@ -70,7 +68,7 @@ def test_error_of_a_bound_does_not_list_every_class():
     with pytest.raises(ValueError, match="bounds on recall/other") as caught:
         bounds.Bounds({"recall/other": 0.5}, {}).add_to(config)
     assert str(caught.value).endswith(
-        "f1/CLASS, precision/CLASS, recall/CLASS, accuracy, f1, loss"
+        "are accuracy, f1, precision/CLASS, recall/CLASS, f1/CLASS"
     )
 
 

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from modules.data import preprocessing
-from modules.evaluation import metrics
 from modules.export.traced_model import TracedModel, in_large_batches
 from modules.training import experiment, run_fn
 from modules.training.fine_tuning_task import FineTuningTask, collect
@@ -72,5 +71,5 @@ def test_sample_reaches_the_accuracy_that_the_readme_promises(tmp_path):
     model = TracedModel(run_fn.restore_best(fine_tuning, directory))
     data = experiment.examples_config(task, splits["test"], trainer)
     batches = predict(fine_tuning, model, in_large_batches(data))
-    accuracy = metrics.compute(task, collect(batches))["accuracy"]
+    accuracy = collect(batches).compute_metrics(task)["accuracy"]
     assert accuracy >= promised_accuracy() - STANDARD_ERROR

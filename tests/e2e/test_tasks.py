@@ -2,13 +2,23 @@
 
 import csv
 import json
+import math
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+import yaml
 
 from components.evaluator import read_verdict
+from modules import metrics
+from modules.report.content import Report
+from pipeline.comparison.comparison import compare
+from pipeline.comparison.runs import FinishedRun
+from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import load_config
 from tests import exported, tiny
 from tests.e2e import partial_run
 
@@ -25,26 +35,25 @@ def write(directory, rows_by_split):
         (directory / f"{split}.tsv").write_text("\n".join(lines) + "\n")
 
 
-def write_cola(directory):
-    """The archive's layout: no header, the sentence in the fourth column."""
-
-    def rows(seed):
-        for _, sentence, _ in tiny.pairs(ROWS, seed):
-            label = int("tree" in sentence)
-            yield "gj04", label, "" if label else "*", sentence
-
-    write(directory, {"train": rows(0), "dev": rows(1)})
+def write_sentences(directory):
+    write_lines(directory, lambda _, first, __: {"label": int("tree" in first)})
 
 
-def write_stsb(directory):
-    header = ["index", "genre", "filename", "year", "old_index", "source1", "source2"]
+def write_scores(directory):
+    write_lines(
+        directory, lambda same, _, second: {"sentence2": second, "label": 5.0 * same}
+    )
 
-    def rows(seed):
-        yield *header, "sentence1", "sentence2", "score"
-        for index, (same, *texts) in enumerate(tiny.pairs(ROWS, seed)):
-            yield index, *"abcdef", *texts, (5.0 - 0.01 * index) * same
 
-    write(directory, {"train": rows(0), "dev": rows(1)})
+def write_lines(directory, columns_of):
+    """Writes JSON Lines."""
+    directory.mkdir(parents=True)
+    for seed, split in enumerate(("train", "eval")):
+        with open(directory / f"{split}.jsonl", "w") as file:
+            for index, (same, first, second) in enumerate(tiny.pairs(ROWS, seed)):
+                texts = {"sentence": first, "sentence1": first}
+                row = {"idx": index, **texts, **columns_of(same, first, second)}
+                file.write(json.dumps(row) + "\n")
 
 
 def write_mnli(directory):
@@ -73,30 +82,43 @@ def write_tokenized(directory):
         )
         path = directory / f"{split}.tf_record"
         with tf.io.TFRecordWriter(str(path)) as writer:
-            for (label, *_), row in zip(tiny.pairs(ROWS, seed), rows, strict=True):
+            for (same, *texts), row in zip(tiny.pairs(ROWS, seed), rows, strict=True):
+                label = same + ("tree" in texts[1])
                 writer.write(exported.serialize({**row, "label_ids": [label]}))
 
 
-class Trained:
-    """A run up to the Evaluator.
+class Released:
+    """A run up to the report.
 
     Attributes:
       record: The directory of the `ModelRun`.
       verdict: The Evaluator's.
       metrics: The verdict's, by name.
       recorded: The Trainer's, by split and name.
+      report: The report.
+      pushed: The pushed version.
       predict: The signature of the exported model that takes texts.
     """
 
-    def __init__(self, outputs):
+    def __init__(self, config, outputs):
         self.record = outputs("Trainer", "model_run")
         self.verdict = read_verdict(str(outputs("Evaluator", "verdict")))
-        self.metrics = {m.metric: m.value for m in self.verdict.metrics}
+        self.metrics = {m.metric: m for m in self.verdict.metrics}
         content = json.loads((self.record / "metrics.json").read_text())
         self.metric, self.recorded = content["metric"], content["splits"]
-        model = outputs("Trainer", "model") / "Format-Serving"
-        self._loaded = tf.saved_model.load(str(model))
+        numbers = outputs("Report", "report").parent / "report.json"
+        self.report = Report.model_validate_json(numbers.read_bytes())
+        self.pushed = Path(self.report.pushed)
+        self._loaded = tf.saved_model.load(str(self.pushed))
         self.predict = self._loaded.signatures["serving_default"]
+        self.run = FinishedRun(
+            "run",
+            config.model_dump(mode="json"),
+            config.task,
+            "eval",
+            str(self.record),
+            str(outputs("ImportExampleGen", "examples")),
+        )
 
     def predictions(self, split):
         """Returns the rows of the table of predictions, by id."""
@@ -106,23 +128,26 @@ class Trained:
 
 
 @pytest.fixture
-def train(tmp_path):
-    """Trains a task on data; returns what became of it."""
+def release(tmp_path):
+    """Runs a task on data, with a champion or without; returns what became of it."""
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
 
-    def train(write_data, **overrides):
+    def release(write_data, champion=None, **overrides):
         write_data(tmp_path / "task")
         settings = {key.replace("__", "."): value for key, value in overrides.items()}
         settings |= {"data.source": str(tmp_path / "task"), "trainer.epochs": 2}
-        return Trained(partial_run.run_to("Evaluator", recipe, settings))
+        config = load_config(recipe, settings)
+        if champion is not None:
+            shutil.copytree(champion, OutputPaths.of(config).pushed / "1")
+        return Released(config, partial_run.run_to("Report", recipe, settings))
 
-    return train
+    return release
 
 
-def check_classes(trained, classes, **texts):
+def check_classes(released, classes, **texts):
     """Compares what the exported model predicts with what the Trainer recorded."""
-    predicted = trained.predict(**{k: tf.constant(v) for k, v in texts.items()})
-    rows = trained.predictions("eval")
+    predicted = released.predict(**{k: tf.constant(v) for k, v in texts.items()})
+    rows = released.predictions("eval")
     assert [row["prediction"] for row in rows] == [
         name.decode() for name in predicted["class"].numpy()
     ]
@@ -135,59 +160,68 @@ def texts_of_pairs(seed):
     return {"sentence1": first, "sentence2": second}
 
 
-def test_cola_from_its_archive_is_judged_by_matthews_correlation(train):
-    trained = train(write_cola, task="cola", evaluator__thresholds={"matthews": -1.0})
-    assert trained.metric == "matthews"
-    assert trained.metrics["matthews"] == pytest.approx(
-        trained.recorded["eval"]["matthews"], abs=1e-6
+def test_mnli_from_its_archive_reports_both_validation_splits(release):
+    released = release(write_mnli, task="mnli", evaluator__thresholds={"accuracy": 0.0})
+    assert set(released.recorded) == {"eval", "eval_mismatched"}
+    assert released.metrics["f1"].value == pytest.approx(
+        released.recorded["eval"]["f1"], abs=1e-6
     )
-    for kind in ("precision", "recall", "f1"):
-        metric = f"{kind}/unacceptable"
-        assert trained.metrics[metric] == trained.recorded["eval"][metric]
-    sentences = texts_of_pairs(1)["sentence1"]
-    check_classes(trained, ["unacceptable", "acceptable"], sentence=sentences)
+    for split in released.recorded:
+        assert len(released.predictions(split)) == ROWS
 
 
-def test_stsb_from_its_archive_is_a_regression(train):
-    trained = train(
-        write_stsb,
-        task="stsb",
-        trainer__learning_rate=0.01,
-        evaluator__thresholds={"pearson_spearman": -1.0},
+@pytest.mark.parametrize(
+    ("kind", "write_data"),
+    [
+        ("sentences", write_sentences),
+        ("tokens of pairs", write_tokenized),
+        ("scores", write_scores),
+    ],
+)
+def test_every_metric_goes_through_a_release(kind, write_data, release, export):
+    """It is trained, gated with a champion, resampled, compared, and on the card."""
+    task = exported.TASKS[kind]
+    table = metrics.of_task(task.classes)
+    released = release(
+        write_data,
+        champion=export(kind).directory,
+        task=task.model_dump(mode="json", exclude_defaults=True),
+        evaluator__thresholds={name: table[name].low for name in task.metrics},
+        evaluator__max_regression=dict.fromkeys(task.metrics, 1.0),
     )
-    recorded = trained.recorded["eval"]
-    for name in ("pearson", "mse"):
-        assert trained.metrics[name] == pytest.approx(recorded[name], rel=1e-3)
-    # 20 of the 48 pairs occur twice. Their scores tie, and the padding moves their last
-    # digit, by which a rank correlation then orders them.
-    assert trained.metrics["spearman"] == pytest.approx(recorded["spearman"], abs=0.02)
-    texts = {key: tf.constant(column) for key, column in texts_of_pairs(1).items()}
-    predicted = trained.predict(**texts)
-    assert list(predicted) == ["score"]
-    rows = trained.predictions("eval")
-    np.testing.assert_allclose(
-        predicted["score"], [float(row["prediction"]) for row in rows], atol=1e-4
-    )
-
-
-def test_mnli_from_its_archive_reports_both_validation_splits(train):
-    trained = train(write_mnli, task="mnli", evaluator__thresholds={"accuracy": 0.0})
-    assert set(trained.recorded) == {"eval", "eval_mismatched"}
-    assert trained.metrics["f1"] == pytest.approx(
-        trained.recorded["eval"]["f1"], abs=1e-6
-    )
-    for split in trained.recorded:
-        assert len(trained.predictions(split)) == ROWS
-
-
-def test_tokenized_examples_train_a_model_that_takes_text(train):
-    trained = train(
-        write_tokenized,
-        task__input="tokenized",
-        task__name="mrpc",
-        evaluator__thresholds={"f1": 0.0},
-    )
-    assert trained.metrics["f1"] == pytest.approx(
-        trained.recorded["eval"]["f1"], abs=1e-6
-    )
-    check_classes(trained, ["not_equivalent", "equivalent"], **texts_of_pairs(1))
+    assert released.verdict.paired["metric"] == task.metric
+    recorded = released.recorded["eval"]
+    assert set(recorded) == set(table)
+    in_report = {metric.name: metric for metric in released.report.metrics}
+    compared = compare([released.run, released.run]).runs[1]
+    head = yaml.safe_load((released.pushed / "README.md").read_text().split("---")[1])
+    (result,) = head["model-index"][0]["results"]
+    on_card = {metric["name"]: metric["value"] for metric in result["metrics"]}
+    for name, metric in table.items():
+        judged = released.metrics[name]
+        # Equal texts tie, and the padding moves the last digit of their scores, by
+        # which a rank correlation orders them.
+        is_rank = "spearman" in name
+        tolerance = {"abs": 0.02} if is_rank else {"rel": 1e-3, "abs": 1e-5}
+        assert judged.value == pytest.approx(recorded[name], **tolerance), name
+        assert math.isfinite(judged.champion)
+        is_bounded = bool(metric.higher_is_better)
+        assert (judged.threshold is not None) == is_bounded
+        assert (judged.max_regression is not None) == is_bounded
+        low, high = in_report[name].interval or (judged.value, judged.value)
+        assert low <= judged.value <= high
+        assert compared.metrics[name].value == pytest.approx(recorded[name], abs=1e-5)
+        if "/" not in name:
+            assert compared.tests[name].difference == 0
+        assert (name in on_card) == bool(metric.hub_name)
+    texts = texts_of_pairs(1)
+    texts = dict(zip(task.text_columns, texts.values(), strict=False))
+    if task.classes:
+        check_classes(released, task.classes, **texts)
+    else:
+        predicted = released.predict(**{k: tf.constant(v) for k, v in texts.items()})
+        assert list(predicted) == ["score"]
+        rows = released.predictions("eval")
+        np.testing.assert_allclose(
+            predicted["score"], [float(row["prediction"]) for row in rows], atol=1e-4
+        )

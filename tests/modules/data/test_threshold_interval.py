@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from modules.config.task import TaskConfig
+from modules import metrics
 from modules.data import threshold_interval
 
-BINARY = TaskConfig(classes=["ham", "spam"])
-THREE = TaskConfig(classes=["a", "b", "c"])
+BINARY = metrics.of_task(["ham", "spam"])
+THREE = metrics.of_task(["a", "b", "c"])
+SCORES = metrics.of_task(None)
+ANY = {**SCORES, **BINARY}
 
 
 @pytest.mark.parametrize(
@@ -23,18 +25,13 @@ THREE = TaskConfig(classes=["a", "b", "c"])
     ],
 )
 def test_rows_that_decide_a_metric_of_two_classes(metric, rows):
-    count, _ = threshold_interval.count_rows(metric, np.array([300, 100]), BINARY)
+    count, _ = threshold_interval.count_rows(BINARY[metric], np.array([300, 100]))
     assert count == rows
-
-
-@pytest.mark.parametrize("metric", ["bleu", "recall/eggs", "accuracy/ham", "pearson"])
-def test_unknown_metric_is_left_to_the_evaluator(metric):
-    assert threshold_interval.count_rows(metric, np.array([3, 1]), BINARY) is None
 
 
 def test_macro_f1_counts_as_many_rows_as_its_smallest_classes_allow():
     def count(*counts):
-        return threshold_interval.count_rows("f1", np.array(counts), THREE)[0]
+        return threshold_interval.count_rows(THREE["f1"], np.array(counts))[0]
 
     assert count(100, 100, 100) == 300
     assert count(1000, 1000, 10) < 100
@@ -43,14 +40,14 @@ def test_macro_f1_counts_as_many_rows_as_its_smallest_classes_allow():
 
 @pytest.mark.parametrize(("value", "rows"), [(0.85, 40), (0.5, 100), (0.99, 300)])
 def test_interval_of_accuracy_holds_in_19_of_20_samples(value, rows):
-    low, high = threshold_interval.find_interval("accuracy", value, rows)
+    low, high = threshold_interval.find_interval(ANY["accuracy"], value, rows)
     samples = np.random.default_rng(0).binomial(rows, value, 10_000) / rows
     inside = np.mean((samples >= low - 0.5 / rows) & (samples <= high + 0.5 / rows))
     assert inside > 0.9
 
 
 def test_interval_of_a_correlation_holds_in_19_of_20_samples():
-    low, high = threshold_interval.find_interval("pearson", 0.8, 50)
+    low, high = threshold_interval.find_interval(ANY["pearson"], 0.8, 50)
     random = np.random.default_rng(0)
     covariance = [[1, 0.8], [0.8, 1]]
     pairs = random.multivariate_normal([0, 0], covariance, (2000, 50))
@@ -63,12 +60,13 @@ def test_interval_of_a_correlation_holds_in_19_of_20_samples():
     [("accuracy", 0, (0, 1)), ("pearson", 3, (-1, 1)), ("matthews", 0, (-1, 1))],
 )
 def test_too_few_rows_say_nothing(metric, rows, interval):
-    assert threshold_interval.find_interval(metric, 0.5, rows) == interval
+    assert threshold_interval.find_interval(ANY[metric], 0.5, rows) == interval
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "spearman"])
 @pytest.mark.parametrize("value", [0.05, 0.5, 0.9, 1.0])
 def test_needed_rows_are_enough(metric, value):
+    metric = ANY[metric]
     needed = threshold_interval.needed_rows(metric, value, 0.05)
     assert threshold_interval.half_width(metric, value, needed) <= 0.05
     assert threshold_interval.half_width(metric, value, needed // 2) > 0.05

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from modules import metrics
 from modules.config.task import TaskConfig
-from modules.evaluation import metrics, resampling
+from modules.evaluation import resampling
+from modules.metrics import Rows
 
 BINARY = TaskConfig()
 CLASSES = TaskConfig(classes=["a", "b", "c"])
@@ -34,24 +36,16 @@ def probabilities(classes):
     return np.eye(2)[classes] * 0.8 + 0.1
 
 
-def compute(task, labels, outputs):
-    if task.is_regression:
-        losses = (outputs - labels) ** 2
-    else:
-        losses = -np.log(outputs[np.arange(len(labels)), labels])
-    ids = np.arange(len(labels))
-    return metrics.compute(task, metrics.Predictions(ids, labels, outputs, losses))
-
-
 @pytest.mark.parametrize("task", [BINARY, CLASSES, SCORES])
-def test_every_metric_of_the_trainer_has_an_interval_around_it(task):
+def test_every_metric_of_the_table_has_an_interval_around_it(task):
     labels, outputs = simulate(task, 300)
-    intervals = resampling.confidence_intervals(task, labels, outputs)
-    for name, value in compute(task, labels, outputs).items():
+    rows = Rows.of(labels, outputs)
+    intervals = resampling.confidence_intervals(task, rows)
+    for name, value in metrics.compute(task.classes, rows).items():
         low, high = intervals[name]
         assert low < value < high
         assert high - low < 0.7
-        test = resampling.paired_test(task, labels, outputs, outputs, name)
+        test = resampling.paired_test(task, rows, rows, name)
         assert test.a == pytest.approx(value, abs=1e-6)
 
 
@@ -59,7 +53,9 @@ def test_an_interval_is_as_wide_as_the_standard_error_says():
     labels, outputs = simulate(BINARY, 408)
     accuracy = np.mean(outputs.argmax(1) == labels)
     error = math.sqrt(accuracy * (1 - accuracy) / 408)
-    low, high = resampling.confidence_intervals(BINARY, labels, outputs)["accuracy"]
+    low, high = resampling.confidence_intervals(BINARY, Rows.of(labels, outputs))[
+        "accuracy"
+    ]
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
@@ -67,7 +63,9 @@ def test_a_resample_of_many_rows_is_scaled():
     """5,000 of 40,000 rows are resampled; the intervals are those of all rows."""
     labels, outputs = simulate(BINARY, 40_000)
     losses = -np.log(outputs[np.arange(40_000), labels])
-    low, high = resampling.confidence_intervals(BINARY, labels, outputs)["loss"]
+    low, high = resampling.confidence_intervals(BINARY, Rows.of(labels, outputs))[
+        "loss"
+    ]
     assert low < losses.mean() < high
     assert high - low == pytest.approx(2 * 1.96 * stats.sem(losses), rel=0.1)
 
@@ -83,7 +81,7 @@ def test_a_resample_of_many_rows_has_enough_of_a_rare_class():
     of_negatives = (negative - stats.rankdata(negative)) / len(positive)
     error = math.hypot(stats.sem(of_positives), stats.sem(of_negatives))
     low, high = resampling.confidence_intervals(
-        BINARY, labels, np.stack([1 - scores, scores], axis=1)
+        BINARY, Rows.of(labels, np.stack([1 - scores, scores], axis=1))
     )["auc"]
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.15)
 
@@ -91,7 +89,7 @@ def test_a_resample_of_many_rows_has_enough_of_a_rare_class():
 def test_a_proportion_of_1_is_not_certain():
     labels = np.repeat([0, 1], [40, 5])
     intervals = resampling.confidence_intervals(
-        BINARY, labels, probabilities(labels), resamples=50
+        BINARY, Rows.of(labels, probabilities(labels)), resamples=50
     )
     assert intervals["accuracy"] == pytest.approx((0.921, 1), abs=0.001)
     low, high = intervals["recall/equivalent"]
@@ -104,7 +102,9 @@ def test_an_f1_of_0_may_be_as_high_as_that_of_the_rows_that_were_not_found():
     """Of 10 rows with the class or its prediction none is right."""
     labels = np.repeat([1, 0, 0], [5, 5, 50])
     outputs = probabilities(np.repeat([0, 1, 0], [5, 5, 50]))
-    intervals = resampling.confidence_intervals(BINARY, labels, outputs, resamples=50)
+    intervals = resampling.confidence_intervals(
+        BINARY, Rows.of(labels, outputs), resamples=50
+    )
     _, high = stats.binomtest(0, 10).proportion_ci(method="wilson")
     f1 = (0, 2 * high / (1 + high))
     assert intervals["f1"] == intervals["f1/equivalent"] == pytest.approx(f1)
@@ -114,10 +114,12 @@ def test_an_f1_of_0_may_be_as_high_as_that_of_the_rows_that_were_not_found():
 def test_one_class_has_no_auc():
     labels = np.zeros(20, int)
     outputs = probabilities(np.arange(20) % 2)
-    intervals = resampling.confidence_intervals(BINARY, labels, outputs)
+    intervals = resampling.confidence_intervals(BINARY, Rows.of(labels, outputs))
     assert all(map(math.isnan, intervals["auc"]))
     assert all(map(math.isfinite, intervals["accuracy"]))
-    test = resampling.paired_test(BINARY, labels, outputs, outputs, "auc")
+    test = resampling.paired_test(
+        BINARY, Rows.of(labels, outputs), Rows.of(labels, outputs), "auc"
+    )
     assert test.sentence == "auc cannot be compared: it is NaN (20 rows)"
     assert json.loads(test.model_dump_json())["difference"] == "nan"
 
@@ -126,7 +128,7 @@ def test_a_rare_class_is_missing_in_some_resamples():
     labels = np.repeat([0, 1], [30, 1])
     outputs = np.stack([1 - np.linspace(0.1, 0.9, 31), np.linspace(0.1, 0.9, 31)], 1)
     outputs[-3:] = outputs[-3:][::-1]
-    low, high = resampling.confidence_intervals(BINARY, labels, outputs)["auc"]
+    low, high = resampling.confidence_intervals(BINARY, Rows.of(labels, outputs))["auc"]
     assert 0.5 < low < high <= 1
 
 
@@ -135,9 +137,11 @@ def test_outputs_that_are_not_finite_have_no_metrics(task):
     labels, outputs = simulate(task, 30)
     broken = outputs.copy()
     broken[3] = math.nan
-    intervals = resampling.confidence_intervals(task, labels, broken)
+    intervals = resampling.confidence_intervals(task, Rows.of(labels, broken))
     assert all(map(math.isnan, np.ravel(list(intervals.values()))))
-    test = resampling.paired_test(task, labels, outputs, broken, task.metric)
+    test = resampling.paired_test(
+        task, Rows.of(labels, outputs), Rows.of(labels, broken), task.metric
+    )
     assert math.isfinite(test.a)
     assert math.isnan(test.b)
     assert math.isnan(test.p_value)
@@ -145,7 +149,9 @@ def test_outputs_that_are_not_finite_have_no_metrics(task):
 
 def test_constant_scores_have_no_correlation():
     labels, _ = simulate(SCORES, 30)
-    intervals = resampling.confidence_intervals(SCORES, labels, np.full(30, 0.1))
+    intervals = resampling.confidence_intervals(
+        SCORES, Rows.of(labels, np.full(30, 0.1))
+    )
     assert all(map(math.isnan, intervals["pearson_spearman"]))
     assert all(map(math.isfinite, intervals["mse"]))
 
@@ -155,7 +161,10 @@ def test_accuracy_is_compared_by_mcnemar():
     a, b = np.ones(408, int), np.ones(408, int)
     a[:31], b[20:45] = 0, 0
     test = resampling.paired_test(
-        BINARY, labels, probabilities(a), probabilities(b), "accuracy"
+        BINARY,
+        Rows.of(labels, probabilities(a)),
+        Rows.of(labels, probabilities(b)),
+        "accuracy",
     )
     assert (test.only_a_right, test.only_b_right) == (14, 20)
     assert test.p_value == pytest.approx(stats.binomtest(14, 34).pvalue)
@@ -173,7 +182,9 @@ def test_the_interval_of_a_difference_in_accuracy_holds_the_true_one():
         # Right: both, only a, only b.
         drawn = random.choice(3, 60, p=[0.9, 0.02, 0.08])
         a, b = probabilities((drawn != 2) * 1), probabilities((drawn != 1) * 1)
-        test = resampling.paired_test(BINARY, labels, a, b, "accuracy")
+        test = resampling.paired_test(
+            BINARY, Rows.of(labels, a), Rows.of(labels, b), "accuracy"
+        )
         hits += test.low <= 0.06 <= test.high
     assert 0.92 < hits / 500 < 0.985
 
@@ -186,10 +197,14 @@ def test_a_better_model_is_told_from_noise(task, metric):
     labels, outputs = simulate(task, 400, skill=1.0)
     _, equal = simulate(task, 400, skill=1.0, seed=1)
     _, better = simulate(task, 400, skill=3.0, seed=1)
-    noise = resampling.paired_test(task, labels, outputs, equal, metric)
+    noise = resampling.paired_test(
+        task, Rows.of(labels, outputs), Rows.of(labels, equal), metric
+    )
     assert noise.may_be_noise
     assert noise.low < 0 < noise.high
-    test = resampling.paired_test(task, labels, outputs, better, metric)
+    test = resampling.paired_test(
+        task, Rows.of(labels, outputs), Rows.of(labels, better), metric
+    )
     assert not test.may_be_noise
     assert 0 < test.low < test.difference < test.high
     assert test.sentence.endswith(
@@ -201,7 +216,9 @@ def test_a_better_model_is_told_from_noise(task, metric):
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "loss"])
 def test_a_model_equals_itself(metric):
     labels, outputs = simulate(BINARY, 50)
-    test = resampling.paired_test(BINARY, labels, outputs, outputs, metric)
+    test = resampling.paired_test(
+        BINARY, Rows.of(labels, outputs), Rows.of(labels, outputs), metric
+    )
     assert test.p_value == 1
     assert test.may_be_noise
     assert test.sentence == f"{metric} is equal (50 rows)"
@@ -209,8 +226,12 @@ def test_a_model_equals_itself(metric):
 
 def test_a_metric_of_another_task_is_refused():
     labels, outputs = simulate(CLASSES, 10)
-    with pytest.raises(ValueError, match="metric 'auc' is not one of accuracy, f1"):
-        resampling.paired_test(CLASSES, labels, outputs, outputs, "auc")
+    with pytest.raises(
+        ValueError, match="metric 'auc' is not one of loss, accuracy, f1"
+    ):
+        resampling.paired_test(
+            CLASSES, Rows.of(labels, outputs), Rows.of(labels, outputs), "auc"
+        )
 
 
 def test_tensorflow_is_not_imported():

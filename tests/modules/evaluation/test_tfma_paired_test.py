@@ -9,6 +9,7 @@ import tensorflow_model_analysis as tfma
 from benchmarks import evaluation as batches
 from modules.evaluation import resampling
 from modules.export import signatures
+from modules.metrics import Rows
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ def paired_tests(task, extracts, models=batches.MODELS):
 
 
 def rows_of(task, extracts, mask):
-    """Returns labels and each model's outputs of the rows of a slice."""
+    """Returns the rows of a slice by each model."""
 
     def join(column):
         return np.concatenate(
@@ -43,8 +44,8 @@ def rows_of(task, extracts, mask):
         for name in (tfma.BASELINE_KEY, tfma.CANDIDATE_KEY)
     ]
     if task.is_regression:
-        return labels, *(scores[:, 0] for scores in outputs)
-    return labels.astype(int), *outputs
+        outputs = [scores[:, 0] for scores in outputs]
+    return [Rows.of(labels, values) for values in outputs]
 
 
 @pytest.mark.parametrize("name", batches.TASKS)

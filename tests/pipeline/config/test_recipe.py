@@ -175,7 +175,8 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
         ("task.classes", ["a", "a"], r"classes \['a', 'a'\] must be distinct"),
         ("evaluator.thresholds", {"f2": 0.5}, r"thresholds names 'f2'; this task has"),
         ("evaluator.thresholds", {}, r"a gate needs at least one; accuracy: 0\.0"),
-        ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are -1 to 1"),
+        ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are 0 to 1"),
+        ("evaluator.max_regression", {"f1": -2}, r"f1 is -2\.0; allowed are -1 to 1"),
         (
             "evaluator.thresholds",
             {"f1/no": 0.5},

@@ -1,0 +1,517 @@
+"""The table of metrics: what each is, which tasks have it, and how it is computed.
+
+A metric is computed from four numbers of each row and from weights of the rows, for
+many samples at once. The Trainer and the Evaluator weigh all rows alike; a bootstrap
+weighs a row by how often a resample draws it. The values are those of scikit-learn and
+SciPy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+POSITIVE_CLASS = 1  # of two
+_EPSILON = 1e-7  # least probability in the loss, as in Keras
+
+Kind = Literal["binary", "multiclass", "regression"]
+_CLASSES: tuple[Kind, ...] = ("binary", "multiclass")
+_ALL: tuple[Kind, ...] = ("binary", "multiclass", "regression")
+
+
+class Groups:
+    """Rows grouped by equal values, in ascending order.
+
+    Args:
+      values: float64[rows], at least one.
+    """
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self._group = np.unique(values, return_inverse=True)
+        self._order = np.argsort(self._group, kind="stable")
+        indices = np.arange(len(self.values))
+        self._starts = np.searchsorted(self._group[self._order], indices)
+
+    def sum(self, weights: np.ndarray) -> np.ndarray:
+        """Sums float64[rows, samples] by group, float64[groups, samples]."""
+        return np.add.reduceat(weights[self._order], self._starts)
+
+    def ranks(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the mean rank of each row but for a constant, as `weights`."""
+        drawn = self.sum(weights)
+        return (np.cumsum(drawn, axis=0) - drawn / 2)[self._group]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What metrics read of each row.
+
+    Attributes:
+      labels: Classes or scores, float64[rows].
+      predictions: The most probable classes, or scores, float64[rows]. NaN where the
+        model's output is not finite: the argmax of NaN probabilities is class 0.
+      probabilities: Of two classes that of the positive one, of more that of the
+        predicted one, float64[rows]; 0 of scores.
+      losses: Cross-entropy or squared error, float64[rows].
+      classes: The number of classes; 0 of scores.
+    """
+
+    labels: np.ndarray
+    predictions: np.ndarray
+    probabilities: np.ndarray
+    losses: np.ndarray
+    classes: int
+
+    @classmethod
+    def of(
+        cls, labels: np.ndarray, outputs: np.ndarray, losses: np.ndarray | None = None
+    ) -> Rows:
+        """Returns the rows of a model's outputs.
+
+        Args:
+          labels: int[rows], or float[rows] of a regression.
+          outputs: Probabilities float[rows, classes], or scores float[rows].
+          losses: float[rows]; None computes them from the outputs.
+        """
+        if outputs.ndim == 1:
+            classes = 0
+            predictions, probabilities = outputs.astype(float), np.zeros(len(outputs))
+            of_outputs = (predictions - labels) ** 2
+        else:
+            classes = outputs.shape[1]
+            most_probable = outputs.argmax(axis=1)
+            predictions = np.where(
+                np.isfinite(outputs).all(axis=1), most_probable, np.nan
+            )
+            shown = np.full(len(outputs), POSITIVE_CLASS)
+            probabilities = _choose(outputs, shown if classes == 2 else most_probable)
+            likelihoods = _choose(outputs, labels.astype(int))
+            of_outputs = -np.log(np.maximum(likelihoods, _EPSILON))
+        losses = of_outputs if losses is None else losses.astype(float)
+        return cls(labels.astype(float), predictions, probabilities, losses, classes)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Rows]) -> Rows:
+        """Joins rows of one model, at least one part."""
+        columns = zip(*(part._columns for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns), classes=parts[0].classes)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, chosen: np.ndarray) -> Rows:
+        """Returns the rows of indices int[chosen]."""
+        columns = (column[chosen] for column in self._columns)
+        return Rows(*columns, classes=self.classes)
+
+    @property
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        return self.labels, self.predictions, self.probabilities, self.losses
+
+    @functools.cached_property
+    def is_right(self) -> np.ndarray:
+        """Whether each predicted class is the label, bool[rows]."""
+        return self.labels == self.predictions
+
+    @functools.cached_property
+    def is_finite(self) -> bool:
+        """Whether all outputs are finite."""
+        return bool(np.isfinite(self.predictions).all())
+
+    @functools.cached_property
+    def by_label(self) -> Groups:
+        """The rows by label."""
+        return Groups(self.labels)
+
+    @functools.cached_property
+    def by_prediction(self) -> Groups:
+        """The rows by predicted class or score."""
+        return Groups(self.predictions)
+
+    @functools.cached_property
+    def by_probability(self) -> Groups:
+        """The rows by probability."""
+        return Groups(self.probabilities)
+
+
+class Sample:
+    """Rows with weights, and what several metrics have in common.
+
+    Args:
+      rows: The rows.
+      weights: float64[rows, samples]; several samples are computed at once.
+    """
+
+    def __init__(self, rows: Rows, weights: np.ndarray) -> None:
+        self.rows = rows
+        self.weights = weights
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Returns the weighted means of float64[rows], float64[samples]."""
+        return _ratio(values @ self.weights, self.total, np.nan)
+
+    @functools.cached_property
+    def total(self) -> np.ndarray:
+        """The sum of the weights, float64[samples]."""
+        return self.weights.sum(axis=0)
+
+    @functools.cached_property
+    def actual(self) -> np.ndarray:
+        """The weight of each class, float64[classes, samples]."""
+        return self._by_class(self.rows.by_label, self.weights)
+
+    @functools.cached_property
+    def predicted(self) -> np.ndarray:
+        """The weight that each class is predicted for, float64[classes, samples]."""
+        return self._by_class(self.rows.by_prediction, self.weights)
+
+    @functools.cached_property
+    def right(self) -> np.ndarray:
+        """The weight of each class's right predictions, float64[classes, samples]."""
+        weights = self.weights * self.rows.is_right[:, None]
+        return self._by_class(self.rows.by_label, weights)
+
+    @functools.cached_property
+    def f1(self) -> np.ndarray:
+        """The F1 of each class, 0 of an absent one, float64[classes, samples]."""
+        return _ratio(2 * self.right, self.actual + self.predicted)
+
+    @functools.cached_property
+    def pearson(self) -> np.ndarray:
+        """Pearson's correlation; NaN if labels or scores are constant."""
+        # A constant is 0 then, without a rounded mean.
+        labels, scores = (
+            (values - values[0])[:, None]
+            for values in (self.rows.labels, self.rows.predictions)
+        )
+        return self._correlation(labels, scores)
+
+    @functools.cached_property
+    def spearman(self) -> np.ndarray:
+        """Spearman's correlation; NaN if labels or scores are constant."""
+        groups = (self.rows.by_label, self.rows.by_prediction)
+        return self._correlation(*(each.ranks(self.weights) for each in groups))
+
+    def _by_class(self, groups: Groups, weights: np.ndarray) -> np.ndarray:
+        result = np.zeros((self.rows.classes, weights.shape[1]))
+        result[groups.values.astype(int)] = groups.sum(weights)
+        return result
+
+    def _correlation(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Correlates float64[rows, 1 or samples], whose only constant is exact."""
+        x, y = (
+            values - np.einsum("nr,nr->r", self.weights, values) / self.total
+            for values in (x, y)
+        )
+        weighted = self.weights * x
+        covariance = np.einsum("nr,nr->r", weighted, y)
+        x_variance = np.einsum("nr,nr->r", weighted, x)
+        y_variance = np.einsum("nr,nr,nr->r", self.weights, y, y)
+        return _ratio(covariance, np.sqrt(x_variance * y_variance), np.nan)
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """An entry of the table.
+
+    Attributes:
+      name: Its name; that of one class is `recall/CLASS` in a task.
+      kinds: The kinds of task that have it.
+      compute: From a `Sample`, and from the class if `of_class`, float64[samples].
+      higher_is_better: None if neither is. Thresholds and `task.metric` name metrics
+        where it is True.
+      low: Its least value.
+      high: Its greatest value.
+      needs_probabilities: Whether labels and predicted classes do not suffice.
+      of_class: Whether each class has one. Of two classes that of the positive class
+        has the bare name, too.
+      deciding_rows: The rows that decide how exactly it is known.
+      trials: Of a proportion the weight that it is a share of, with the arguments and
+        result of `compute`.
+      of_proportion: Makes the metric of the proportion that has these trials.
+      hub_name: Its name in https://huggingface.co/metrics; empty without one.
+      class_id: The class, of a metric of one class in a task.
+      class_name: Its name.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    compute: Callable[..., np.ndarray]
+    higher_is_better: bool | None = True
+    low: float = 0.0
+    high: float = 1.0
+    needs_probabilities: bool = False
+    of_class: bool = False
+    deciding_rows: Literal["all", "class", "smaller class", "every class"] = "all"
+    trials: Callable[..., np.ndarray] | None = None
+    of_proportion: Callable[[float], float] = float
+    hub_name: str = ""
+    class_id: int | None = None
+    class_name: str = ""
+
+    def values(self, sample: Sample) -> np.ndarray:
+        """Returns the metric of each sample, float64[samples]."""
+        return self.compute(sample, *self._arguments)
+
+    def count_trials(self, sample: Sample) -> np.ndarray | None:
+        """Returns the trials of each sample; None of a metric without them."""
+        return None if self.trials is None else self.trials(sample, *self._arguments)
+
+    @property
+    def _arguments(self) -> tuple[int, ...]:
+        return () if self.class_id is None else (self.class_id,)
+
+
+def _macro_f1(sample: Sample) -> np.ndarray:
+    # As scikit-learn: the mean is over the classes that are labels or predicted.
+    occurs = sample.actual + sample.predicted > 0
+    return _ratio(sample.f1.sum(axis=0), occurs.sum(axis=0).astype(float), np.nan)
+
+
+def _auc(sample: Sample) -> np.ndarray:
+    """Returns the share of the pairs of both classes that are ranked right."""
+    groups = sample.rows.by_probability
+    is_positive = sample.rows.labels == POSITIVE_CLASS
+    positive = groups.sum(sample.weights * is_positive[:, None])
+    negative = groups.sum(sample.weights) - positive
+    below = np.cumsum(negative, axis=0) - negative / 2
+    pairs = positive.sum(axis=0) * negative.sum(axis=0)
+    return _ratio(np.einsum("gr,gr->r", positive, below), pairs, np.nan)
+
+
+def _matthews(sample: Sample) -> np.ndarray:
+    """Returns Matthews' correlation; 0 if labels or predictions are constant."""
+    actual, predicted, total = sample.actual, sample.predicted, sample.total
+    covariance = sample.right.sum(axis=0) * total - (actual * predicted).sum(axis=0)
+    variances = [total**2 - (each**2).sum(axis=0) for each in (actual, predicted)]
+    return _ratio(covariance, np.sqrt(variances[0] * variances[1]))
+
+
+def _calibration(sample: Sample) -> np.ndarray:
+    """Returns the predicted share of positive rows over the actual one."""
+    expected = sample.rows.probabilities @ sample.weights
+    return _ratio(expected, sample.actual[POSITIVE_CLASS], np.nan)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "loss",
+        _ALL,
+        lambda sample: sample.mean(sample.rows.losses),
+        higher_is_better=False,
+        high=math.inf,
+        needs_probabilities=True,
+    ),
+    Metric(
+        "accuracy",
+        _CLASSES,
+        lambda sample: _ratio(sample.right.sum(axis=0), sample.total, np.nan),
+        trials=lambda sample: sample.total,
+        hub_name="accuracy",
+    ),
+    Metric(
+        "precision",
+        _CLASSES,
+        lambda sample, c: _ratio(sample.right[c], sample.predicted[c]),
+        of_class=True,
+        deciding_rows="class",
+        trials=lambda sample, c: sample.predicted[c],
+        hub_name="precision",
+    ),
+    Metric(
+        "recall",
+        _CLASSES,
+        lambda sample, c: _ratio(sample.right[c], sample.actual[c]),
+        of_class=True,
+        deciding_rows="class",
+        trials=lambda sample, c: sample.actual[c],
+        hub_name="recall",
+    ),
+    Metric(
+        "f1",
+        _CLASSES,
+        lambda sample, c: sample.f1[c],
+        of_class=True,
+        deciding_rows="class",
+        # F1 is not a proportion, but a function of one, the Jaccard index.
+        trials=lambda sample, c: (
+            sample.actual[c] + sample.predicted[c] - sample.right[c]
+        ),
+        of_proportion=lambda jaccard: 2 * jaccard / (1 + jaccard),
+        hub_name="f1",
+    ),
+    Metric(
+        "f1",
+        ("multiclass",),
+        _macro_f1,
+        deciding_rows="every class",
+        hub_name="f1",
+    ),
+    Metric(
+        "auc",
+        ("binary",),
+        _auc,
+        needs_probabilities=True,
+        deciding_rows="smaller class",
+        hub_name="roc_auc",
+    ),
+    Metric(
+        "matthews", ("binary",), _matthews, low=-1.0, hub_name="matthews_correlation"
+    ),
+    Metric(
+        "calibration",
+        ("binary",),
+        _calibration,
+        higher_is_better=None,
+        high=math.inf,
+        needs_probabilities=True,
+    ),
+    # The mean of both correlations, by which GLUE ranks STS-B.
+    Metric(
+        "pearson_spearman",
+        ("regression",),
+        lambda sample: (sample.pearson + sample.spearman) / 2,
+        low=-1.0,
+    ),
+    Metric(
+        "pearson",
+        ("regression",),
+        lambda sample: sample.pearson,
+        low=-1.0,
+        hub_name="pearsonr",
+    ),
+    Metric(
+        "spearman",
+        ("regression",),
+        lambda sample: sample.spearman,
+        low=-1.0,
+        hub_name="spearmanr",
+    ),
+    Metric(
+        "mse",
+        ("regression",),
+        lambda sample: sample.mean((sample.rows.labels - sample.rows.predictions) ** 2),
+        higher_is_better=False,
+        high=math.inf,
+        hub_name="mse",
+    ),
+    Metric(
+        "mae",
+        ("regression",),
+        lambda sample: sample.mean(
+            np.abs(sample.rows.labels - sample.rows.predictions)
+        ),
+        higher_is_better=False,
+        high=math.inf,
+        hub_name="mae",
+    ),
+)
+
+# Of one class: `recall/CLASS`.
+CLASS_METRICS = tuple(metric.name for metric in METRICS if metric.of_class)
+
+
+def class_metric(kind: str, name: str) -> str:
+    """Returns the name of a metric of one class, as `recall/CLASS`.
+
+    Args:
+      kind: One of `CLASS_METRICS`.
+      name: The class.
+    """
+    return f"{kind}/{name}"
+
+
+def of_task(classes: Sequence[str] | None) -> Mapping[str, Metric]:
+    """Returns the metrics of a task by name, those of one class last.
+
+    Args:
+      classes: The class names; None of a regression.
+    """
+    return _of_task(None if classes is None else tuple(classes))
+
+
+def deciding(classes: Sequence[str] | None) -> list[str]:
+    """Returns the metrics that decide, which thresholds may name.
+
+    Args:
+      classes: As in `of_task`. The first metric is the default.
+    """
+    table = of_task(classes)
+    return [name for name, metric in table.items() if metric.higher_is_better]
+
+
+def shorten(names: Iterable[str]) -> str:
+    """Returns names for a message, those of one class as `recall/CLASS`."""
+    parts = (name.partition("/") for name in names)
+    shown = [f"{kind}/CLASS" if slash else kind for kind, slash, _ in parts]
+    return ", ".join(dict.fromkeys(shown))
+
+
+def compute(
+    classes: Sequence[str] | None, rows: Rows, names: Collection[str] | None = None
+) -> dict[str, float]:
+    """Computes metrics of rows that all weigh the same.
+
+    Args:
+      classes: As in `of_task`.
+      rows: The rows.
+      names: The metrics; None computes all of the task.
+
+    Returns:
+      Values by name. All are NaN if there are no rows, or an output is not finite.
+    """
+    table = of_task(classes)
+    chosen = list(table) if names is None else names
+    if not len(rows) or not rows.is_finite:
+        return dict.fromkeys(chosen, math.nan)
+    sample = Sample(rows, np.ones((len(rows), 1)))
+    return {name: float(table[name].values(sample)[0]) for name in chosen}
+
+
+def score(value: float | None) -> float:
+    """Returns a metric for ranking: NaN, and None as JSON stores it, rank last."""
+    return -math.inf if value is None or math.isnan(value) else value
+
+
+@functools.lru_cache(maxsize=16)
+def _of_task(classes: tuple[str, ...] | None) -> dict[str, Metric]:
+    kind: Kind = "regression"
+    if classes is not None:
+        kind = "binary" if len(classes) == 2 else "multiclass"
+    table: dict[str, Metric] = {}
+    for metric in METRICS:
+        if kind not in metric.kinds:
+            continue
+        if not metric.of_class:
+            table[metric.name] = metric
+        elif kind == "binary" and classes is not None:
+            table[metric.name] = _of_one_class(metric, classes, POSITIVE_CLASS)
+    for index, class_name in enumerate(classes or ()):
+        for metric in METRICS:
+            if metric.of_class:
+                name = class_metric(metric.name, class_name)
+                bound = _of_one_class(metric, classes or (), index)
+                table[name] = dataclasses.replace(bound, name=name, hub_name="")
+    return table
+
+
+def _of_one_class(metric: Metric, classes: Sequence[str], index: int) -> Metric:
+    return dataclasses.replace(metric, class_id=index, class_name=classes[index])
+
+
+def _choose(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Returns the probability of a class int[rows] in each row, float64[rows]."""
+    return np.take_along_axis(outputs, classes[:, None], axis=1)[:, 0].astype(float)
+
+
+def _ratio(
+    numerator: np.ndarray, denominator: np.ndarray, of_nothing: float = 0.0
+) -> np.ndarray:
+    """Divides; `of_nothing` where the denominator is 0."""
+    result = np.full(numerator.shape, of_nothing)
+    return np.divide(numerator, denominator, out=result, where=denominator > 0)
