@@ -29,7 +29,6 @@ from pipeline.platforms import Platform
 
 PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn.run_fn"
-FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
 
 # Settings that do not change what a run makes: where it reads, runs and writes.
 _PLACES: dict[str, Any] = {
@@ -203,7 +202,6 @@ class _Builder:
     def _champion_arguments(self) -> dict[str, str]:
         return {
             "directory": self._platform.pushed,
-            "find_difference": FIND_TASK_DIFFERENCE,
             "expected": json.dumps(description.describe_task(self._config.task)),
         }
 
