@@ -131,6 +131,8 @@ def DataGate(
     for text in concluded.warnings:
         logger.warning(text)
     if concluded.problems:
+        # Imported here, the page is no part of the cache key (`fingerprint.of_code`),
+        # and workers of Beam, which import this file, do not load what draws it.
         from components.report_files import statistics_files, write_report
         from modules.report.data_part import describe_refused_data
 
