@@ -1,4 +1,4 @@
-"""The files of a report, which Report and DataGate write."""
+"""The files of a report, which Report, DataGate and a run on this machine write."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
 from modules import files, uris
-
-JSON_FILE = "report.json"
-PAGE_FILE = "report.html"
-# Of a report that failed: what is missing in the first line, then the traceback.
-ERROR_FILE = "report_error.txt"
+from modules.report import page
+from modules.report.content import ERROR_FILE, JSON_FILE, PAGE_FILE, Report
 
 _ERROR_PAGE = """<!doctype html>
 <html lang="en">
@@ -37,10 +34,11 @@ def statistics_files(statistics: tfx.dsl.Artifact) -> dict[str, str]:
     }
 
 
-def write_report(directory: str, report: tuple[str, str]) -> None:
+def write_report(directory: str, report: Report) -> None:
     """Writes a report's numbers and its page into a directory."""
-    for name, content in zip((JSON_FILE, PAGE_FILE), report, strict=True):
-        files.write(uris.join(directory, name), content)
+    numbers, rendered = report.model_dump_json(indent=1), page.render(report)
+    files.write(uris.join(directory, JSON_FILE), numbers)
+    files.write(uris.join(directory, PAGE_FILE), rendered)
 
 
 def write_error(directory: str, missing: str, trace: str, *, has_page: bool) -> None:

@@ -50,23 +50,6 @@ def of_file(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def of_package(name: str) -> str:
-    """Returns the SHA-256 of the files of a package and of their first-party imports.
-
-    Args:
-      name: Import path of a package without packages in it. Its Python files count as
-        in `of_code`, its other files with all their bytes.
-    """
-    spec = importlib.util.find_spec(name)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    (directory,) = spec.submodule_search_locations
-    files = sorted(path for path in Path(directory).iterdir() if path.is_file())
-    data = [path for path in files if path.suffix != ".py"]
-    modules = [f"{name}.{path.stem}" for path in files if path.suffix == ".py"]
-    return of_text(of_files(data), of_code(*modules))
-
-
 def open_file(path: str) -> IO[bytes]:
     """Opens a file for reading, local or remote."""
     if uris.is_local(path):
@@ -87,11 +70,13 @@ def of_json(content: Any) -> str:
 
 
 def of_code(*modules: str) -> str:
-    """Returns the SHA-256 of the code of modules and of their first-party imports.
+    """Returns the SHA-256 of modules, of their first-party imports, and of their data.
 
     TFX's cache key names a module by its import path alone, so it misses an edit in the
-    module, or in what it imports. Comments, docstrings, formatting and imports for type
-    checkers alone do not count.
+    module, or in what it imports. The data of a module are the other files in its
+    directory, such as templates. Comments, docstrings and formatting do not count, and
+    of the imports neither those for type checkers, nor those of a branch that ends in
+    `raise`: TFX does not cache a component that failed.
 
     Args:
       *modules: Import paths; a function's name may follow, as in
@@ -105,7 +90,14 @@ def of_code(*modules: str) -> str:
             continue
         programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
         pending += imports
-    return of_text(*(programs[origin] for origin in sorted(programs)))
+    data = {
+        str(path)
+        for directory in {Path(origin).parent for origin in programs}
+        for path in directory.iterdir()
+        if path.is_file() and path.suffix != ".py"
+    }
+    code = (programs[origin] for origin in sorted(programs))
+    return of_text(*code, of_files(data))
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
@@ -151,7 +143,13 @@ def _parse(code: str) -> tuple[str, tuple[str, ...]]:
 
 def _imports(program: ast.AST) -> list[str]:
     names = []
-    for node in ast.walk(program):
+    pending: list[ast.AST] = [program]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+            pending += node.orelse
+        else:
+            pending += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

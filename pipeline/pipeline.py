@@ -9,17 +9,18 @@ from typing import Any
 from tfx import v1 as tfx
 from tfx.dsl.components.base.base_component import BaseComponent
 
-from components import serving_check
 from components.champion import Champion, ChampionCheck
-from components.data_gate import DataGate
+from components.data_gate import DataGate, DataGateSettings
 from components.evaluator import Evaluator
 from components.hyperparameters import Hyperparameters
 from components.pusher import AtomicPusher
-from components.report import Report
+from components.report import Report, ReportSettings
+from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
 from modules import fingerprint
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
+from modules.report.content import LineageStep
 from modules.training import warm_start
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
@@ -28,11 +29,6 @@ from pipeline.platforms import Platform
 
 PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
 RUN_FN = "modules.training.run_fn.run_fn"
-FIND_INCOMPATIBILITY = "modules.training.warm_start.find_incompatibility"
-FIND_TASK_DIFFERENCE = "modules.export.description.find_task_difference"
-GATE_FUNCTIONS = "modules.data.gate_functions"
-REPORT_FUNCTIONS = "modules.report.functions"
-VALIDATE_TRAINER = "modules.config.trainer.validate_trainer"
 
 # Settings that do not change what a run makes: where it reads, runs and writes.
 _PLACES: dict[str, Any] = {
@@ -60,17 +56,6 @@ def create_pipeline(
         metadata_connection_config=platform.metadata,
         beam_pipeline_args=list(platform.beam_args),
     )
-
-
-def data_gate_code() -> str:
-    """Returns the fingerprint of DataGate, with the functions that it calls."""
-    return fingerprint.of_code(DataGate.__module__, GATE_FUNCTIONS)
-
-
-def report_code() -> str:
-    """Returns the fingerprint of Report, with the functions that it calls."""
-    package = fingerprint.of_package(REPORT_FUNCTIONS.rpartition(".")[0])
-    return fingerprint.of_text(fingerprint.of_code(Report.__module__), package)
 
 
 class _Builder:
@@ -152,34 +137,27 @@ class _Builder:
         schema: BaseComponent,
         validator: BaseComponent,
     ) -> BaseComponent:
-        config, examples = self._config, self._inputs.examples
-        settings = {
-            "pipeline": config.name,
-            "task": config.task.model_dump(),
-            "limits": config.data_gate.model_dump(),
-            "gate_split": config.evaluator.split,
-            "max_seq_length": config.preprocessing.max_seq_length,
-            "vocab_file": self._inputs.encoder.vocab_file,
-            "vocab_fingerprint": self._inputs.encoder.vocab_fingerprint,
-        }
-        span = self._inputs.span
+        examples, span = self._inputs.examples, self._inputs.span
+        settings = DataGateSettings(
+            run=self._config.run_settings,
+            limits=self._config.data_gate,
+            vocab_file=self._inputs.encoder.vocab_file,
+            vocab_fingerprint=self._inputs.encoder.vocab_fingerprint,
+            patterns=examples.input_patterns,
+            # The run's parameter `data` may name another directory, without a span.
+            spans={} if span is None else {examples.input_base: span},
+            profiles=self._platform.profiles,
+            card=examples.card.model_dump(),
+        )
         return DataGate(
             examples=self._examples,
             statistics=statistics.outputs["statistics"],
             schema=schema.outputs["schema"],
             anomalies=validator.outputs["anomalies"],
-            id_column=config.task.id_column,
-            functions=GATE_FUNCTIONS,
-            settings=json.dumps(settings),
+            settings=settings.model_dump_json(),
             thresholds=self._parameters.thresholds,
             source=self._parameters.data,
-            patterns=json.dumps(examples.input_patterns),
-            # The run's parameter `data` may name another directory, without a span.
-            spans=json.dumps({} if span is None else {examples.input_base: span}),
-            profiles=self._platform.profiles,
-            card=examples.card.model_dump_json(),
-            report_functions=REPORT_FUNCTIONS,
-            fingerprint=data_gate_code(),
+            fingerprint=fingerprint.of_code(DataGate.__module__),
         )
 
     def _transform(
@@ -212,9 +190,7 @@ class _Builder:
             WarmStart(
                 examples=self._examples,
                 directory=self._platform.pushed,
-                find_incompatibility=FIND_INCOMPATIBILITY,
                 expected=json.dumps(expected),
-                record=warm_start.CHAMPION_FILE,
             )
         ]
 
@@ -226,14 +202,12 @@ class _Builder:
     def _champion_arguments(self) -> dict[str, str]:
         return {
             "directory": self._platform.pushed,
-            "find_difference": FIND_TASK_DIFFERENCE,
             "expected": json.dumps(description.describe_task(self._config.task)),
         }
 
     def _hyperparameters(self) -> BaseComponent:
         return Hyperparameters(
             settings=self._config.trainer.model_dump_json(exclude=TRAINER_SETTINGS),
-            validate=VALIDATE_TRAINER,
             epochs=self._parameters.epochs,
             steps_per_epoch=self._parameters.steps_per_epoch,
             learning_rate=self._parameters.learning_rate,
@@ -315,18 +289,18 @@ class _Builder:
 
     def _serving_check(self, trainer: BaseComponent) -> BaseComponent:
         task, split = self._config.task, self._config.evaluator.split
-        settings = {
+        settings = ServingCheckSettings(
             **signatures.describe_requests(task),
-            "predictions": prediction_files.describe_predictions(task, split),
+            predictions=prediction_files.describe_predictions(task, split),
             **self._config.serving.model_dump(),
-        }
-        return serving_check.ServingCheck(
+        )
+        return ServingCheck(
             model=trainer.outputs["model"],
             examples=self._examples,
             model_run=trainer.outputs["model_run"],
             split=split,
-            settings=json.dumps(settings),
-            fingerprint=fingerprint.of_package(serving_check.__name__),
+            settings=settings.model_dump_json(),
+            fingerprint=fingerprint.of_code(ServingCheck.__module__),
         )
 
     def _report(
@@ -346,41 +320,36 @@ class _Builder:
             model_verdict=release["evaluator"].outputs["verdict"],
             infra_blessing=release["check"].outputs["blessing"],
             pushed_model=release["pusher"].outputs["pushed_model"],
-            functions=REPORT_FUNCTIONS,
-            split=self._config.evaluator.split,
-            settings=json.dumps(self._report_settings()),
-            fingerprint=report_code(),
+            settings=self._report_settings().model_dump_json(),
+            fingerprint=fingerprint.of_code(Report.__module__),
         )
 
-    def _report_settings(self) -> dict[str, Any]:
+    def _report_settings(self) -> ReportSettings:
         config, encoder = self._config, self._inputs.encoder
         recipe = config.model_dump(mode="json", exclude=_PLACES)
         code = {name: fingerprint.of_code(name) for name in (PREPROCESSING_FN, RUN_FN)}
-        return {
-            "pipeline": config.name,
-            "task": config.task.model_dump(),
-            "gate_split": config.evaluator.split,
-            "max_seq_length": config.preprocessing.max_seq_length,
-            "vocab_file": encoder.vocab_file,
-            "recipe": recipe,
-            "lineage": [
-                {
-                    "kind": "code",
-                    "name": "preprocessing and training",
-                    "version": fingerprint.of_text(*code.values()),
-                    "details": code,
-                },
-                {
-                    "kind": "settings",
-                    "name": config.name,
-                    "version": fingerprint.of_json(recipe),
-                },
-                {
-                    "kind": "encoder",
-                    "name": os.path.basename(config.encoder.source.rstrip("/")),
-                    "version": encoder.fingerprint,
-                    "uri": encoder.directory,
-                    "details": {"vocabulary": encoder.vocab_fingerprint},
-                },
+        return ReportSettings(
+            run=config.run_settings,
+            vocab_file=encoder.vocab_file,
+            recipe=recipe,
+            lineage=[
+                LineageStep(
+                    kind="code",
+                    name="preprocessing and training",
+                    version=fingerprint.of_text(*code.values()),
+                    details=code,
+                ),
+                LineageStep(
+                    kind="settings",
+                    name=config.name,
+                    version=fingerprint.of_json(recipe),
+                ),
+                LineageStep(
+                    kind="encoder",
+                    name=os.path.basename(config.encoder.source.rstrip("/")),
+                    version=encoder.fingerprint,
+                    uri=encoder.directory,
+                    details={"vocabulary": encoder.vocab_fingerprint},
+                ),
             ],
-        }
+        )

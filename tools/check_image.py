@@ -120,19 +120,23 @@ def component_runs(image: Image, folder: Path) -> Iterator[str]:
         "examples": "tfx.Examples",
         "schema": "tfx.Schema",
         "anomalies": "tfx.ExampleAnomalies",
+        "statistics": "tfx.ExampleStatistics",
     }
-    settings = {
+    run = {
+        "pipeline": "image",
         "task": {"input": "tokenized"},
-        "limits": {},
         "gate_split": "train",
         "max_seq_length": 8,
     }
+    settings = {
+        "run": run,
+        **{key: {} for key in ("limits", "patterns", "spans", "card")},
+        **dict.fromkeys(("vocab_file", "vocab_fingerprint", "profiles"), ""),
+    }
     parameters = {
-        "id_column": "example_id",
-        "functions": "modules.data.gate_functions",
         "settings": json.dumps(settings),
-        **dict.fromkeys(("thresholds", "patterns", "spans"), "{}"),
-        **dict.fromkeys(("source", "profiles", "fingerprint"), ""),
+        "thresholds": "{}",
+        **dict.fromkeys(("source", "fingerprint"), ""),
     }
     invocation = {
         "inputs": {

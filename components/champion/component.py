@@ -1,7 +1,6 @@
 """Champion and ChampionCheck: the model in production, on every orchestrator."""
 
 import json
-import pkgutil
 
 from tfx import types
 from tfx import v1 as tfx
@@ -12,7 +11,7 @@ from components import versions
 from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
 from components.version_driver import VersionDriver
 from modules import uris
-from modules.export import model_digest
+from modules.export import description, model_digest
 
 # What to do if the champion was trained for another task.
 IGNORE = "ignore"
@@ -56,7 +55,6 @@ def Champion(
     candidate: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.ModelRun],
     model: tfx.dsl.components.OutputArtifact[tfx.types.standard_artifacts.Model],
     directory: tfx.dsl.components.Parameter[str],
-    find_difference: tfx.dsl.components.Parameter[str],
     expected: tfx.dsl.components.Parameter[str],
     incompatible: tfx.dsl.components.Parameter[str] = IGNORE,
     version: tfx.dsl.components.Parameter[str] = None,
@@ -72,9 +70,7 @@ def Champion(
       model: A copy of the champion, so that it can be evaluated even after it was
         deleted; empty if there is none or it is incompatible.
       directory: Contains the pushed versions.
-      find_difference: Import path of a function that takes a model's directory and
-        `expected`, and returns why the two cannot be compared; empty if they can.
-      expected: JSON that describes the candidate's task.
+      expected: JSON: the `modules.export.description.describe_task` of the candidate.
       incompatible: What to do if there is a difference: `ignore` leaves `model` empty,
         `refuse` fails.
       version: Set by the driver, empty if there is none; None where no driver runs.
@@ -88,7 +84,7 @@ def Champion(
     if not version:
         return
     champion = uris.join(directory, version)
-    reason = _find_reason(champion, find_difference, expected)
+    reason = _find_reason(champion, expected)
     if reason and incompatible == REFUSE:
         raise ChampionError(reason + _ADVICE)
     if reason:
@@ -101,7 +97,6 @@ def Champion(
 @tfx.dsl.components.component
 def ChampionCheck(
     directory: tfx.dsl.components.Parameter[str],
-    find_difference: tfx.dsl.components.Parameter[str],
     expected: tfx.dsl.components.Parameter[str],
     version: tfx.dsl.components.Parameter[str] = None,
 ) -> None:
@@ -117,15 +112,14 @@ def ChampionCheck(
         version = find_version(directory)
     if version:
         champion = uris.join(directory, version)
-        reason = _find_reason(champion, find_difference, expected)
+        reason = _find_reason(champion, expected)
         if reason:
             raise ChampionError(reason + _ADVICE)
 
 
-def _find_reason(champion: str, find_difference: str, expected: str) -> str:
+def _find_reason(champion: str, expected: str) -> str:
     """Returns why a champion cannot be compared; empty if it can."""
-    compare = pkgutil.resolve_name(find_difference)
-    difference = compare(champion, json.loads(expected))
+    difference = description.find_task_difference(champion, json.loads(expected))
     if not difference:
         return ""
     return f"not compared with the champion {champion}: {difference}"

@@ -1,9 +1,7 @@
 """Stops a pipeline on data that training would suffer from."""
 
-from components.data_gate.component import (
-    DataAnomaliesError,
-    DataGate,
-    read_data_verdict,
-)
+from components.data_gate.component import DataAnomaliesError, DataGate
+from components.data_gate.settings import DataGateSettings
+from components.data_gate.verdict import read_data_verdict
 
-__all__ = ["DataAnomaliesError", "DataGate", "read_data_verdict"]
+__all__ = ["DataAnomaliesError", "DataGate", "DataGateSettings", "read_data_verdict"]

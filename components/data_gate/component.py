@@ -3,10 +3,9 @@
 import functools
 import json
 import logging
-import pkgutil
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import tensorflow_data_validation as tfdv
@@ -18,25 +17,31 @@ from tfx.utils import io_utils
 from components.artifacts import DataVerdict
 from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
-from components.report_files import statistics_files, write_report
-from modules import uris
+from components.data_gate.settings import DataGateSettings
+from components.data_gate.verdict import write_verdict
+from modules import uris, verdicts
+from modules.data import judgment, source_rows
+from modules.data.profile import Profile
+from modules.data.row_facts import RowFacts
 
-VERDICT_FILE = "verdict.json"
+if TYPE_CHECKING:
+    from modules.report.content import Report
 
 # The pipeline does not read columns that the schema does not name.
 _HARMLESS = {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}
 _SPAN = re.compile(r"\{SPAN(?::(\d+))?\}")
+
+logger = logging.getLogger(__name__)
 
 
 class DataAnomaliesError(Exception):
     """The data are refused; names columns or limits, numbers and rows.
 
     Attributes:
-      report: Numbers and page of the report. On this machine TFX deletes what a failed
-        component wrote.
+      report: The report. On this machine TFX deletes what a failed component wrote.
     """
 
-    def __init__(self, problems: list[str], report: tuple[str, str]) -> None:
+    def __init__(self, problems: list[str], report: "Report") -> None:
         super().__init__("the data are refused:\n  " + "\n  ".join(problems))
         self.report = report
 
@@ -52,16 +57,9 @@ def DataGate(
         tfx.types.standard_artifacts.ExampleAnomalies
     ],
     verdict: tfx.dsl.components.OutputArtifact[DataVerdict],
-    id_column: tfx.dsl.components.Parameter[str],
-    functions: tfx.dsl.components.Parameter[str],
     settings: tfx.dsl.components.Parameter[str],
     thresholds: tfx.dsl.components.Parameter[str],
     source: tfx.dsl.components.Parameter[str],
-    patterns: tfx.dsl.components.Parameter[str],
-    spans: tfx.dsl.components.Parameter[str],
-    profiles: tfx.dsl.components.Parameter[str],
-    card: tfx.dsl.components.Parameter[str],
-    report_functions: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
@@ -74,94 +72,83 @@ def DataGate(
         least one visible character. Those whose `in_environment` names a split must
         have a value in each of its rows.
       anomalies: ExampleValidator's, against the same schema.
-      verdict: What is reported but does not fail, and a profile of each split.
-      id_column: The int64 feature that identifies a row in a message.
-      functions: Import path of a module with `describe`, `judge`, `hash_record`,
-        `is_empty` and `locate`, as `modules.data.gate_functions` has them.
-      settings: JSON: the settings of `describe`, `judge` and `describe_refused_data`.
+      verdict: `verdict.json`, what is reported but does not fail, and a profile of each
+        split; of refused data their report.
+      settings: JSON of `DataGateSettings`.
       thresholds: JSON: lowest value by metric that the Evaluator will require.
       source: The directory that ExampleGen read.
-      patterns: JSON: the file pattern of each split, relative to the source.
-      spans: JSON: the number of the span by source, only of sources with spans.
-      profiles: Directory of the spans' profiles. A span is compared with the last one.
-      card: JSON: where the rows came from, which the verdict repeats.
-      report_functions: Import path of a module with `describe_refused_data`, as
-        `modules.report.functions` has it.
-      fingerprint: Hash of this code and of `functions`; part of the cache key.
+      fingerprint: Hash of this code; part of the cache key.
       beam_pipeline: Set by TFX.
 
     Raises:
       DataAnomaliesError: The data are refused.
+      ValueError: A setting is invalid.
     """
     del fingerprint
-    library = pkgutil.resolve_name(functions)
+    config = DataGateSettings.model_validate_json(settings)
+    run = config.run
     splits = {
         split: uris.join(artifact_utils.get_split_uri([examples], split), "*")
         for split in artifact_utils.decode_split_names(examples.split_names)
     }
     failures, notes = _sort_anomalies(anomalies, splits)
-    faults, facts = beam_reading.read_splits(
+    faults, rows = beam_reading.read_splits(
         beam_pipeline,
         splits,
         verdict.uri,
         schema=tfdv.load_schema_text(io_utils.get_only_uri_in_dir(schema.uri)),
-        id_column=id_column,
+        task=run.task,
+        vocab_file=config.vocab_file,
         invalid_splits={split for split, _, _ in failures},
-        hash_record=library.hash_record,
-        is_empty=library.is_empty,
-        describe=library.describe,
-        settings=json.loads(settings),
     )
-    span = json.loads(spans).get(source)
-    judgment = library.judge(
-        facts,
-        json.loads(settings),
-        json.loads(thresholds),
-        span=span,
-        previous=None if span is None else span_profiles.read_last(profiles, span),
+    span = config.spans.get(source)
+    findings = judgment.judge(
+        rows,
+        run.task,
+        config.limits,
+        gate_split=run.gate_split,
+        thresholds=json.loads(thresholds),
+        max_seq_length=run.max_seq_length,
+        previous=None
+        if span is None
+        else span_profiles.read_last(config.profiles, span),
     )
-    refused, warnings = _sort_findings(judgment.findings, failures, facts)
-    problems = [*_describe(failures, faults), *refused]
-    locate = functools.partial(library.locate, source, _patterns(patterns, span))
-    texts = render(warnings, id_column, locate)
-    for text in texts:
-        logging.getLogger(__name__).warning(text)
-    content = {
-        "card": json.loads(card),
-        "profile": judgment.summaries,
-        "warnings": texts,
-        "notes": notes,
-    }
-    if problems:
-        content["problems"] = render(problems, id_column, locate)
-        reporting = pkgutil.resolve_name(report_functions)
-        report = reporting.describe_refused_data(
-            {"statistics": statistics_files(statistics), "data_verdict": content},
-            json.loads(settings),
-        )
+    refused, warnings = _sort_findings(findings, failures, rows)
+    patterns = _patterns(config.patterns, span)
+    locate = functools.partial(source_rows.locate, source, patterns)
+    name_rows = functools.partial(render, id_column=run.task.id_column, locate=locate)
+    profiles = {split: Profile.of(rows[split], run.task, span) for split in rows}
+    concluded = verdicts.DataVerdict(
+        card=config.card,
+        profile={
+            split: profile.summary(run.max_seq_length)
+            for split, profile in profiles.items()
+        },
+        warnings=name_rows(warnings),
+        notes=notes,
+        problems=name_rows([*_describe(failures, faults), *refused]),
+    )
+    for text in concluded.warnings:
+        logger.warning(text)
+    if concluded.problems:
+        # Imported here, the page is no part of the cache key (`fingerprint.of_code`),
+        # and workers of Beam, which import this file, do not load what draws it.
+        from components.report_files import statistics_files, write_report
+        from modules.report.data_part import describe_refused_data
+
+        report = describe_refused_data(run, concluded, statistics_files(statistics))
         write_report(verdict.uri, report)
-        raise DataAnomaliesError(content["problems"], report)
-    _write(verdict.uri, content)
-    if span is not None and judgment.reference is not None:
-        span_profiles.write(profiles, span, judgment.reference)
+        raise DataAnomaliesError(concluded.problems, report)
+    write_verdict(concluded, verdict.uri)
+    if span is not None and judgment.TRAIN in profiles:
+        span_profiles.write(config.profiles, span, profiles[judgment.TRAIN])
 
 
-def read_data_verdict(uri: str) -> dict[str, Any]:
-    """Returns `card`, `profile`, `warnings` and `notes` of a verdict."""
-    with tfx.dsl.io.fileio.open(uris.join(uri, VERDICT_FILE)) as file:
-        return json.load(file)
-
-
-def _write(uri: str, verdict: dict[str, Any]) -> None:
-    path = uris.join(uri, VERDICT_FILE)
-    io_utils.write_string_file(path, json.dumps(verdict, indent=1))
-
-
-def _patterns(patterns: str, span: int | None) -> dict[str, str]:
+def _patterns(patterns: dict[str, str], span: int | None) -> dict[str, str]:
     """Returns the patterns by split, with the digits of the span in them."""
     return {
         split: _SPAN.sub(lambda width: f"{span:0{width[1] or 0}}", pattern)
-        for split, pattern in json.loads(patterns).items()
+        for split, pattern in patterns.items()
     }
 
 
@@ -196,13 +183,13 @@ def _read_anomalies(
 
 
 def _sort_findings(
-    findings: list[Any],
+    findings: list[judgment.Finding],
     failures: list[tuple[str, str, str]],
-    facts: dict[str, list[beam_reading.Facts]],
+    facts: dict[str, RowFacts],
 ) -> tuple[list[Message], list[Message]]:
     """Returns the findings that are refused, and the warnings."""
     # That no row of a split can be judged is reported with the reason already.
-    failed = {split for split, _, _ in failures if not _count(facts[split])}
+    failed = {split for split, _, _ in failures if not len(facts[split])}
     refused: list[Message] = []
     warnings: list[Message] = []
     for finding in findings:
@@ -211,10 +198,6 @@ def _sort_findings(
             message = Message(finding.message, finding.split, groups)
             (refused if finding.is_refused else warnings).append(message)
     return refused, warnings
-
-
-def _count(parts: list[beam_reading.Facts]) -> int:
-    return sum(len(array) for part in parts for array in part.values())
 
 
 def _describe(

@@ -7,7 +7,7 @@ the length of a string, so rows without visible text are found here alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
 import tensorflow as tf
@@ -18,6 +18,7 @@ from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
 from components import examples
+from modules.data.row_facts import hash_record, is_empty
 
 # The annotation tag of features whose texts must not be empty.
 NOT_EMPTY_TAG = "not_empty"
@@ -73,8 +74,6 @@ def find_in_row(
     schema: schema_pb2.Schema,
     id_column: str,
     invalid_splits: set[str],
-    hash_record: Callable[[bytes], int],
-    is_empty: Callable[[str], bool],
 ) -> Iterator[tuple[tuple[str, str, str], tuple[int, str, int]]]:
     """Yields ((split, column, kind), (id, values, hash)) of each fault of an Example.
 
@@ -84,12 +83,10 @@ def find_in_row(
       schema: The schema.
       id_column: The int64 feature that identifies a row.
       invalid_splits: The splits with anomalies; only their rows are validated.
-      hash_record: Returns the hash.
-      is_empty: Returns whether a model sees nothing of a text.
     """
     example = tf.train.Example.FromString(record)
     row = examples.read_id(example, id_column)
-    faults = _check_features(example, schema, split, is_empty)
+    faults = _check_features(example, schema, split)
     if split in invalid_splits:  # it takes milliseconds per row
         batch = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch([record])
         anomalies = validation_api.validate_instance(
@@ -102,10 +99,7 @@ def find_in_row(
 
 
 def _check_features(
-    example: tf.train.Example,
-    schema: schema_pb2.Schema,
-    split: str,
-    is_empty: Callable[[str], bool],
+    example: tf.train.Example, schema: schema_pb2.Schema, split: str
 ) -> list[tuple[str, str]]:
     faults = []
     for feature in schema.feature:

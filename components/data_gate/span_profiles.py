@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from typing import Any
 
 from tfx import v1 as tfx
 
 from modules import files, uris
+from modules.data.profile import Profile
 
 _FILE = re.compile(r"(\d+)\.json")
 
 
-def read_last(directory: str, span: int) -> dict[str, Any] | None:
+def read_last(directory: str, span: int) -> Profile | None:
     """Returns the profile of the largest span below another; None if there is none."""
     if not tfx.dsl.io.fileio.exists(directory):
         return None
@@ -23,12 +24,12 @@ def read_last(directory: str, span: int) -> dict[str, Any] | None:
     if last is None:
         return None
     with tfx.dsl.io.fileio.open(_path(directory, last)) as file:
-        return json.load(file)
+        return Profile(**json.load(file))
 
 
-def write(directory: str, span: int, profile: dict[str, Any]) -> None:
+def write(directory: str, span: int, profile: Profile) -> None:
     """Writes the profile of a span, replacing an older one."""
-    files.write(_path(directory, span), json.dumps(profile))
+    files.write(_path(directory, span), json.dumps(dataclasses.asdict(profile)))
 
 
 def _path(directory: str, span: int) -> str:

@@ -1,12 +1,12 @@
 """Hyperparameters: the run's parameters, validated, in the form TFX's Trainer takes."""
 
 import json
-import pkgutil
 
 from tfx import v1 as tfx
 from tfx.utils import io_utils
 
 from modules import uris
+from modules.config.trainer import TrainerConfig
 
 HYPERPARAMETERS_FILE = "hyperparameters.json"
 
@@ -17,7 +17,6 @@ def Hyperparameters(
         tfx.types.standard_artifacts.HyperParameters
     ],
     settings: tfx.dsl.components.Parameter[str],
-    validate: tfx.dsl.components.Parameter[str],
     epochs: tfx.dsl.components.Parameter[int],
     steps_per_epoch: tfx.dsl.components.Parameter[int],
     learning_rate: tfx.dsl.components.Parameter[float],
@@ -31,16 +30,16 @@ def Hyperparameters(
     Args:
       hyperparameters: The settings as JSON.
       settings: JSON of the settings that are not runtime parameters.
-      validate: Import path of a function that takes and returns settings. It raises
-        ValueError for invalid ones.
       epochs: Passes over the training split.
       steps_per_epoch: Steps per epoch; 0 uses every row once.
       learning_rate: Peak learning rate.
       fingerprint: Hash of this code; part of the cache key.
+
+    Raises:
+      ValueError: A setting or a parameter is not allowed.
     """
     del fingerprint
-    # TFX's own import function reloads the module and duplicates its classes.
-    validated = pkgutil.resolve_name(validate)(
+    trainer = TrainerConfig.model_validate(
         {
             **json.loads(settings),
             "epochs": epochs,
@@ -49,4 +48,4 @@ def Hyperparameters(
         }
     )
     path = uris.join(hyperparameters.uri, HYPERPARAMETERS_FILE)
-    io_utils.write_string_file(path, json.dumps(validated, indent=1))
+    io_utils.write_string_file(path, json.dumps(trainer.model_dump(), indent=1))

@@ -1,5 +1,6 @@
 """Report: one page over a run, and its numbers as JSON."""
 
 from components.report.component import Report
+from components.report.settings import ReportSettings
 
-__all__ = ["Report"]
+__all__ = ["Report", "ReportSettings"]

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import pkgutil
 import traceback
 
 from tfx import v1 as tfx
@@ -18,19 +17,18 @@ from components.artifacts import (
     DataVerdict,
     ModelVerdict,
 )
-from components.data_gate import read_data_verdict
-from components.evaluator import read_slices, read_verdict
+from components.data_gate.verdict import read_data_verdict
+from components.evaluator.slices import read_slices
+from components.evaluator.verdict import read_verdict
 from components.model_cards import write_card
+from components.report import run_report
 from components.report.driver import RunFacts
-from components.report_files import (
-    ERROR_FILE,
-    PAGE_FILE,
-    statistics_files,
-    write_error,
-    write_report,
-)
+from components.report.settings import ReportSettings
+from components.report_files import statistics_files, write_error, write_report
 from components.serving_check import read_report
 from modules import files, uris
+from modules.report import model_card
+from modules.report.content import ERROR_FILE, PAGE_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +45,6 @@ def Report(
     infra_blessing: tfx.dsl.components.InputArtifact[standard.InfraBlessing],
     pushed_model: tfx.dsl.components.InputArtifact[standard.PushedModel],
     report: tfx.dsl.components.OutputArtifact[HTML],
-    functions: tfx.dsl.components.Parameter[str],
-    split: tfx.dsl.components.Parameter[str],
     settings: tfx.dsl.components.Parameter[str],
     fingerprint: tfx.dsl.components.Parameter[str],
     components: tfx.dsl.components.Parameter[str] = None,
@@ -70,11 +66,8 @@ def Report(
       infra_blessing: ServingCheck's.
       pushed_model: Pusher's. The card is written beside what it pushed.
       report: `report.html`, with `report.json` beside it.
-      functions: Import path of a module with `describe_run` and `write_card`, as
-        `modules.report.functions` has them.
-      split: The split of the Examples that the model was evaluated on.
-      settings: JSON: the settings of `describe_run`.
-      fingerprint: Hash of this code and of `functions`; part of the cache key.
+      settings: JSON of `ReportSettings`.
+      fingerprint: Hash of this code and its templates; part of the cache key.
       components: JSON: name, seconds and whether it was cached, of each component.
         Set by the driver; None where no driver runs.
       last_failure: ID of the last page with an error, 0 without one, so that such a
@@ -84,33 +77,30 @@ def Report(
     has_page = False
     try:
         files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
-        library = pkgutil.resolve_name(functions)
+        config = ReportSettings.model_validate_json(settings)
+        split = artifact_utils.get_split_uri([examples], config.run.gate_split)
         verdict = read_verdict(model_verdict.uri)
         pushed = _pushed_directory(pushed_model)
-        facts = {
-            "statistics": statistics_files(statistics),
-            "data_verdict": read_data_verdict(data_verdict.uri),
-            "examples": uris.join(artifact_utils.get_split_uri([examples], split), "*"),
-            "hyperparameters": json.loads(_read_only_file(hyperparameters.uri)),
-            "model_run": model_run.uri,
-            "verdict": {
-                **verdict.model_dump(mode="json"),
-                "failures": verdict.failures,
-                "comparison": verdict.comparison,
-            },
-            "slices": read_slices(
+        written = run_report.describe_run(
+            config,
+            statistics=statistics_files(statistics),
+            data_verdict=read_data_verdict(data_verdict.uri),
+            examples=uris.join(split, "*"),
+            hyperparameters=json.loads(_read_only_file(hyperparameters.uri)),
+            model_run=model_run.uri,
+            verdict=verdict,
+            slices=read_slices(
                 evaluation.uri, has_champion=verdict.champion is not None
             ),
-            "serving_check": read_report(infra_blessing.uri),
-            "pushed": pushed,
-            "withdrawn": pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
-            "components": json.loads(components or "[]"),
-        }
-        written = library.describe_run(facts, json.loads(settings))
+            serving_check=read_report(infra_blessing.uri),
+            pushed=pushed,
+            withdrawn=pushed_model.get_string_custom_property(WITHDRAWN_VERSION),
+            components=json.loads(components or "[]"),
+        )
         write_report(report.uri, written)
         has_page = True
         if pushed is not None:
-            write_card(pushed, lambda previous: library.write_card(written, previous))
+            write_card(pushed, lambda previous: model_card.render(written, previous))
     except Exception as error:
         missing = "the model card" if has_page else "the report and the model card"
         logger.exception("missing: %s", missing)

@@ -2,10 +2,11 @@
 
 from components.serving_check.check import check_model
 from components.serving_check.component import ServingCheck, read_report
-from components.serving_check.request import ServingRequest
+from components.serving_check.request import ServingCheckSettings, ServingRequest
 
 __all__ = [
     "ServingCheck",
+    "ServingCheckSettings",
     "ServingRequest",
     "check_model",
     "read_report",

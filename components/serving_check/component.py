@@ -9,7 +9,7 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils, path_utils
 
 from components.serving_check import check, rows
-from components.serving_check.request import Settings
+from components.serving_check.request import ServingCheckSettings
 from modules import uris
 
 REPORT_FILE = "serving_check.json"
@@ -41,7 +41,7 @@ def ServingCheck(
         and measurements, and `request.json`, all that was sent. `examples.json` has the
         rows that are pushed with the model, if there are any.
       split: The split of the Examples to send.
-      settings: JSON of `components.serving_check.request.Settings`.
+      settings: JSON of `ServingCheckSettings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
 
     Raises:
@@ -50,12 +50,12 @@ def ServingCheck(
     """
     del fingerprint
     pattern = uris.join(artifact_utils.get_split_uri([examples], split), "*")
-    checked_settings = Settings.model_validate_json(settings)
-    request = rows.build_request(pattern, model_run.uri, checked_settings)
+    config = ServingCheckSettings.model_validate_json(settings)
+    request = rows.build_request(pattern, model_run.uri, config)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
     _write(blessing, REPORT_FILE, report.model_dump_json(indent=1))
-    if examples_to_try := rows.select_examples(request, checked_settings):
+    if examples_to_try := rows.select_examples(request, config):
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, EXAMPLES_FILE, content)
     # The file and the property that InfraValidator sets.

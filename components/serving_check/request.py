@@ -52,7 +52,7 @@ class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
         return version
 
 
-class Settings(Limits):
+class ServingCheckSettings(Limits):
     """The settings: what is sent to the model, and its limits.
 
     Attributes:

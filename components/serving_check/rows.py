@@ -18,8 +18,8 @@ from components.serving_check.request import (
     TOLERANCES,
     Limits,
     Predictions,
+    ServingCheckSettings,
     ServingRequest,
-    Settings,
     SignatureRequest,
 )
 from modules import uris
@@ -34,7 +34,9 @@ FIXED_TEXTS = (
 )
 
 
-def build_request(pattern: str, model_run: str, settings: Settings) -> ServingRequest:
+def build_request(
+    pattern: str, model_run: str, settings: ServingCheckSettings
+) -> ServingRequest:
     """Selects rows and builds the requests to both signatures.
 
     Takes the first rows that have a prediction. If rows have no ids, it takes the first
@@ -118,7 +120,7 @@ def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
 
 
 def select_examples(
-    request: ServingRequest, settings: Settings
+    request: ServingRequest, settings: ServingCheckSettings
 ) -> list[dict[str, str]]:
     """Returns the first rows of a request, for people to try the model with.
 
@@ -161,7 +163,7 @@ def _select_rows(
 
 
 def _text_inputs(
-    rows: list[tuple[int, tf.train.Example]], settings: Settings
+    rows: list[tuple[int, tf.train.Example]], settings: ServingCheckSettings
 ) -> dict[str, list[str | dict[str, str]]]:
     if not settings.has_text:
         return {

@@ -1,13 +1,13 @@
 """WarmStart: the model that was pushed last, as the Trainer's `base_model`."""
 
 import json
-import pkgutil
 
 from tfx import v1 as tfx
 from tfx.utils import io_utils, path_utils
 
 from components import versions
 from modules import uris
+from modules.training import warm_start
 
 
 class WarmStartError(Exception):
@@ -19,9 +19,7 @@ def WarmStart(
     examples: tfx.dsl.components.InputArtifact[tfx.types.standard_artifacts.Examples],
     base_model: tfx.dsl.components.OutputArtifact[tfx.types.standard_artifacts.Model],
     directory: tfx.dsl.components.Parameter[str],
-    find_incompatibility: tfx.dsl.components.Parameter[str],
     expected: tfx.dsl.components.Parameter[str],
-    record: tfx.dsl.components.Parameter[str],
 ) -> None:
     """Copies the newest pushed version, once per set of Examples.
 
@@ -33,14 +31,10 @@ def WarmStart(
 
     Args:
       examples: Not read. New Examples cause a new lookup of the newest version.
-      base_model: A copy of the newest version; empty if there is none.
+      base_model: A copy of the newest version, and the directory of that in
+        `CHAMPION_FILE`; empty if there is none.
       directory: Contains the pushed versions.
-      find_incompatibility: Import path of a function that takes a model's directory and
-        `expected`, and returns why training cannot start from the model; empty if it
-        can.
-      expected: JSON that describes the model to train.
-      record: Name of a JSON file that is written beside the model. Its key `directory`
-        is the directory of the version.
+      expected: JSON: the `modules.training.warm_start.describe` of the model to train.
 
     Raises:
       WarmStartError: Training cannot start from the newest version.
@@ -51,11 +45,9 @@ def WarmStart(
     if not version:
         return
     champion = uris.join(directory, version)
-    incompatibility = pkgutil.resolve_name(find_incompatibility)(
-        champion, json.loads(expected)
-    )
+    incompatibility = warm_start.find_incompatibility(champion, json.loads(expected))
     if incompatibility:
         raise WarmStartError(incompatibility)
     versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
-    path = uris.join(base_model.uri, record)
+    path = uris.join(base_model.uri, warm_start.CHAMPION_FILE)
     io_utils.write_string_file(path, json.dumps({"directory": champion}))

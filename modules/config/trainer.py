@@ -156,12 +156,3 @@ class TrainerConfig(Settings):
                 f"{self.strategy}; set xla to auto or off"
             )
         return self
-
-
-def validate_trainer(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the trainer's settings, completed with the defaults.
-
-    Raises:
-      ValueError: A setting is unknown, or its value is not allowed.
-    """
-    return TrainerConfig.model_validate(settings).model_dump()

@@ -123,7 +123,9 @@ def packed_lengths(segments: list[list[str]], vocab_file: str) -> np.ndarray:
     return np.asarray(lengths + 1 + len(segments), np.int32)  # [CLS], and each [SEP]
 
 
-def describe_examples(serialized: list[bytes], settings: dict[str, Any]) -> RowFacts:
+def describe_examples(
+    serialized: list[bytes], task: TaskConfig, vocab_file: str
+) -> RowFacts:
     """Returns the facts of Examples.
 
     Rows without a text or without a label that the task allows are left out: the schema
@@ -131,11 +133,11 @@ def describe_examples(serialized: list[bytes], settings: dict[str, Any]) -> RowF
 
     Args:
       serialized: Examples as `tf.train.Example`.
-      settings: `task`, and `vocab_file` in the encoder's directory.
+      task: Names the columns, and the labels that are allowed.
+      vocab_file: One token a line, in the encoder's directory.
     """
     from tensorflow.core.example.example_pb2 import Example
 
-    task = TaskConfig.model_validate(settings["task"])
     rows = []
     for record in serialized:
         example = Example.FromString(record)
@@ -155,7 +157,7 @@ def describe_examples(serialized: list[bytes], settings: dict[str, Any]) -> RowF
     else:
         texts = list(map(hash_texts, contents))
         columns = [list(column) for column in zip(*contents, strict=True)]
-        lengths = packed_lengths(columns, settings["vocab_file"])
+        lengths = packed_lengths(columns, vocab_file)
     return RowFacts(
         texts=np.array(texts, np.uint64),
         labels=np.array(labels),

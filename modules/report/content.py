@@ -8,6 +8,12 @@ import pydantic
 
 from modules.config.task import TaskConfig
 
+# The files of a report. That of a report that failed has what is missing in its first
+# line, then the traceback.
+JSON_FILE = "report.json"
+PAGE_FILE = "report.html"
+ERROR_FILE = "report_error.txt"
+
 Outcome = Literal["pushed", "refused", "data refused"]
 PUSHED: Outcome = "pushed"
 REFUSED: Outcome = "refused"

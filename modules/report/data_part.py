@@ -1,7 +1,9 @@
-"""The data of a report, from TFDV's statistics and DataGate's verdict."""
+"""The parts of a report on the data, which that of refused data has alone."""
 
 from __future__ import annotations
 
+import datetime
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,47 +11,99 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import statistics_pb2
 from tensorflow_metadata.proto.v0.statistics_pb2 import FeatureNameStatistics
 
+from modules.config.run_settings import RunSettings
 from modules.config.task import TaskConfig
-from modules.report.content import Column, Data, Lengths, Split
+from modules.report.content import (
+    DATA_REFUSED,
+    Column,
+    Data,
+    Lengths,
+    LineageStep,
+    Outcome,
+    Report,
+    Split,
+)
+from modules.verdicts import DataVerdict
 
 _MOST_VALUES = 5
 
 
-def read_data(
-    statistics: Mapping[str, str],
-    verdict: Mapping[str, Any],
-    task: TaskConfig,
-    max_seq_length: int,
-) -> Data:
-    """Reads the data of a report.
+def describe_refused_data(
+    settings: RunSettings, verdict: DataVerdict, statistics: Mapping[str, str]
+) -> Report:
+    """Returns the report of a run that ended at its data.
 
     Args:
+      settings: The recipe.
+      verdict: DataGate's, with the problems.
       statistics: File of TFDV's statistics by split.
-      verdict: DataGate's: `card`, `profile`, `warnings`, `notes` and, of refused data,
-        `problems`.
-      task: Names the columns.
-      max_seq_length: Tokens from which rows are cut.
     """
-    return Data(
-        splits=[
-            _read_split(split, path, verdict["profile"].get(split), task)
-            for split, path in statistics.items()
+    return begin_report(
+        settings,
+        verdict,
+        statistics,
+        outcome=DATA_REFUSED,
+        conclusion="The data are refused; nothing was trained.",
+        reasons=verdict.problems,
+    )
+
+
+def begin_report(
+    settings: RunSettings,
+    verdict: DataVerdict,
+    statistics: Mapping[str, str],
+    *,
+    outcome: Outcome,
+    conclusion: str,
+    reasons: list[str],
+) -> Report:
+    """Returns a report with the parts on the data alone.
+
+    Args:
+      settings: The recipe.
+      verdict: DataGate's.
+      statistics: File of TFDV's statistics by split.
+      outcome: How the run ended.
+      conclusion: The same in a sentence.
+      reasons: Why the data or the model are refused.
+    """
+    source = verdict.card["source"]
+    return Report(
+        pipeline=settings.pipeline,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
+        outcome=outcome,
+        verdict=conclusion,
+        reasons=reasons,
+        task=settings.task,
+        split=settings.gate_split,
+        data=Data(
+            splits=[
+                _read_split(split, path, verdict.profile.get(split, {}), settings.task)
+                for split, path in statistics.items()
+            ],
+            anomalies=verdict.problems,
+            warnings=verdict.warnings,
+            notes=verdict.notes,
+            card=verdict.card,
+            max_seq_length=settings.max_seq_length,
+        ),
+        lineage=[
+            LineageStep(
+                kind="data",
+                name=os.path.basename(source.rstrip("/")),
+                version=verdict.card["fingerprint"] or "unknown",
+                uri=source,
+            )
         ],
-        anomalies=verdict.get("problems", []),
-        warnings=verdict["warnings"],
-        notes=verdict["notes"],
-        card=verdict["card"],
-        max_seq_length=max_seq_length,
     )
 
 
 def _read_split(
-    name: str, path: str, profile: Mapping[str, Any] | None, task: TaskConfig
+    name: str, path: str, profile: Mapping[str, Any], task: TaskConfig
 ) -> Split:
     with tf.io.gfile.GFile(path, "rb") as file:
         content = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
     (statistics,) = content.datasets
-    profile = profile or {}
     features = {feature.path.step[-1]: feature for feature in statistics.features}
     order = [*task.text_columns, task.label_column, task.id_column]
     names = sorted(features, key=lambda name: [*order, name].index(name))

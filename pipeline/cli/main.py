@@ -178,7 +178,7 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 def show(report: RunReport, console: Console) -> int:
     """Prints how a run ended; returns the exit status."""
-    for warning in report.data["warnings"]:
+    for warning in report.data.warnings:
         _print_prose(f"warning: {warning}", console)
     _show_metrics(report.verdict.metrics, console)
     _print_prose(report.verdict.comparison, console)

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from modules import metrics, uris
 from modules.config.data_gate import DataGateConfig
+from modules.config.run_settings import RunSettings
 from modules.config.settings import Settings
 from modules.config.task import INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
@@ -73,6 +74,16 @@ class Config(Settings):
         source = self.data.source or self.task.tfds_source
         assert source is not None  # _check_source
         return source
+
+    @property
+    def run_settings(self) -> RunSettings:
+        """What DataGate and the report of a run need."""
+        return RunSettings(
+            pipeline=self.name,
+            task=self.task,
+            gate_split=self.evaluator.split,
+            max_seq_length=self.preprocessing.max_seq_length,
+        )
 
     @model_validator(mode="after")
     def _check_source(self) -> Config:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from modules.report import model_card
-from modules.report.content import Report
+from modules.report.content import JSON_FILE, Report
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history import metadata, releases
@@ -136,7 +136,6 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
 
 def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
     from components.model_cards import write_card
-    from components.report_files import JSON_FILE
 
     numbers = paths.run(run.id) / JSON_FILE
     if not numbers.exists():  # the run of an earlier release, or its Report failed

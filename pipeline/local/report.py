@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
-from typing import Any
 
 from components.artifacts import MISSING, PUSHED_DESTINATION, WITHDRAWN_VERSION
 from components.data_gate import DataGate, read_data_verdict
 from components.evaluator import Evaluator, Verdict, read_verdict
 from components.pusher import AtomicPusher
 from components.report import Report
-from components.report_files import JSON_FILE, PAGE_FILE
 from components.serving_check import ServingCheck
 from components.serving_check import read_report as read_serving_report
-from modules.report import functions as report_functions
+from modules.report import content
+from modules.report.content import JSON_FILE, PAGE_FILE
+from modules.report.data_part import describe_refused_data
+from modules.verdicts import DataVerdict
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.history.metadata import ComponentRun, MetadataReader, values
@@ -39,7 +40,7 @@ class RunReport:
     """
 
     components: list[ComponentRun]
-    data: dict[str, Any]
+    data: DataVerdict
     verdict: Verdict
     serving_failures: list[str]
     pushed: str | None
@@ -111,23 +112,13 @@ def copy_report(report: RunReport, record: Path) -> RunReport:
     return dataclasses.replace(report, page=record / PAGE_FILE)
 
 
-def report_bad_rows(config: Config, error: BadRowsError) -> tuple[str, str]:
-    """Returns numbers and page of a report of rows that cannot be read."""
-    settings = {
-        "pipeline": config.name,
-        "task": config.task.model_dump(),
-        "gate_split": config.evaluator.split,
-        "max_seq_length": config.preprocessing.max_seq_length,
-    }
-    verdict = {
-        "card": error.card.model_dump(),
-        "profile": {},
-        "warnings": [],
-        "notes": [],
+def report_bad_rows(config: Config, error: BadRowsError) -> content.Report:
+    """Returns the report of rows that cannot be read."""
+    verdict = DataVerdict(
+        card=error.card.model_dump(),
         # Without the head, which is the verdict, and the advice.
-        "problems": [
+        problems=[
             line.strip() for line in str(error).splitlines() if line.startswith(" ")
         ],
-    }
-    facts = {"statistics": {}, "data_verdict": verdict}
-    return report_functions.describe_refused_data(facts, settings)
+    )
+    return describe_refused_data(config.run_settings, verdict, {})

@@ -117,8 +117,9 @@ def _run(
 
         from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
-        from components.report_files import PAGE_FILE, write_report
+        from components.report_files import write_report
         from components.warm_start import WarmStartError
+        from modules.report.content import PAGE_FILE
         from pipeline.inputs.examples.bad_rows import BadRowsError
         from pipeline.inputs.resolve import resolve_inputs
         from pipeline.local.report import copy_report, read_report, report_bad_rows
@@ -147,7 +148,7 @@ def _run(
     except (ChampionError, WarmStartError) as error:
         raise UsageError(str(error)) from error
     report = copy_report(read_report(paths), record)
-    card.model_copy(update={"profile": report.data["profile"]}).write(record)
+    card.model_copy(update={"profile": report.data.profile}).write(record)
     return report
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from modules.report.content import ERROR_FILE
 from pipeline import entrypoint
 
 # KFP's launcher writes it where logs are published; later versions add the number of
@@ -90,8 +91,6 @@ def find_missing_results(run_directory: str) -> str:
     Raises:
       UnreadableError: The directory cannot be read from this machine.
     """
-    from components.report_files import ERROR_FILE
-
     with _clear_errors(run_directory):
         task = f"{run_directory}/{_REPORT}"
         files = _find(task, ERROR_FILE, below=f"/{_REPORT_OUTPUT}")

@@ -15,11 +15,6 @@ def preprocessing_fn(inputs):
     return {"doubled": inputs["x"] * 2}
 
 
-def find_difference(champion, expected):
-    """Returns `expected` as the difference."""
-    return expected
-
-
 def run_fn(fn_args):
     """Writes a text as the model: a word of the config, and a variable of the job."""
     print("writes the model")

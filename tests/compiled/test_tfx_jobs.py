@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from components.champion import ChampionCheck
 from modules import files
+from modules.export import description
 from pipeline.beam import IN_PROCESS
 from pipeline.config.orchestrators import OrchestratorConfig
 from pipeline.orchestrators.dag_runner import DagRunner
@@ -221,11 +222,8 @@ def test_resolver_is_refused(runner):
 
 
 def champion_check(serving):
-    return ChampionCheck(
-        directory=serving,
-        find_difference=f"{steps.__name__}.find_difference",
-        expected='"reason"',
-    )
+    """Refuses a champion of other classes than a and b."""
+    return ChampionCheck(directory=serving, expected='{"classes": ["a", "b"]}')
 
 
 def test_champion_is_checked_on_vertex(runner, tmp_path):
@@ -233,8 +231,8 @@ def test_champion_is_checked_on_vertex(runner, tmp_path):
     serving = tmp_path / "serving"
     spec = compile_pipeline([champion_check(str(serving))], tmp_path)
     assert runner.run(spec).states == {"ChampionCheck": "run"}
-    (serving / "1").mkdir(parents=True)
-    with pytest.raises(JobFailedError, match="serving/1: reason"):
+    description.write_description(str(serving / "1"), {"classes": ["c", "d"]})
+    with pytest.raises(JobFailedError, match="serving/1: classes"):
         runner.run(spec)
 
 
@@ -245,12 +243,14 @@ def test_failure_of_a_component_is_recorded_beside_its_outputs_on_kubeflow(
     check = champion_check(f"{root}/serving")
     spec = compile_pipeline([check], root, keeps_parameters=False)
     object_store.write(f"{root}/serving/1/saved_model.pb")
+    described = f"{root}/serving/1/{description.FILE}"
+    object_store.write(described, '{"classes": ["c", "d"]}')
     with (
         JobRunner("kubeflow", root, tmp_path / "state", store=object_store) as runner,
-        pytest.raises(JobFailedError, match="serving/1: reason") as failed,
+        pytest.raises(JobFailedError, match="serving/1: classes") as failed,
     ):
         runner.run(spec)
     run = f"{root}/small/{failed.value.run.id}"
     failure = find_failures(run)["ChampionCheck"]
     assert failure.exit_status == 1
-    assert "serving/1: reason" in failure.lines[-1]
+    assert "serving/1: classes" in failure.lines[-1]

@@ -9,7 +9,9 @@ from tensorflow_data_validation.statistics import stats_impl
 from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
-from components.data_gate import DataAnomaliesError, DataGate
+from components.data_gate import DataAnomaliesError, DataGate, DataGateSettings
+from modules.config.data_gate import DataGateConfig
+from modules.config.run_settings import RunSettings
 from modules.config.task import TaskConfig
 from modules.data import source_rows
 from pipeline.inputs.schema import build_schema
@@ -68,7 +70,8 @@ def run_gate(
     span=None,
     origins=(),
     thresholds=None,
-    **settings,
+    gate_split="eval",
+    **limits,
 ):
     """Runs the component on the rows of each split; returns the verdict.
 
@@ -83,7 +86,8 @@ def run_gate(
       span: The span of the source.
       origins: Splits whose records come from a text file, from its line 2 on.
       thresholds: Lowest value by metric.
-      **settings: Those that differ from the defaults.
+      gate_split: The split that decides.
+      **limits: Those that differ from the defaults.
     """
     types = tfx.types.standard_artifacts
     artifacts = {
@@ -98,15 +102,18 @@ def run_gate(
         (root / name).mkdir()
     contract = contract or build_schema(task)
     source = str(root / "source")
-    settings = {
-        "pipeline": "tiny",
-        "task": task.model_dump(),
-        "limits": {},
-        "gate_split": "eval",
-        "max_seq_length": 128,
-        "vocab_file": str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
-        **settings,
-    }
+    settings = DataGateSettings(
+        run=RunSettings(
+            pipeline="tiny", task=task, gate_split=gate_split, max_seq_length=128
+        ),
+        limits=DataGateConfig(**limits),
+        vocab_file=str(tiny.write_encoder(root / "encoder") / "vocab.txt"),
+        vocab_fingerprint="",
+        patterns={split: f"{split}/*.tf*record*" for split in splits},
+        spans={} if span is None else {source: span},
+        profiles=str(root.parent / "profiles"),
+        card={"source": "/data", "fingerprint": None},
+    )
     tfdv.write_schema_text(contract, str(root / "schema" / "schema.pbtxt"))
     for name in ("examples", "statistics", "anomalies"):
         artifacts[name].split_names = json.dumps(list(splits))
@@ -128,16 +135,9 @@ def run_gate(
         (directory / "SchemaDiff.pb").write_bytes(anomalies.SerializeToString())
     DataGate.EXECUTOR_SPEC.executor_class._FUNCTION(
         **artifacts,
-        id_column=task.id_column,
-        functions="modules.data.gate_functions",
-        settings=json.dumps(settings),
+        settings=settings.model_dump_json(),
         thresholds=json.dumps(thresholds or {}),
         source=source,
-        patterns=json.dumps({split: f"{split}/*.tf*record*" for split in splits}),
-        spans=json.dumps({} if span is None else {source: span}),
-        profiles=str(root.parent / "profiles"),
-        card=json.dumps({"source": "/data", "fingerprint": None}),
-        report_functions="modules.report.functions",
         fingerprint="",
         beam_pipeline=beam.Pipeline(runner=RUNNER),
     )

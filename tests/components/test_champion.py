@@ -2,13 +2,13 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
-from tfx.utils import io_utils
 
 from components import versions
 from components.champion import ChampionError
@@ -17,19 +17,18 @@ from components.champion.component import (
     ChampionCheck_Executor,
     Driver,
 )
-from modules.export import model_digest
+from modules.export import description, model_digest
+
+TASK = {"classes": ["bad", "good"]}
+OTHER_TASK = {"classes": ["no", "yes"]}
+DIFFERENCE = "classes ['bad', 'good'] instead of ['no', 'yes']"
 
 
 def write_model(directory, identity):
     os.makedirs(directory)
     (directory / "saved_model.pb").write_bytes(b"graph")
     (directory / "fingerprint.pb").write_bytes(identity.encode())
-
-
-def find_difference(champion, expected):
-    """Stands in for `modules.export.description.find_task_difference`."""
-    identity = io_utils.read_string_file(f"{champion}/fingerprint.pb")
-    return "" if identity in expected else f"it is {identity}"
+    description.write_description(str(directory), TASK)
 
 
 def model(directory):
@@ -47,7 +46,6 @@ def model_run(directory):
 def parameters(directory, expected, incompatible):
     return {
         "directory": str(directory),
-        "find_difference": f"{__name__}.find_difference",
         "expected": json.dumps(expected),
         "incompatible": incompatible,
     }
@@ -70,7 +68,7 @@ def find(tmp_path):
         candidate,
         directory,
         with_driver,
-        expected="abc",
+        expected=TASK,
         incompatible="ignore",
         root=tmp_path,
     ):
@@ -118,7 +116,7 @@ def test_first_run_has_no_champion(find, tmp_path, with_driver):
 
 
 def test_version_that_appears_after_the_driver_ran_is_not_used(tmp_path, served):
-    properties = {**parameters(served, "abc", "ignore"), "version": ""}
+    properties = {**parameters(served, TASK, "ignore"), "version": ""}
     champion = model(tmp_path / "champion")
     inputs = {"candidate": [model_run(tmp_path / "candidate")]}
     Champion_Executor().Do(inputs, {"model": [champion]}, properties)
@@ -135,20 +133,23 @@ def test_names_that_are_not_numbers_are_ignored(find, tmp_path):
 def test_champion_of_another_task_is_not_compared_and_the_reason_is_kept(
     find, served, with_driver
 ):
-    champion = find("c", served, with_driver, expected="b")
+    champion = find("c", served, with_driver, expected=OTHER_TASK)
     assert not Path(champion.uri).exists()
     assert champion.get_string_custom_property("not_compared") == (
-        f"not compared with the champion {served / '300'}: it is a"
+        f"not compared with the champion {served / '300'}: {DIFFERENCE}"
     )
 
 
 def test_champion_of_another_task_is_refused_if_a_comparison_is_required(find, served):
-    with pytest.raises(ChampionError, match=r"serving/300: it is a\. .*=ignore"):
-        find("c", served, True, expected="b", incompatible="refuse")
+    message = rf"serving/300: {re.escape(DIFFERENCE)}\. .*=ignore"
+    with pytest.raises(ChampionError, match=message):
+        find("c", served, True, expected=OTHER_TASK, incompatible="refuse")
 
 
 @pytest.mark.parametrize(
-    ("expected", "is_refused"), [("a", False), ("b", True)], ids=["same", "other"]
+    ("expected", "is_refused"),
+    [(TASK, False), (OTHER_TASK, True)],
+    ids=["same", "other"],
 )
 def test_newest_version_is_checked_before_training(served, expected, is_refused):
     properties = parameters(served, expected, "refuse")
@@ -159,14 +160,16 @@ def test_newest_version_is_checked_before_training(served, expected, is_refused)
     assert output.exec_properties["version"].string_value == "300"
     check = ChampionCheck_Executor()
     if is_refused:
-        with pytest.raises(ChampionError, match="serving/300: it is a"):
+        with pytest.raises(
+            ChampionError, match=re.escape(f"serving/300: {DIFFERENCE}")
+        ):
             check.Do({}, {}, properties)
     else:
         check.Do({}, {}, properties)
 
 
 def test_check_before_the_first_push_passes(tmp_path):
-    properties = parameters(tmp_path / "nothing", "a", "refuse")
+    properties = parameters(tmp_path / "nothing", TASK, "refuse")
     ChampionCheck_Executor().Do({}, {}, properties)
 
 

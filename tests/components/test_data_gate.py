@@ -244,8 +244,8 @@ def test_drift_against_the_last_span_is_a_warning(tmp_path):
         splits = {"train": train, "eval": [example(i) for i in (5000, 5001)]}
         root = tmp_path / str(span)
         root.mkdir()
-        settings = {"limits": {"warn_label_drift": 0.3, **limits}}
-        return run_gate(root, splits, PAIRS_TASK, span=span, **settings)["warnings"]
+        limits = {"warn_label_drift": 0.3, **limits}
+        return run_gate(root, splits, PAIRS_TASK, span=span, **limits)["warnings"]
 
     assert run(8, 1000, 0.5) == []
     (warning,) = run(10, 2000, 0.9)

@@ -8,7 +8,6 @@ from tfx import v1 as tfx
 
 from components.hyperparameters.component import Hyperparameters_Executor
 from modules.config.trainer import TrainerConfig
-from pipeline.pipeline import VALIDATE_TRAINER
 
 
 @pytest.fixture
@@ -23,7 +22,6 @@ def write(tmp_path):
             {"hyperparameters": [artifact]},
             {
                 "settings": json.dumps(settings),
-                "validate": VALIDATE_TRAINER,
                 "epochs": 1,
                 "steps_per_epoch": 0,
                 "learning_rate": 1e-4,
@@ -60,11 +58,3 @@ def test_zero_steps_per_epoch_use_every_row_once(write):
 def test_invalid_setting_or_parameter_is_refused(write, settings, parameters):
     with pytest.raises(ValueError, match=r"learning_rate|epoch"):
         write(settings, **parameters)
-
-
-def test_validation_does_not_reload_the_settings_classes(write):
-    """Settings that were read before must still be instances of today's class."""
-    write({})
-    from pipeline.config import recipe
-
-    assert recipe.TrainerConfig is TrainerConfig

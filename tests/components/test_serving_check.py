@@ -17,7 +17,7 @@ from components.serving_check import (
     rows,
     text_ops,
 )
-from components.serving_check.request import Settings
+from components.serving_check.request import ServingCheckSettings
 from tests import exported as exported_lib
 from tests import records, served, tiny, warm_probe
 
@@ -326,7 +326,7 @@ def test_rows_without_ids_are_sent_and_not_compared(tmp_path):
     predictions = tmp_path / "predictions" / "eval.tsv"
     predictions.parent.mkdir()
     predictions.write_text("idx\tprobability_a\tprobability_b\n")
-    settings = Settings(**{**served.SETTINGS, "rows": 2})
+    settings = ServingCheckSettings(**{**served.SETTINGS, "rows": 2})
     request = rows.build_request(pattern, str(tmp_path), settings)
     assert request.ids == []
     assert [signature.expected for signature in request.signatures] == [None, None]
@@ -351,7 +351,7 @@ def test_text_that_is_not_utf8_reaches_the_model_unchanged(tmp_path):
     example = records.example(sentence1=[b"caf\xe9"], sentence2=[b"b"], idx=[1])
     pattern = records.write(tmp_path / "data.gz", [example])
     toy_predictions(tmp_path)
-    settings = Settings(**served.SETTINGS)
+    settings = ServingCheckSettings(**served.SETTINGS)
     request = rows.build_request(pattern, str(tmp_path / "run"), settings)
     sent = json.loads(request.model_dump_json())["signatures"][0]["inputs"]
     assert [probe._to_bytes(text) for text in sent["sentence1"]] == [b"caf\xe9"]

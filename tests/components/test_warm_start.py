@@ -6,27 +6,19 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 from tfx import v1 as tfx
-from tfx.utils import io_utils
 
 from components import versions
 from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
-
-RECORD = "where.json"
-
-
-def find_incompatibility(model, expected):
-    """Stands in for the function of `modules.training.warm_start`."""
-    if io_utils.read_string_file(f"{model}/kind") == expected["kind"]:
-        return ""
-    return f"{model} is not {expected['kind']}"
+from modules.export import description
+from modules.training.warm_start import CHAMPION_FILE
 
 
 @pytest.fixture
 def served(tmp_path):
     for version, kind in {"9": "old", "100": "new"}.items():
-        (tmp_path / "serving" / version).mkdir(parents=True)
-        (tmp_path / "serving" / version / "kind").write_text(kind)
+        model = tmp_path / "serving" / version
+        description.write_description(str(model), {"kind": kind})
     (tmp_path / "serving" / ".200.incomplete").mkdir()
     return tmp_path / "serving"
 
@@ -44,9 +36,7 @@ def find(tmp_path):
             {"base_model": [model]},
             {
                 "directory": str(directory),
-                "find_incompatibility": f"{__name__}.find_incompatibility",
                 "expected": json.dumps({"kind": kind}),
-                "record": RECORD,
             },
         )
         return Path(base_model)
@@ -56,8 +46,9 @@ def find(tmp_path):
 
 def test_newest_version_is_copied_and_where_it_was_pushed_is_recorded(find, served):
     base_model = find(served, "new")
-    assert (base_model / "Format-Serving" / "kind").read_text() == "new"
-    record = json.loads((base_model / RECORD).read_text())
+    copied = description.read_description(str(base_model / "Format-Serving"))
+    assert copied == {"kind": "new"}
+    record = json.loads((base_model / CHAMPION_FILE).read_text())
     assert record == {"directory": str(served / "100")}
 
 
@@ -66,7 +57,7 @@ def test_base_model_is_empty_before_the_first_push(find, tmp_path):
 
 
 def test_incompatible_version_is_refused_with_its_directory(find, served):
-    with pytest.raises(WarmStartError, match="serving/100 is not old"):
+    with pytest.raises(WarmStartError, match="serving/100: kind new instead of old"):
         find(served, "old")
 
 
@@ -78,13 +69,15 @@ def test_newest_version_in_a_bucket_is_copied_unless_it_was_rolled_back(
         versions.push(str(served / version), serving, int(version))
     base_model = f"{bucket}/base_model"
     find(serving, "new", base_model)
-    assert object_store.read(f"{base_model}/Format-Serving/kind") == b"new"
-    record = json.loads(object_store.read(f"{base_model}/{RECORD}"))
+    copied = description.read_description(f"{base_model}/Format-Serving")
+    assert copied == {"kind": "new"}
+    record = json.loads(object_store.read(f"{base_model}/{CHAMPION_FILE}"))
     assert record == {"directory": f"{serving}/100"}
 
     tf.io.gfile.rename(f"{serving}/100", f"{serving}/{versions.WITHDRAWN}/100")
     find(serving, "old", f"{bucket}/other")
-    assert object_store.read(f"{bucket}/other/Format-Serving/kind") == b"old"
+    copied = description.read_description(f"{bucket}/other/Format-Serving")
+    assert copied == {"kind": "old"}
 
 
 def test_base_model_in_a_bucket_is_empty_before_the_first_push(

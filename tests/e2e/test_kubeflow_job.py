@@ -62,18 +62,18 @@ def story(tmp_path_factory, object_store, pods):
             third = job.runner.run(
                 jobs.up_to(job.spec, "WarmStart"), parameters={"data": data}
             )
-            report = job.runner.rerun_task(without_functions(job), "Report", second)
+            report = job.runner.rerun_task(without_settings(job), "Report", second)
             yield Story(job, first, second, third, report)
 
 
-def without_functions(job):
-    """Returns the spec of a job whose Report finds no function to call."""
+def without_settings(job):
+    """Returns the spec of a job whose Report has no settings."""
     spec = copy.deepcopy(job.spec)
     component = spec["components"]["Report"]
     arguments = container_of(spec, component)["args"]
     option, path = arguments[0].split("=")
     content = files.read_json(path)
-    content["parameters"]["functions"] = "json"
+    content["parameters"]["settings"] = "{}"
     failing = path.replace(".json", "_failing.json")
     arguments[0] = f"{option}={failing}"
     files.write_json(failing, content)
@@ -170,7 +170,7 @@ def test_report_that_fails_leaves_a_page_and_the_run_succeeds(story):
     task = story.failed_report
     assert task.state == "run"
     missing = task.outputs["report"]["metadata"]["missing"]
-    assert missing.startswith("the report and the model card (AttributeError: ")
+    assert missing.startswith("the report and the model card (ValidationError: ")
     page = task.outputs["report"]["uri"]
     with tf.io.gfile.GFile(page) as file:
         assert "The report failed" in file.read()

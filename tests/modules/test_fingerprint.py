@@ -69,24 +69,48 @@ def test_imports_for_type_checkers_do_not_count(package):
     assert fingerprint.of_code("modules.c") == before
 
 
+def test_imports_of_what_fails_do_not_count(package):
+    source = package / "c.py"
+    source.write_text(
+        "def f(x):\n"
+        "    if x < 0:\n"
+        "        from modules import b\n"
+        "        raise ValueError(b.g())\n"
+        "    from modules import a\n"
+        "    return a.f()\n"
+    )
+    (package / "a.py").write_text("def f():\n    return 1\n")
+    before = fingerprint.of_code("modules.c")
+    (package / "b.py").write_text("def g():\n    return 1\n")
+    assert fingerprint.of_code("modules.c") == before
+    (package / "a.py").write_text("def f():\n    return 2\n")
+    assert fingerprint.of_code("modules.c") != before
+
+
 @pytest.fixture
 def edit(monkeypatch):
     """Makes a file of this project read as if it had been edited."""
 
     def edit(name, old, new):
         edited = REPOSITORY / name
-        read_text = Path.read_text
+        read_text, of_file = Path.read_text, fingerprint.of_file
         assert old in edited.read_text()
 
         def read(path, *args, **kwargs):
             text = read_text(path, *args, **kwargs)
             return text.replace(old, new) if path == edited else text
 
+        def hash_file(path):
+            changed = Path(path) == edited
+            return fingerprint.of_text(new) if changed else of_file(path)
+
         monkeypatch.setattr(Path, "read_text", read)
+        monkeypatch.setattr(fingerprint, "of_file", hash_file)
 
     return edit
 
 
+# Report names the code of the training.
 _T = {"Trainer", "Report"}
 
 
@@ -98,7 +122,12 @@ _T = {"Trainer", "Report"}
         ("pipeline/orchestrators/staging.py", "UsageError(", "ValueError(", {}),
         ("modules/training/loop.py", "    # ", "    # Edited. ", {}),
         ("modules/training/optimization.py", '"epsilon": 1e-6', '"epsilon": 1e-8', _T),
-        ("modules/config/trainer.py", "default=0.1, ge=0", "default=0.2, ge=0", _T),
+        (
+            "modules/config/trainer.py",
+            '"mirrored", "multi_worker_mirrored", "parameter_server")',
+            '"mirrored", "parameter_server")',
+            _T | {"Hyperparameters"},
+        ),
         (
             "modules/data/preprocessing.py",
             "NO_ID = -1",
@@ -111,41 +140,60 @@ _T = {"Trainer", "Report"}
             "_DRIFT_P = 0.1",
             {"DataGate"},
         ),
+        ("modules/report/page.py", "_HEAT_LEVELS = 9", "_HEAT_LEVELS = 8", {"Report"}),
+        ("modules/report/page.css", "margin", "padding", {"Report"}),
+        ("modules/report/model_card.md.jinja", "report", "run", {"Report"}),
         (
             "components/evaluator/bounds.py",
             "def add_to(",
             "def add(",
             {"Evaluator", "Report"},
         ),
+        (
+            "components/serving_check/text_ops.json",
+            "2.16",
+            "2.15",
+            {"ServingCheck", "Report"},
+        ),
+        (
+            "components/serving_check/probe.py",
+            '_TAG = "serve"',
+            '_TAG = "serving"',
+            {"ServingCheck", "Report"},
+        ),
         ("components/versions.py", "def choose_version(", "def choose(", {"Report"}),
     ],
 )
-def test_an_edit_reruns_the_components_that_run_the_code(edit, name, old, new, rerun):
-    before = component_code()
+def test_an_edit_reruns_the_components_that_run_the_code(
+    properties, edit, name, old, new, rerun
+):
+    before = properties()
     edit(name, old, new)
-    after = component_code()
-    assert {name for name in before if before[name] != after[name]} == set(rerun)
+    assert changed(before, properties()) == set(rerun)
 
 
-def component_code():
-    """The fingerprints of code that stand in the components' properties."""
-    from components import serving_check
-    from components.evaluator import Evaluator
-    from pipeline.pipeline import (
-        PREPROCESSING_FN,
-        RUN_FN,
-        data_gate_code,
-        report_code,
-    )
+@pytest.fixture(scope="module")
+def properties(tmp_path_factory):
+    """Returns what the cache keys of the components are made of, besides inputs."""
+    from pipeline.inputs.resolve import resolve_inputs
+    from pipeline.pipeline import create_pipeline
+    from pipeline.platforms import local_platform
 
-    return {
-        "Transform": fingerprint.of_code(PREPROCESSING_FN),
-        "Trainer": fingerprint.of_code(RUN_FN),
-        "DataGate": data_gate_code(),
-        "Evaluator": fingerprint.of_code(Evaluator.__module__),
-        "ServingCheck": fingerprint.of_package(serving_check.__name__),
-        "Report": report_code(),
-    }
+    directory = tmp_path_factory.mktemp("properties")
+    config = load_config(tiny.write_config(directory / "recipe.yaml"))
+    paths = OutputPaths.of(config)
+    inputs = resolve_inputs(config, paths)
+
+    def properties(platform=None):
+        platform = platform or local_platform(paths, config.beam)
+        dag = create_pipeline(config, inputs, platform)
+        return {each.id: each.exec_properties for each in dag.components}
+
+    return properties
+
+
+def changed(before, after):
+    return {name for name in before if before[name] != after[name]}
 
 
 def test_files_change_with_name_and_content_and_not_with_place_or_time(tmp_path):
@@ -160,25 +208,19 @@ def test_files_change_with_name_and_content_and_not_with_place_or_time(tmp_path)
     assert fingerprint.of_files([tmp_path / "one" / "renamed"]) != first
 
 
-def test_package_changes_with_its_data_too(package):
+def test_code_changes_with_the_data_beside_it_too(package):
     (package / "table.json").write_text("{}")
-    before = fingerprint.of_package("modules")
-    assert fingerprint.of_package("modules") == before
+    before = fingerprint.of_code("modules.a")
+    assert fingerprint.of_code("modules.a") == before
     (package / "table.json").write_text("[]")
-    assert fingerprint.of_package("modules") != before
+    assert fingerprint.of_code("modules.a") != before
 
 
 def test_another_tensorflow_makes_and_trains_anew_and_keeps_what_reads_data(
-    tmp_path, install_version
+    properties, install_version
 ):
-    from pipeline.inputs.resolve import resolve_inputs
-    from pipeline.pipeline import create_pipeline
-    from pipeline.platforms import Platform, local_platform
+    from pipeline.platforms import Platform
 
-    config = load_config(tiny.write_config(tmp_path / "recipe.yaml"))
-    paths = OutputPaths.of(config)
-    inputs = resolve_inputs(config, paths)
-    local = local_platform(paths, config.beam)
     cluster = Platform(
         pipeline_root="gs://b/r",
         training="gs://b/t",
@@ -187,15 +229,10 @@ def test_another_tensorflow_makes_and_trains_anew_and_keeps_what_reads_data(
         beam_args=(),
     )
 
-    def properties(platform):
-        dag = create_pipeline(config, inputs, platform)
-        return {each.id: each.exec_properties for each in dag.components}
-
-    before, compiled = properties(local), properties(cluster)
+    before, compiled = properties(), properties(cluster)
     install_version("tensorflow", "9.9.9")
-    after = properties(local)
-    changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"Transform", "Trainer"}
+    after = properties()
+    assert changed(before, after) == {"Transform", "Trainer"}
     libraries = json.loads(after["Trainer"]["custom_config"])["libraries"]
     assert libraries["tensorflow"] == "9.9.9"
     # A step of a cluster runs with the libraries of its image, not with these.

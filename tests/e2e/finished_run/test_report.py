@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from modules.report import page
 from modules.report.content import Report
 from pipeline.cli import main
 from pipeline.config.errors import UsageError
@@ -49,10 +50,10 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
 
 
 def test_page_of_a_run_is_kept_beside_its_settings(finished):
-    page = (last_record(finished) / "report.html").read_text()
-    assert page.startswith("<!doctype html>")
-    assert Path(finished.report.pushed).name in page
-    assert len(page) < 1_000_000
+    text = (last_record(finished) / "report.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert Path(finished.report.pushed).name in text
+    assert len(text) < 1_000_000
 
 
 def test_card_is_beside_the_pushed_model(finished):
@@ -92,23 +93,34 @@ def test_data_that_the_gate_refuses_are_reported_with_their_statistics(run, fini
     assert written.training is None
 
 
+def edit_page(monkeypatch):
+    """Makes the code of the page read as if it had been edited."""
+    read_text = Path.read_text
+
+    def read(path, *args, **kwargs):
+        text = read_text(path, *args, **kwargs)
+        return f"{text}edited = 1" if path == Path(page.__file__) else text
+
+    monkeypatch.setattr(Path, "read_text", read)
+
+
 def test_report_that_fails_hides_no_push_and_is_written_by_the_next_run(
     run, finished, console, monkeypatch
 ):
-    def fail(*_):
+    def fail(*_, **__):
         raise TypeError("no optimizer <here>\nand a second line")
 
-    monkeypatch.setattr("pipeline.pipeline.report_code", lambda: "other code")
+    edit_page(monkeypatch)
     with monkeypatch.context() as patched:
-        patched.setattr("modules.report.functions.describe_run", fail)
+        patched.setattr("components.report.run_report.describe_run", fail)
         report, executed = run()
     missing = "the report and the model card (TypeError: no optimizer <here>)"
     assert executed == {"Report"}
     assert report.pushed == finished.report.pushed
     assert report.missing == missing
-    page = report.page.read_text()
-    assert "Missing: the report and the model card" in page
-    assert "no optimizer &lt;here&gt;" in page
+    text = report.page.read_text()
+    assert "Missing: the report and the model card" in text
+    assert "no optimizer &lt;here&gt;" in text
     assert main.show(report, console) == 0
     last = console.file.getvalue().splitlines()[-1]
     assert last == f"pushed {report.pushed}; missing: {missing}"
@@ -125,8 +137,8 @@ def test_card_that_fails_leaves_the_report(run, finished, monkeypatch):
     def fail(*_):
         raise OSError("no space")
 
-    monkeypatch.setattr("pipeline.pipeline.report_code", lambda: "other code")
-    monkeypatch.setattr("modules.report.functions.write_card", fail)
+    edit_page(monkeypatch)
+    monkeypatch.setattr("modules.report.model_card.render", fail)
     report, _ = run()
     assert report.missing == "the model card (OSError: no space)"
     assert read(finished).outcome == "pushed"

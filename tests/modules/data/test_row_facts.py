@@ -60,9 +60,8 @@ def test_lengths_are_those_of_the_packed_row_before_it_is_cut(vocab_file):
 
 
 def describe(examples, task, vocab_file):
-    settings = {"task": task.model_dump(), "vocab_file": vocab_file}
     serialized = [example.SerializeToString() for example in examples]
-    return row_facts.describe_examples(serialized, settings), serialized
+    return row_facts.describe_examples(serialized, task, vocab_file), serialized
 
 
 def pair(**changes):

@@ -4,12 +4,13 @@ import pytest
 from tensorflow_data_validation.statistics import stats_impl
 from tfx_bsl.coders import example_coder
 
+from modules.config.run_settings import RunSettings
 from modules.config.task import TaskConfig
 from modules.data.profile import Profile
-from modules.report import data_part
+from modules.report import content, data_part
+from modules.verdicts import DataVerdict
 from tests import records
 
-TASK = TaskConfig()
 CARD = {"source": "/data", "fingerprint": "1"}
 
 
@@ -37,12 +38,15 @@ def statistics(tmp_path):
 
 
 def read(statistics, **verdict):
-    content = {"card": CARD, "profile": {}, "warnings": [], "notes": [], **verdict}
-    return data_part.read_data({"train": statistics}, content, TASK, 32)
+    settings = RunSettings(
+        pipeline="tiny", task=TaskConfig(), gate_split="eval", max_seq_length=32
+    )
+    concluded = DataVerdict(card=CARD, **verdict)
+    return data_part.describe_refused_data(settings, concluded, {"train": statistics})
 
 
 def test_columns_of_the_task_come_first_with_their_statistics(statistics):
-    (split,) = read(statistics).splits
+    (split,) = read(statistics).data.splits
     assert split.rows == 4
     names = [column.name for column in split.columns]
     assert names == ["sentence1", "sentence2", "label", "idx", "extra"]
@@ -56,7 +60,8 @@ def test_columns_of_the_task_come_first_with_their_statistics(statistics):
 def test_split_has_labels_and_lengths_of_its_profile(statistics):
     lengths = [0] * 30 + [5, 0, 2, 1]  # 5 rows of 30 tokens, 2 of 32, one of 33
     profile = Profile({"not_equivalent": 6, "equivalent": 2}, lengths)
-    (split,) = read(statistics, profile={"train": profile.summary(32)}).splits
+    read_profile = {"train": profile.summary(32)}
+    (split,) = read(statistics, profile=read_profile).data.splits
     assert split.labels == {"not_equivalent": 6, "equivalent": 2}
     assert sum(split.lengths.counts) == 8
     assert len(split.lengths.edges) == len(split.lengths.counts) + 1
@@ -64,7 +69,16 @@ def test_split_has_labels_and_lengths_of_its_profile(statistics):
 
 
 def test_problems_of_refused_data_are_its_anomalies(statistics):
-    data = read(statistics, problems=["train: label: out of range"], notes=["a note"])
-    assert data.anomalies == ["train: label: out of range"]
-    assert data.notes == ["a note"]
-    assert data.splits[0].lengths is None
+    problems = ["train: label: out of range"]
+    report = read(statistics, problems=problems, notes=["a note"])
+    assert report.outcome == content.DATA_REFUSED
+    assert report.reasons == report.data.anomalies == problems
+    assert report.data.notes == ["a note"]
+    assert report.data.splits[0].lengths is None
+    (step,) = report.lineage
+    assert (step.kind, step.name, step.version, step.uri) == (
+        "data",
+        "data",
+        "1",
+        "/data",
+    )

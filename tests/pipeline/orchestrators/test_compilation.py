@@ -228,14 +228,15 @@ def test_newest_span_is_resolved_when_the_job_is_compiled(span_job):
 def test_data_gate_judges_a_run_by_its_own_parameters_and_spans(kubeflow, span_job):
     _, _, job = span_job
     data = job.spec["root"]["inputDefinitions"]["parameters"]["data"]["defaultValue"]
-    gate = constants(job, "DataGate")
-    assert json.loads(gate["spans"]) == {data: 3}
+    gate = json.loads(constants(job, "DataGate")["settings"])
+    assert gate["spans"] == {data: 3}
     assert gate["profiles"] == f"{ROOT}/profiles/tiny"
-    assert json.loads(gate["patterns"])["train"] == "train/*.tf*record*"
+    assert gate["patterns"]["train"] == "train/*.tf*record*"
     parameters = tasks(job)["DataGate"]["inputs"]["parameters"]
     assert parameters["source"] == {"componentInputParameter": "data"}
     assert parameters["thresholds"] == {"componentInputParameter": "thresholds"}
-    assert json.loads(constants(kubeflow, "DataGate")["spans"]) == {}
+    without_spans = json.loads(constants(kubeflow, "DataGate")["settings"])
+    assert without_spans["spans"] == {}
 
 
 def test_without_cache_and_retries_no_task_has_either(span_job):

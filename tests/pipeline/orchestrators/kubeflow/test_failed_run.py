@@ -7,7 +7,7 @@ import threading
 import pytest
 import yaml
 
-from components.report_files import ERROR_FILE
+from modules.report.content import ERROR_FILE
 from pipeline import entrypoint
 from pipeline.orchestrators.kubeflow import kfp_client
 from pipeline.orchestrators.kubeflow.server import KubeflowServer

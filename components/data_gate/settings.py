@@ -1,0 +1,33 @@
+"""The settings of DataGate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modules.config.data_gate import DataGateConfig
+from modules.config.run_settings import RunSettings
+from modules.config.settings import Settings
+
+
+class DataGateSettings(Settings):
+    """All that is fixed when the pipeline is compiled.
+
+    Attributes:
+      run: The task, and the split that decides.
+      limits: What is refused and what is a warning.
+      vocab_file: One token a line. The settings of its encoder are beside it.
+      vocab_fingerprint: Hash of both; part of the cache key.
+      patterns: The file pattern of each split, relative to the source.
+      spans: The number of the span by source, only of sources with spans.
+      profiles: Directory of the spans' profiles. A span is compared with the last one.
+      card: Where the rows came from, which the verdict repeats.
+    """
+
+    run: RunSettings
+    limits: DataGateConfig
+    vocab_file: str
+    vocab_fingerprint: str
+    patterns: dict[str, str]
+    spans: dict[str, int]
+    profiles: str
+    card: dict[str, Any]

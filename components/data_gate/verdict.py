@@ -1,0 +1,18 @@
+"""The verdict of DataGate, as a small JSON file."""
+
+from __future__ import annotations
+
+from modules import files, uris
+from modules.verdicts import VERDICT_FILE, DataVerdict
+
+
+def write_verdict(verdict: DataVerdict, directory: str) -> None:
+    """Writes a verdict as JSON."""
+    text = verdict.model_dump_json(indent=1)
+    files.write(uris.join(directory, VERDICT_FILE), text)
+
+
+def read_data_verdict(directory: str) -> DataVerdict:
+    """Reads what `write_verdict` wrote."""
+    content = files.read_json(uris.join(directory, VERDICT_FILE))
+    return DataVerdict.model_validate(content)

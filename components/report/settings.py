@@ -1,0 +1,25 @@
+"""The settings of Report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modules.config.run_settings import RunSettings
+from modules.config.settings import Settings
+from modules.report.content import LineageStep
+
+
+class ReportSettings(Settings):
+    """All that is fixed when the pipeline is compiled.
+
+    Attributes:
+      run: The task, and the split that the model was evaluated on.
+      vocab_file: One token a line. The settings of its encoder are beside it.
+      recipe: The settings that a run's results depend on, by section.
+      lineage: The steps between the data and the model.
+    """
+
+    run: RunSettings
+    vocab_file: str
+    recipe: dict[str, Any]
+    lineage: list[LineageStep]
