@@ -20,7 +20,6 @@ from components.artifacts import (
 )
 from components.data_gate import read_data_verdict
 from components.evaluator import read_slices, read_verdict
-from components.model_cards import write_card
 from components.report.driver import RunFacts
 from components.report_files import (
     ERROR_FILE,
@@ -30,7 +29,7 @@ from components.report_files import (
     write_report,
 )
 from components.serving_check import read_report
-from modules import files, uris
+from modules import files, served_versions, uris
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ def Report(
       evaluation: Evaluator's, with the slices.
       model_verdict: Evaluator's.
       infra_blessing: ServingCheck's.
-      pushed_model: Pusher's. The card is written beside what it pushed.
+      pushed_model: Pusher's. The card is written into the version that it pushed.
       report: `report.html`, with `report.json` beside it.
       functions: Import path of a module with `describe_run` and `write_card`, as
         `modules.report.functions` has them.
@@ -110,7 +109,9 @@ def Report(
         write_report(report.uri, written)
         has_page = True
         if pushed is not None:
-            write_card(pushed, lambda previous: library.write_card(written, previous))
+            served_versions.write_card(
+                pushed, lambda previous: library.write_card(written, previous)
+            )
     except Exception as error:
         missing = "the model card" if has_page else "the report and the model card"
         logger.exception("missing: %s", missing)

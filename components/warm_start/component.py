@@ -6,8 +6,7 @@ import pkgutil
 from tfx import v1 as tfx
 from tfx.utils import io_utils, path_utils
 
-from components import versions
-from modules import uris
+from modules import served_versions, uris
 
 
 class WarmStartError(Exception):
@@ -47,7 +46,7 @@ def WarmStart(
       VersionError: The files of the newest version are damaged.
     """
     del examples
-    version = versions.find_newest(directory)
+    version = served_versions.find_newest(directory)
     if not version:
         return
     champion = uris.join(directory, version)
@@ -56,6 +55,6 @@ def WarmStart(
     )
     if incompatibility:
         raise WarmStartError(incompatibility)
-    versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
+    served_versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
     path = uris.join(base_model.uri, record)
     io_utils.write_string_file(path, json.dumps({"directory": champion}))

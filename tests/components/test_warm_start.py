@@ -8,9 +8,9 @@ import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.utils import io_utils
 
-from components import versions
 from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
+from modules import served_versions
 
 RECORD = "where.json"
 
@@ -26,6 +26,7 @@ def find_incompatibility(model, expected):
 def served(tmp_path):
     for version, kind in {"9": "old", "100": "new"}.items():
         (tmp_path / "serving" / version).mkdir(parents=True)
+        (tmp_path / "serving" / version / "saved_model.pb").touch()
         (tmp_path / "serving" / version / "kind").write_text(kind)
     (tmp_path / "serving" / ".200.incomplete").mkdir()
     return tmp_path / "serving"
@@ -75,14 +76,14 @@ def test_newest_version_in_a_bucket_is_copied_unless_it_was_rolled_back(
 ):
     serving = f"{bucket}/serving"
     for version in ("9", "100"):
-        versions.push(str(served / version), serving, int(version))
+        served_versions.push(str(served / version), serving, version)
     base_model = f"{bucket}/base_model"
     find(serving, "new", base_model)
     assert object_store.read(f"{base_model}/Format-Serving/kind") == b"new"
     record = json.loads(object_store.read(f"{base_model}/{RECORD}"))
     assert record == {"directory": f"{serving}/100"}
 
-    tf.io.gfile.rename(f"{serving}/100", f"{serving}/{versions.WITHDRAWN}/100")
+    tf.io.gfile.rename(f"{serving}/100", f"{serving}/{served_versions.WITHDRAWN}/100")
     find(serving, "old", f"{bucket}/other")
     assert object_store.read(f"{bucket}/other/Format-Serving/kind") == b"old"
 
