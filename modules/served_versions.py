@@ -263,6 +263,7 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
 
     Raises:
       VersionError: The version is no longer there, or is incomplete.
+      tf.errors.NotFoundError: It was moved or deleted while the card was rendered.
     """
     directory, name = os.path.split(pushed)
     paths = [
