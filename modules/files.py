@@ -1,4 +1,7 @@
-"""Local and remote files that appear complete or not at all."""
+"""Local and remote files; those that are written appear complete or not at all.
+
+Importing this module and reading local files do not import TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,6 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
-
 from modules import uris
 
 _CHUNK_BYTES = 1 << 20
@@ -23,9 +24,63 @@ def list_files(directory: str) -> list[str]:
     """Returns the paths of all files below a directory, relative to it, sorted."""
     return sorted(
         posixpath.relpath(posixpath.join(folder, name), directory)
-        for folder, _, names in tf.io.gfile.walk(directory)
+        for folder, _, names in _gfile().walk(directory)
         for name in names
     )
+
+
+def list_names(directory: str) -> set[str]:
+    """Returns the names of the files and directories in a directory, if it exists."""
+    if uris.is_local(directory):
+        return set(os.listdir(directory)) if os.path.isdir(directory) else set()
+    if not _gfile().isdir(directory):
+        return set()
+    return {name.rstrip("/") for name in _gfile().listdir(directory)}
+
+
+def exists(path: str) -> bool:
+    """Returns whether there is a file or a directory."""
+    if uris.is_local(path):
+        return os.path.exists(path)
+    # For 5 seconds `tf.io.gfile.exists` finds a directory that was renamed or deleted.
+    return posixpath.basename(path) in list_names(posixpath.dirname(path))
+
+
+def size(path: str) -> int | None:
+    """Returns the bytes of a file; None if there is no file."""
+    if uris.is_local(path):
+        try:
+            return os.stat(path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    from tensorflow import errors
+
+    try:
+        return _gfile().stat(path).length
+    except errors.NotFoundError:
+        return None
+
+
+def read(path: str) -> bytes | None:
+    """Returns the content of a file; None if there is no file."""
+    if uris.is_local(path):
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+    from tensorflow import errors
+
+    content = b""
+    try:
+        with _gfile().GFile(path, "rb") as file:
+            # Without a number of bytes, TensorFlow reads up to the size that it has
+            # cached for 5 seconds; another process may have written a longer object.
+            while chunk := file.read(_CHUNK_BYTES):
+                content += chunk
+    except errors.NotFoundError:
+        return None
+    return content
 
 
 def make_directory(path: str) -> None:
@@ -35,7 +90,7 @@ def make_directory(path: str) -> None:
     the launcher of Kubeflow Pipelines takes for a file.
     """
     if not path.startswith(_OBJECT_STORES):
-        tf.io.gfile.makedirs(path)
+        _gfile().makedirs(path)
 
 
 def delete_directory_markers(directory: str, root: str | None = None) -> None:
@@ -49,7 +104,7 @@ def delete_directory_markers(directory: str, root: str | None = None) -> None:
     """
     if not directory.startswith(_OBJECT_STORES):
         return
-    folders = [folder.rstrip("/") for folder, _, _ in tf.io.gfile.walk(directory)]
+    folders = [folder.rstrip("/") for folder, _, _ in _gfile().walk(directory)]
     parent = posixpath.dirname(directory)
     while root is not None and parent.startswith(f"{root}/"):
         folders.append(parent)
@@ -60,32 +115,53 @@ def delete_directory_markers(directory: str, root: str | None = None) -> None:
 
 def delete(path: str) -> None:
     """Deletes a file, if there is one."""
-    with contextlib.suppress(tf.errors.NotFoundError):
-        tf.io.gfile.remove(path)
+    from tensorflow import errors
+
+    with contextlib.suppress(errors.NotFoundError):
+        _gfile().remove(path)
+
+
+def delete_directory(path: str) -> None:
+    """Deletes a directory with all files below it, if it exists."""
+    if _gfile().exists(path):
+        _gfile().rmtree(path)
+
+
+def rename(source: str, destination: str) -> None:
+    """Renames a file or a directory, replacing an older file."""
+    _gfile().rename(source, destination, overwrite=True)
 
 
 def copy_directory(source: str, destination: str) -> None:
     """Copies a directory with all files below it, replacing an older one."""
-    if tf.io.gfile.exists(destination):
-        tf.io.gfile.rmtree(destination)
+    delete_directory(destination)
     for name in list_files(source):
         path = uris.join(destination, name)
         make_directory(posixpath.dirname(path))
-        tf.io.gfile.copy(uris.join(source, name), path, overwrite=True)
+        _gfile().copy(uris.join(source, name), path, overwrite=True)
 
 
-def write(path: str, content: str | bytes) -> None:
-    """Writes a file, replacing an older one; creates its directory."""
+def write(path: str, content: str | bytes, *, create_directory: bool = True) -> None:
+    """Writes a file, replacing an older one.
+
+    Args:
+      path: The file.
+      content: Its content; text is written as UTF-8.
+      create_directory: False fails where the directory does not exist.
+    """
+    if create_directory:
+        make_directory(os.path.dirname(path))
     with _renamed_when_complete(path) as incomplete:
         mode = "w" if isinstance(content, str) else "wb"
-        with tf.io.gfile.GFile(incomplete, mode) as file:
+        with _gfile().GFile(incomplete, mode) as file:
             file.write(content)
 
 
 def copy(source: str, destination: str) -> None:
     """Copies a file, replacing an older one; creates the directory."""
+    make_directory(os.path.dirname(destination))
     with _renamed_when_complete(destination) as incomplete:
-        tf.io.gfile.copy(source, incomplete)
+        _gfile().copy(source, incomplete)
 
 
 def write_json(path: str, content: Any) -> None:
@@ -95,33 +171,23 @@ def write_json(path: str, content: Any) -> None:
 
 def read_json(path: str) -> Any:
     """Reads JSON; returns None if there is no file."""
-    if not tf.io.gfile.exists(path):
-        return None
-    content = b""
-    with tf.io.gfile.GFile(path, "rb") as file:
-        # Without a number of bytes, TensorFlow reads up to the size that it has cached
-        # for 5 seconds; another process may have written a longer object since.
-        while chunk := file.read(_CHUNK_BYTES):
-            content += chunk
-    return json.loads(content)
+    content = read(path)
+    return None if content is None else json.loads(content)
 
 
 @contextlib.contextmanager
 def incomplete_beside(path: str) -> Iterator[str]:
-    """Creates the directory of a file, and yields a path there for its content.
+    """Yields a path in the directory of a file for its content.
 
     An error deletes what was written to that path.
     """
-    directory = os.path.dirname(path)
-    make_directory(directory)
     # Unique, as two processes may write the same file. Patterns such as *.gz do not
     # match it if a killed process leaves it behind.
-    incomplete = uris.join(directory, f".incomplete-{uuid.uuid4().hex}")
+    incomplete = uris.join(os.path.dirname(path), f".incomplete-{uuid.uuid4().hex}")
     try:
         yield incomplete
     except BaseException:
-        if tf.io.gfile.exists(incomplete):
-            tf.io.gfile.remove(incomplete)
+        delete(incomplete)
         raise
 
 
@@ -129,7 +195,14 @@ def incomplete_beside(path: str) -> Iterator[str]:
 def _renamed_when_complete(path: str) -> Iterator[str]:
     with incomplete_beside(path) as incomplete:
         yield incomplete
-        tf.io.gfile.rename(incomplete, path, overwrite=True)
+        rename(incomplete, path)
+
+
+def _gfile() -> Any:
+    """Returns TensorFlow's file systems, local ones included."""
+    from tensorflow.io import gfile
+
+    return gfile
 
 
 def _finite(content: Any) -> Any:

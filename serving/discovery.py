@@ -1,20 +1,18 @@
-"""Finds the complete versions of a model in a directory, without TensorFlow."""
+"""The directory of a model, and which of its versions can be loaded."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import logging
 from collections.abc import Collection
 from pathlib import Path
 
+from modules import served_versions
 from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
-_GRAPH = "saved_model.pb"
-_MANIFEST = "manifest.json"
 # The version of a SavedModel whose directory is not numbered.
 _FIRST_VERSION = 1
 
@@ -43,36 +41,33 @@ class Source:
           loaded: Versions whose manifest is not checked again.
         """
         path = self.directory.resolve()
-        if holds_model(path):
+        if served_versions.is_saved_model(str(path)):
             versions = {self._number(path): path}
         else:
-            versions = list_versions(path)
+            names = served_versions.list_versions(str(path))
+            versions = {int(name): path / name for name in names}
         return {
             version: path
             for version, path in versions.items()
-            if self._is_complete(version, path, is_loaded=version in loaded)
+            if self._is_complete(path, is_loaded=version in loaded)
         }
 
     def _number(self, path: Path) -> int:
-        if _is_version(path.name):
+        if served_versions.is_version(path.name):
             return int(path.name)
         return self._numbers.setdefault(path, _FIRST_VERSION + len(self._numbers))
 
-    def _is_complete(self, version: int, path: Path, *, is_loaded: bool) -> bool:
-        try:
-            if not holds_model(path):
-                return False
-            problem = None if is_loaded else find_problem(path)
-        except OSError as error:  # other versions can still be loaded
-            problem = f"{error.filename}: {error.strerror}"
-        if problem is None:
+    def _is_complete(self, path: Path, *, is_loaded: bool) -> bool:
+        with contextlib.suppress(OSError):  # `find_problem` describes it
+            if is_loaded and served_versions.is_saved_model(str(path)):
+                return True
+        problem = served_versions.find_problem(str(path))
+        if not problem:
             self._problems.pop(path, None)
         elif self._problems.get(path) != problem:
             self._problems[path] = problem
-            logger.warning(
-                "version %d is incomplete and not loaded yet: %s", version, problem
-            )
-        return problem is None
+            logger.warning("%s is incomplete and not loaded yet: %s", path, problem)
+        return not problem
 
 
 def find_model(directory: Path, name: str | None = None) -> Source:
@@ -87,7 +82,8 @@ def find_model(directory: Path, name: str | None = None) -> Source:
       SettingsError: The directory has no complete SavedModel.
     """
     path = directory.resolve()
-    if holds_model(path) and _is_version(path.name):
+    is_version = served_versions.is_version(path.name)
+    if is_version and served_versions.is_saved_model(str(path)):
         default = path.parent.name
     else:
         default = path.name
@@ -101,51 +97,6 @@ def find_model(directory: Path, name: str | None = None) -> Source:
     return source
 
 
-def find_problem(path: Path) -> str | None:
-    """Returns why a version is incomplete; None if it is complete.
-
-    During a push `.VERSION.incomplete` exists beside the version, and `manifest.json`
-    is written last. A version without a manifest counts as complete, because it may
-    have been copied by hand.
-
-    Raises:
-      OSError: The manifest cannot be read.
-    """
-    marker = path.parent / f".{path.name}.incomplete"
-    if marker.exists():
-        return f"{marker} is still there"
-    manifest = path / _MANIFEST
-    try:
-        files = json.loads(manifest.read_bytes())["files"]
-        sizes = {name: file["size"] for name, file in files.items()}
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{manifest} lists no files with sizes ({type(error).__name__})"
-    for name, size in sizes.items():
-        try:
-            actual = (path / name).stat().st_size
-        except OSError as error:
-            return f"{path / name} of {_MANIFEST}: {error.strerror}"
-        if actual != size:
-            return f"{path / name} has {actual} bytes, {_MANIFEST} says {size}"
-    return None
-
-
-def list_versions(directory: Path) -> dict[int, Path]:
-    """Returns the numbered directories; none if the directory does not exist."""
-    if not directory.is_dir():
-        return {}
-    return {
-        int(path.name): path for path in directory.iterdir() if _is_version(path.name)
-    }
-
-
-def holds_model(path: Path) -> bool:
-    """Returns whether a directory is a SavedModel."""
-    return (path / _GRAPH).is_file()
-
-
 def fingerprint(directory: Path) -> frozenset[tuple[str, int, int]]:
     """Returns path, size in bytes and modification time in ns of all files."""
     files = set()
@@ -155,7 +106,3 @@ def fingerprint(directory: Path) -> frozenset[tuple[str, int, int]]:
                 stat = path.stat()
                 files.add((str(path), stat.st_size, stat.st_mtime_ns))
     return frozenset(files)
-
-
-def _is_version(name: str) -> bool:
-    return name.isascii() and name.isdigit()

@@ -7,11 +7,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from modules.served_versions import CARD_FILE, DESCRIPTION_FILE, EXAMPLES_FILE
+
 logger = logging.getLogger(__name__)
 
-_TASK = "assets.extra/architecture.json"
-_EXAMPLES = "assets.extra/examples.json"
-_CARD = "README.md"
 _MAX_BYTES = 1 << 20  # of a file
 
 
@@ -30,17 +29,17 @@ def read_description(directory: Path) -> dict[str, list[Any]]:
       Each only if a file has it.
     """
     lists = {
-        "classes": _read_list(directory / _TASK, "classes"),
-        "label_range": _read_list(directory / _TASK, "label_range"),
+        "classes": _read_list(directory / DESCRIPTION_FILE, "classes"),
+        "label_range": _read_list(directory / DESCRIPTION_FILE, "label_range"),
         # The file is a predict request.
-        "examples": _read_list(directory / _EXAMPLES, "instances"),
+        "examples": _read_list(directory / EXAMPLES_FILE, "instances"),
     }
     return {name: values for name, values in lists.items() if values}
 
 
 def has_card(directory: Path) -> bool:
     """Returns whether a SavedModel has a model card."""
-    return (directory / _CARD).is_file()
+    return (directory / CARD_FILE).is_file()
 
 
 def read_card(directory: Path) -> bytes | None:
@@ -49,7 +48,7 @@ def read_card(directory: Path) -> bytes | None:
     It may change while the model is loaded. Only the first MiB is read.
     """
     try:
-        return _read(directory / _CARD)
+        return _read(directory / CARD_FILE)
     except OSError:
         return None
 

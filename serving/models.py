@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
+from modules.served_versions import GRAPH_FILE
 from serving import model_files, warm_up
 from serving.errors import RequestError, invalid, is_invalid
 from serving.signatures import DEFAULT_SIGNATURE, Signature, Tensors, TensorSpec
@@ -161,7 +162,7 @@ def load(directory: Path, version: int) -> Model:
 
 def _read_meta_graph(directory: Path) -> meta_graph_pb2.MetaGraphDef:
     saved_model = saved_model_pb2.SavedModel()
-    saved_model.ParseFromString((directory / "saved_model.pb").read_bytes())
+    saved_model.ParseFromString((directory / GRAPH_FILE).read_bytes())
     for graph in saved_model.meta_graphs:
         if _TAG in graph.meta_info_def.tags:
             return graph

@@ -35,7 +35,8 @@ def tree(tmp_path):
     ("file", "wrong_import"),
     [
         ("modules/training/loop.py", "pipeline.config.errors"),
-        ("serving/models.py", "components.versions"),
+        ("serving/models.py", "components.artifacts"),
+        ("serving/models.py", "modules.files"),
         ("pipeline/inputs/schema.py", "pipeline.pipeline"),
         ("modules/data/inputs.py", "modules.training.loop"),
     ],

@@ -7,10 +7,9 @@ from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
 from tfx.utils import path_utils
 
-from components import versions
 from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
 from components.version_driver import VersionDriver
-from modules import uris
+from modules import served_versions, uris
 from modules.export import description, model_digest
 
 # What to do if the champion was trained for another task.
@@ -47,7 +46,7 @@ def find_version(directory: str, candidate: types.Artifact | None = None) -> str
       candidate: A ModelRun artifact; None excludes no version.
     """
     excluded = "" if candidate is None else model_digest.read(candidate.uri).identity
-    return versions.find_newest(directory, excluded=excluded)
+    return served_versions.find_newest(directory, excluded=excluded)
 
 
 @tfx.dsl.components.component
@@ -90,7 +89,7 @@ def Champion(
     if reason:
         model.set_string_custom_property(NOT_COMPARED, reason)
         return
-    versions.copy(champion, path_utils.serving_model_dir(model.uri))
+    served_versions.copy(champion, path_utils.serving_model_dir(model.uri))
     model.set_string_custom_property(PUSHED_DESTINATION, champion)
 
 

@@ -15,17 +15,16 @@ from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
-from components import versions
 from components.artifacts import WITHDRAWN_VERSION
 from components.serving_check.component import EXAMPLES_FILE
 from components.version_driver import VERSION_KEY, VersionDriver
-from modules import uris
+from modules import served_versions, uris
 
 logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Pushes a blessed model, and the rows to try it with, by `versions.push`."""
+    """Pushes a blessed model, and the rows to try it with."""
 
     def Do(
         self,
@@ -45,17 +44,17 @@ class Executor(executor.Executor):
             self._MarkNotPushed(pushed)
             return
         model, directory = self.GetModelPath(input_dict), _directory(exec_properties)
-        withdrawn = versions.find_withdrawn(directory, model)
+        withdrawn = served_versions.find_withdrawn(directory, model)
         if withdrawn:
             logger.warning("not pushed: version %s was rolled back", withdrawn)
             self._MarkNotPushed(pushed)
             pushed.set_string_custom_property(WITHDRAWN_VERSION, withdrawn)
             return
-        version = exec_properties.get(VERSION_KEY) or str(
-            versions.choose_version(directory, model)
+        version = exec_properties.get(VERSION_KEY) or served_versions.choose_version(
+            directory, model
         )
         examples = _read_examples(input_dict)
-        versions.push(model, directory, int(version), examples=examples)
+        served_versions.push(model, directory, version, examples=examples)
         self._MarkPushed(pushed, uris.join(directory, version), version)
 
 
@@ -73,9 +72,9 @@ class Driver(VersionDriver):
             return ""
         directory = _directory(execution_info.exec_properties)
         model = pusher.GetModelPath(execution_info.input_dict)
-        if versions.find_withdrawn(directory, model):
+        if served_versions.find_withdrawn(directory, model):
             return ""
-        return str(versions.choose_version(directory, model))
+        return served_versions.choose_version(directory, model)
 
 
 class AtomicPusher(tfx.components.Pusher):

@@ -20,13 +20,12 @@ from components.artifacts import (
 from components.data_gate.verdict import read_data_verdict
 from components.evaluator.slices import read_slices
 from components.evaluator.verdict import read_verdict
-from components.model_cards import write_card
 from components.report import run_report
 from components.report.driver import RunFacts
 from components.report.settings import ReportSettings
 from components.report_files import statistics_files, write_error, write_report
 from components.serving_check import read_report
-from modules import files, uris
+from modules import files, served_versions, uris
 from modules.report import model_card
 from modules.report.content import ERROR_FILE, PAGE_FILE
 
@@ -64,7 +63,7 @@ def Report(
       evaluation: Evaluator's, with the slices.
       model_verdict: Evaluator's.
       infra_blessing: ServingCheck's.
-      pushed_model: Pusher's. The card is written beside what it pushed.
+      pushed_model: Pusher's. The card is written into the version that it pushed.
       report: `report.html`, with `report.json` beside it.
       settings: JSON of `ReportSettings`.
       fingerprint: Hash of this code and its templates; part of the cache key.
@@ -100,7 +99,9 @@ def Report(
         write_report(report.uri, written)
         has_page = True
         if pushed is not None:
-            write_card(pushed, lambda previous: model_card.render(written, previous))
+            served_versions.write_card(
+                pushed, lambda previous: model_card.render(written, previous)
+            )
     except Exception as error:
         missing = "the model card" if has_page else "the report and the model card"
         logger.exception("missing: %s", missing)

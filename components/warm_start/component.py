@@ -5,8 +5,7 @@ import json
 from tfx import v1 as tfx
 from tfx.utils import io_utils, path_utils
 
-from components import versions
-from modules import uris
+from modules import served_versions, uris
 from modules.training import warm_start
 
 
@@ -41,13 +40,13 @@ def WarmStart(
       VersionError: The files of the newest version are damaged.
     """
     del examples
-    version = versions.find_newest(directory)
+    version = served_versions.find_newest(directory)
     if not version:
         return
     champion = uris.join(directory, version)
     incompatibility = warm_start.find_incompatibility(champion, json.loads(expected))
     if incompatibility:
         raise WarmStartError(incompatibility)
-    versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
+    served_versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
     path = uris.join(base_model.uri, warm_start.CHAMPION_FILE)
     io_utils.write_string_file(path, json.dumps({"directory": champion}))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modules import files, uris
-from modules.config.task import TaskConfig
+
+if TYPE_CHECKING:
+    from modules.config.task import TaskConfig
 
 # In a SavedModel's folder for files of the user's own.
 FILE = "assets.extra/architecture.json"

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 
-import tensorflow as tf
-
 from modules import files, fingerprint, uris
 
+# A directory with this file is a SavedModel.
+GRAPH_FILE = "saved_model.pb"
 _FILE = "model.json"
 # Written by `tf.saved_model.save`; it contains a random identifier of the save.
 _FINGERPRINT_FILE = "fingerprint.pb"
-_GRAPH_FILE = "saved_model.pb"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +40,7 @@ def write(model: str, directory: str) -> None:
       model: Directory of the SavedModel.
       directory: Directory of the `ModelRun`.
     """
-    graph = fingerprint.of_file(uris.join(model, _GRAPH_FILE))
+    graph = fingerprint.of_file(uris.join(model, GRAPH_FILE))
     digest = ModelDigest(model, identity(model), graph)
     files.write_json(uris.join(directory, _FILE), dataclasses.asdict(digest))
 
@@ -65,4 +64,4 @@ def read(directory: str) -> ModelDigest:
 def identity(model: str) -> str:
     """Returns the SHA-256 of a SavedModel's `fingerprint.pb`; empty without one."""
     path = uris.join(model, _FINGERPRINT_FILE)
-    return fingerprint.of_file(path) if tf.io.gfile.exists(path) else ""
+    return "" if files.size(path) is None else fingerprint.of_file(path)

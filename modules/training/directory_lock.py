@@ -69,14 +69,14 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
 
 def _wait_for_owner(path: str) -> None:
     """Returns when the lock is free or its owner is dead; see `hold`."""
-    content = _read(path)
+    content = files.read_json(path)
     if content is None:
         return
     logger.info("%s names %s: waiting for a heartbeat", path, content["owner"])
     deadline = time.monotonic() + STALE_SECONDS
     while time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-        newer = _read(path)
+        newer = files.read_json(path)
         if newer is None:
             return
         if newer != content:
@@ -134,20 +134,13 @@ class _RemoteLock:
                 self._renewed_at = start
 
     def _find_new_owner(self) -> None:
-        content = _read(self._path)
+        content = files.read_json(self._path)
         if content is not None and content["token"] != self._content["token"]:
             self._new_owner = content["owner"]
 
     def _write(self) -> None:
         self._content["beat"] += 1
         files.write(self._path, json.dumps(self._content))
-
-
-def _read(path: str) -> dict[str, Any] | None:
-    try:
-        return files.read_json(path)
-    except tf.errors.NotFoundError:  # its owner removed it just now
-        return None
 
 
 def _in_use(path: str, owner: str) -> DirectoryInUseError:

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
+from modules import served_versions
 from modules.config.task import TaskConfig
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history.metadata import values
-from pipeline.history.pushed_versions import WITHDRAWN
 from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
@@ -54,7 +54,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
       UsageError: There is no such run, or it did not train a model.
     """
     directory = Path(name).resolve()
-    if (directory / "saved_model.pb").is_file():
+    if served_versions.is_saved_model(str(directory)):
         paths = _output_of(directory)
         runs = RunList(paths)
         record = _find_pushing_run(runs, directory)
@@ -81,7 +81,8 @@ def _output_of(directory: Path) -> OutputPaths:
 
 def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
     pushed = version
-    if version.parent.name == WITHDRAWN:  # it was pushed beside that directory
+    if version.parent.name == served_versions.WITHDRAWN:
+        # It was pushed beside that directory.
         pushed = version.parents[1] / version.name
     reader = runs.reader
     # The oldest first: later runs push the same model again.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import json
@@ -10,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from modules import served_versions
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history.metadata import MetadataReader, values
-from pipeline.history.pushed_versions import WITHDRAWN
 from pipeline.history.runs import RunList
 
 
@@ -144,12 +143,12 @@ def _overridden(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _manifest(directory: Path, version: str) -> dict[str, Any]:
     """Returns the hashes of the files that were pushed, if the version exists."""
-    for path in (directory / version, directory / WITHDRAWN / version):
-        with contextlib.suppress(FileNotFoundError):
-            files = json.loads((path / "manifest.json").read_bytes())["files"]
+    for path in (directory / version, directory / served_versions.WITHDRAWN / version):
+        manifest = served_versions.read_manifest(str(path))
+        if manifest:
             return {
                 f"{Path(name).name} sha256": file["sha256"]
-                for name, file in sorted(files.items())
+                for name, file in sorted(manifest.items())
                 if name.startswith(("saved_model", "variables/variables.data"))
             }
     return {}

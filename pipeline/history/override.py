@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules import served_versions
 from modules.report import model_card
 from modules.report.content import JSON_FILE, Report
 from pipeline.config.errors import UsageError
@@ -41,23 +42,24 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
       UsageError: The run has no model that the gate alone refused.
     """
     outputs = find_refused(paths, run)
-    # They take seconds to import.
+    # It takes seconds to import.
     from tfx.utils import path_utils
-
-    from components import versions
 
     model = path_utils.serving_model_path(outputs.artifacts["Trainer", "model"].uri)
     directory = paths.pushed
     directory.mkdir(parents=True, exist_ok=True)
     version = _choose_version(directory, model, run)
-    release = Release(action="override", version=version, reason=reason, run=run.id)
+    release = Release(
+        action="override", version=int(version), reason=reason, run=run.id
+    )
     # First the record: a version that is served without one could not be explained.
     _write_verdict(outputs, release)
     releases.add(directory, release)
-    versions.push(model, str(directory), version, examples=_read_examples(outputs))
+    examples = _read_examples(outputs)
+    served_versions.push(model, str(directory), version, examples=examples)
     _write_metadata(paths, run, outputs, release)
     _write_card(paths, run, release)
-    run.pushed = str(directory / str(version))
+    run.pushed = str(directory / version)
     run.write(paths.run(run.id))
     return release
 
@@ -105,18 +107,15 @@ def _read_examples(outputs: RunOutputs) -> str | None:
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
-def _choose_version(directory: Path, model: str, run: RunRecord) -> int:
-    # It takes seconds to import.
-    from components import versions
-
-    withdrawn = versions.find_withdrawn(str(directory), model)
+def _choose_version(directory: Path, model: str, run: RunRecord) -> str:
+    withdrawn = served_versions.find_withdrawn(str(directory), model)
     if withdrawn:
         raise UsageError(
             f"run {run.id}: the model is version {withdrawn}, which was rolled back; "
             f"`rollback {withdrawn}` serves it again"
         )
-    version = versions.choose_version(str(directory), model)
-    if (directory / str(version)).exists():
+    version = served_versions.choose_version(str(directory), model)
+    if (directory / version).exists():
         raise UsageError(
             f"run {run.id}: the model is version {version}, which is served already"
         )
@@ -135,7 +134,6 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
 
 
 def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
-    from components.model_cards import write_card
 
     numbers = paths.run(run.id) / JSON_FILE
     if not numbers.exists():  # the run of an earlier release, or its Report failed
@@ -143,7 +141,9 @@ def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
     report = Report.model_validate_json(numbers.read_bytes())
     pushed = str(paths.pushed / str(release.version))
     described = release.model_dump(mode="json", include=_RECORDED)
-    write_card(pushed, lambda previous: model_card.render(report, previous, described))
+    served_versions.write_card(
+        pushed, lambda previous: model_card.render(report, previous, described)
+    )
 
 
 def _write_metadata(

@@ -7,15 +7,12 @@ import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from modules import served_versions
 from pipeline.config.paths import OutputPaths
 from pipeline.history import releases
 from pipeline.history.metadata import MetadataReader, values
 from pipeline.history.releases import Release
 from pipeline.history.runs import RunList
-from serving import discovery
-
-# The name that `components.versions` looks for; importing that takes 8 s.
-WITHDRAWN = ".withdrawn"
 
 State = Literal["served", "earlier", "withdrawn", "incomplete"]
 
@@ -53,42 +50,28 @@ class PushedVersion:
 def recipe_names(root: Path) -> list[str]:
     """Returns the names of the recipes that pushed from an output directory."""
     parent = OutputPaths(root, "any").pushed.parent
-    return sorted(path.name for path in parent.iterdir()) if parent.is_dir() else []
-
-
-def served_version(directory: Path) -> int | None:
-    """Returns the version that a model server loads; None if there is none."""
-    return next(iter(complete_versions(directory)), None)
-
-
-def complete_versions(directory: Path) -> list[int]:
-    """Returns the complete versions of a directory, the newest first."""
-    versions = discovery.list_versions(directory)
-    return [n for n in sorted(versions, reverse=True) if is_complete(versions[n])]
-
-
-def is_complete(path: Path) -> bool:
-    """Returns whether a version is a SavedModel with all files of its manifest."""
-    return discovery.holds_model(path) and discovery.find_problem(path) is None
+    if not parent.is_dir():
+        return []
+    return sorted(path.name for path in parent.iterdir() if path.is_dir())
 
 
 def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
     """Returns the pushed versions, the newest first, those withdrawn included."""
-    directory = paths.pushed
-    withdrawn = discovery.list_versions(directory / WITHDRAWN)
-    served = served_version(directory)
+    directory, withdrawn = paths.pushed, paths.pushed / served_versions.WITHDRAWN
+    states: dict[Path, State] = {
+        withdrawn / name: "withdrawn"
+        for name in served_versions.list_versions(str(withdrawn))
+    }
+    state: State = "served"
+    for name in served_versions.list_versions(str(directory)):
+        if served_versions.find_problem(str(directory / name)):
+            states[directory / name] = "incomplete"
+        else:
+            states[directory / name] = state
+            state = "earlier"
     pushes = _Pushes(paths)
-    found = []
-    for number, path in (discovery.list_versions(directory) | withdrawn).items():
-        state: State = "earlier"
-        if number in withdrawn:
-            state = "withdrawn"
-        elif number == served:
-            state = "served"
-        elif not is_complete(path):
-            state = "incomplete"
-        found.append(pushes.describe(number, path, state))
-    return sorted(found, key=lambda version: version.version, reverse=True)
+    pushed = [pushes.describe(path, state) for path, state in states.items()]
+    return sorted(pushed, key=lambda version: version.version, reverse=True)
 
 
 class _Pushes:
@@ -105,7 +88,8 @@ class _Pushes:
                 if destination.parent.name == paths.name:
                     self._artifacts[destination.name] = artifact
 
-    def describe(self, number: int, path: Path, state: State) -> PushedVersion:
+    def describe(self, path: Path, state: State) -> PushedVersion:
+        number = int(path.name)
         release = releases.override_of(self._directory, number)
         if state == "withdrawn":
             release = releases.withdrawal_of(self._directory, number)

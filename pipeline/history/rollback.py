@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from modules import served_versions
+from modules.served_versions import WITHDRAWN
 from pipeline.config.errors import UsageError
 from pipeline.history import releases
-from pipeline.history.pushed_versions import (
-    WITHDRAWN,
-    complete_versions,
-    is_complete,
-    served_version,
-)
 from pipeline.history.releases import Release
-from serving import discovery
 
 
 def roll_back(directory: Path, version: int | None, reason: str) -> Release:
@@ -35,18 +30,29 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     Raises:
       UsageError: There is no such version, it is incomplete, or it is served already.
     """
-    version = _choose(directory) if version is None else version
-    withdrawn = directory / WITHDRAWN / str(version)
-    if withdrawn.is_dir():
-        _check_complete(withdrawn)
-        _move(withdrawn, directory / str(version))
-    else:
-        _check(directory, version)
-    newer = sorted(n for n in discovery.list_versions(directory) if n > version)
+    kept, withdrawn = _paths(directory), _paths(directory / WITHDRAWN)
+    complete = [int(name) for name in served_versions.list_complete(str(directory))]
+    if version is None:
+        if len(complete) < 2:
+            raise UsageError(
+                f"{directory} has no earlier version to roll back to; see `versions`"
+            )
+        version = complete[1]
+    if version in complete[:1]:
+        raise UsageError(f"version {version} is served already")
+    path = kept.get(version) or withdrawn.get(version)
+    if path is None:
+        raise UsageError(f"version {version} is not in {directory}; see `versions`")
+    problem = served_versions.find_problem(str(path))
+    if problem:
+        raise UsageError(f"version {version} is incomplete: {problem}")
+    if version not in kept:
+        _move(path, directory)
+    newer = sorted(number for number in kept if number > version)
     (directory / WITHDRAWN).mkdir(exist_ok=True)
     # The served one last: until then it stays the highest, then `version` is.
     for number in newer:
-        _move(directory / str(number), directory / WITHDRAWN / str(number))
+        _move(kept[number], directory / WITHDRAWN)
     release = Release(
         action="rollback", version=version, reason=reason, withdrawn=newer
     )
@@ -54,34 +60,15 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     return release
 
 
-def _choose(directory: Path) -> int:
-    complete = complete_versions(directory)
-    if len(complete) < 2:
-        raise UsageError(
-            f"{directory} has no earlier version to roll back to; see `versions`"
-        )
-    return complete[1]
+def _paths(directory: Path) -> dict[int, Path]:
+    names = served_versions.list_versions(str(directory))
+    return {int(name): directory / name for name in names}
 
 
-def _check(directory: Path, version: int) -> None:
-    path = directory / str(version)
-    if not path.is_dir():
-        raise UsageError(f"version {version} is not in {directory}; see `versions`")
-    _check_complete(path)
-    if version == served_version(directory):
-        raise UsageError(f"version {version} is served already")
-
-
-def _check_complete(path: Path) -> None:
-    if not is_complete(path):
-        problem = discovery.find_problem(path) or "it is not a SavedModel"
-        raise UsageError(f"version {path.name} is incomplete: {problem}")
-
-
-def _move(source: Path, destination: Path) -> None:
+def _move(path: Path, directory: Path) -> None:
     try:
-        source.rename(destination)
+        path.rename(directory / path.name)
     except OSError as error:
         raise UsageError(
-            f"{source} cannot be moved to {destination}: {error.strerror}"
+            f"{path} cannot be moved to {directory}: {error.strerror}"
         ) from error

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from modules import fingerprint
+from modules import fingerprint, served_versions
 from modules.config.task import input_name
 from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
@@ -58,7 +58,7 @@ def describe_model(directory: str) -> ModelDescription:
     """
     from tensorflow.core.protobuf import saved_model_pb2
 
-    with fingerprint.open_file(f"{directory}/saved_model.pb") as file:
+    with fingerprint.open_file(f"{directory}/{served_versions.GRAPH_FILE}") as file:
         graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
     if SERVING_DEFAULT not in graph.signature_def:
         raise UsageError(

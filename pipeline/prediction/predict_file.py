@@ -62,6 +62,7 @@ def predict_file(
     rows = readers.read_rows(source, input_format, settings)
     predictions = _predict(Predictor(find_model(model)), rows)
     target = os.path.realpath(destination)  # a symbolic link is kept
+    files.make_directory(os.path.dirname(target))
     with files.incomplete_beside(target) as incomplete, open(incomplete, "wb") as file:
         count = _write(file, file_format, predictions)
     try:

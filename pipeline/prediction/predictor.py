@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from modules import served_versions, uris
 from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
 
@@ -44,21 +44,15 @@ def find_model(directory: str) -> str:
       directory: Local, or remote (`gs://`).
 
     Raises:
-      UsageError: There is no SavedModel.
+      UsageError: There is no complete SavedModel.
     """
-    from tfx.dsl.io import fileio
-
-    from components import versions
-
-    def has_model(path: str) -> bool:
-        return fileio.exists(os.path.join(path, "saved_model.pb"))
-
-    if has_model(directory):
+    if served_versions.is_saved_model(directory):
+        problem = served_versions.find_problem(directory)
+        if problem:
+            raise UsageError(f"--model {directory} is incomplete: {problem}")
         return directory
-    for version in versions.list_versions(directory):
-        path = os.path.join(directory, str(version))
-        if has_model(path):
-            return path
+    for version in served_versions.list_complete(directory):
+        return uris.join(directory, version)
     raise UsageError(
         f"--model {directory} holds no SavedModel; give the directory after `pushed` "
         "in the last line of a run"

@@ -10,13 +10,13 @@ import tensorflow as tf
 from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
 
-from components import versions
 from components.champion import ChampionError
 from components.champion.component import (
     Champion_Executor,
     ChampionCheck_Executor,
     Driver,
 )
+from modules import served_versions
 from modules.export import description, model_digest
 
 TASK = {"classes": ["bad", "good"]}
@@ -178,10 +178,10 @@ def test_champion_in_a_bucket_is_complete_and_neither_the_candidate_nor_withdraw
     find, tmp_path, bucket, object_store, with_driver
 ):
     serving = f"{bucket}/serving"
-    for version, identity in {100: "b", 200: "d", 300: "a", 400: "c"}.items():
+    for version, identity in {"100": "b", "200": "d", "300": "a", "400": "c"}.items():
         write_model(tmp_path / identity, identity)
-        versions.push(str(tmp_path / identity), serving, version)
-    tf.io.gfile.rename(f"{serving}/300", f"{serving}/{versions.WITHDRAWN}/300")
+        served_versions.push(str(tmp_path / identity), serving, version)
+    tf.io.gfile.rename(f"{serving}/300", f"{serving}/{served_versions.WITHDRAWN}/300")
     object_store.delete(f"{serving}/200/saved_model.pb")  # it is incomplete
     champion = find("c", serving, with_driver, root=f"{bucket}/run")
     destination = champion.get_string_custom_property("pushed_destination")

@@ -11,9 +11,8 @@ from tfx.components.evaluator import constants
 from tfx.orchestration.portable import data_types
 from tfx.utils import proto_utils
 
-from components import versions
 from components.pusher.component import Driver, Executor
-from modules import files
+from modules import files, served_versions
 
 
 def write_model(directory, identity=b"a"):
@@ -94,11 +93,11 @@ def test_examples_of_the_serving_check_are_pushed_and_in_the_manifest(
     examples = '{"instances": [{"sentence": "Łódź"}]}'
     (tmp_path / "checked" / "examples.json").write_text(examples)
     push(model, infra_blessing=checked)
-    (version,) = versions.list_versions(str(tmp_path / "serving"))
-    path = tmp_path / "serving" / str(version) / "assets.extra" / "examples.json"
+    (version,) = served_versions.list_complete(str(tmp_path / "serving"))
+    path = tmp_path / "serving" / version / "assets.extra" / "examples.json"
     assert path.read_text() == examples
     path.unlink()
-    assert list(versions.list_versions(str(tmp_path / "serving"))) == []
+    assert list(served_versions.list_complete(str(tmp_path / "serving"))) == []
 
 
 def test_model_that_is_not_blessed_leaves_no_trace(push, model, tmp_path):
@@ -115,9 +114,9 @@ def test_next_model_gets_a_higher_version_and_the_previous_one_stays(
     other = write_model(tmp_path / "other" / "Format-Serving", b"b").parent
     push(other)
     assert len(served(tmp_path)) == 2
-    newest = str(next(versions.list_versions(str(tmp_path / "serving"))))
+    newest = next(served_versions.list_complete(str(tmp_path / "serving")))
     assert int(newest) > int(first)
-    assert versions.is_same_model(
+    assert served_versions.is_same_model(
         str(other / "Format-Serving"), str(tmp_path / "serving" / newest)
     )
 
@@ -146,33 +145,33 @@ def test_failed_push_leaves_no_version_and_the_next_one_completes(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(versions.files, "copy_directory", die)
+        patch.setattr(served_versions.files, "copy_directory", die)
         with pytest.raises(OSError, match="no space left"):
             push(model)
-    assert list(versions.list_versions(str(tmp_path / "serving"))) == []
+    assert list(served_versions.list_complete(str(tmp_path / "serving"))) == []
     push(model)
-    newest, *_ = versions.list_versions(str(tmp_path / "serving"))
-    assert (tmp_path / "serving" / str(newest) / "saved_model.pb").exists()
+    newest, *_ = served_versions.list_complete(str(tmp_path / "serving"))
+    assert (tmp_path / "serving" / newest / "saved_model.pb").exists()
 
 
 def test_watcher_never_sees_an_incomplete_model(push, model, tmp_path, monkeypatch):
     """During the copy there is no version that a server could load."""
     seen = []
-    copy = versions.files.copy_directory
+    copy = served_versions.files.copy_directory
 
     def watched(source, target, *args, **kwargs):
         copy(source, target, *args, **kwargs)
-        seen.extend(versions.list_versions(str(tmp_path / "serving")))
+        seen.extend(served_versions.list_complete(str(tmp_path / "serving")))
 
-    monkeypatch.setattr(versions.files, "copy_directory", watched)
+    monkeypatch.setattr(served_versions.files, "copy_directory", watched)
     push(model)
     assert seen == []
-    assert len(list(versions.list_versions(str(tmp_path / "serving")))) == 1
+    assert len(list(served_versions.list_complete(str(tmp_path / "serving")))) == 1
 
 
 def withdraw(tmp_path, version):
     """Moves a version as a rollback does."""
-    withdrawn = tmp_path / "serving" / versions.WITHDRAWN
+    withdrawn = tmp_path / "serving" / served_versions.WITHDRAWN
     withdrawn.mkdir(exist_ok=True)
     (tmp_path / "serving" / version).rename(withdrawn / version)
 
@@ -187,7 +186,7 @@ def test_model_that_was_rolled_back_is_not_pushed_again(
     pushed = push(model, with_driver=with_driver)
     assert pushed.get_int_custom_property("pushed") == 0
     assert pushed.get_string_custom_property("withdrawn_version") == version
-    assert served(tmp_path) == [versions.WITHDRAWN]
+    assert served(tmp_path) == [served_versions.WITHDRAWN]
 
 
 def test_model_that_is_served_under_another_version_was_not_rolled_back(
@@ -200,7 +199,7 @@ def test_model_that_is_served_under_another_version_was_not_rolled_back(
     for version in (second, third):
         withdraw(tmp_path, version)
     assert push(model).get_int_custom_property("pushed") == 1
-    assert served(tmp_path) == [versions.WITHDRAWN, first]
+    assert served(tmp_path) == [served_versions.WITHDRAWN, first]
 
 
 @pytest.mark.parametrize("with_driver", [True, False], ids=["local", "cluster"])
@@ -213,7 +212,7 @@ def test_version_in_a_bucket_is_complete_and_is_pushed_once(
     serving = f"{bucket}/serving"
     for _ in range(2):
         pushed = push(f"{bucket}/model", with_driver=with_driver, directory=serving)
-    (version,) = versions.list_versions(serving)
+    (version,) = served_versions.list_complete(serving)
     destination = pushed.get_string_custom_property("pushed_destination")
     assert destination == f"{serving}/{version}"
     keys = object_store.keys(f"{destination}/")
@@ -236,11 +235,11 @@ def test_model_that_was_rolled_back_in_a_bucket_is_not_pushed_again(
 ):
     serving = f"{bucket}/serving"
     push(model, directory=serving)
-    (version,) = versions.list_versions(serving)
+    (version,) = served_versions.list_complete(serving)
     tf.io.gfile.rename(
-        f"{serving}/{version}", f"{serving}/{versions.WITHDRAWN}/{version}"
+        f"{serving}/{version}", f"{serving}/{served_versions.WITHDRAWN}/{version}"
     )
     pushed = push(model, with_driver=with_driver, directory=serving)
     assert pushed.get_int_custom_property("pushed") == 0
     assert pushed.get_string_custom_property("withdrawn_version") == str(version)
-    assert list(versions.list_versions(serving)) == []
+    assert list(served_versions.list_complete(serving)) == []

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 from tfx import v1 as tfx
 
-from components import versions
 from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
+from modules import served_versions
 from modules.export import description
 from modules.training.warm_start import CHAMPION_FILE
 
@@ -19,6 +19,7 @@ def served(tmp_path):
     for version, kind in {"9": "old", "100": "new"}.items():
         model = tmp_path / "serving" / version
         description.write_description(str(model), {"kind": kind})
+        (model / "saved_model.pb").touch()
     (tmp_path / "serving" / ".200.incomplete").mkdir()
     return tmp_path / "serving"
 
@@ -66,7 +67,7 @@ def test_newest_version_in_a_bucket_is_copied_unless_it_was_rolled_back(
 ):
     serving = f"{bucket}/serving"
     for version in ("9", "100"):
-        versions.push(str(served / version), serving, int(version))
+        served_versions.push(str(served / version), serving, version)
     base_model = f"{bucket}/base_model"
     find(serving, "new", base_model)
     copied = description.read_description(f"{base_model}/Format-Serving")
@@ -74,7 +75,7 @@ def test_newest_version_in_a_bucket_is_copied_unless_it_was_rolled_back(
     record = json.loads(object_store.read(f"{base_model}/{CHAMPION_FILE}"))
     assert record == {"directory": f"{serving}/100"}
 
-    tf.io.gfile.rename(f"{serving}/100", f"{serving}/{versions.WITHDRAWN}/100")
+    tf.io.gfile.rename(f"{serving}/100", f"{serving}/{served_versions.WITHDRAWN}/100")
     find(serving, "old", f"{bucket}/other")
     copied = description.read_description(f"{bucket}/other/Format-Serving")
     assert copied == {"kind": "old"}

@@ -161,7 +161,7 @@ _T = {"Trainer", "Report"}
             '_TAG = "serving"',
             {"ServingCheck", "Report"},
         ),
-        ("components/versions.py", "def choose_version(", "def choose(", {"Report"}),
+        ("modules/served_versions.py", "def push(", "def put(", {"Report"}),
     ],
 )
 def test_an_edit_reruns_the_components_that_run_the_code(

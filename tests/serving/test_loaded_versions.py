@@ -194,8 +194,8 @@ def test_version_is_loaded_once_all_files_of_its_manifest_exist(pushed, caplog):
         return states(versions)
 
     assert asyncio.run(push()) == {10: State.END, 11: State.AVAILABLE}
-    assert caplog.text.count("version 11 is incomplete") == 3
-    assert f"{pushed.root}/11/variables/data has 4 bytes" in caplog.text
+    assert caplog.text.count(f"{pushed.root}/11 is incomplete and not loaded yet") == 3
+    assert "variables/data has 4 bytes, not 7" in caplog.text
 
 
 def test_unreadable_manifest_does_not_stop_other_versions(pushed, caplog):
@@ -226,7 +226,7 @@ def test_manifest_of_a_loaded_version_is_not_read_again(pushed, caplog):
         return states(versions)
 
     assert asyncio.run(serve()) == {10: State.AVAILABLE}
-    assert not caplog.records
+    assert "10 is incomplete" not in caplog.text
 
 
 def test_version_is_loaded_once_its_push_has_ended(pushed):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from components import versions
+from modules import served_versions
 from modules.export import description
 from pipeline.config.errors import UsageError
 from tests.e2e.finished_run.components import MODEL
@@ -68,13 +68,13 @@ def test_champion_of_another_task_is_refused_before_training_or_not_compared(
     pushed = Path(finished.report.pushed)
     other = tmp_path / "other"
     shutil.copytree(pushed, other)
-    (other / versions.MANIFEST_FILE).unlink()
+    (other / served_versions.MANIFEST_FILE).unlink()
     (other / "fingerprint.pb").write_bytes(b"of another model")
     described = json.loads((other / description.FILE).read_text())
     described["classes"] = ["yes", "no"]
     (other / description.FILE).write_text(json.dumps(described))
-    versions.push(str(other), str(pushed.parent), version(pushed) + 1)
     champion = pushed.with_name(str(version(pushed) + 1))
+    served_versions.push(str(other), str(pushed.parent), champion.name)
 
     with pytest.raises(
         UsageError, match=r"classes .* instead of .*incompatible_champion"

@@ -170,7 +170,7 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
         ("trainer.strategy", "gpu", r"trainer\.strategy: .*'auto'.*'mirrored'"),
         ("trainer.xla", "mirrored", r"trainer\.xla: .*'auto'.*'on'.*'off'"),
         ("trainer.summary_interval", 15, r"is 15; allowed are multiples of .*, 10"),
-        ("task.metric", "bleu", r"task: metric 'bleu' is not one of accuracy, precision"),
+        ("task.metric", "bleu", r"metric 'bleu' is not one of accuracy, precision"),
         ("task.text_columns", [], r"task\.text_columns: .*at least 1 item"),
         ("task.classes", ["a", "a"], r"classes \['a', 'a'\] must be distinct"),
         ("evaluator.thresholds", {"f2": 0.5}, r"thresholds names 'f2'; this task has"),

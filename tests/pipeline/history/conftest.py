@@ -15,7 +15,7 @@ def past(tmp_path):
 
 @pytest.fixture
 def push(past):
-    """Writes a version as `components.versions.push` does."""
+    """Writes a version as `served_versions.push` does."""
 
     def push(version):
         directory = past.paths.pushed / str(version)

@@ -4,10 +4,10 @@ import pathlib
 
 import pytest
 
-from components import versions
+from modules import served_versions
 from pipeline.config.errors import UsageError
-from pipeline.history import pushed_versions, releases
-from pipeline.history.pushed_versions import list_pushed, served_version
+from pipeline.history import releases
+from pipeline.history.pushed_versions import list_pushed
 from pipeline.history.rollback import roll_back
 
 
@@ -22,10 +22,6 @@ def states(past):
     return {pushed.version: pushed.state for pushed in list_pushed(past.paths)}
 
 
-def test_components_look_for_withdrawn_versions_where_they_are_moved():
-    assert pushed_versions.WITHDRAWN == versions.WITHDRAWN
-
-
 def test_served_version_changes_once_and_never_to_one_in_between(
     directory, past, monkeypatch
 ):
@@ -33,11 +29,11 @@ def test_served_version_changes_once_and_never_to_one_in_between(
 
     def rename_and_look(path, destination):
         rename(path, destination)
-        seen.append(served_version(directory))
+        seen.append(served_versions.find_newest(str(directory)))
 
     monkeypatch.setattr(pathlib.Path, "rename", rename_and_look)
     release = roll_back(directory, 1, "")
-    assert seen == [3, 1]
+    assert seen == ["3", "1"]
     assert release.withdrawn == [2, 3]
     assert states(past) == {3: "withdrawn", 2: "withdrawn", 1: "served"}
 
@@ -94,7 +90,7 @@ def test_incomplete_version_is_neither_chosen_nor_accepted(directory):
 def test_version_that_cannot_be_rolled_back_to_is_refused(directory, version, message):
     with pytest.raises(UsageError, match=message):
         roll_back(directory, version, "")
-    assert served_version(directory) == 3
+    assert served_versions.find_newest(str(directory)) == "3"
 
 
 def test_only_version_has_none_before_it(past, push):

@@ -5,8 +5,7 @@ import os
 import subprocess
 import sys
 
-from components import versions
-from modules import files
+from modules import files, served_versions
 from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation, staging
@@ -48,8 +47,8 @@ def test_job_is_staged_and_a_component_runs_and_a_model_is_pushed(
 
     for name in ("saved_model.pb", "variables/variables.index"):
         files.write(f"{bucket}/model/{name}", name)
-    versions.push(f"{bucket}/model", f"{root}/serving/tiny", 1)
-    assert versions.find_newest(f"{root}/serving/tiny") == "1"
+    served_versions.push(f"{bucket}/model", f"{root}/serving/tiny", "1")
+    assert served_versions.find_newest(f"{root}/serving/tiny") == "1"
     assert object_store.read(f"{root}/serving/tiny/1/saved_model.pb")
     keys = object_store.keys(bucket)
     assert [key for key in keys if not {"", ".", ".."}.isdisjoint(key.split("/"))] == []

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from components import versions
+from modules import served_versions
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
 from pipeline.prediction.predict_file import predict_file
@@ -169,7 +169,7 @@ def test_link_is_kept_and_results_are_kept_if_they_cannot_be_moved(served, tmp_p
 
 
 def test_model_of_a_bucket_predicts_a_local_file(served, tmp_path, bucket):
-    versions.push(str(served / "9"), f"{bucket}/serving", 9)
+    served_versions.push(str(served / "9"), f"{bucket}/serving", "9")
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
     source.write_text("left\tright\nlonger\tx\n")
     assert predict_file(f"{bucket}/serving", str(source), str(target)) == 1

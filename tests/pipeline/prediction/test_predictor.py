@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from components import versions
+from modules import served_versions
 from pipeline.config.errors import UsageError
 from pipeline.prediction.predictor import Predictor, find_model
 
@@ -17,10 +17,10 @@ def test_newest_complete_version_is_loaded(served):
 
 def test_newest_complete_version_of_a_bucket_is_loaded(served, bucket, object_store):
     serving = f"{bucket}/serving"
-    for version in (9, 10, 11):
-        versions.push(str(served / "9"), serving, version)
+    for version in ("9", "10", "11"):
+        served_versions.push(str(served / "9"), serving, version)
     object_store.delete(f"{serving}/11/saved_model.pb")
-    tf.io.gfile.rename(f"{serving}/10", f"{serving}/{versions.WITHDRAWN}/10")
+    tf.io.gfile.rename(f"{serving}/10", f"{serving}/{served_versions.WITHDRAWN}/10")
     assert find_model(serving) == f"{serving}/9"
     (prediction,) = Predictor(find_model(serving)).predict([("long text", "short")])
     assert prediction.value == "first"

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from components import versions
+from modules import served_versions
 from pipeline.config.errors import UsageError
 from pipeline.prediction.batch import destination, predict_files
 from tests.pipeline.prediction.batch import buckets
@@ -83,7 +83,7 @@ def test_directory_is_complete_with_its_summary(longer, source, remote, read_row
 
 def test_model_and_directory_are_in_one_bucket(longer, source, google_bucket):
     model = google_bucket.url("serving")
-    versions.push(f"{longer}/7", model, 7)
+    served_versions.push(f"{longer}/7", model, "7")
     summary = predict_files(model, source, google_bucket.url("out"))
     assert (summary.model, summary.predicted) == (f"{model}/7", 3)
 

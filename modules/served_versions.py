@@ -1,0 +1,331 @@
+"""The versions of a model in a directory, in the layout of TensorFlow Serving.
+
+    DIRECTORY/
+      1795571468258/               a version: a SavedModel, and of a push also
+        manifest.json                size and SHA-256 of each of its files
+        README.md                    its card
+        assets.extra/examples.json   rows for people to try it with
+      .1795574731049.incomplete/   a push that is running or was killed
+      .withdrawn/1795570000000/    a version that was rolled back
+
+`find_problem` decides which versions are complete; the others count nowhere. A push
+copies the model under a temporary name, adds the manifest, and renames. Object stores
+rename object by object, so the temporary directory and the manifest both count. A
+SavedModel that was copied by hand has neither.
+
+Directories are local or remote. Reading local ones does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from modules import files, fingerprint, uris
+from modules.export import description, model_digest
+
+logger = logging.getLogger(__name__)
+
+MANIFEST_FILE = "manifest.json"
+# Directory of the versions that were rolled back, beside those that are served.
+WITHDRAWN = ".withdrawn"
+CARD_FILE = "README.md"  # as Hugging Face names it
+GRAPH_FILE = model_digest.GRAPH_FILE
+DESCRIPTION_FILE = description.FILE  # what the model predicts
+# A predict request with rows for people to try the model with.
+EXAMPLES_FILE = "assets.extra/examples.json"
+
+_HIGHEST_NUMBER = 2**63 - 1  # TensorFlow Serving has versions of 64 bits
+_INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
+_ABANDONED_SECONDS = 3600
+_MILLISECONDS = 1000
+
+
+class VersionError(Exception):
+    """A version is missing, or its files differ from those that were pushed."""
+
+
+def is_version(name: str) -> bool:
+    """Returns whether a directory's name is the number of a version."""
+    return name.isascii() and name.isdigit() and int(name) <= _HIGHEST_NUMBER
+
+
+def is_saved_model(path: str) -> bool:
+    """Returns whether a directory is a SavedModel."""
+    return files.size(uris.join(path, GRAPH_FILE)) is not None
+
+
+def find_problem(path: str) -> str:
+    """Returns why a version is incomplete; empty if it is complete.
+
+    A complete version is a SavedModel, no push of it is running or was killed, and all
+    files of its manifest are there with their sizes. Without a manifest it counts.
+
+    Args:
+      path: Directory of the version.
+    """
+    directory, name = os.path.split(path.rstrip("/"))
+    try:
+        if files.exists(uris.join(directory, _incomplete_name(name))):
+            return f"{_incomplete_name(name)} is still next to it"
+        if not is_saved_model(path):
+            return f"{GRAPH_FILE} is missing"
+        return _find_damage(path, read_manifest(path), compare_hashes=False)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"{MANIFEST_FILE} lists no files with sizes ({type(error).__name__})"
+
+
+def list_versions(directory: str) -> list[str]:
+    """Returns the names of the numbered directories, the highest number first.
+
+    They need not be complete. If several names are one number, the shortest counts.
+    """
+    names = sorted(filter(is_version, files.list_names(directory)), key=len)
+    numbers: dict[int, str] = {}
+    for name in names:
+        # In an object store a file costs no request: it has no `saved_model.pb` below.
+        if not uris.is_local(directory) or os.path.isdir(uris.join(directory, name)):
+            numbers.setdefault(int(name), name)
+    return [numbers[number] for number in sorted(numbers, reverse=True)]
+
+
+def list_complete(directory: str) -> Iterator[str]:
+    """Yields the names of the complete versions, the newest first; logs the others.
+
+    Versions are checked lazily: on an object store a check costs a request per file.
+    """
+    for name in list_versions(directory):
+        path = uris.join(directory, name)
+        problem = find_problem(path)
+        if problem:
+            logger.warning("%s is incomplete and is skipped: %s", path, problem)
+        else:
+            yield name
+
+
+def find_newest(directory: str, *, excluded: str = "") -> str:
+    """Returns the newest complete version; empty if there is none.
+
+    Args:
+      directory: Contains the versions.
+      excluded: `model_digest.identity` of a model, whose copies are skipped; empty
+        skips none.
+    """
+    for version in list_complete(directory):
+        path = uris.join(directory, version)
+        if not excluded or model_digest.identity(path) != excluded:
+            return version
+    return ""
+
+
+def choose_version(directory: str, model: str) -> str:
+    """Returns the version to push a model as.
+
+    Args:
+      directory: Contains the versions.
+      model: Directory of a SavedModel.
+
+    Returns:
+      The newest version if it is a copy of the model. Otherwise the time in
+      milliseconds, or one more than the highest number that was ever given if that is
+      greater. Seconds are too coarse: they could yield a version again that was just
+      deleted.
+    """
+    newest = find_newest(directory)
+    if newest and is_same_model(model, uris.join(directory, newest)):
+        return newest
+    names = files.list_names(directory)
+    names |= files.list_names(uris.join(directory, WITHDRAWN))
+    # Files and incomplete versions, too: a new version would replace them.
+    names |= {match[1] for match in map(_INCOMPLETE.fullmatch, names) if match}
+    highest = max(map(int, filter(is_version, names)), default=0)
+    return str(max(int(time.time() * _MILLISECONDS), highest + 1))
+
+
+def find_withdrawn(directory: str, model: str) -> str:
+    """Returns the version of a model that was rolled back; empty if there is none.
+
+    Args:
+      directory: Contains the versions. If the newest is a copy of the model, it is
+        served, and not rolled back.
+      model: Directory of a SavedModel.
+    """
+    newest = find_newest(directory)
+    if newest and is_same_model(model, uris.join(directory, newest)):
+        return ""
+    withdrawn = uris.join(directory, WITHDRAWN)
+    for version in list_complete(withdrawn):
+        if is_same_model(model, uris.join(withdrawn, version)):
+            return version
+    return ""
+
+
+def is_same_model(model: str, other: str) -> bool:
+    """Returns whether two directories contain copies of one SavedModel."""
+    identity = model_digest.identity(model)
+    return bool(identity) and identity == model_digest.identity(other)
+
+
+def read_manifest(path: str) -> dict[str, dict[str, Any]]:
+    """Returns `size` and `sha256` of a version's files by relative path.
+
+    It is empty for a SavedModel that was copied by hand, which has no manifest.
+    """
+    content = files.read_json(uris.join(path, MANIFEST_FILE))
+    return {} if content is None else content["files"]
+
+
+def push(
+    model: str, directory: str, version: str, *, examples: str | None = None
+) -> None:
+    """Copies a model into a directory as a version, completely or not at all.
+
+    Leftovers of killed pushes are deleted first. Does nothing if the version is already
+    complete.
+
+    Args:
+      model: Directory of a SavedModel.
+      directory: Contains the versions.
+      version: The number of the new version.
+      examples: Content of `EXAMPLES_FILE`; None for a version without it.
+
+    Raises:
+      VersionError: The copy differs from the model. No version appears.
+    """
+    _delete_leftovers(directory, int(version))
+    destination = uris.join(directory, version)
+    if files.exists(destination):
+        if not find_problem(destination):
+            return
+        files.delete_directory(destination)
+    incomplete = uris.join(directory, _incomplete_name(version))
+    manifest = {
+        name: _describe_file(uris.join(model, name))
+        for name in files.list_files(model)
+        if name != MANIFEST_FILE
+    }
+    files.copy_directory(model, incomplete)
+    damage = _find_damage(incomplete, manifest, compare_hashes=True)
+    if damage:
+        raise VersionError(
+            f"the copy {incomplete} of the model {model} is damaged: {damage}. Check "
+            "the storage and run the pipeline again"
+        )
+    if examples is not None:
+        path = uris.join(incomplete, EXAMPLES_FILE)
+        files.write(path, examples)
+        manifest[EXAMPLES_FILE] = _describe_file(path)
+    path = uris.join(incomplete, MANIFEST_FILE)
+    files.write(path, json.dumps({"files": manifest}, indent=1))
+    # Nothing is at the destination. On an object store, TensorFlow would find what was
+    # deleted there in the last 5 seconds in its cache.
+    files.rename(incomplete, destination)
+
+
+def copy(version: str, destination: str) -> None:
+    """Copies a version and verifies the copy against the version's manifest.
+
+    Args:
+      version: Directory of the version.
+      destination: A new directory.
+
+    Raises:
+      VersionError: A file is missing or differs from what was pushed.
+    """
+    files.copy_directory(version, destination)
+    if is_saved_model(destination):
+        manifest = read_manifest(destination)
+        damage = _find_damage(destination, manifest, compare_hashes=True)
+    else:  # it was withdrawn or deleted just now
+        damage = f"{GRAPH_FILE} is missing"
+    if damage:
+        raise VersionError(
+            f"version {version} is damaged: {damage}. Restore the file, or delete the "
+            "version so that the previous one is used"
+        )
+
+
+def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
+    """Writes the card of a complete version, also of one that was rolled back since.
+
+    Args:
+      pushed: Directory that the version was pushed to.
+      render: Returns the card. It is called with the card of this version, or else of
+        the last version before it, also one that was rolled back, whose fields that a
+        person filled in are kept; None if there is none.
+
+    Raises:
+      VersionError: The version is no longer there, or is incomplete.
+      tf.errors.NotFoundError: It was moved or deleted while the card was rendered.
+    """
+    directory, name = os.path.split(pushed)
+    paths = [
+        uris.join(parent, version)
+        for parent in (directory, uris.join(directory, WITHDRAWN))
+        for version in list_versions(parent)
+        if int(version) <= int(name)
+    ]
+    paths.sort(key=lambda path: int(os.path.basename(path)), reverse=True)
+    complete = (path for path in paths if not find_problem(path))
+    version = next(complete, "")
+    if os.path.basename(version) != name:
+        raise VersionError(f"version {pushed} is no longer there, or is incomplete")
+    cards = (files.read(uris.join(path, CARD_FILE)) for path in (version, *complete))
+    previous = next((card for card in cards if card is not None), None)
+    card = render(None if previous is None else previous.decode())
+    # A rollback that moves the version now must not leave a directory with a card.
+    files.write(uris.join(version, CARD_FILE), card, create_directory=False)
+
+
+def _delete_leftovers(directory: str, version: int) -> None:
+    """Deletes the leftovers of killed pushes of this and of earlier versions."""
+    for name in files.list_names(directory):
+        match = _INCOMPLETE.fullmatch(name)
+        if match is None or not _is_abandoned(int(match[1]), directory, version):
+            continue
+        # The version first: without its temporary directory it would look complete.
+        for leftover in (match[1], name):
+            files.delete_directory(uris.join(directory, leftover))
+
+
+def _is_abandoned(number: int, directory: str, version: int) -> bool:
+    """Returns whether the push of a number ended without a version.
+
+    On a local disk only one run at a time pushes to a directory. To remote storage
+    others may be pushing; the number is the start time of a push in milliseconds.
+    """
+    if number == version or uris.is_local(directory):
+        return number <= version
+    return number < (time.time() - _ABANDONED_SECONDS) * _MILLISECONDS
+
+
+def _describe_file(path: str) -> dict[str, Any]:
+    return {"size": files.size(path), "sha256": fingerprint.of_file(path)}
+
+
+def _find_damage(
+    path: str, manifest: dict[str, dict[str, Any]], *, compare_hashes: bool
+) -> str:
+    """Returns how a file differs from the manifest; empty if none does."""
+    for name, expected in manifest.items():
+        size = files.size(uris.join(path, name))
+        if size is None:
+            return f"{name} is missing"
+        if size != int(expected["size"]):
+            return f"{name} has {size} bytes, not {expected['size']}"
+        if compare_hashes:
+            sha256 = fingerprint.of_file(uris.join(path, name))
+            if sha256 != expected["sha256"]:
+                return f"{name} differs from the file that was pushed"
+    return ""
+
+
+def _incomplete_name(version: str) -> str:
+    return f".{version}.incomplete"
