@@ -9,11 +9,7 @@ from tfx.types import artifact_utils
 from tfx.utils import io_utils
 
 from modules import files, uris
-
-JSON_FILE = "report.json"
-PAGE_FILE = "report.html"
-# Of a report that failed: what is missing in the first line, then the traceback.
-ERROR_FILE = "report_error.txt"
+from modules.report.content import ERROR_FILE, JSON_FILE, PAGE_FILE
 
 _ERROR_PAGE = """<!doctype html>
 <html lang="en">

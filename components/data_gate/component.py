@@ -20,8 +20,7 @@ from components.data_gate import beam_reading, faulty_rows, span_profiles
 from components.data_gate.row_names import Message, Row, render
 from components.report_files import statistics_files, write_report
 from modules import uris
-
-VERDICT_FILE = "verdict.json"
+from modules.verdicts import VERDICT_FILE
 
 # The pipeline does not read columns that the schema does not name.
 _HARMLESS = {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}

@@ -10,27 +10,16 @@ from tfx.types import artifact_utils
 from tfx.types import standard_artifacts as standard
 from tfx.utils import io_utils
 
-from components.artifacts import (
-    HTML,
-    MISSING,
-    PUSHED_DESTINATION,
-    WITHDRAWN_VERSION,
-    DataVerdict,
-    ModelVerdict,
-)
+from components.artifacts import HTML, DataVerdict, ModelVerdict
 from components.data_gate import read_data_verdict
 from components.evaluator import read_slices, read_verdict
 from components.model_cards import write_card
 from components.report.driver import RunFacts
-from components.report_files import (
-    ERROR_FILE,
-    PAGE_FILE,
-    statistics_files,
-    write_error,
-    write_report,
-)
+from components.report_files import statistics_files, write_error, write_report
 from components.serving_check import read_report
 from modules import files, uris
+from modules.report.content import ERROR_FILE, PAGE_FILE
+from modules.verdicts import MISSING, PUSHED, PUSHED_DESTINATION, WITHDRAWN_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +112,7 @@ def Report(
 
 
 def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:
-    if not pushed_model.get_int_custom_property("pushed"):
+    if not pushed_model.get_int_custom_property(PUSHED):
         return None
     return pushed_model.get_string_custom_property(PUSHED_DESTINATION)
 

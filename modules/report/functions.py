@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from modules import fingerprint
+from modules import fingerprint, run_states, verdicts
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files, resampling
 from modules.export import model_digest
@@ -70,10 +70,17 @@ def describe_run(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> Repor
         _model_step(facts["model_run"], facts["pushed"]),
     ]
     _add_predictions(report, facts, settings)
-    reasons = [*facts["verdict"]["failures"], *facts["serving_check"]["reasons"]]
-    if facts["withdrawn"]:
-        reasons.append(f"this model is version {facts['withdrawn']}: rolled back")
-    _conclude(report, reasons)
+    if report.pushed is not None:
+        report.outcome = run_states.PUSHED
+        version = os.path.basename(report.pushed)
+        report.verdict = f"The model is pushed as version {version}."
+    else:
+        report.reasons = verdicts.refusal(
+            facts["verdict"]["failures"],
+            facts["serving_check"]["reasons"],
+            facts["withdrawn"],
+        )
+        report.verdict = "The model is refused; what was served before is still served."
     return _write(report)
 
 
@@ -88,7 +95,7 @@ def describe_refused_data(
     """
     task = TaskConfig.model_validate(settings["task"])
     report = _begin(task, facts, settings)
-    report.outcome = content.DATA_REFUSED
+    report.outcome = run_states.DATA_REFUSED
     report.reasons = facts["data_verdict"]["problems"]
     report.verdict = "The data are refused; nothing was trained."
     return _write(report)
@@ -113,7 +120,7 @@ def _begin(
     return Report(
         pipeline=settings["pipeline"],
         created=datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
-        outcome=content.REFUSED,
+        outcome=run_states.REFUSED,
         verdict="",
         reasons=[],
         task=task,
@@ -121,16 +128,6 @@ def _begin(
         data=data,
         lineage=[_data_step(data.card)],
     )
-
-
-def _conclude(report: Report, reasons: list[str]) -> None:
-    if report.pushed is not None:
-        report.outcome = content.PUSHED
-        version = os.path.basename(report.pushed)
-        report.verdict = f"The model is pushed as version {version}."
-        return
-    report.reasons = reasons or ["the Evaluator did not bless the model"]
-    report.verdict = "The model is refused; what was served before is still served."
 
 
 def _add_predictions(

@@ -34,8 +34,8 @@ _STYLES = {
 
 
 @click.command("versions")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 @options.JSON
 def versions_command(
     output: str | None, config_file: Path | None, as_json: bool
@@ -70,8 +70,8 @@ def versions_command(
 @click.command("rollback")
 @click.argument("version", required=False, type=click.IntRange(min=1))
 @click.option("--reason", default="", help="Why; it is recorded.")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 def rollback_command(
     version: int | None, reason: str, output: str | None, config_file: Path | None
 ) -> None:
@@ -101,8 +101,8 @@ def rollback_command(
 @click.command("override")
 @click.argument("run")
 @click.option("--reason", required=True, help="Why; it is recorded.")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 def override_command(
     run: str, reason: str, output: str | None, config_file: Path | None
 ) -> None:

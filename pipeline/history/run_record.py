@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pydantic
 
+from modules.run_metadata import MetadataReader
+from modules.run_states import RunState
 from pipeline.config.errors import DataRefusedError
-from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.history.run_outputs import RunOutputs
 
+# Beside it are the recipe with every setting, the log, the data card and the report.
 FILE = "run.json"
+SETTINGS_FILE = "config.yaml"
+LOG_FILE = "run.log"
+FORMAT = 1
 ID_FORMAT = "%Y%m%d-%H%M%S-%f"
-
-State = Literal["running", "pushed", "refused", "data refused", "failed", "interrupted"]
 
 
 class RunRecord(pydantic.BaseModel):
     """What a run was and how it ended.
 
     Attributes:
+      format: Version of this format.
       id: The name of its directory below `runs/`: when it started, in local time.
       recipe: The recipe's name.
       state: `running`, also if the process was killed; see `runs.RunList`.
@@ -37,9 +40,10 @@ class RunRecord(pydantic.BaseModel):
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
     """
 
+    format: int = FORMAT
     id: str
     recipe: str
-    state: State = "running"
+    state: RunState = "running"
     ended: pydantic.AwareDatetime | None = None
     metric: str = ""
     value: float | None = None
@@ -72,6 +76,32 @@ class RunRecord(pydantic.BaseModel):
         incomplete.replace(path)
 
 
+class _Header(pydantic.BaseModel):
+    format: int = FORMAT
+
+
+def read(directory: Path) -> RunRecord:
+    """Reads the record of a run.
+
+    Args:
+      directory: The directory of the record.
+
+    Returns:
+      The record. If it cannot be read, the run has failed, and the reason is that.
+    """
+    try:
+        text = (directory / FILE).read_bytes()
+        number = _Header.model_validate_json(text).format
+        if number == FORMAT:
+            record = RunRecord.model_validate_json(text)
+            record.id = directory.name  # a copy has the id of the original
+            return record
+        reason = f"{FILE} has format {number}; this release reads format {FORMAT}"
+    except (OSError, ValueError) as error:  # damaged, or deleted meanwhile
+        reason = f"its record cannot be read: {type(error).__name__}"
+    return RunRecord(id=directory.name, recipe="", state="failed", reason=reason)
+
+
 @contextlib.contextmanager
 def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRecord]:
     """Records a run: that it started, and how it ended.
@@ -100,22 +130,12 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
         raise
     finally:
         record.ended = _now()
-        _read_metadata(record, metadata)
+        if metadata.exists():
+            reader = MetadataReader.of_file(metadata)
+            record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
+            if record.state == "failed":  # perhaps after it pushed
+                record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
         record.write(directory)
-
-
-def running_id(paths: OutputPaths) -> str | None:
-    """Returns the id of the run that is going on; None if there is none.
-
-    Args:
-      paths: The output directory.
-    """
-    with contextlib.suppress(FileNotFoundError), open(paths.lock) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return Path(file.read().strip()).name
-    return None
 
 
 def match_tfx_run(
@@ -140,22 +160,6 @@ def match_tfx_run(
             if first <= datetime.datetime.fromisoformat(run_id) < last:
                 return run_id
     return None
-
-
-def _read_metadata(record: RunRecord, metadata: Path) -> None:
-    """Sets TFX's id of a run, and what it pushed before a later component failed."""
-    if not metadata.exists():
-        return
-    from pipeline.history.metadata import MetadataReader
-    from pipeline.history.run_outputs import RunOutputs
-
-    reader = MetadataReader(metadata)
-    record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
-    if record.state != "failed" or record.tfx_run_id is None:
-        return
-    outputs = RunOutputs(reader, record.tfx_run_id)
-    if outputs.has_ended:
-        record.pushed = outputs.pushed
 
 
 def _now() -> datetime.datetime:

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.recipe import load_config
-from pipeline.history import run_record
+from pipeline.history import run_record, runs
 from pipeline.history.run_record import RunRecord
 from tests import tiny
 
@@ -78,23 +78,27 @@ def test_run_is_recorded_as_running_until_it_ends(record, past):
 
 
 def test_running_id_is_that_of_the_process_that_holds_the_lock(past):
-    assert run_record.running_id(past.paths) is None
+    assert runs.running_id(past.paths) is None
     command = [sys.executable, "-c", HOLD, str(past.paths.lock), ID]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "held\n"
-        assert run_record.running_id(past.paths) == ID
+        assert runs.running_id(past.paths) == ID
     finally:
         process.kill()
         process.communicate()
-    assert run_record.running_id(past.paths) is None
+    assert runs.running_id(past.paths) is None
 
 
 def test_tfx_run_belongs_to_the_record_that_it_started_after():
-    runs = ["2026-01-01T01:00:09.500000", "2026-01-01T02:00:08", "of another program"]
+    tfx_runs = [
+        "2026-01-01T01:00:09.500000",
+        "2026-01-01T02:00:08",
+        "of another program",
+    ]
     for record, following, expected in (
-        (ID, "20260101-020000-000000", runs[0]),
-        ("20260101-020000-000000", None, runs[1]),
+        (ID, "20260101-020000-000000", tfx_runs[0]),
+        ("20260101-020000-000000", None, tfx_runs[1]),
         ("20260101-013000-000000", "20260101-020000-000000", None),
     ):
-        assert run_record.match_tfx_run(runs, record, following) == expected
+        assert run_record.match_tfx_run(tfx_runs, record, following) == expected
