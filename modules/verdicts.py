@@ -1,6 +1,6 @@
 """What the components of a run conclude: their files, and why a model is refused.
 
-DataGate's verdict is a dictionary; the Evaluator's is a `Verdict`, ServingCheck's a
+DataGate writes a `DataVerdict`, the Evaluator a `Verdict`, ServingCheck a
 `ServingReport`. AtomicPusher and Report set properties of their artifacts.
 """
 
@@ -27,6 +27,25 @@ MISSING = "missing"
 
 ALL_ROWS = "all rows"
 NOT_BLESSED = "the Evaluator did not bless the model"
+
+
+class DataVerdict(pydantic.BaseModel):
+    """What DataGate concludes.
+
+    Attributes:
+      card: Where the rows came from.
+      profile: Rows, labels and lengths of each split.
+      warnings: What training may suffer from.
+      notes: What else differs from the schema.
+      problems: Why the data are refused; empty if they are not.
+    """
+
+    card: dict[str, Any]
+    profile: dict[str, dict[str, Any]] = {}
+    warnings: list[str] = []
+    notes: list[str] = []
+    problems: list[str] = []
+
 
 # JSON has no NaN or infinity.
 _Number = Annotated[

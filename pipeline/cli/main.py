@@ -176,9 +176,11 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
 
 def show(run: Run, console: Console) -> int:
     """Prints how a run ended; returns the exit status."""
-    outputs, record, verdict = run.outputs, run.record, run.outputs.verdict
+    outputs, record = run.outputs, run.record
+    data_verdict, verdict = outputs.data_verdict, outputs.verdict
+    assert data_verdict is not None
     assert verdict is not None
-    for warning in outputs.data_verdict["warnings"]:
+    for warning in data_verdict.warnings:
         _print_prose(f"warning: {warning}", console)
     for table in verdict_tables(verdict.metrics):
         console.print(table)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from modules import verdicts
 from modules.run_metadata import ComponentRun, MetadataReader, values
-from modules.verdicts import ServingReport, Verdict
+from modules.verdicts import DataVerdict, ServingReport, Verdict
 
 
 class RunOutputs:
@@ -38,10 +37,10 @@ class RunOutputs:
                 self.artifacts[component.name, key] = artifact
 
     @property
-    def data_verdict(self) -> dict[str, Any]:
-        """DataGate's verdict: `card`, `profile`, `warnings` and `notes`."""
+    def data_verdict(self) -> DataVerdict | None:
+        """DataGate's verdict."""
         text = self._read("DataGate", "verdict", verdicts.VERDICT_FILE)
-        return json.loads(text) if text else {}
+        return DataVerdict.model_validate_json(text) if text else None
 
     @property
     def verdict(self) -> Verdict | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pydantic
 
+from modules import file_format
 from modules.run_metadata import MetadataReader
 from modules.run_states import RunState
 from pipeline.config.errors import DataRefusedError
@@ -19,7 +21,6 @@ from pipeline.history.run_outputs import RunOutputs
 FILE = "run.json"
 SETTINGS_FILE = "config.yaml"
 LOG_FILE = "run.log"
-FORMAT = 1
 ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 
 
@@ -27,7 +28,6 @@ class RunRecord(pydantic.BaseModel):
     """What a run was and how it ended.
 
     Attributes:
-      format: Version of this format.
       id: The name of its directory below `runs/`: when it started, in local time.
       recipe: The recipe's name.
       state: `running`, also if the process was killed; see `runs.RunList`.
@@ -40,7 +40,6 @@ class RunRecord(pydantic.BaseModel):
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
     """
 
-    format: int = FORMAT
     id: str
     recipe: str
     state: RunState = "running"
@@ -71,13 +70,11 @@ class RunRecord(pydantic.BaseModel):
     def write(self, directory: Path) -> None:
         """Writes the record, replacing the one of the start."""
         path = directory / FILE
+        # Only `model_dump_json` writes null for NaN, which JSON does not have.
+        content = file_format.with_format(json.loads(self.model_dump_json()))
         incomplete = path.with_suffix(".incomplete")
-        incomplete.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        incomplete.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         incomplete.replace(path)
-
-
-class _Header(pydantic.BaseModel):
-    format: int = FORMAT
 
 
 def read(directory: Path) -> RunRecord:
@@ -89,16 +86,17 @@ def read(directory: Path) -> RunRecord:
     Returns:
       The record. If it cannot be read, the run has failed, and the reason is that.
     """
+    path = directory / FILE
     try:
-        text = (directory / FILE).read_bytes()
-        number = _Header.model_validate_json(text).format
-        if number == FORMAT:
-            record = RunRecord.model_validate_json(text)
-            record.id = directory.name  # a copy has the id of the original
-            return record
-        reason = f"{FILE} has format {number}; this release reads format {FORMAT}"
+        content = file_format.parse(path.read_bytes(), path)
+        record = RunRecord.model_validate(content)
+    except file_format.FormatError as error:
+        reason = str(error)
     except (OSError, ValueError) as error:  # damaged, or deleted meanwhile
         reason = f"its record cannot be read: {type(error).__name__}"
+    else:
+        record.id = directory.name  # a copy has the id of the original
+        return record
     return RunRecord(id=directory.name, recipe="", state="failed", reason=reason)
 
 

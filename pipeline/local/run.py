@@ -147,9 +147,11 @@ def _run(
         raise UsageError(str(error)) from error
     reader = MetadataReader.of_file(paths.metadata)
     outputs = RunOutputs(reader, reader.latest_run_id())
-    assert outputs.page is not None
-    copy_report(outputs.page, record)
-    card.model_copy(update={"profile": outputs.data_verdict["profile"]}).write(record)
+    page, data_verdict = outputs.page, outputs.data_verdict
+    assert page is not None
+    assert data_verdict is not None
+    copy_report(page, record)
+    card.model_copy(update={"profile": data_verdict.profile}).write(record)
     return outputs
 
 

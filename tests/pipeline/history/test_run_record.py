@@ -1,5 +1,6 @@
 """Every run leaves a record of how it ended, also if it was killed."""
 
+import json
 import subprocess
 import sys
 
@@ -8,7 +9,6 @@ import pytest
 from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.recipe import load_config
 from pipeline.history import run_record, runs
-from pipeline.history.run_record import RunRecord
 from tests import tiny
 
 HOLD = """
@@ -40,8 +40,7 @@ def record(past, config):
 
 
 def read(past):
-    path = past.paths.run(ID) / run_record.FILE
-    return RunRecord.model_validate_json(path.read_bytes())
+    return run_record.read(past.paths.run(ID))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +68,12 @@ def test_outcome_of_a_finished_run_is_recorded(record):
     assert (refused.state, refused.reason) == ("refused", "accuracy is 0.5")
     assert (refused.metric, refused.value) == ("accuracy", 0.5)
     assert refused.recipe == "tiny"
+
+
+def test_record_has_the_number_of_its_format(record, past):
+    record(lambda _: None)
+    text = (past.paths.run(ID) / run_record.FILE).read_text()
+    assert json.loads(text)["format"] == 1
 
 
 def test_run_is_recorded_as_running_until_it_ends(record, past):
