@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import signal
 
+from modules import signals
+
 SUCCESS = 0
 FAILURE = 1
 USAGE = 2
 REFUSED = 3
-
-
-def of_signal(number: int) -> int:
-    """Returns the status of a process that a signal ended, as shells report it."""
-    return 128 + number
-
-
-INTERRUPTED = of_signal(signal.SIGINT)
-TERMINATED = of_signal(signal.SIGTERM)
+INTERRUPTED = signals.exit_status(signal.SIGINT)
+TERMINATED = signals.exit_status(signal.SIGTERM)
 
 MEANINGS = {
     SUCCESS: "success",

@@ -100,7 +100,7 @@ def run(
 ) -> None:
     """Run the whole pipeline on this machine.
 
-    Ctrl-C stops it and saves a checkpoint of the training; the same command goes on.
+    Ctrl-C stops it and saves a checkpoint of the training; the same command resumes it.
     """
     options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)

@@ -35,7 +35,7 @@ def ui_command(
     """Show the runs of output directories in a browser.
 
     The table of runs with their reports, learning curves over each other, the
-    comparison of runs, and the progress of those that are going on. It only reads.
+    comparison of runs, and the progress of those that are running. It only reads.
     """
     directories = [path.absolute() for path in outputs] or _find_outputs()
     for directory in directories:

@@ -55,11 +55,6 @@ class RunOutputs:
         return ServingReport.model_validate_json(text) if text else None
 
     @property
-    def is_pushed_or_refused(self) -> bool:
-        """Whether AtomicPusher has ended."""
-        return ("AtomicPusher", "pushed_model") in self.artifacts
-
-    @property
     def pushed(self) -> str | None:
         """Directory of the version that was pushed; None if there is none."""
         properties = self._properties("AtomicPusher", "pushed_model")
@@ -69,8 +64,8 @@ class RunOutputs:
 
     @property
     def refusal(self) -> str:
-        """Why the model was not pushed; empty if it was, or may still be."""
-        if self.pushed is not None or not self.is_pushed_or_refused:
+        """Why a run that has ended did not push its model; empty if it did."""
+        if self.pushed is not None:
             return ""
         properties = self._properties("AtomicPusher", "pushed_model")
         reasons = verdicts.refusal(

@@ -1,4 +1,4 @@
-"""The progress of a running run: `progress.json` in its record."""
+"""How far a run is: `progress.json` in its record."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from typing import NoReturn
 import psutil
 
 from modules import signals
-from pipeline import exit_status
 
 # To stop Beam and to delete temporary files.
 _UNWIND_SECONDS = 5.0
@@ -127,4 +126,4 @@ class _Watcher:
     def _end(self) -> NoReturn:
         assert self._number is not None
         self.explain()
-        end_process(exit_status.of_signal(self._number))
+        end_process(signals.exit_status(self._number))

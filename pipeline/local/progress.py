@@ -211,7 +211,7 @@ class RunProgress(logging.Handler):
             )
 
     def explain_stop(self, reason: str) -> None:
-        """Says what a stopped run has kept, and how it goes on.
+        """Shows what an interrupted run has kept, and how to resume it.
 
         Args:
           reason: What stopped it.

@@ -98,7 +98,7 @@ class Pages:
         return self._page("runs.html.jinja", entries=entries, **_running(entries))
 
     def live(self) -> fastapi.Response:
-        """The runs that are going on, without the page around."""
+        """The runs that are running, without the page around."""
         entries = list_entries(self._outputs)
         return self._page("live.html.jinja", **_running(entries))
 
