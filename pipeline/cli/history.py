@@ -18,7 +18,7 @@ from modules.report.content import PAGE_FILE
 from modules.report.formats import duration
 from modules.run_states import MARKS
 from pipeline.cli import options
-from pipeline.cli.metric_tables import verdict_tables
+from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import SHORT_ID, plain_table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
         table.add_row(
             short if ids.count(short) == 1 else run.id,
             escape(run.recipe),
-            escape(_metric(run)),
+            escape(one_value(run.metric, run.value)),
             _result(run),
             _duration(run.seconds),
         )
@@ -118,10 +118,6 @@ def _print_json(content: Any) -> None:
     click.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
 
 
-def _metric(run: RunRecord) -> str:
-    return "" if run.value is None else f"{run.metric} {run.value:.4f}"
-
-
 def _result(run: RunRecord, *, whole: bool = False) -> str:
     """Returns the state of a run, with the version or why nothing was pushed."""
     state = f"[{MARKS[run.state].color}]{run.state}[/]"
@@ -147,7 +143,10 @@ def _details_as_json(run: Run) -> dict[str, Any]:
         **_run_as_json(run.record),
         "verdict": verdict.as_json() if verdict else {},
         "serving_check": check.model_dump(mode="json") if check else {},
-        "components": [vars(component) for component in outputs.components],
+        "components": [
+            {**vars(component), "is_cached": component.is_cached}
+            for component in outputs.components
+        ],
         "data_card": _data_card(run),
         "files": list(map(str, _files(run))),
         "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},

@@ -19,6 +19,11 @@ LETTERS = string.ascii_uppercase  # of compared runs
 _NAME = "metric"
 
 
+def one_value(metric: str, value: float | None) -> str:
+    """Returns a metric with its value, as the tables of runs and versions have it."""
+    return "" if value is None else f"{metric} {value:.4f}"
+
+
 def verdict_tables(metrics: Iterable[MetricVerdict]) -> list[Table]:
     """Returns a table with a line for each metric, and one of the metrics by class.
 

@@ -16,6 +16,7 @@ from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import options
+from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
@@ -144,9 +145,7 @@ def _table(versions: list[PushedVersion]) -> Table:
             str(version.version),
             f"[{_STYLES[version.state]}]{version.state}[/]",
             (version.run or "unknown")[:SHORT_ID],
-            ""
-            if version.value is None
-            else escape(f"{version.metric} {version.value:.4f}"),
+            escape(one_value(version.metric, version.value)),
             filesize.decimal(version.size_bytes),
         )
     return table
