@@ -158,21 +158,21 @@ def _run_component(
 
 def latest_run_id(config: recipe.Config) -> str:
     """Returns TFX's id of the latest run of a pipeline."""
-    from pipeline.local.report import MetadataReader
+    from modules.run_metadata import MetadataReader
 
-    return MetadataReader(OutputPaths.of(config).metadata).latest_run_id()
+    return MetadataReader.of_file(OutputPaths.of(config).metadata).latest_run_id()
 
 
 def _read_component(
     config: recipe.Config, component: str, run_id: str
 ) -> tuple[float, dict[str, str]]:
     """Returns the seconds of a component of a run, and its outputs' URIs by key."""
-    from pipeline.local.report import MetadataReader
+    from modules.run_metadata import MetadataReader
 
-    reader = MetadataReader(OutputPaths.of(config).metadata)
+    reader = MetadataReader.of_file(OutputPaths.of(config).metadata)
     (execution,) = (e for run, e in reader.executions(run_id) if run.name == component)
     outputs = reader.outputs(execution)
-    seconds = reader.producer(next(iter(outputs.values()))).seconds
+    seconds = reader.working_seconds(execution)
     return seconds, {key: artifact.uri for key, artifact in outputs.items()}
 
 

@@ -23,6 +23,7 @@ import click
 from benchmarks import rounds
 from benchmarks.peer import Figures
 from modules import environment
+from pipeline import exit_status
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 
@@ -30,7 +31,7 @@ TOTAL, REST = "all", "start, report and end"
 NEW, CACHED = "a new run", "the same run, cached"
 TWO_STEPS = ("trainer.epochs=1", "trainer.steps_per_epoch=2")
 # The quality gate's verdict does not matter here.
-_EXIT_STATUSES = (0, 3)
+_EXIT_STATUSES = (exit_status.SUCCESS, exit_status.REFUSED)
 
 
 def run(tree: Path, output: Path, config: Path, settings: Sequence[str]) -> Figures:
@@ -48,7 +49,7 @@ def run(tree: Path, output: Path, config: Path, settings: Sequence[str]) -> Figu
     Raises:
       PeerError: The run failed.
     """
-    from pipeline.local.report import MetadataReader
+    from modules.run_metadata import MetadataReader
 
     command = [sys.executable, "-m", "pipeline", "run", "--output", str(output)]
     command += ["--config", str(config)]
@@ -69,7 +70,7 @@ def run(tree: Path, output: Path, config: Path, settings: Sequence[str]) -> Figu
             f"{finished.stdout[-3000:]}"
         )
     paths = OutputPaths(output, load_config(config).name)
-    components = MetadataReader(paths.metadata).latest_run()
+    components = MetadataReader.of_file(paths.metadata).latest_run()
     seconds = {component.name: component.seconds for component, _ in components}
     return {**seconds, REST: total - sum(seconds.values()), TOTAL: total}
 

@@ -11,10 +11,10 @@ import math
 import os
 import posixpath
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modules import uris
+from modules import file_format, uris
 
 _CHUNK_BYTES = 1 << 20
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
@@ -169,10 +169,25 @@ def write_json(path: str, content: Any) -> None:
     write(path, json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
 
 
+def write_record(path: str, content: Mapping[str, Any]) -> None:
+    """Writes JSON that this project reads back, with the number of its format."""
+    write_json(path, file_format.with_format(content))
+
+
 def read_json(path: str) -> Any:
     """Reads JSON; returns None if there is no file."""
     content = read(path)
     return None if content is None else json.loads(content)
+
+
+def read_record(path: str) -> Any:
+    """Reads what `write_record` wrote; returns None if there is no file.
+
+    Raises:
+      FormatError: The number of its format is unknown.
+    """
+    content = read(path)
+    return None if content is None else file_format.parse(content, path)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,11 @@ def watch(callback: Callable[[int], None]) -> Iterator[None]:
         os.close(reader)
 
 
+def exit_status(number: int) -> int:
+    """Returns the status that a shell reports of a process that a signal ended."""
+    return 128 + number
+
+
 class Stopper:
     """Stops a block by the exception of a signal."""
 
@@ -59,12 +64,12 @@ class Stopper:
 
         Raises:
           KeyboardInterrupt: It is SIGINT.
-          SystemExit: It is another one. The status is the one that a shell reports.
+          SystemExit: It is another signal; with its `exit_status`.
         """
         if number == signal.SIGINT:
             self._raised = KeyboardInterrupt()
         else:
-            self._raised = SystemExit(128 + number)
+            self._raised = SystemExit(exit_status(number))
         raise self._raised
 
     @contextlib.contextmanager

@@ -1,12 +1,32 @@
-"""What the components of a run conclude, as files."""
+"""What the components of a run conclude: their files, and why a model is refused.
+
+DataGate writes a `DataVerdict`, the Evaluator a `Verdict`, ServingCheck a
+`ServingReport`. AtomicPusher and Report set properties of their artifacts.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import pydantic
 
-VERDICT_FILE = "verdict.json"  # of DataGate
+VERDICT_FILE = "verdict.json"  # of DataGate and of the Evaluator
+SERVING_CHECK_FILE = "serving_check.json"
+# Properties of a PushedModel by TFX's Pusher. The champion's Model artifact has the
+# destination, too: the directory that serves it.
+PUSHED = "pushed"
+PUSHED_DESTINATION = "pushed_destination"
+PUSHED_VERSION = "pushed_version"
+# The version of the same model that was rolled back, because of which it was not pushed
+# again; of a PushedModel.
+WITHDRAWN_VERSION = "withdrawn_version"
+# What could not be written, and the error; of a report's page.
+MISSING = "missing"
+
+ALL_ROWS = "all rows"
+NOT_BLESSED = "the Evaluator did not bless the model"
 
 
 class DataVerdict(pydantic.BaseModel):
@@ -25,3 +45,186 @@ class DataVerdict(pydantic.BaseModel):
     warnings: list[str] = []
     notes: list[str] = []
     problems: list[str] = []
+
+
+# JSON has no NaN or infinity.
+_Number = Annotated[
+    float,
+    pydantic.PlainSerializer(lambda x: x if math.isfinite(x) else str(x)),
+]
+
+
+class MetricVerdict(pydantic.BaseModel):
+    """A metric of the candidate, and its bounds.
+
+    Attributes:
+      metric: The metric's name.
+      slice: The rows it was computed on.
+      value: The candidate's value.
+      champion: The champion's value; None if there is no champion.
+      threshold: Lowest allowed value, or None.
+      max_regression: Largest allowed difference below the champion, or None.
+    """
+
+    metric: str
+    slice: str = ALL_ROWS
+    value: _Number
+    champion: _Number | None = None
+    threshold: _Number | None = None
+    max_regression: _Number | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the metric has a bound."""
+        return self.threshold is not None or self.max_regression is not None
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def failures(self) -> list[str]:
+        """The bounds that the metric violates, in words."""
+        failures = []
+        # Not `<`: NaN must fail, and TFMA allows the bound itself.
+        if self.threshold is not None and not self.value >= self.threshold:
+            failures.append(
+                f"{self.metric} is {self.value:.4f}, the threshold is "
+                f"{self.threshold:.4f}"
+            )
+        if (
+            self.max_regression is not None
+            and self.champion is not None
+            and not self.value - self.champion >= -self.max_regression
+        ):
+            failures.append(
+                f"{self.metric} is {self.value:.4f}, more than "
+                f"{self.max_regression:.4f} below the champion's {self.champion:.4f}"
+            )
+        return failures
+
+
+class Override(pydantic.BaseModel):
+    """Who pushed a refused model nevertheless.
+
+    Attributes:
+      version: The version that it was pushed as.
+      by: User and host.
+      time: When, in ISO 8601.
+      reason: Why.
+    """
+
+    version: int
+    by: str
+    time: str
+    reason: str
+
+
+class Verdict(pydantic.BaseModel):
+    """Why a model is blessed or not.
+
+    Attributes:
+      blessed: Whether it is blessed.
+      splits: The evaluated splits.
+      champion: Directory that serves the baseline; None if there was no baseline.
+      metrics: All metrics on all rows, those with bounds first.
+      not_compared: Why the model was not compared with the champion; None if it was,
+        or if there is no champion.
+      paired: A test of the difference from the champion on the same rows, with its
+        `sentence`; None if there is no comparison. The bounds alone decide.
+      override: Who pushed the model although it is refused; None if no one did.
+    """
+
+    blessed: bool
+    splits: list[str]
+    champion: str | None
+    metrics: list[MetricVerdict]
+    not_compared: str | None = None
+    paired: dict[str, Any] | None = None
+    override: Override | None = None
+
+    @property
+    def failures(self) -> list[str]:
+        """The bounds that the model violates, in words."""
+        return [text for metric in self.metrics for text in metric.failures]
+
+    @property
+    def comparison(self) -> str:
+        """What the model was compared with."""
+        if self.not_compared is not None:
+            return f"{self.not_compared}; absolute thresholds alone"
+        if self.champion is None:
+            return "no other version is served: absolute thresholds alone"
+        compared = f"compared with the champion {self.champion}"
+        return (
+            compared
+            if self.paired is None
+            else f"{compared}: {self.paired['sentence']}"
+        )
+
+    @property
+    def summary(self) -> str:
+        """The verdict in a sentence."""
+        if self.blessed:
+            return f"blessed; {self.comparison}"
+        reasons = "; ".join(self.failures) or NOT_BLESSED
+        return f"refused: {reasons}; {self.comparison}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the content of `verdict.json`: the summary first."""
+        return {"summary": self.summary, **self.model_dump(mode="json")}
+
+
+class ServingReport(pydantic.BaseModel, frozen=True):
+    """The result of a check.
+
+    Attributes:
+      reasons: Why the model is not blessed; empty if it is.
+      rows: Number of compared rows.
+      max_skew: By signature, the largest difference from the expected values, relative
+        to those above 1; None if nothing was compared.
+      latency_ms: `p50` and `p99` of a request with one row, in milliseconds; None if
+        the model failed before.
+      rows_per_second: Of one request with all rows; None if the model failed before.
+      load_seconds: Time to load the model; None if the model failed before.
+      peak_memory_bytes: Highest resident memory, TensorFlow included.
+      tf_serving_version: The TensorFlow Serving version of the request.
+      text_version: The tensorflow-text version in that TensorFlow Serving.
+    """
+
+    reasons: list[str]
+    rows: int
+    max_skew: dict[str, float | None]
+    latency_ms: dict[str, float] | None
+    rows_per_second: float | None
+    load_seconds: float | None
+    peak_memory_bytes: int
+    tf_serving_version: str
+    text_version: str
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def blessed(self) -> bool:
+        """Whether the model may be served."""
+        return not self.reasons
+
+
+def refusal(
+    failures: Iterable[str], serving_reasons: Iterable[str], withdrawn: str
+) -> list[str]:
+    """Returns why a model was not pushed.
+
+    Args:
+      failures: The bounds that it violates, in words.
+      serving_reasons: Why the serving check refused it.
+      withdrawn: The version of the same model that was rolled back, or empty.
+    """
+    reasons = [*failures, *serving_reasons]
+    if withdrawn:
+        reasons.append(rolled_back(withdrawn))
+    return reasons or [NOT_BLESSED]
+
+
+def rolled_back(version: str | int) -> str:
+    """Returns why a model that was rolled back is not pushed again."""
+    return (
+        f"the model is version {version}, which was rolled back; "
+        f"`rollback {version}` serves it again"
+    )

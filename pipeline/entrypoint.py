@@ -38,6 +38,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from modules import environment, uris
+from pipeline import exit_status
 
 COMPONENT_FILE = "--component_file="
 BEAM_FILE = "--beam_arguments_file="
@@ -155,10 +156,10 @@ def completing(directory: str, root: str) -> Iterator[None]:
                 raise
         files.delete_directory_markers(directory, root)
     except BaseException as error:
-        code = error.code if isinstance(error, SystemExit) else 1
+        code = error.code if isinstance(error, SystemExit) else exit_status.FAILURE
         lines = traceback.format_exc().rstrip().splitlines()[-_ERROR_LINES:]
         failure = {
-            "exit_status": code if isinstance(code, int) else 1,
+            "exit_status": code if isinstance(code, int) else exit_status.FAILURE,
             "error": "\n".join(lines),
         }
         with _logging_errors():

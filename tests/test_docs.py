@@ -6,6 +6,7 @@ import shlex
 import click
 import pytest
 
+from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from tools import list_settings
@@ -62,3 +63,10 @@ def test_command_of_a_document_has_the_options_that_it_names(document, command):
 def test_every_setting_is_described():
     page = list_settings.page()
     assert list_settings.DOCUMENT.read_text() == page, "python -m tools.list_settings"
+
+
+def test_every_exit_status_is_described():
+    text = (REPOSITORY / "README.md").read_text()
+    cells = re.findall(r"^\| (\d+(?:, \d+)*) \|", text, re.MULTILINE)
+    statuses = [int(number) for cell in cells for number in cell.split(", ")]
+    assert statuses == list(exit_status.MEANINGS)

@@ -7,10 +7,11 @@ from tfx import v1 as tfx
 from tfx.orchestration.portable import data_types
 from tfx.utils import path_utils
 
-from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
+from components.artifacts import NOT_COMPARED
 from components.version_driver import VersionDriver
 from modules import served_versions, uris
 from modules.export import description, model_digest
+from modules.verdicts import PUSHED_DESTINATION
 
 # What to do if the champion was trained for another task.
 IGNORE = "ignore"

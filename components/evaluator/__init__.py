@@ -2,6 +2,6 @@
 
 from components.evaluator.component import Evaluator
 from components.evaluator.slices import read_slices
-from components.evaluator.verdict import MetricVerdict, Verdict, read_verdict
+from components.evaluator.verdict import read_verdict
 
-__all__ = ["Evaluator", "MetricVerdict", "Verdict", "read_slices", "read_verdict"]
+__all__ = ["Evaluator", "read_slices", "read_verdict"]

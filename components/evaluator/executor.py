@@ -13,8 +13,9 @@ from tfx.components.util import model_utils
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import path_utils, proto_utils
 
-from components.artifacts import NOT_COMPARED, PUSHED_DESTINATION
+from components.artifacts import NOT_COMPARED
 from components.evaluator import bounds, verdict
+from modules.verdicts import PUSHED_DESTINATION, Verdict
 
 THRESHOLDS_KEY = "thresholds"
 MAX_REGRESSION_KEY = "max_regression"
@@ -66,7 +67,7 @@ class Executor(executor.Executor):
         }
         splits = exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
         evaluation, has_champion = outputs["evaluation"].uri, champion is not None
-        result = verdict.Verdict(
+        result = Verdict(
             blessed=model_utils.is_model_blessed(outputs["blessing"]),
             splits=json.loads(splits),
             champion=champion,

@@ -15,10 +15,10 @@ from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
-from components.artifacts import WITHDRAWN_VERSION
 from components.serving_check.component import EXAMPLES_FILE
 from components.version_driver import VERSION_KEY, VersionDriver
 from modules import served_versions, uris
+from modules.verdicts import WITHDRAWN_VERSION
 
 logger = logging.getLogger(__name__)
 

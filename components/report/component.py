@@ -9,14 +9,7 @@ from tfx.types import artifact_utils
 from tfx.types import standard_artifacts as standard
 from tfx.utils import io_utils
 
-from components.artifacts import (
-    HTML,
-    MISSING,
-    PUSHED_DESTINATION,
-    WITHDRAWN_VERSION,
-    DataVerdict,
-    ModelVerdict,
-)
+from components.artifacts import HTML, DataVerdict, ModelVerdict
 from components.data_gate.verdict import read_data_verdict
 from components.evaluator.slices import read_slices
 from components.evaluator.verdict import read_verdict
@@ -28,6 +21,7 @@ from components.serving_check import read_report
 from modules import files, served_versions, uris
 from modules.report import model_card
 from modules.report.content import ERROR_FILE, PAGE_FILE
+from modules.verdicts import MISSING, PUSHED, PUSHED_DESTINATION, WITHDRAWN_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +108,7 @@ def Report(
 
 
 def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:
-    if not pushed_model.get_int_custom_property("pushed"):
+    if not pushed_model.get_int_custom_property(PUSHED):
         return None
     return pushed_model.get_string_custom_property(PUSHED_DESTINATION)
 

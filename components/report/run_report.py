@@ -7,9 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from components.evaluator.verdict import Verdict
 from components.report.settings import ReportSettings
-from modules import fingerprint
+from modules import fingerprint, run_states, verdicts
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files, resampling
 from modules.export import model_digest
@@ -17,7 +16,7 @@ from modules.metrics import Rows
 from modules.report import content, predictions_part
 from modules.report.data_part import begin_report
 from modules.report.training_part import read_batch, read_training
-from modules.verdicts import DataVerdict
+from modules.verdicts import DataVerdict, Verdict
 
 _TRAIN = "train"
 _NOT_SHOWN = ("example_count",)
@@ -100,17 +99,16 @@ def _conclude(
     """Returns the arguments of `begin_report` on how the run ended."""
     if pushed is not None:
         return {
-            "outcome": content.PUSHED,
+            "outcome": run_states.PUSHED,
             "conclusion": f"The model is pushed as version {os.path.basename(pushed)}.",
             "reasons": [],
         }
-    reasons = [*verdict.failures, *serving_check["reasons"]]
-    if withdrawn:
-        reasons.append(f"this model is version {withdrawn}: rolled back")
     return {
-        "outcome": content.REFUSED,
+        "outcome": run_states.REFUSED,
         "conclusion": "The model is refused; what was served before is still served.",
-        "reasons": reasons or ["the Evaluator did not bless the model"],
+        "reasons": verdicts.refusal(
+            verdict.failures, serving_check["reasons"], withdrawn
+        ),
     }
 
 

@@ -8,45 +8,11 @@ import tempfile
 from typing import Any
 
 import numpy as np
-import pydantic
 from tfx.utils import io_utils
 
 from components.serving_check import supervision, text_ops
 from components.serving_check.request import ServingRequest, SignatureRequest
-
-
-class ServingReport(pydantic.BaseModel, frozen=True):
-    """The result of a check.
-
-    Attributes:
-      reasons: Why the model is not blessed; empty if it is.
-      rows: Number of compared rows.
-      max_skew: By signature, the largest difference from the expected values, relative
-        to those above 1; None if nothing was compared.
-      latency_ms: `p50` and `p99` of a request with one row, in milliseconds; None if
-        the model failed before.
-      rows_per_second: Of one request with all rows; None if the model failed before.
-      load_seconds: Time to load the model; None if the model failed before.
-      peak_memory_bytes: Highest resident memory, TensorFlow included.
-      tf_serving_version: The TensorFlow Serving version of the request.
-      text_version: The tensorflow-text version in that TensorFlow Serving.
-    """
-
-    reasons: list[str]
-    rows: int
-    max_skew: dict[str, float | None]
-    latency_ms: dict[str, float] | None
-    rows_per_second: float | None
-    load_seconds: float | None
-    peak_memory_bytes: int
-    tf_serving_version: str
-    text_version: str
-
-    @pydantic.computed_field  # type: ignore[prop-decorator]
-    @property
-    def blessed(self) -> bool:
-        """Whether the model may be served."""
-        return not self.reasons
+from modules.verdicts import ServingReport
 
 
 def check_model(

@@ -11,8 +11,8 @@ from tfx.utils import io_utils, path_utils
 from components.serving_check import check, rows
 from components.serving_check.request import ServingCheckSettings
 from modules import uris
+from modules.verdicts import SERVING_CHECK_FILE
 
-REPORT_FILE = "serving_check.json"
 REQUEST_FILE = "request.json"
 EXAMPLES_FILE = "examples.json"
 
@@ -54,7 +54,7 @@ def ServingCheck(
     request = rows.build_request(pattern, model_run.uri, config)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
-    _write(blessing, REPORT_FILE, report.model_dump_json(indent=1))
+    _write(blessing, SERVING_CHECK_FILE, report.model_dump_json(indent=1))
     if examples_to_try := rows.select_examples(request, config):
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, EXAMPLES_FILE, content)
@@ -71,7 +71,7 @@ def read_report(directory: str) -> dict[str, Any]:
     Args:
       directory: Of the component's `blessing`.
     """
-    text = io_utils.read_string_file(uris.join(directory, REPORT_FILE))
+    text = io_utils.read_string_file(uris.join(directory, SERVING_CHECK_FILE))
     return json.loads(text)
 
 

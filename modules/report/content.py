@@ -7,17 +7,13 @@ from typing import Any, Literal
 import pydantic
 
 from modules.config.task import TaskConfig
+from modules.run_states import Outcome
 
-# The files of a report. That of a report that failed has what is missing in its first
-# line, then the traceback.
+# The files of a report; the last one has what is missing in a report that failed, then
+# the traceback.
 JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
 ERROR_FILE = "report_error.txt"
-
-Outcome = Literal["pushed", "refused", "data refused"]
-PUSHED: Outcome = "pushed"
-REFUSED: Outcome = "refused"
-DATA_REFUSED: Outcome = "data refused"
 
 
 class _Part(pydantic.BaseModel):

@@ -14,15 +14,14 @@ from tensorflow_metadata.proto.v0.statistics_pb2 import FeatureNameStatistics
 from modules.config.run_settings import RunSettings
 from modules.config.task import TaskConfig
 from modules.report.content import (
-    DATA_REFUSED,
     Column,
     Data,
     Lengths,
     LineageStep,
-    Outcome,
     Report,
     Split,
 )
+from modules.run_states import DATA_REFUSED, Outcome
 from modules.verdicts import DataVerdict
 
 _MOST_VALUES = 5

@@ -11,22 +11,13 @@ from markupsafe import Markup
 
 from modules.metrics import CLASS_METRICS, class_metric
 from modules.report import curves, formats, plots, templates
-from modules.report.content import (
-    Metric,
-    PredictedRow,
-    Report,
-    Split,
-)
+from modules.report.content import Metric, PredictedRow, Report, Split
+from modules.run_states import MARKS
 
 SMALL_MATRIX = 12  # classes whose confusion matrix is a table
 _MAX_CONFUSIONS = 15
 _MAX_PROBABILITIES = 6
 _HEAT_LEVELS = 9
-OUTCOMES = {
-    "pushed": ("✓", "Pushed"),
-    "refused": ("✕", "Refused"),
-    "data refused": ("✕", "Data refused"),
-}
 
 
 def render(report: Report, home: str | None = None) -> str:
@@ -41,7 +32,7 @@ def render(report: Report, home: str | None = None) -> str:
     page = template.render(
         report=report,
         home=home,
-        outcomes=OUTCOMES,
+        glyph=MARKS[report.outcome].symbol,
         **_view(report),
         style=Markup(style),
         script=Markup(script),

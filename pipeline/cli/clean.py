@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 )
 @click.option("--yes", is_flag=True, help="Delete; without it they are only listed.")
 @click.option("-v", "--verbose", is_flag=True, help="List each directory.")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 @options.JSON
 def clean_command(
     keep: int,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import string
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,20 +13,17 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from pipeline.cli import options
-from pipeline.config import recipe
+from pipeline.cli.metric_tables import LETTERS, comparison_table
 from pipeline.config.errors import UsageError
-from pipeline.config.paths import OutputPaths
 
 if TYPE_CHECKING:
-    from pipeline.comparison.comparison import ChangedRow, Comparison, MetricValue
-
-_LETTERS = string.ascii_uppercase  # of the runs
+    from pipeline.comparison.comparison import ChangedRow, Comparison
 
 
 @click.command("compare")
 @click.argument("names", metavar="RUN RUN...", nargs=-1)
-@options.CONFIG
-@click.option("--output", metavar="DIR", help="Output directory of the run ids.")
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 @click.option("--split", help="Evaluated split.  [default: the one that decided]")
 @click.option(
     "--rows",
@@ -45,8 +41,8 @@ _LETTERS = string.ascii_uppercase  # of the runs
 )
 def compare_command(
     names: tuple[str, ...],
-    config_file: Path,
     output: str | None,
+    config_file: Path | None,
     split: str | None,
     rows: int,
     as_json: bool,
@@ -59,16 +55,13 @@ def compare_command(
     compared with the first: settings, metrics with a test whether the difference may
     be noise, and the rows whose prediction changed.
     """
-    if not 2 <= len(names) <= len(_LETTERS):
+    if not 2 <= len(names) <= len(LETTERS):
         raise UsageError(
-            f"{len(names)} runs: name 2 to {len(_LETTERS)}, as in compare RUN latest"
+            f"{len(names)} runs: name 2 to {len(LETTERS)}, as in compare RUN latest"
         )
     if csv_file is not None and not csv_file.parent.is_dir():
         raise UsageError(f"--csv {csv_file}: there is no directory {csv_file.parent}")
-    if output is None:
-        paths = OutputPaths.of(recipe.load_config(config_file))
-    else:
-        paths = OutputPaths.at(output, "")
+    paths = options.output_paths(config_file, output)
     from pipeline.comparison.comparison import compare
     from pipeline.comparison.runs import find_run
 
@@ -84,13 +77,13 @@ def compare_command(
 
 
 def _show(comparison: Comparison, rows: int, console: Console) -> None:
-    for letter, run in zip(_LETTERS, comparison.runs, strict=False):
+    for letter, run in zip(LETTERS, comparison.runs, strict=False):
         extra = run.rows - comparison.rows
         more = f"; {extra:,} only here are left out" if extra else ""
         _print(console, f"{letter}  {run.name}: {run.rows:,} rows{more}")
     console.print(_settings_table(comparison))
-    console.print(_metrics_table(comparison))
-    for letter, run in zip(_LETTERS[1:], comparison.runs[1:], strict=False):
+    console.print(comparison_table(comparison))
+    for letter, run in zip(LETTERS[1:], comparison.runs[1:], strict=False):
         test = run.tests[comparison.metric]
         _print(console, f"{letter} against A: {test.sentence}")
         if test.only_a_right is not None:
@@ -116,7 +109,7 @@ def _show(comparison: Comparison, rows: int, console: Console) -> None:
 def _settings_table(comparison: Comparison) -> Table | Text:
     if not comparison.settings:
         return Text("The settings are the same.")
-    letters = _LETTERS[: len(comparison.runs)]
+    letters = LETTERS[: len(comparison.runs)]
     table = Table(
         Column("setting", overflow="fold"),
         *(Column(letter, overflow="fold") for letter in letters),
@@ -127,30 +120,12 @@ def _settings_table(comparison: Comparison) -> Table | Text:
     return table
 
 
-def _metrics_table(comparison: Comparison) -> Table:
-    others = _LETTERS[1 : len(comparison.runs)]
-    headers = ["A", *(text for letter in others for text in (letter, "p"))]
-    table = Table(Column("metric", overflow="fold"), *headers)
-    for name in comparison.runs[1].tests:
-        cells = [_describe(comparison.runs[0].metrics[name])]
-        for run in comparison.runs[1:]:
-            cells += [_describe(run.metrics[name]), f"{run.tests[name].p_value:.2g}"]
-        table.add_row(Text(name), *cells)
-    return table
-
-
-def _describe(metric: MetricValue) -> str:
-    if metric.low != metric.low:  # NaN
-        return f"{metric.value:.3f}"
-    return f"{metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})"
-
-
 def _show_row(row: ChangedRow, console: Console) -> None:
     """Prints a row's predictions, with the probability of its label, and its texts."""
     line = Text(f"{row.id} {row.label}:", style="bold")
     for index, prediction in enumerate(row.predictions):
         style = "" if prediction == row.label or not row.probabilities else "red"
-        line.append(f" {_LETTERS[index]} ", style="not bold")
+        line.append(f" {LETTERS[index]} ", style="not bold")
         line.append(prediction, style=f"not bold {style}")
         if row.probabilities:
             line.append(f" ({row.probabilities[index]:.3f})", style="not bold dim")

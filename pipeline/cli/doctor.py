@@ -14,12 +14,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from modules import environment
+from pipeline import exit_status
 from pipeline.cli import options
 
 if TYPE_CHECKING:
     from pipeline.local.checks import Check
 
-_EXIT_FAILURE = 1
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
@@ -29,7 +29,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 @options.ENCODER
 @options.OUTPUT
 @options.SET
-@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@options.JSON
 def doctor_command(
     config_file: Path,
     data: str | None,
@@ -58,7 +58,7 @@ def doctor_command(
     else:
         _show(checks, Console())
     is_failed = any(check.status == "error" for check in checks)
-    sys.exit(_EXIT_FAILURE if is_failed else 0)
+    sys.exit(exit_status.FAILURE if is_failed else exit_status.SUCCESS)
 
 
 def _show(checks: list[Check], console: Console) -> None:

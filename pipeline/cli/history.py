@@ -14,29 +14,27 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.tree import Tree
 
+from modules.report.content import PAGE_FILE
+from modules.report.formats import duration
+from modules.run_states import MARKS
 from pipeline.cli import options
-from pipeline.cli.tables import SHORT_ID, duration, plain_table
+from pipeline.cli.metric_tables import one_value, verdict_tables
+from pipeline.cli.tables import SHORT_ID, plain_table
 
 if TYPE_CHECKING:
+    from modules.verdicts import ServingReport
     from pipeline.history.lineage import Node
     from pipeline.history.run_outputs import RunOutputs
     from pipeline.history.run_record import RunRecord
+    from pipeline.history.runs import Run
 
-_STYLES = {
-    "pushed": "green",
-    "running": "cyan",
-    "refused": "yellow",
-    "data refused": "yellow",
-    "failed": "red",
-    "interrupted": "red",
-}
 _SHOWN_REASON = 150
 _SHOWN_HASH = 12
 
 
 @click.command("runs")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 @options.JSON
 def runs_command(output: str | None, config_file: Path | None, as_json: bool) -> None:
     """List the runs of an output directory, the newest first."""
@@ -62,38 +60,36 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
         table.add_row(
             short if ids.count(short) == 1 else run.id,
             escape(run.recipe),
-            escape(_metric(run)),
+            escape(one_value(run.metric, run.value)),
             _result(run),
-            duration(run.seconds),
+            _duration(run.seconds),
         )
     Console().print(table)
 
 
 @click.command("show")
 @click.argument("run")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 @options.JSON
 def show_command(
     run: str, output: str | None, config_file: Path | None, as_json: bool
 ) -> None:
     """Show RUN: an id of `runs`, the start of one, or `latest`."""
     paths = options.find_output(config_file, output)
-    from pipeline.history.runs import RunList
+    from pipeline.history.runs import Run, RunList
 
-    runs = RunList(paths)
-    record = runs.find(run)
-    details = _RunDetails(record, runs.outputs(record), paths.run(record.id))
+    details = Run(paths, RunList(paths).find(run))
     if as_json:
-        _print_json(details.as_json())
+        _print_json(_details_as_json(details))
     else:
-        details.show(Console(highlight=False), paths.artifacts)
+        _show(details, Console(highlight=False))
 
 
 @click.command("lineage")
 @click.argument("model")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 @options.JSON
 def lineage_command(
     model: str, output: str | None, config_file: Path | None, as_json: bool
@@ -122,13 +118,9 @@ def _print_json(content: Any) -> None:
     click.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
 
 
-def _metric(run: RunRecord) -> str:
-    return "" if run.value is None else f"{run.metric} {run.value:.4f}"
-
-
 def _result(run: RunRecord, *, whole: bool = False) -> str:
     """Returns the state of a run, with the version or why nothing was pushed."""
-    state = f"[{_STYLES[run.state]}]{run.state}[/]"
+    state = f"[{MARKS[run.state].color}]{run.state}[/]"
     version = (run.pushed or "") if whole else Path(run.pushed or "").name
     if run.state == "pushed":
         return f"{state} {escape(version)}"
@@ -140,124 +132,102 @@ def _result(run: RunRecord, *, whole: bool = False) -> str:
     return f"{state}: {escape(reason)}" if reason else state
 
 
-@dataclasses.dataclass(frozen=True)
-class _RunDetails:
-    """What `show` prints of a run.
+def _duration(seconds: float | None) -> str:
+    return "" if seconds is None else duration(seconds)
 
-    Attributes:
-      record: How it ended.
-      outputs: What its components wrote.
-      directory: The directory of the record.
-    """
 
-    record: RunRecord
-    outputs: RunOutputs
-    directory: Path
+def _details_as_json(run: Run) -> dict[str, Any]:
+    outputs, verdict = run.outputs, run.outputs.verdict
+    check, artifacts = outputs.serving_check, outputs.artifacts.items()
+    return {
+        **_run_as_json(run.record),
+        "verdict": verdict.as_json() if verdict else {},
+        "serving_check": check.model_dump(mode="json") if check else {},
+        "components": [
+            {**vars(component), "is_cached": component.is_cached}
+            for component in outputs.components
+        ],
+        "data_card": _data_card(run),
+        "files": list(map(str, _files(run))),
+        "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
+    }
 
-    @property
-    def data_card(self) -> dict[str, Any]:
-        card = self.directory / "data_card.json"
-        return json.loads(card.read_bytes()) if card.is_file() else {}
 
-    @property
-    def files(self) -> list[Path]:
-        return sorted(self.directory.iterdir())
+def _show(run: Run, console: Console) -> None:
+    record = run.record
+    console.print(f"run {record.id}, recipe {escape(record.recipe)}")
+    console.print(_result(record, whole=True), soft_wrap=True)
+    took = _duration(record.seconds) or "end unknown"
+    console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
+    _show_verdicts(run.outputs, console)
+    if run.outputs.components:
+        console.print(_components_table(run))
+    if card := _data_card(run):
+        _show_data(card, console)
+    report = run.directory / PAGE_FILE
+    lines = [
+        *([f"report: {report}"] if report.exists() else []),
+        f"artifacts: {run.paths.artifacts}",
+        f"record: {run.directory}",
+        f"  {', '.join(path.name for path in _files(run))}",
+    ]
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
-    def as_json(self) -> dict[str, Any]:
-        artifacts = self.outputs.artifacts.items()
-        return {
-            **_run_as_json(self.record),
-            "verdict": self.outputs.verdict,
-            "serving_check": self.outputs.serving_check,
-            "components": [vars(component) for component in self.outputs.components],
-            "data_card": self.data_card,
-            "files": list(map(str, self.files)),
-            "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
-        }
 
-    def show(self, console: Console, artifacts: Path) -> None:
-        record = self.record
-        console.print(f"run {record.id}, recipe {escape(record.recipe)}")
-        console.print(_result(record, whole=True), soft_wrap=True)
-        took = duration(record.seconds) or "end unknown"
-        console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
-        self._show_verdict(console)
-        if self.outputs.components:
-            console.print(self._components_table())
-        if self.data_card:
-            _show_data(self.data_card, console)
-        report = self.directory / "report.html"
-        lines = [
-            *([f"report: {report}"] if report.exists() else []),
-            f"artifacts: {artifacts}",
-            f"record: {self.directory}",
-            f"  {', '.join(path.name for path in self.files)}",
-        ]
+def _data_card(run: Run) -> dict[str, Any]:
+    from pipeline.inputs.examples.card import CARD_FILE
+
+    card = run.directory / CARD_FILE
+    return json.loads(card.read_bytes()) if card.is_file() else {}
+
+
+def _files(run: Run) -> list[Path]:
+    return sorted(run.directory.iterdir())
+
+
+def _show_verdicts(outputs: RunOutputs, console: Console) -> None:
+    verdict, check = outputs.verdict, outputs.serving_check
+    if verdict:
+        lines = [f"verdict: {verdict.summary}"]
+        if override := verdict.override:
+            lines.append(
+                f"overridden: pushed as version {override.version} by {override.by}: "
+                f"{override.reason}"
+            )
         for line in lines:
             console.print(line, markup=False, soft_wrap=True)
-
-    def _show_verdict(self, console: Console) -> None:
-        verdict, check = self.outputs.verdict, self.outputs.serving_check
-        if verdict:
-            lines = [f"verdict: {verdict['summary']}"]
-            if verdict.get("override"):
-                override = verdict["override"]
-                lines.append(
-                    f"overridden: pushed as version {override['version']} by "
-                    f"{override['by']}: {override['reason']}"
-                )
-            for line in lines:
-                console.print(line, markup=False, soft_wrap=True)
-            console.print(_metrics_table(verdict["metrics"]))
-        if check:
-            console.print(f"serving check: {_describe_check(check)}", markup=False)
-
-    def _components_table(self) -> Table:
-        columns = ("component", Column("time", justify="right"), "state", "outputs")
-        table = plain_table(*columns)
-        for component in self.outputs.components:
-            artifacts = [
-                artifact
-                for (name, _), artifact in self.outputs.artifacts.items()
-                if name == component.name
-            ]
-            deleted = sum(artifact.state == artifact.DELETED for artifact in artifacts)
-            is_killed = component.state == "running" != self.record.state
-            table.add_row(
-                component.name,
-                "" if is_killed else duration(component.seconds),
-                "interrupted" if is_killed else component.state,
-                f"{len(artifacts)}" + (f", {deleted} deleted" if deleted else ""),
-            )
-        return table
+        for table in verdict_tables(verdict.metrics):
+            console.print(table)
+    if check:
+        console.print(f"serving check: {_describe_check(check)}", markup=False)
 
 
-def _metrics_table(metrics: list[Mapping[str, Any]]) -> Table:
-    bounds = ("champion", "threshold", "max_regression")
-    table = plain_table(
-        Column("metric", overflow="fold"),
-        *("value", "champion", "threshold", "at most below", ""),
-    )
-    for metric in metrics:
-        is_bounded = metric["threshold"] is not None or (
-            metric["max_regression"] is not None
-        )
+def _components_table(run: Run) -> Table:
+    columns = ("component", Column("time", justify="right"), "state", "outputs")
+    table = plain_table(*columns)
+    for component in run.outputs.components:
+        artifacts = [
+            artifact
+            for (name, _), artifact in run.outputs.artifacts.items()
+            if name == component.name
+        ]
+        deleted = sum(artifact.state == artifact.DELETED for artifact in artifacts)
+        is_killed = component.state == "running" != run.record.state
         table.add_row(
-            escape(metric["metric"]),
-            *(
-                "" if value is None else f"{float(value):.4g}"
-                for value in (metric["value"], *(metric[bound] for bound in bounds))
-            ),
-            ("failed" if metric["failures"] else "passed") if is_bounded else "",
+            component.name,
+            "" if is_killed else duration(component.seconds),
+            "interrupted" if is_killed else component.state,
+            f"{len(artifacts)}" + (f", {deleted} deleted" if deleted else ""),
         )
     return table
 
 
-def _describe_check(check: Mapping[str, Any]) -> str:
-    if check["reasons"]:
-        return "; ".join(check["reasons"])
-    parts = [f"passed on {check['rows']} rows"]
-    latency = check.get("latency_ms") or {}
+def _describe_check(check: ServingReport) -> str:
+    if check.reasons:
+        return "; ".join(check.reasons)
+    parts = [f"passed on {check.rows} rows"]
+    latency = check.latency_ms or {}
     parts += [f"{name} {value:.1f} ms" for name, value in latency.items()]
     return ", ".join(parts)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
 from modules import environment
+from modules.report.content import PAGE_FILE
+from pipeline import exit_status
 from pipeline.cli import (
     clean,
     compare,
@@ -29,19 +29,13 @@ from pipeline.cli import (
     show_batch,
     ui,
 )
+from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
 
 if TYPE_CHECKING:
-    from components.evaluator import MetricVerdict
-    from pipeline.local.report import RunReport
-
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
-EXIT_REFUSED = 3
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
+    from pipeline.history.runs import Run
 
 
 def _print_prose(text: str, console: Console, style: str = "") -> None:
@@ -51,7 +45,7 @@ def _print_prose(text: str, console: Console, style: str = "") -> None:
 
 
 class _Commands(click.Group):
-    """Lists commands in sections; exits with status 2 after a `UsageError`."""
+    """Lists commands in sections; exits with `USAGE` after a `UsageError`."""
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -72,17 +66,21 @@ class _Commands(click.Group):
         except UsageError as error:
             console = Console(stderr=True, force_interactive=sys.stderr.isatty())
             _print_prose(f"error: {error}", console, style="red")
-            ctx.exit(EXIT_USAGE)
+            ctx.exit(exit_status.USAGE)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_STATUSES = "; ".join(f"{n} {text}" for n, text in exit_status.MEANINGS.items())
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Fine-tune a pre-trained BERT on sentences or pairs, and push what passes."
+    f"\n\nExit status: {_STATUSES}.",
+)
 @click.version_option(package_name="bert-fine-tuning-pipeline")
 def main() -> None:
-    """Fine-tune a pre-trained BERT on sentences or pairs, and push what passes.
-
-    Exit status: 0 success; 1 failure; 2 bad usage, settings or data;
-    3 the model was refused; 130 Ctrl-C; 143 SIGTERM.
-    """
+    """The command line."""
 
 
 @click.command()
@@ -102,7 +100,7 @@ def run(
 ) -> None:
     """Run the whole pipeline on this machine.
 
-    Ctrl-C stops it and saves a checkpoint of the training; the same command goes on.
+    Ctrl-C stops it and saves a checkpoint of the training; the same command resumes it.
     """
     options.override_sources(overrides, data, encoder, output)
     config = recipe.load_config(config_file, overrides)
@@ -115,18 +113,18 @@ def run(
         from pipeline.local.run import run_locally
 
         try:
-            report = run_locally(config, console, verbose=verbose)
+            finished = run_locally(config, console, verbose=verbose)
         except UsageError:
             raise
         except KeyboardInterrupt:
-            end_process(EXIT_INTERRUPTED)
+            end_process(exit_status.INTERRUPTED)
         except SystemExit:  # raised for SIGTERM
-            end_process(EXIT_TERMINATED)
+            end_process(exit_status.TERMINATED)
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
             console.print(f"failed: {type(error).__name__}: {error}", markup=False)
             console.print("run.log in the run record above has the traceback")
-            sys.exit(EXIT_FAILURE)
-        sys.exit(show(report, console))
+            sys.exit(exit_status.FAILURE)
+        sys.exit(show(finished, console))
 
 
 @click.command("prepare-data")
@@ -176,66 +174,41 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
         click.echo(line)
 
 
-def show(report: RunReport, console: Console) -> int:
+def show(run: Run, console: Console) -> int:
     """Prints how a run ended; returns the exit status."""
-    for warning in report.data.warnings:
+    outputs, record = run.outputs, run.record
+    data_verdict, verdict = outputs.data_verdict, outputs.verdict
+    assert data_verdict is not None
+    assert verdict is not None
+    for warning in data_verdict.warnings:
         _print_prose(f"warning: {warning}", console)
-    _show_metrics(report.verdict.metrics, console)
-    _print_prose(report.verdict.comparison, console)
-    console.print(f"report {report.page}", markup=False, soft_wrap=True)
-    missing = f"; missing: {report.missing}" if report.missing else ""
-    if report.pushed is None:
-        _print_prose(f"refused: {report.refusal}{missing}", console)
+    for table in verdict_tables(verdict.metrics):
+        console.print(table)
+    _print_prose(verdict.comparison, console)
+    page = run.directory / PAGE_FILE
+    console.print(f"report {page}", markup=False, soft_wrap=True)
+    missing = f"; missing: {outputs.missing}" if outputs.missing else ""
+    if record.pushed is None:
+        _print_prose(f"refused: {record.reason}{missing}", console)
     else:
-        console.print(f"pushed {report.pushed}{missing}", markup=False, soft_wrap=True)
+        console.print(f"pushed {record.pushed}{missing}", markup=False, soft_wrap=True)
     if console.is_interactive:
-        console.print(f"next: {_next_step(report)}", markup=False, soft_wrap=True)
-    return EXIT_REFUSED if report.pushed is None else 0
+        step = _next_step(run, is_blessed=verdict.blessed)
+        console.print(f"next: {step}", markup=False, soft_wrap=True)
+    return exit_status.REFUSED if record.pushed is None else exit_status.SUCCESS
 
 
-def _next_step(report: RunReport) -> str:
-    run, root = report.page.parent.name, report.page.parents[2]
-    if report.pushed is not None:
-        served = Path(report.pushed).parent
+def _next_step(run: Run, *, is_blessed: bool) -> str:
+    if run.record.pushed is not None:
+        served = Path(run.record.pushed).parent
         return f"{command()} serve --model {shlex.quote(str(served))}"
-    output = f"--output {shlex.quote(str(root))}"
-    if report.verdict.blessed:
-        return f"{command()} show {run} {output}"
+    output = f"--output {shlex.quote(str(run.paths.root))}"
+    if is_blessed:
+        return f"{command()} show {run.record.id} {output}"
     return (
         "open the report; to push the model nevertheless, "
-        f"{command()} override {run} --reason TEXT {output}"
+        f"{command()} override {run.record.id} --reason TEXT {output}"
     )
-
-
-def _show_metrics(metrics: list[MetricVerdict], console: Console) -> None:
-    """Prints a line for each metric, and for each class its precision, recall and F1.
-
-    A metric of a class has a line in the first table too if it has a bound.
-    """
-    name_column = Column("metric", overflow="fold")  # the whole name of a class
-    headers = ("candidate", "champion", "threshold", "at most below", "")
-    table = Table(name_column, *headers)
-    classes: dict[str, dict[str, str]] = {}
-    for metric in metrics:
-        kind, _, class_name = metric.metric.partition("/")
-        if class_name:
-            classes.setdefault(class_name, {})[kind] = f"{metric.value:.4g}"
-        if class_name and not metric.is_bounded:
-            continue
-        bounds = (metric.champion, metric.threshold, metric.max_regression)
-        table.add_row(
-            escape(metric.metric),
-            f"{metric.value:.4g}",
-            *("" if value is None else f"{value:.4g}" for value in bounds),
-            ("failed" if metric.failures else "passed") if metric.is_bounded else "",
-        )
-    console.print(table)
-    if classes:
-        by_class = Table("class", "precision", "recall", "F1")
-        for name, values in classes.items():
-            row = (values[kind] for kind in ("precision", "recall", "f1"))
-            by_class.add_row(escape(name), *row)
-        console.print(by_class)
 
 
 _SECTIONS: dict[str, list[click.Command]] = {

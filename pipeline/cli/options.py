@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,54 @@ from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 
-CONFIG = click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
+_Decorator = Callable[[Any], Any]
+
+
+def config_option(description: str, **attributes: Any) -> _Decorator:
+    """Returns the option `--config`, which is None by default.
+
+    Args:
+      description: The help text.
+      **attributes: Further attributes of the option.
+    """
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path),
+        shell_complete=completion.complete_recipe,
+        help=description,
+        **attributes,
+    )
+
+
+def output_option(description: str, *names: str, **attributes: Any) -> _Decorator:
+    """Returns the option `--output`, an output directory of runs; None by default.
+
+    Args:
+      description: The help text.
+      *names: Its name in Python, if that is not `output`.
+      **attributes: Further attributes of the option.
+    """
+    return click.option(
+        "--output",
+        *names,
+        metavar="DIR",
+        shell_complete=completion.complete_path,
+        help=description,
+        **attributes,
+    )
+
+
+CONFIG = config_option(
+    "Recipe: a YAML file with the settings.",
     default=DEFAULT_CONFIG,
     show_default="configs/sample.yaml",
-    shell_complete=completion.complete_recipe,
-    help="Recipe: a YAML file with the settings.",
 )
+RUNS_CONFIG = config_option(
+    "Recipe of the runs. Default: configs/sample.yaml, or any with --output."
+)
+OUTPUT = output_option("Directory of everything a run writes.")
+RUNS_OUTPUT = output_option("Output directory of the runs. Default: the recipe's.")
 SET = click.option(
     "--set",
     "overrides",
@@ -42,18 +82,6 @@ ENCODER = click.option(
     shell_complete=completion.complete_path,
     help="Pre-trained encoder: a directory, package:NAME/PATH or a TF Hub handle.",
 )
-OUTPUT = click.option(
-    "--output",
-    metavar="DIR",
-    shell_complete=completion.complete_path,
-    help="Directory of everything a run writes.",
-)
-RUNS = click.option(
-    "--output",
-    metavar="DIR",
-    shell_complete=completion.complete_path,
-    help="Output directory of the runs. Default: the recipe's.",
-)
 HOST = click.option(
     "--host",
     default="127.0.0.1",
@@ -68,36 +96,33 @@ ALLOWED_HOSTS = click.option(
     help="Further host that HTTP requests may name and browsers' pages may come from; "
     "*.example.com allows all subdomains. Repeatable.",
 )
-RECIPE = click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    shell_complete=completion.complete_recipe,
-    help="Recipe of the runs. Default: configs/sample.yaml, or any with --output.",
-)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
 
 
-def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
+def output_paths(config_file: Path | None, output: str | None) -> OutputPaths:
     """Returns the output directory that `--config` and `--output` name.
 
     The name is empty if several recipes push from the directory and none is named.
+    """
+    if output is None or config_file is not None:
+        config = recipe.load_config(config_file or DEFAULT_CONFIG)
+        if output is None:
+            return OutputPaths.of(config)
+        return OutputPaths.at(output, config.name)
+    from pipeline.history.pushed_versions import recipe_names
+
+    paths = OutputPaths.at(output, "")
+    names = recipe_names(paths.root)
+    return OutputPaths.at(output, names[0]) if len(names) == 1 else paths
+
+
+def find_output(config_file: Path | None, output: str | None) -> OutputPaths:
+    """Returns `output_paths` of a directory that exists.
 
     Raises:
       UsageError: It does not exist.
     """
-    if output is None or config_file is not None:
-        config = recipe.load_config(config_file or DEFAULT_CONFIG)
-        paths = OutputPaths.of(config)
-        if output is not None:
-            paths = OutputPaths.at(output, config.name)
-    else:
-        from pipeline.history.pushed_versions import recipe_names
-
-        paths = OutputPaths.at(output, "")
-        names = recipe_names(paths.root)
-        if len(names) == 1:
-            paths = OutputPaths.at(output, names[0])
+    paths = output_paths(config_file, output)
     if not paths.root.is_dir():
         raise UsageError(
             f"output {paths.root} does not exist; name the directory of the runs with "

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from modules import environment
+from pipeline import exit_status
 from pipeline.cli import options
 from pipeline.config import parameters, recipe
 from pipeline.config.recipe import Config
@@ -27,7 +28,6 @@ from pipeline.orchestrators.run_client import (
     submit,
 )
 
-EXIT_FAILURE = 1
 _RETRIES = (
     "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides whether a "
     "failed component is retried (ConfigMap workflow-controller-configmap, block "
@@ -208,4 +208,4 @@ def _start(
             Console(stderr=True).print(
                 str(error), markup=False, emoji=False, soft_wrap=True
             )
-            sys.exit(EXIT_FAILURE)
+            sys.exit(exit_status.FAILURE)

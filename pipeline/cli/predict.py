@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from modules import environment
+from modules.report.formats import duration
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
@@ -158,5 +159,5 @@ def _predict_files(
     refused = f", {summary.refused} refused" if summary.refused else ""
     click.echo(
         f"{summary.predicted} rows predicted{refused}, in {destination}, "
-        f"{summary.seconds:.1f} s"
+        f"{duration(summary.seconds)}"
     )

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from modules import environment
+from pipeline import exit_status
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pipeline.project.data_set import DataSet
     from pipeline.project.inspection import Inspection
 
-_EXIT_USAGE = 2
 _LABELS_SHOWN = 10
 
 _CHOICES: tuple[Callable[[Any], Any], ...] = (
@@ -96,7 +96,7 @@ def init_command(
     _show(project.inspection, console)
     if project.inspection.refused:
         console.print(f"nothing was written{_advice(project)}", soft_wrap=True)
-        sys.exit(_EXIT_USAGE)
+        sys.exit(exit_status.USAGE)
     if project.skipped_file:
         console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
     recipe_file = project.folder / RECIPE_FILE
@@ -121,15 +121,12 @@ def _advice(project: Project) -> str:
 
 @click.command("inspect-data")
 @click.argument("path", required=False)
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="Recipe that names the data and the task; without it, the task is guessed.",
+@options.config_option(
+    "Recipe that names the data and the task; without it, the task is guessed."
 )
 @_choices
 @options.ENCODER
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.JSON
 @options.SET
 def inspect_command(
     path: str | None,
@@ -181,7 +178,7 @@ def inspect_command(
         click.echo(json.dumps(content, ensure_ascii=False, indent=1))
     else:
         _show(result, terminal)
-    sys.exit(_EXIT_USAGE if result.refused else 0)
+    sys.exit(exit_status.USAGE if result.refused else exit_status.SUCCESS)
 
 
 @contextlib.contextmanager

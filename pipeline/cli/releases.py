@@ -16,6 +16,7 @@ from rich.table import Column, Table
 
 from modules import environment
 from pipeline.cli import options
+from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
@@ -34,8 +35,8 @@ _STYLES = {
 
 
 @click.command("versions")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 @options.JSON
 def versions_command(
     output: str | None, config_file: Path | None, as_json: bool
@@ -70,8 +71,8 @@ def versions_command(
 @click.command("rollback")
 @click.argument("version", required=False, type=click.IntRange(min=1))
 @click.option("--reason", default="", help="Why; it is recorded.")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 def rollback_command(
     version: int | None, reason: str, output: str | None, config_file: Path | None
 ) -> None:
@@ -101,8 +102,8 @@ def rollback_command(
 @click.command("override")
 @click.argument("run")
 @click.option("--reason", required=True, help="Why; it is recorded.")
-@options.RUNS
-@options.RECIPE
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
 def override_command(
     run: str, reason: str, output: str | None, config_file: Path | None
 ) -> None:
@@ -144,9 +145,7 @@ def _table(versions: list[PushedVersion]) -> Table:
             str(version.version),
             f"[{_STYLES[version.state]}]{version.state}[/]",
             (version.run or "unknown")[:SHORT_ID],
-            ""
-            if version.value is None
-            else escape(f"{version.metric} {version.value:.4f}"),
+            escape(one_value(version.metric, version.value)),
             filesize.decimal(version.size_bytes),
         )
     return table

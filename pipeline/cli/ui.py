@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.cli.options import ALLOWED_HOSTS, HOST
+from pipeline.cli import options
 from pipeline.cli.serve import check_host
 from pipeline.config.errors import UsageError
 
@@ -14,16 +14,14 @@ _OUTPUT = Path("output")
 
 
 @click.command("ui")
-@click.option(
-    "--output",
+@options.output_option(
+    "Output directory of runs. Repeatable. Default: those below output/.",
     "outputs",
     type=click.Path(path_type=Path),
     multiple=True,
-    metavar="DIR",
-    help="Output directory of runs. Repeatable. Default: those below output/.",
 )
-@HOST
-@ALLOWED_HOSTS
+@options.HOST
+@options.ALLOWED_HOSTS
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -37,7 +35,7 @@ def ui_command(
     """Show the runs of output directories in a browser.
 
     The table of runs with their reports, learning curves over each other, the
-    comparison of runs, and the progress of those that are going on. It only reads.
+    comparison of runs, and the progress of those that are running. It only reads.
     """
     directories = [path.absolute() for path in outputs] or _find_outputs()
     for directory in directories:

@@ -10,15 +10,13 @@ import yaml
 
 from modules import served_versions
 from modules.config.task import TaskConfig
+from modules.run_metadata import values
+from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
-from pipeline.history.metadata import values
-from pipeline.history.run_outputs import RunOutputs
-from pipeline.history.run_record import RunRecord
-from pipeline.history.runs import RunList
-
-_CONFIG_FILE = "config.yaml"
+from pipeline.history.run_record import LOG_FILE, SETTINGS_FILE, RunRecord
+from pipeline.history.runs import Run, RunList
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,14 +56,14 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         paths = _output_of(directory)
         runs = RunList(paths)
         record = _find_pushing_run(runs, directory)
-    elif (directory / _CONFIG_FILE).is_file():
+    elif (directory / SETTINGS_FILE).is_file():
         paths = _output_of(directory)
         runs = RunList(paths)
         record = runs.find(directory.name)
     else:
         runs = RunList(paths)
         record = runs.find(name)
-    return _describe(paths, runs, record)
+    return _describe(Run(paths, record))
 
 
 def _output_of(directory: Path) -> OutputPaths:
@@ -87,7 +85,7 @@ def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
     reader = runs.reader
     # The oldest first: later runs push the same model again.
     for artifact in reader.artifacts("PushedModel") if reader else ():
-        destination = values(artifact).get("pushed_destination")
+        destination = values(artifact).get(PUSHED_DESTINATION)
         if reader and destination and Path(destination).resolve() == pushed:
             execution = reader.producing_execution(artifact)
             record = runs.of_tfx_run(reader.run_id_of(execution))
@@ -96,19 +94,17 @@ def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
     raise UsageError(f"no run pushed {version}; `versions` lists what was pushed")
 
 
-def _describe(paths: OutputPaths, runs: RunList, record: RunRecord) -> FinishedRun:
-    artifacts = {}
-    if runs.reader is not None and record.tfx_run_id is not None:
-        artifacts = RunOutputs(runs.reader, record.tfx_run_id).artifacts
+def _describe(run: Run) -> FinishedRun:
+    record, artifacts = run.record, run.outputs.artifacts
     try:
         model_run = artifacts["Trainer", "model_run"].uri
         examples = artifacts["ImportExampleGen", "examples"].uri
     except KeyError as error:
-        why = f"its Trainer did not finish; {paths.run(record.id)}/run.log shows why"
+        why = f"its Trainer did not finish; {run.directory / LOG_FILE} shows why"
         if record.state == "running":
-            why = "it is going on; compare it when its Trainer has ended"
+            why = "it is running; compare it when its Trainer has ended"
         raise UsageError(f"run {record.id} has no predictions: {why}") from error
-    settings = _read_settings(paths.run(record.id) / _CONFIG_FILE)
+    settings = _read_settings(run.directory / SETTINGS_FILE)
     return FinishedRun(
         name=record.id,
         settings=settings,

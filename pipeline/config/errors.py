@@ -4,8 +4,8 @@
 class UsageError(Exception):
     """Bad usage, settings or data; the message says what to do next.
 
-    The command line prints the message alone and exits with status 2. Other exceptions
-    are failures and exit with status 1.
+    The command line prints the message alone and exits with `exit_status.USAGE`. Other
+    exceptions are failures.
     """
 
 

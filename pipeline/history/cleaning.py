@@ -1,4 +1,4 @@
-"""Finds and deletes what no kept run, no served version and no resuming needs."""
+"""Finds and deletes what no kept run, served version or resumable training needs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules import run_metadata
+from modules.run_metadata import MetadataReader, values
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
-from pipeline.history import metadata
-from pipeline.history.metadata import MetadataReader, values
 from pipeline.history.pushed_versions import directory_size, list_pushed, recipe_names
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
@@ -83,7 +83,7 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
     """
     ids = [entry.artifact for entry in obsolete if entry.artifact is not None]
     if ids:
-        store = metadata.connect(paths.metadata, is_writable=True)
+        store = run_metadata.connect(paths.metadata, is_writable=True)
         artifacts = store.get_artifacts_by_id(ids)
         for artifact in artifacts:
             artifact.state = mlmd.Artifact.DELETED

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from modules import served_versions
+from modules.run_metadata import MetadataReader, values
+from modules.verdicts import PUSHED_VERSION
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
-from pipeline.history.metadata import MetadataReader, values
 from pipeline.history.runs import RunList
 
 
@@ -54,7 +55,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
     """
     if not paths.metadata.exists():
         raise UsageError(f"there are no runs in {paths.root}")
-    reader = MetadataReader(paths.metadata)
+    reader = MetadataReader.of_file(paths.metadata)
     artifact = _find_artifact(paths, reader, model)
     return _Tracer(reader, RunList(paths)).trace(reader.producing_execution(artifact))
 
@@ -64,7 +65,7 @@ def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> An
     served = path.is_relative_to(paths.pushed.parent)
     number = path.name if served else model
     for artifact in reversed(reader.artifacts("PushedModel")):
-        if values(artifact).get("pushed_version") == number:
+        if values(artifact).get(PUSHED_VERSION) == number:
             return artifact
     for artifact in reader.artifacts("Model"):
         if str(artifact.id) == model or path.is_relative_to(artifact.uri):
@@ -201,7 +202,7 @@ def _other(properties: dict[str, Any]) -> dict[str, Any]:
         "schema_file": "schema",
         "fingerprint": "code sha256",
         "thresholds": "thresholds",
-        "max_regression": "at most below the champion",
+        "max_regression": "max. drop",
         "by": "by",
         "reason": "reason",
     }

@@ -7,19 +7,18 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import served_versions
+from modules import run_metadata, served_versions, verdicts
 from modules.report import model_card
 from modules.report.content import JSON_FILE, Report
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
-from pipeline.history import metadata, releases
-from pipeline.history.metadata import MetadataReader
+from pipeline.history import releases
 from pipeline.history.releases import Release
 from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.run_record import RunRecord
+from pipeline.history.runs import Run
 
 EXECUTION_TYPE = "Override"
-_VERDICT = "verdict.json"
 _RECORDED = {"version", "by", "time", "reason"}
 
 
@@ -82,16 +81,16 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
             f"run {run.id} has no refused model: {run.state}"
             + (f", {run.reason}" if run.reason else "")
         )
-    outputs = RunOutputs(MetadataReader(paths.metadata), run.tfx_run_id)
-    if not outputs.verdict:
+    outputs = Run(paths, run).outputs
+    verdict, check = outputs.verdict, outputs.serving_check
+    if verdict is None:
         raise UsageError(f"the artifacts of run {run.id} were deleted; run it again")
-    problems = outputs.serving_check.get("reasons", [])
-    if problems:
+    if check and check.reasons:
         raise UsageError(
-            f"run {run.id}: the model does not serve ({'; '.join(problems)}); no "
+            f"run {run.id}: the model does not serve ({'; '.join(check.reasons)}); no "
             "override helps it. Correct that and run the pipeline again"
         )
-    if outputs.verdict["blessed"]:
+    if verdict.blessed:
         raise UsageError(f"run {run.id} was not refused by the gate: {run.reason}")
     model = outputs.artifacts["Trainer", "model"].uri
     if not Path(model).is_dir():
@@ -110,10 +109,7 @@ def _read_examples(outputs: RunOutputs) -> str | None:
 def _choose_version(directory: Path, model: str, run: RunRecord) -> str:
     withdrawn = served_versions.find_withdrawn(str(directory), model)
     if withdrawn:
-        raise UsageError(
-            f"run {run.id}: the model is version {withdrawn}, which was rolled back; "
-            f"`rollback {withdrawn}` serves it again"
-        )
+        raise UsageError(f"run {run.id}: {verdicts.rolled_back(withdrawn)}")
     version = served_versions.choose_version(str(directory), model)
     if (directory / version).exists():
         raise UsageError(
@@ -123,20 +119,20 @@ def _choose_version(directory: Path, model: str, run: RunRecord) -> str:
 
 
 def _write_verdict(outputs: RunOutputs, release: Release) -> None:
-    content = {
-        **outputs.verdict,
-        "override": release.model_dump(mode="json", include=_RECORDED),
-    }
-    path = Path(outputs.artifacts["Evaluator", "verdict"].uri, _VERDICT)
+    assert outputs.verdict is not None
+    recorded = release.model_dump(mode="json", include=_RECORDED)
+    override = verdicts.Override.model_validate(recorded)
+    verdict = outputs.verdict.model_copy(update={"override": override})
+    path = Path(outputs.artifacts["Evaluator", "verdict"].uri, verdicts.VERDICT_FILE)
     incomplete = path.with_suffix(".incomplete")
-    incomplete.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    incomplete.write_text(json.dumps(verdict.as_json(), indent=1), encoding="utf-8")
     incomplete.replace(path)
 
 
 def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
 
     numbers = paths.run(run.id) / JSON_FILE
-    if not numbers.exists():  # the run of an earlier release, or its Report failed
+    if not numbers.exists():  # its Report failed
         return
     report = Report.model_validate_json(numbers.read_bytes())
     pushed = str(paths.pushed / str(release.version))
@@ -150,7 +146,7 @@ def _write_metadata(
     paths: OutputPaths, run: RunRecord, outputs: RunOutputs, release: Release
 ) -> None:
     """Records an execution that read the model and its blessing, and pushed it."""
-    store = metadata.connect(paths.metadata, is_writable=True)
+    store = run_metadata.connect(paths.metadata, is_writable=True)
     execution = mlmd.Execution(
         type_id=store.put_execution_type(mlmd.ExecutionType(name=EXECUTION_TYPE)),
         last_known_state=mlmd.Execution.COMPLETE,
@@ -169,9 +165,11 @@ def _write_metadata(
     pushed = mlmd.Artifact(
         type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
     )
-    pushed.custom_properties["pushed"].int_value = 1
-    pushed.custom_properties["pushed_destination"].string_value = destination
-    pushed.custom_properties["pushed_version"].string_value = str(release.version)
+    pushed.custom_properties[verdicts.PUSHED].int_value = 1
+    pushed.custom_properties[verdicts.PUSHED_DESTINATION].string_value = destination
+    pushed.custom_properties[verdicts.PUSHED_VERSION].string_value = str(
+        release.version
+    )
     inputs = {
         "model": outputs.artifacts["Trainer", "model"],
         "model_blessing": outputs.artifacts["Evaluator", "blessing"],
@@ -184,7 +182,7 @@ def _write_metadata(
         ),
         (pushed, _event(mlmd.Event.OUTPUT, "pushed_model")),
     ]
-    context = store.get_context_by_type_and_name(metadata.RUN_TYPE, run.tfx_run_id)
+    context = store.get_context_by_type_and_name(run_metadata.RUN_TYPE, run.tfx_run_id)
     store.put_execution(execution, pairs, [context])
 
 

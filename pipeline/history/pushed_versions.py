@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from modules import served_versions
+from modules.run_metadata import MetadataReader, values
+from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config.paths import OutputPaths
 from pipeline.history import releases
-from pipeline.history.metadata import MetadataReader, values
 from pipeline.history.releases import Release
 from pipeline.history.runs import RunList
 
@@ -82,9 +83,9 @@ class _Pushes:
         self._runs = RunList(paths)
         self._artifacts: dict[str, Any] = {}
         if paths.metadata.exists():
-            self._reader = MetadataReader(paths.metadata)
+            self._reader = MetadataReader.of_file(paths.metadata)
             for artifact in self._reader.artifacts("PushedModel"):
-                destination = Path(values(artifact).get("pushed_destination", ""))
+                destination = Path(values(artifact).get(PUSHED_DESTINATION, ""))
                 if destination.parent.name == paths.name:
                     self._artifacts[destination.name] = artifact
 

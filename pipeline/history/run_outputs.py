@@ -1,22 +1,19 @@
-"""What the components of a run wrote, read from its artifacts."""
+"""What the components of a run wrote, read from its artifacts without TFX."""
 
 from __future__ import annotations
 
-import datetime
-import json
 from pathlib import Path
 from typing import Any
 
-from pipeline.history.metadata import ComponentRun, MetadataReader, values
-
-_SECOND = 1000  # ML Metadata's times are in milliseconds
+from modules import verdicts
+from modules.run_metadata import ComponentRun, MetadataReader, values
+from modules.verdicts import DataVerdict, ServingReport, Verdict
 
 
 class RunOutputs:
     """The components of a run and their artifacts.
 
-    It reads the files that components write for people, and not by their classes:
-    those import TFX, which takes half a minute.
+    What a component has not written yet, or what was deleted, is None or empty.
 
     Args:
       reader: ML Metadata.
@@ -28,74 +25,79 @@ class RunOutputs:
     """
 
     def __init__(
-        self, reader: MetadataReader | None = None, tfx_run_id: str = ""
+        self, reader: MetadataReader | None = None, tfx_run_id: str | None = None
     ) -> None:
         self.components: list[ComponentRun] = []
         self.artifacts: dict[tuple[str, str], Any] = {}
-        self._executions: list[Any] = []
-        if reader is None:
+        if reader is None or tfx_run_id is None:
             return
         for component, execution in reader.executions(tfx_run_id):
             self.components.append(component)
-            self._executions.append(execution)
             for key, artifact in reader.outputs(execution).items():
                 self.artifacts[component.name, key] = artifact
 
-    def read(self, component: str, key: str, file: str) -> dict[str, Any]:
-        """Returns a JSON file of an artifact; empty if it does not exist."""
-        artifact = self.artifacts.get((component, key))
-        path = Path(artifact.uri, file) if artifact else None
-        if path is None or not path.is_file():
-            return {}
-        return json.loads(path.read_bytes())
+    @property
+    def data_verdict(self) -> DataVerdict | None:
+        """DataGate's verdict."""
+        text = self._read("DataGate", "verdict", verdicts.VERDICT_FILE)
+        return DataVerdict.model_validate_json(text) if text else None
 
     @property
-    def verdict(self) -> dict[str, Any]:
+    def verdict(self) -> Verdict | None:
         """The Evaluator's verdict."""
-        return self.read("Evaluator", "verdict", "verdict.json")
+        text = self._read("Evaluator", "verdict", verdicts.VERDICT_FILE)
+        return Verdict.model_validate_json(text) if text else None
 
     @property
-    def serving_check(self) -> dict[str, Any]:
+    def serving_check(self) -> ServingReport | None:
         """The report of the serving check."""
-        return self.read("ServingCheck", "blessing", "serving_check.json")
-
-    @property
-    def ended(self) -> datetime.datetime | None:
-        """When the last component ended."""
-        times = [e.last_update_time_since_epoch for e in self._executions]
-        if not times:
-            return None
-        return datetime.datetime.fromtimestamp(max(times) / _SECOND).astimezone()
-
-    @property
-    def failed(self) -> str | None:
-        """The component that failed; None if none did."""
-        failed = [run.name for run in self.components if run.state == "failed"]
-        return failed[0] if failed else None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the last component has ended."""
-        return ("AtomicPusher", "pushed_model") in self.artifacts
+        text = self._read("ServingCheck", "blessing", verdicts.SERVING_CHECK_FILE)
+        return ServingReport.model_validate_json(text) if text else None
 
     @property
     def pushed(self) -> str | None:
         """Directory of the version that was pushed; None if there is none."""
-        properties = values(self.artifacts["AtomicPusher", "pushed_model"])
-        if not properties.get("pushed"):
+        properties = self._properties("AtomicPusher", "pushed_model")
+        if not properties.get(verdicts.PUSHED):
             return None
-        return properties["pushed_destination"]
+        return properties[verdicts.PUSHED_DESTINATION]
 
     @property
     def refusal(self) -> str:
-        """The bounds that the model violates and what the serving check found."""
-        metrics = self.verdict.get("metrics", [])
-        reasons = [text for metric in metrics for text in metric["failures"]]
-        return "; ".join([*reasons, *self.serving_check.get("reasons", [])])
+        """Why a run that has ended did not push its model; empty if it did."""
+        if self.pushed is not None:
+            return ""
+        properties = self._properties("AtomicPusher", "pushed_model")
+        reasons = verdicts.refusal(
+            self.verdict.failures if self.verdict else [],
+            self.serving_check.reasons if self.serving_check else [],
+            properties.get(verdicts.WITHDRAWN_VERSION, ""),
+        )
+        return "; ".join(reasons)
+
+    @property
+    def page(self) -> Path | None:
+        """The page of the report, with its numbers beside it."""
+        artifact = self.artifacts.get(("Report", "report"))
+        return Path(artifact.uri) if artifact else None
+
+    @property
+    def missing(self) -> str:
+        """What Report could not write, and the error; empty if it wrote all."""
+        return self._properties("Report", "report").get(verdicts.MISSING, "")
 
     def metric_value(self, metric: str) -> float | None:
         """Returns a metric on all rows; None if it was not evaluated."""
-        for entry in self.verdict.get("metrics", []):
-            if entry["metric"] == metric:
-                return float(entry["value"])
+        for entry in self.verdict.metrics if self.verdict else []:
+            if entry.metric == metric:
+                return entry.value
         return None
+
+    def _read(self, component: str, key: str, file: str) -> str:
+        artifact = self.artifacts.get((component, key))
+        path = Path(artifact.uri, file) if artifact else None
+        return path.read_text("utf-8") if path and path.is_file() else ""
+
+    def _properties(self, component: str, key: str) -> dict[str, Any]:
+        artifact = self.artifacts.get((component, key))
+        return values(artifact) if artifact else {}

@@ -1,4 +1,4 @@
-"""The progress of a run that is going on: `progress.json` in its record."""
+"""How far a run is: `progress.json` in its record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 
 import pydantic
+
+from modules.run_states import ComponentState
 
 FILE = "progress.json"
 _SECONDS = 1.0  # between two writes
@@ -21,14 +23,14 @@ class ComponentProgress(_Part):
 
     Attributes:
       name: The component.
-      state: `waiting`, `running`, `done`, `cached`, `failed` or `stopped`.
+      state: How far it is.
       started: When it started, in seconds since the epoch; None if it did not.
       seconds: Its duration; None until it ends.
       note: What it logged last, or its result.
     """
 
     name: str
-    state: str
+    state: ComponentState
     started: float | None = None
     seconds: float | None = None
     note: str = ""
@@ -97,7 +99,7 @@ class ProgressFile:
 
 
 def read(directory: Path) -> Progress:
-    """Returns the progress of a run; that of an earlier release is empty.
+    """Returns the progress of a run; empty if there is none.
 
     Args:
       directory: The record of the run.

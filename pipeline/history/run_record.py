@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pydantic
 
+from modules import file_format
+from modules.run_metadata import MetadataReader
+from modules.run_states import RunState
 from pipeline.config.errors import DataRefusedError
-from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.history.run_outputs import RunOutputs
 
+# Beside it are the recipe with every setting, the log, the data card and the report.
 FILE = "run.json"
+SETTINGS_FILE = "config.yaml"
+LOG_FILE = "run.log"
 ID_FORMAT = "%Y%m%d-%H%M%S-%f"
-
-State = Literal["running", "pushed", "refused", "data refused", "failed", "interrupted"]
 
 
 class RunRecord(pydantic.BaseModel):
@@ -39,7 +42,7 @@ class RunRecord(pydantic.BaseModel):
 
     id: str
     recipe: str
-    state: State = "running"
+    state: RunState = "running"
     ended: pydantic.AwareDatetime | None = None
     metric: str = ""
     value: float | None = None
@@ -67,9 +70,34 @@ class RunRecord(pydantic.BaseModel):
     def write(self, directory: Path) -> None:
         """Writes the record, replacing the one of the start."""
         path = directory / FILE
+        # Only `model_dump_json` writes null for NaN, which JSON does not have.
+        content = file_format.with_format(json.loads(self.model_dump_json()))
         incomplete = path.with_suffix(".incomplete")
-        incomplete.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        incomplete.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         incomplete.replace(path)
+
+
+def read(directory: Path) -> RunRecord:
+    """Reads the record of a run.
+
+    Args:
+      directory: The directory of the record.
+
+    Returns:
+      The record. If it cannot be read, the run has failed, and the reason is that.
+    """
+    path = directory / FILE
+    try:
+        content = file_format.parse(path.read_bytes(), path)
+        record = RunRecord.model_validate(content)
+    except file_format.FormatError as error:
+        reason = str(error)
+    except (OSError, ValueError) as error:  # damaged, or deleted meanwhile
+        reason = f"its record cannot be read: {type(error).__name__}"
+    else:
+        record.id = directory.name  # a copy has the id of the original
+        return record
+    return RunRecord(id=directory.name, recipe="", state="failed", reason=reason)
 
 
 @contextlib.contextmanager
@@ -100,22 +128,12 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
         raise
     finally:
         record.ended = _now()
-        _read_metadata(record, metadata)
+        if metadata.exists():
+            reader = MetadataReader.of_file(metadata)
+            record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
+            if record.state == "failed":  # perhaps after it pushed
+                record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
         record.write(directory)
-
-
-def running_id(paths: OutputPaths) -> str | None:
-    """Returns the id of the run that is going on; None if there is none.
-
-    Args:
-      paths: The output directory.
-    """
-    with contextlib.suppress(FileNotFoundError), open(paths.lock) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return Path(file.read().strip()).name
-    return None
 
 
 def match_tfx_run(
@@ -140,22 +158,6 @@ def match_tfx_run(
             if first <= datetime.datetime.fromisoformat(run_id) < last:
                 return run_id
     return None
-
-
-def _read_metadata(record: RunRecord, metadata: Path) -> None:
-    """Sets TFX's id of a run, and what it pushed before a later component failed."""
-    if not metadata.exists():
-        return
-    from pipeline.history.metadata import MetadataReader
-    from pipeline.history.run_outputs import RunOutputs
-
-    reader = MetadataReader(metadata)
-    record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
-    if record.state != "failed" or record.tfx_run_id is None:
-        return
-    outputs = RunOutputs(reader, record.tfx_run_id)
-    if outputs.has_ended:
-        record.pushed = outputs.pushed
 
 
 def _now() -> datetime.datetime:

@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
+import fcntl
 import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
+from modules.run_metadata import MetadataReader
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history import run_record
-from pipeline.history.metadata import MetadataReader
 from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.run_record import RunRecord
 
 LATEST = "latest"
 
 
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run: its record, the files beside it, and what its components wrote.
+
+    Attributes:
+      paths: Its output directory.
+      record: How it ended, or that it is running.
+    """
+
+    paths: OutputPaths
+    record: RunRecord
+
+    @property
+    def directory(self) -> Path:
+        """The directory of its record."""
+        return self.paths.run(self.record.id)
+
+    @functools.cached_property
+    def outputs(self) -> RunOutputs:
+        """What its components wrote, so far."""
+        if not self.paths.metadata.exists():
+            return RunOutputs()
+        reader = MetadataReader.of_file(self.paths.metadata)
+        return RunOutputs(reader, self.record.tfx_run_id)
+
+
 class RunList(Sequence[RunRecord]):
     """The runs of an output directory, the newest first.
 
     A record without an end is of the run that holds the lock of the directory, or of
-    one that was killed. The outcome of runs of earlier releases, which wrote no
-    `run.json`, is read from ML Metadata.
+    one that was killed.
 
     Args:
       paths: The output directory.
@@ -34,11 +59,16 @@ class RunList(Sequence[RunRecord]):
     def __init__(self, paths: OutputPaths) -> None:
         self._paths = paths
         parent = paths.runs
-        found = list(parent.iterdir()) if parent.is_dir() else []
-        names = [path.name for path in found if _is_id(path.name) and path.is_dir()]
-        self._ids = sorted(names, reverse=True)
-        self._running = run_record.running_id(paths)
-        self._records: list[RunRecord] = []
+        directories = list(parent.iterdir()) if parent.is_dir() else []
+        self._ids = sorted(
+            (
+                path.name
+                for path in directories
+                if _is_id(path.name) and (path / run_record.FILE).is_file()
+            ),
+            reverse=True,
+        )
+        self._running = running_id(paths)
         self._records = [self._read(run_id) for run_id in self._ids]
 
     def __len__(self) -> int:
@@ -63,8 +93,8 @@ class RunList(Sequence[RunRecord]):
             return matches[0]
         if not matches:
             raise UsageError(
-                f"run {text}: {self._paths.root} has none whose id starts so; `runs` "
-                "lists them"
+                f"run {text}: no run in {self._paths.root} has an id that starts with "
+                "it; `runs` lists them"
             )
         ids = ", ".join(record.id for record in matches)
         raise UsageError(f"run {text} is ambiguous: {ids}; give more of the id")
@@ -76,26 +106,19 @@ class RunList(Sequence[RunRecord]):
                 return record
         return None
 
-    def outputs(self, run: RunRecord) -> RunOutputs:
-        """Returns what the components of a run wrote, so far."""
-        if self.reader is None or run.tfx_run_id is None:
-            return RunOutputs()
-        return RunOutputs(self.reader, run.tfx_run_id)
-
     @functools.cached_property
     def reader(self) -> MetadataReader | None:
         """ML Metadata; None before the first component of the first run."""
         if not self._paths.metadata.exists():
             return None
-        return MetadataReader(self._paths.metadata)
+        return MetadataReader.of_file(self._paths.metadata)
 
     @functools.cached_property
     def _tfx_run_ids(self) -> list[str]:
         return self.reader.run_ids() if self.reader else []
 
     def _read(self, run_id: str) -> RunRecord:
-        directory = self._paths.run(run_id)
-        record = _read_record(directory)
+        record = run_record.read(self._paths.run(run_id))
         if record.state != "running":
             return record
         if record.tfx_run_id is None:
@@ -106,8 +129,6 @@ class RunList(Sequence[RunRecord]):
             )
         if run_id != self._running:
             record.state = "interrupted"
-            if not (directory / run_record.FILE).is_file():
-                _read_outcome(record, self.outputs(record))
         return record
 
 
@@ -118,37 +139,11 @@ def _is_id(name: str) -> bool:
     return False
 
 
-def _read_record(directory: Path) -> RunRecord:
-    """Returns the record of a run; of a damaged one, what is wrong with it."""
-    path = directory / run_record.FILE
-    try:
-        if not path.is_file():
-            return _from_config(directory)
-        record = RunRecord.model_validate_json(path.read_bytes())
-    # Of other content, of a later release, or deleted meanwhile.
-    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
-        reason = f"its record cannot be read: {type(error).__name__}"
-        return RunRecord(id=directory.name, recipe="", state="failed", reason=reason)
-    record.id = directory.name  # of a copy, which has the id of the original
-    return record
-
-
-def _from_config(directory: Path) -> RunRecord:
-    """Returns the record of a run of an earlier release, without its outcome."""
-    config = directory / "config.yaml"
-    settings = yaml.safe_load(config.read_text("utf-8")) if config.is_file() else {}
-    metric = settings.get("task", {}).get("metric") or ""
-    return RunRecord(id=directory.name, recipe=settings.get("name", ""), metric=metric)
-
-
-def _read_outcome(record: RunRecord, outputs: RunOutputs) -> None:
-    """Sets the outcome of a run of an earlier release."""
-    record.ended = outputs.ended
-    failed = outputs.failed
-    if failed is not None:
-        record.state = "data refused" if failed == "DataGate" else "failed"
-        record.reason = f"{failed} failed; run.log has the error"
-    elif outputs.has_ended:
-        record.finish(
-            outputs.pushed, outputs.refusal, outputs.metric_value(record.metric)
-        )
+def running_id(paths: OutputPaths) -> str | None:
+    """Returns the id of the run that holds the lock of an output directory, if any."""
+    with contextlib.suppress(FileNotFoundError), open(paths.lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return Path(file.read().strip()).name
+    return None

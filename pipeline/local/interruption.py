@@ -126,4 +126,4 @@ class _Watcher:
     def _end(self) -> NoReturn:
         assert self._number is not None
         self.explain()
-        end_process(128 + self._number)
+        end_process(signals.exit_status(self._number))

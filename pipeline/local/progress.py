@@ -22,6 +22,8 @@ from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
 
+from modules.report.formats import duration
+from modules.run_states import MARKS, ComponentState
 from pipeline.history import run_progress
 from pipeline.history.run_progress import (
     ComponentProgress,
@@ -39,10 +41,10 @@ _INDENT = 2
 
 @dataclasses.dataclass
 class _Component:
-    """A line of the list; `state` is a key of `_MARKS`."""
+    """A line of the list."""
 
     name: str
-    state: str = "waiting"
+    state: ComponentState = "waiting"
     started: float = 0.0
     seconds: float = 0.0
     note: str = ""
@@ -59,16 +61,6 @@ class _Component:
             seconds=self.seconds if has_ended else None,
             note=self.note,
         )
-
-
-_MARKS = {
-    "waiting": ("·", "dim"),
-    "running": ("", ""),  # a spinner
-    "done": ("✓", "green"),
-    "cached": ("✓", "cyan"),
-    "failed": ("✗", "red"),
-    "stopped": ("✗", "yellow"),
-}
 
 
 class RunProgress(logging.Handler):
@@ -119,7 +111,7 @@ class RunProgress(logging.Handler):
                 self._end("failed")
                 raise
             except BaseException:  # KeyboardInterrupt or SystemExit
-                self._end("stopped")
+                self._end("interrupted")
                 raise
             finally:
                 if self._live:
@@ -201,7 +193,7 @@ class RunProgress(logging.Handler):
         self._running.state, self._running.started = "running", time.monotonic()
         self._write(is_urgent=True)
 
-    def _end(self, state: str) -> None:
+    def _end(self, state: ComponentState) -> None:
         component, self._running = self._running, None
         if component is None:
             return
@@ -211,24 +203,26 @@ class RunProgress(logging.Handler):
         self._training.is_shown = False
         self._write(is_urgent=True)
         if not self._live:
-            mark, style = _MARKS[state]
+            mark, style = MARKS[state]
             note = "" if state == "done" else f" {state}"
             self._console.print(
-                f"[{style}]{mark}[/] {component.name} {component.seconds:.1f} s{note}"
+                f"[{style}]{mark}[/] {component.name} "
+                f"{duration(component.seconds)}{note}"
             )
 
     def explain_stop(self, reason: str) -> None:
-        """Says what a stopped run has kept, and how it goes on.
+        """Shows what an interrupted run has kept, and how to resume it.
 
         Args:
           reason: What stopped it.
         """
-        self._end("stopped")
+        self._end("interrupted")
         if self._live:
             self._live.stop()
-        stopped = [c.name for c in self._components.values() if c.state == "stopped"]
+        components = self._components.values()
+        stopped = [c.name for c in components if c.state == "interrupted"]
         where = f" in {', '.join(stopped)}" if stopped else ""
-        finished = sum(c.state in ("done", "cached") for c in self._components.values())
+        finished = sum(c.state in ("done", "cached") for c in components)
         plural = "s" if finished > 1 else ""
         kept = [f"the outputs of {finished} component{plural}"] if finished else []
         if self._training.kept_step:
@@ -237,7 +231,7 @@ class RunProgress(logging.Handler):
         self._console.print(
             f"kept: {' and '.join(kept) or 'nothing, no component had finished'}"
         )
-        self._console.print("the same command goes on from there:")
+        self._console.print("to resume, run:")
         self._console.print(
             f"  {shlex.join(sys.orig_argv)}",
             markup=False,
@@ -252,7 +246,7 @@ class RunProgress(logging.Handler):
         table = Table.grid(
             Column(width=1),
             Column(no_wrap=True),
-            Column(justify="right", width=9, no_wrap=True),
+            Column(justify="right", width=11, no_wrap=True),  # 59 min 59 s
             Column(no_wrap=True, overflow="ellipsis", ratio=1),
             padding=(0, 1),
             expand=True,
@@ -266,15 +260,15 @@ class RunProgress(logging.Handler):
         return Constrain(Group(*lines), self._console.width - len("^C^C"))
 
     def _row(self, component: _Component) -> list[RenderableType]:
-        mark, style = _MARKS[component.state]
+        mark, style = MARKS[component.state]
         if component.state == "waiting":
             return [Text(mark, style), Text(component.name, style), "", ""]
         if component is self._running:
             seconds = time.monotonic() - component.started
             note = "" if self._training.is_shown else component.note
             cells: list[RenderableType] = [self._spinner, component.name]
-            return [*cells, f"{seconds:.1f} s", Text(note, "dim")]
-        cells = [Text(mark, style), component.name, f"{component.seconds:.1f} s"]
+            return [*cells, duration(seconds), Text(note, "dim")]
+        cells = [Text(mark, style), component.name, duration(component.seconds)]
         if component.state == "done":
             return [*cells, Text(component.note, "dim")]
         return [*cells, Text(component.state, style)]

@@ -10,25 +10,22 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from modules import environment, file_lock
+from modules.run_metadata import MetadataReader
 from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.history import run_record
+from pipeline.history.run_outputs import RunOutputs
+from pipeline.history.runs import Run
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 
-if TYPE_CHECKING:
-    from pipeline.local.report import RunReport
 
-
-def run_locally(
-    config: Config, console: Console, *, verbose: bool = False
-) -> RunReport:
+def run_locally(config: Config, console: Console, *, verbose: bool = False) -> Run:
     """Runs the pipeline in this process.
 
     Args:
@@ -38,7 +35,7 @@ def run_locally(
       verbose: Whether the log is shown, too.
 
     Returns:
-      The report of the run.
+      The run.
 
     Raises:
       UsageError: A source or the data is invalid, which ends the run; or another run
@@ -48,15 +45,16 @@ def run_locally(
     """
     paths = OutputPaths.of(config)
     started = datetime.datetime.now()
-    record = paths.run(started.strftime(run_record.ID_FORMAT))
+    directory = paths.run(started.strftime(run_record.ID_FORMAT))
     with (
-        hold_output(paths, f"run {record}"),
-        run_record.recording(record, config, paths.metadata) as entry,
+        hold_output(paths, f"run {directory}"),
+        run_record.recording(directory, config, paths.metadata) as record,
     ):
-        progress = RunProgress(console, verbose=verbose, record=record)
-        report = _run_recorded(config, paths, record, console, progress)
-        entry.finish(report.pushed, report.refusal, report.value(config.task.metric))
-        return report
+        progress = RunProgress(console, verbose=verbose, record=directory)
+        outputs = _run_recorded(config, paths, directory, console, progress)
+        value = outputs.metric_value(config.task.metric)
+        record.finish(outputs.pushed, outputs.refusal, value)
+    return Run(paths, record)
 
 
 @contextlib.contextmanager
@@ -89,11 +87,11 @@ def _run_recorded(
     record: Path,
     console: Console,
     progress: RunProgress,
-) -> RunReport:
+) -> RunOutputs:
     _write_config(config, record)
     console.print(f"run record {record}", style="dim", soft_wrap=True)
     with (
-        redirect_output(record / "run.log"),
+        redirect_output(record / run_record.LOG_FILE),
         interruption.stopping(progress.tell, progress.explain_stop) as stopper,
         progress.shown(),
         stopper.restored(),
@@ -106,12 +104,12 @@ def _run_recorded(
 
 
 def _write_config(config: Config, record: Path) -> None:
-    (record / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+    (record / run_record.SETTINGS_FILE).write_text(config.to_yaml(), encoding="utf-8")
 
 
 def _run(
     config: Config, paths: OutputPaths, record: Path, progress: RunProgress
-) -> RunReport:
+) -> RunOutputs:
     with environment.importing():
         from tfx import v1 as tfx
 
@@ -122,7 +120,7 @@ def _run(
         from modules.report.content import PAGE_FILE
         from pipeline.inputs.examples.bad_rows import BadRowsError
         from pipeline.inputs.resolve import resolve_inputs
-        from pipeline.local.report import copy_report, read_report, report_bad_rows
+        from pipeline.local.report import copy_report, report_bad_rows
         from pipeline.pipeline import create_pipeline
         from pipeline.platforms import local_platform
 
@@ -147,9 +145,14 @@ def _run(
         raise DataRefusedError(f"{error}\nreport: {record / PAGE_FILE}") from error
     except (ChampionError, WarmStartError) as error:
         raise UsageError(str(error)) from error
-    report = copy_report(read_report(paths), record)
-    card.model_copy(update={"profile": report.data.profile}).write(record)
-    return report
+    reader = MetadataReader.of_file(paths.metadata)
+    outputs = RunOutputs(reader, reader.latest_run_id())
+    page, data_verdict = outputs.page, outputs.data_verdict
+    assert page is not None
+    assert data_verdict is not None
+    copy_report(page, record)
+    card.model_copy(update={"profile": data_verdict.profile}).write(record)
+    return outputs
 
 
 @contextlib.contextmanager

@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-_SUCCEEDED = "SUCCEEDED"
+# The orchestrators' states of runs and tasks, some of them.
+PENDING = "PENDING"
+SUCCEEDED = "SUCCEEDED"
+FAILED = "FAILED"
 # Kubeflow Pipelines spells CANCELED, Vertex AI CANCELLED.
-_ENDED = frozenset({_SUCCEEDED, "FAILED", "SKIPPED", "CANCELED", "CANCELLED", "ERROR"})
+_ENDED = frozenset({SUCCEEDED, FAILED, "SKIPPED", "CANCELED", "CANCELLED", "ERROR"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +137,7 @@ def submit(
         if wait_seconds is None:
             return
         _wait(client, wait_seconds, report)
-        if client.state != _SUCCEEDED:
+        if client.state != SUCCEEDED:
             raise RunFailedError(client)
         missing = client.missing_results()
         if missing:

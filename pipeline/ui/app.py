@@ -15,6 +15,7 @@ from fastapi import responses
 from starlette.exceptions import HTTPException
 
 from modules.report import curves, page, templates
+from modules.run_states import MARKS
 from pipeline.comparison.comparison import Comparison, compare
 from pipeline.comparison.runs import find_run
 from pipeline.config.errors import UsageError
@@ -37,18 +38,6 @@ _MAX_CURVES = 12
 _NEWEST_CURVES = 4
 _MAX_COMPARED = 6
 _MAX_CHANGED = 200
-_STATES = {
-    "running": "◌",
-    "pushed": "✓",
-    "refused": "✕",
-    "data refused": "✕",
-    "failed": "✕",
-    "interrupted": "◌",
-    "waiting": "·",
-    "done": "✓",
-    "cached": "✓",
-    "stopped": "✕",
-}
 
 # Another port of this machine is another origin of the same site.
 _OTHER_SITES = ("cross-site", "same-site")
@@ -98,7 +87,7 @@ class Pages:
         self._outputs = list(outputs)
         self._templates = templates.environment(_DIRECTORY / "templates")
         self._templates.globals |= {
-            "states": _STATES,
+            "marks": MARKS,
             "outputs": self._outputs,
             "when": _when,
         }
@@ -109,7 +98,7 @@ class Pages:
         return self._page("runs.html.jinja", entries=entries, **_running(entries))
 
     def live(self) -> fastapi.Response:
-        """The runs that are going on, without the page around."""
+        """The runs that are running, without the page around."""
         entries = list_entries(self._outputs)
         return self._page("live.html.jinja", **_running(entries))
 

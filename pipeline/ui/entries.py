@@ -9,47 +9,36 @@ from pathlib import Path
 
 import pydantic
 
-from modules.report.content import Curve, Report, SeedTraining
+from modules.report.content import JSON_FILE, Curve, Report, SeedTraining
 from pipeline.config.paths import OutputPaths
 from pipeline.history import run_progress
 from pipeline.history.run_progress import Progress
-from pipeline.history.run_record import RunRecord
-from pipeline.history.runs import RunList
+from pipeline.history.run_record import LOG_FILE, SETTINGS_FILE
+from pipeline.history.runs import Run, RunList
 
-# `components` and `pipeline.local`, which write them, take half a minute to import.
-_JSON_FILE, _LOG_FILE, _SETTINGS_FILE = "report.json", "run.log", "config.yaml"
 _LOG_BYTES = 1 << 20  # of its end
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
-    """A run.
+class Entry(Run):
+    """A run with its report.
 
     Attributes:
-      paths: Its output directory.
       key: What names it in addresses: the index of the output directory and its id.
-      record: How it ended, or that it is going on.
     """
 
-    paths: OutputPaths
     key: str
-    record: RunRecord
-
-    @property
-    def directory(self) -> Path:
-        """The directory of its record."""
-        return self.paths.run(self.record.id)
 
     @property
     def is_running(self) -> bool:
-        """Whether it is going on."""
+        """Whether it is running."""
         return self.record.state == "running"
 
     @property
     def report(self) -> Report | None:
         """Its report; None if it has none, or one of another format."""
         try:
-            path = self.directory / _JSON_FILE
+            path = self.directory / JSON_FILE
             return _read_report(path, path.stat().st_mtime_ns)
         except (OSError, pydantic.ValidationError):
             return None
@@ -62,12 +51,12 @@ class Entry:
     @property
     def settings(self) -> str:
         """Its recipe."""
-        return self._read(_SETTINGS_FILE)
+        return self._read(SETTINGS_FILE)
 
     @property
     def log(self) -> str:
         """The end of its log."""
-        return self._read(_LOG_FILE)
+        return self._read(LOG_FILE)
 
     def _read(self, name: str) -> str:
         try:
@@ -121,6 +110,6 @@ def list_entries(outputs: Sequence[Path]) -> list[Entry]:
     for index, output in enumerate(outputs):
         paths = OutputPaths(output, "")
         entries += [
-            Entry(paths, f"{index}/{record.id}", record) for record in RunList(paths)
+            Entry(paths, record, f"{index}/{record.id}") for record in RunList(paths)
         ]
     return sorted(entries, key=lambda entry: entry.record.id, reverse=True)

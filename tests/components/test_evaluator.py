@@ -10,15 +10,10 @@ import pytest
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
-from components.evaluator import (
-    MetricVerdict,
-    Verdict,
-    bounds,
-    read_verdict,
-    verdict,
-)
+from components.evaluator import bounds, read_verdict, verdict
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config
+from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 from tests import exported
 
 pytestmark = pytest.mark.slow
@@ -137,12 +132,6 @@ def test_verdict_repeats_the_test_against_the_champion(tmp_path):
     )
 
 
-def test_verdict_of_an_earlier_release_is_read(tmp_path):
-    content = {"blessed": True, "splits": ["eval"], "champion": "a/1", "metrics": []}
-    (tmp_path / verdict.VERDICT_FILE).write_text(json.dumps(content))
-    assert read_verdict(str(tmp_path)).comparison == "compared with the champion a/1"
-
-
 def test_verdict_is_read_back_as_it_was_written(tmp_path):
     metrics = [
         MetricVerdict(
@@ -156,7 +145,7 @@ def test_verdict_is_read_back_as_it_was_written(tmp_path):
     verdict.write_verdict(written, str(tmp_path))
     assert read_verdict(str(tmp_path)) == written
     content = json.loads(
-        (tmp_path / verdict.VERDICT_FILE).read_text(), parse_constant=pytest.fail
+        (tmp_path / VERDICT_FILE).read_text(), parse_constant=pytest.fail
     )
     assert content["summary"].startswith("refused: f1 is 0.7000, the threshold is 0.8")
     assert content["summary"].endswith("compared with the champion serving/1")

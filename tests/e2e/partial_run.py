@@ -5,10 +5,10 @@ from pathlib import Path
 from tfx import v1 as tfx
 from tfx.orchestration.pipeline import RunOptions
 
+from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs.resolve import resolve_inputs
-from pipeline.local.report import MetadataReader
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import local_platform
 
@@ -24,6 +24,6 @@ def run_to(component, recipe, settings):
     dag = create_pipeline(config, inputs, local_platform(paths, config.beam))
     options = RunOptions(to_nodes=[component])
     tfx.orchestration.LocalDagRunner().run(dag, run_options=options)
-    reader = MetadataReader(paths.metadata)
+    reader = MetadataReader.of_file(paths.metadata)
     executions = {run.name: execution for run, execution in reader.latest_run()}
     return lambda name, key: Path(reader.outputs(executions[name])[key].uri)

@@ -63,7 +63,7 @@ def test_bert_base_recipe_restores_trains_two_steps_and_is_pushed(tmp_path, cons
             "serving.rows": 4,
         },
     )
-    report = run_locally(config, console)
+    report = run_locally(config, console).outputs
     text = console.file.getvalue()
     assert "step 2/2" in text
     signature = tf.saved_model.load(report.pushed).signatures["serving_default"]

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.local.report import MetadataReader, RunReport, read_report
+from pipeline.history.run_outputs import RunOutputs
 from tests import tiny
 from tests.e2e import commands
 from tests.serving.processes import started
@@ -36,7 +37,7 @@ TOLERANCE = 1e-5
 class Run:
     """A run of a stack, as this one reads its records."""
 
-    report: RunReport
+    report: RunOutputs
     started_from: str
 
     @property
@@ -53,14 +54,14 @@ def run(recipe, stack, span):
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     paths = OutputPaths.of(load_config(recipe))
-    reader = MetadataReader(paths.metadata)
+    reader = MetadataReader.of_file(paths.metadata)
     (training,) = (
         reader.outputs(execution)["model_run"]
         for component, execution in reader.latest_run()
         if component.name == "Trainer"
     )
     metrics = json.loads(Path(training.uri, "metrics.json").read_text())
-    return Run(read_report(paths), metrics["started_from"])
+    return Run(RunOutputs(reader, reader.latest_run_id()), metrics["started_from"])
 
 
 @pytest.fixture(scope="module")

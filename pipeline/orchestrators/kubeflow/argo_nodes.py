@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pipeline.orchestrators.run_client import FAILED
+
 _DRIVER = "-driver"
-_FAILED = "FAILED"
 _NODE = re.compile(r"(?P<name>.*?)(\((?P<attempt>\d+)\))?")
 # Upstream's configuration for Argo allows three since version 2.17.
 _MAX_ATTEMPTS = 5
@@ -34,7 +35,7 @@ def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, s
         component: node
         for component in components
         for node in (component + _DRIVER, component)
-        if states.get(node) == _FAILED
+        if states.get(node) == FAILED
     }
 
 

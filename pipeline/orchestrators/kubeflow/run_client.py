@@ -16,7 +16,7 @@ from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow import kfp_client
 from pipeline.orchestrators.kubeflow.failed_run import FailedRun
 from pipeline.orchestrators.kubeflow.server import KubeflowServer
-from pipeline.orchestrators.run_client import RunClient, RunRequest
+from pipeline.orchestrators.run_client import FAILED, PENDING, RunClient, RunRequest
 
 # Consecutive polling failures tolerated: a network outage, a restart of the API server.
 _MAX_POLLING_FAILURES = 10
@@ -74,7 +74,7 @@ class KubeflowRunClient(RunClient):
             f"{request.pipeline_root}/{request.pipeline_name}/{run.run_id}"
         )
         self.link = self._server.run_link(run.run_id)
-        self.state = run.state or "PENDING"  # the server omits it at first
+        self.state = run.state or PENDING  # the server omits it at first
 
     def read_state(self) -> str:
         """Returns the run's state; it is the last known one after a failed request."""
@@ -92,7 +92,7 @@ class KubeflowRunClient(RunClient):
     def failure_reasons(self) -> str:
         """Returns the run's message and, for each component that failed, its error."""
         message = (self._run.error.message if self._run.error else None) or ""
-        if self.state != "FAILED":
+        if self.state != FAILED:
             return message
         details = self._run.run_details
         run = FailedRun(

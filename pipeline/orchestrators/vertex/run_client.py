@@ -15,7 +15,7 @@ from google.cloud import aiplatform, aiplatform_v1
 
 from pipeline.config.errors import UsageError
 from pipeline.config.orchestrators import VertexConfig
-from pipeline.orchestrators.run_client import RunClient, RunRequest
+from pipeline.orchestrators.run_client import FAILED, RunClient, RunRequest
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _LOG_IN = (
@@ -78,7 +78,7 @@ class VertexRunClient(RunClient):
         tasks = [
             f"{task.task_name} {task.error.message}".strip()
             for task in job.job_detail.task_details
-            if task.state.name == "FAILED"
+            if task.state.name == FAILED
         ]
         return "; ".join(filter(None, [job.error.message, *tasks]))
 

@@ -4,7 +4,7 @@ import contextlib
 import threading
 
 from benchmarks import beam_runners
-from pipeline.history.metadata import MetadataReader
+from modules.run_metadata import MetadataReader
 
 WORK = (*beam_runners.COMPONENTS, beam_runners.PREDICTION)
 
@@ -18,7 +18,7 @@ def check(finished, beam, work=WORK):
       work: Components, and `beam_runners.PREDICTION`.
     """
     # The first run: a later one may have failed on purpose.
-    run_id = MetadataReader(finished.paths.metadata).run_ids()[0]
+    run_id = MetadataReader.of_file(finished.paths.metadata).run_ids()[0]
     measured = beam_runners.measure(finished.config, run_id, [beam], work)
     assert [m.work for m in measured if m.runner.startswith(beam.runner)] == [*work]
     assert [(m.work, m.differences) for m in measured if m.differences] == []

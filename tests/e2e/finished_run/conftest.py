@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from modules.run_metadata import MetadataReader
 from modules.training import experiment
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config, load_config
-from pipeline.local.report import MetadataReader, RunReport
+from pipeline.history.run_outputs import RunOutputs
 from pipeline.local.run import run_locally
 from tests import tiny, warm_probe
 
@@ -28,11 +29,11 @@ class FinishedRun:
 
     Attributes:
       recipe: Its file; `data` and `encoder` are beside it.
-      report: What the run did.
+      report: What its components wrote.
     """
 
     recipe: Path
-    report: RunReport
+    report: RunOutputs
 
     @property
     def config(self) -> Config:
@@ -44,17 +45,17 @@ class FinishedRun:
 
     def latest_run(self):
         """Returns the executions of the latest run by component."""
-        reader = MetadataReader(self.paths.metadata)
+        reader = MetadataReader.of_file(self.paths.metadata)
         return {run.name: execution for run, execution in reader.latest_run()}
 
     def executed(self):
         """Returns the components that the latest run did not take from the cache."""
-        reader = MetadataReader(self.paths.metadata)
+        reader = MetadataReader.of_file(self.paths.metadata)
         return {run.name for run, _ in reader.latest_run() if not run.is_cached}
 
     def output(self, component, key):
         """Returns an output artifact of a component of the latest run."""
-        reader = MetadataReader(self.paths.metadata)
+        reader = MetadataReader.of_file(self.paths.metadata)
         return reader.outputs(self.latest_run()[component])[key]
 
 
@@ -73,7 +74,7 @@ def restore(tmp_path_factory):
     )
     with pytest.MonkeyPatch.context() as patched:
         warm_probe.install(patched)
-        report = run_locally(load_config(recipe), Console(file=io.StringIO()))
+        report = run_locally(load_config(recipe), Console(file=io.StringIO())).outputs
     copy = tmp_path_factory.mktemp("copy") / "tiny"
     shutil.copytree(directory, copy)
 
@@ -100,7 +101,7 @@ def run(finished, console):
 
     def run(**overrides):
         settings = {key.replace("__", "."): value for key, value in overrides.items()}
-        report = run_locally(load_config(finished.recipe, settings), console)
+        report = run_locally(load_config(finished.recipe, settings), console).outputs
         return report, finished.executed()
 
     return run

@@ -6,8 +6,8 @@ import pytest
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from benchmarks import beam_runners
+from modules.run_metadata import MetadataReader
 from pipeline.config.errors import UsageError
-from pipeline.history.metadata import MetadataReader
 from tests.e2e.finished_run import beam_work
 from tools import flink_cluster
 
@@ -91,7 +91,7 @@ def leftovers(finished):
 
 def published(finished):
     """Returns the published artifacts of all runs, and the predictions."""
-    artifacts = MetadataReader(finished.paths.metadata).artifacts()
+    artifacts = MetadataReader.of_file(finished.paths.metadata).artifacts()
     live = {a.uri for a in artifacts if a.state == mlmd.Artifact.LIVE}
     return live | {*map(str, finished.paths.root.glob("predictions/flink-*"))}
 

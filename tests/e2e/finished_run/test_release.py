@@ -102,5 +102,5 @@ def test_model_that_predicts_other_than_was_evaluated_is_not_pushed(run, finishe
     report, executed = run(serving__rows=8)
     assert executed == {"ServingCheck", "AtomicPusher", "Report"}
     assert report.verdict.blessed
-    assert any("differs" in reason for reason in report.serving_failures)
+    assert any("differs" in reason for reason in report.serving_check.reasons)
     assert report.pushed is None

@@ -8,6 +8,7 @@ from modules.report import page
 from modules.report.content import Report
 from pipeline.cli import main
 from pipeline.config.errors import UsageError
+from pipeline.history.runs import Run, RunList
 
 pytestmark = pytest.mark.e2e
 
@@ -118,10 +119,11 @@ def test_report_that_fails_hides_no_push_and_is_written_by_the_next_run(
     assert executed == {"Report"}
     assert report.pushed == finished.report.pushed
     assert report.missing == missing
-    text = report.page.read_text()
+    latest = Run(finished.paths, RunList(finished.paths).find("latest"))
+    text = (latest.directory / "report.html").read_text()
     assert "Missing: the report and the model card" in text
     assert "no optimizer &lt;here&gt;" in text
-    assert main.show(report, console) == 0
+    assert main.show(latest, console) == 0
     last = console.file.getvalue().splitlines()[-1]
     assert last == f"pushed {report.pushed}; missing: {missing}"
 
@@ -142,4 +144,6 @@ def test_card_that_fails_leaves_the_report(run, finished, monkeypatch):
     report, _ = run()
     assert report.missing == "the model card (OSError: no space)"
     assert read(finished).outcome == "pushed"
-    assert "The report failed" not in report.page.read_text()
+    assert (
+        "The report failed" not in (last_record(finished) / "report.html").read_text()
+    )

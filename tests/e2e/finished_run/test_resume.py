@@ -112,7 +112,7 @@ def test_interrupted_training_continues_at_its_step(finished):
     assert reason == "stopped by Ctrl-C in Trainer"
     assert kept.startswith("kept: the outputs of ")
     assert kept.endswith(f" components and the training up to step {saved}")
-    assert advice == "the same command goes on from there:"
+    assert advice == "to resume, run:"
 
     process = start(finished.recipe, **changes)
     assert shlex.split(command) == process.args

@@ -4,10 +4,11 @@ import pytest
 from tensorflow_data_validation.statistics import stats_impl
 from tfx_bsl.coders import example_coder
 
+from modules import run_states
 from modules.config.run_settings import RunSettings
 from modules.config.task import TaskConfig
 from modules.data.profile import Profile
-from modules.report import content, data_part
+from modules.report import data_part
 from modules.verdicts import DataVerdict
 from tests import records
 
@@ -71,7 +72,7 @@ def test_split_has_labels_and_lengths_of_its_profile(statistics):
 def test_problems_of_refused_data_are_its_anomalies(statistics):
     problems = ["train: label: out of range"]
     report = read(statistics, problems=problems, notes=["a note"])
-    assert report.outcome == content.DATA_REFUSED
+    assert report.outcome == run_states.DATA_REFUSED
     assert report.reasons == report.data.anomalies == problems
     assert report.data.notes == ["a note"]
     assert report.data.splits[0].lengths is None

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from modules import file_lock
+from modules.verdicts import ServingReport, Verdict
 from pipeline.cli.main import main
 from tests.pipeline.history.past_runs import PastRuns
 
@@ -108,10 +109,21 @@ def test_only_a_refused_model_can_be_overridden(invoke, past, state, reason, mes
 def test_model_that_does_not_serve_cannot_be_overridden(invoke, past):
     past.run("refused")
     (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
-    past.write_json(verdict, "verdict.json", {"blessed": False, "metrics": []})
+    refused = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])
+    past.write_json(verdict, "verdict.json", refused.as_json())
     (blessing,) = past.execute("ServingCheck", ["blessing: InfraBlessing"])
-    check = {"reasons": ["serving_default differs by 0.5"]}
-    past.write_json(blessing, "serving_check.json", check)
+    check = ServingReport(
+        reasons=["serving_default differs by 0.5"],
+        rows=4,
+        max_skew={"serving_default": 0.5},
+        latency_ms=None,
+        rows_per_second=None,
+        load_seconds=None,
+        peak_memory_bytes=0,
+        tf_serving_version="2.19",
+        text_version="2.12",
+    )
+    past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
     printed = joined(invoke("override", "latest", "--reason", "x", exit_code=2))
     assert "does not serve (serving_default differs by 0.5)" in printed
 

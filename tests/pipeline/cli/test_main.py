@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from components.evaluator import MetricVerdict
-from pipeline.cli import main as main_module
+from modules.verdicts import MetricVerdict
 from pipeline.cli.main import main
+from pipeline.cli.metric_tables import verdict_tables
 from tests import tiny, toy_models
 from tests.modules.encoder import sources
 
@@ -83,17 +83,17 @@ def test_metrics_of_classes_are_a_table_of_their_own():
         for name, value in values.items()
     ]
     output = io.StringIO()
-    main_module._show_metrics(metrics, Console(file=output, width=100))
+    Console(file=output, width=100).print(*verdict_tables(metrics), sep="\n")
     lines = [line for line in output.getvalue().splitlines() if line[0] in "│┃"]
     cells = [
         [cell.strip() for cell in re.split("[│┃]", line)[1:-1] if cell.strip()]
         for line in lines
     ]
     assert cells == [
-        ["metric", "candidate", "champion", "threshold", "at most below"],
+        ["metric", "value", "champion", "threshold", "max. drop"],
         ["f1", "0.5"],
         ["recall/other", "0.7", "0.9", "failed"],
-        ["class", "precision", "recall", "F1"],
+        ["class", "precision", "recall", "f1"],
         ["[b]a/c", "0.1", "0.2", "0.3"],
         ["other", "0.8", "0.7", "0.6"],
     ]

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from pipeline.cli.main import EXIT_USAGE, main
+from pipeline import exit_status
+from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from serving.launch import listen
 
@@ -28,14 +29,14 @@ def ui(*arguments):
 def test_bad_usage_is_refused(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = ui(*arguments)
-    assert result.exit_code == EXIT_USAGE
+    assert result.exit_code == exit_status.USAGE
     assert message in result.output
 
 
 def test_a_port_in_use_is_refused(tmp_path):
     with listen("127.0.0.1", 0, "--port") as socket:
         result = ui("--output", tmp_path, "--port", socket.getsockname()[1])
-    assert result.exit_code == EXIT_USAGE
+    assert result.exit_code == exit_status.USAGE
     assert "Address already in use" in result.output
 
 

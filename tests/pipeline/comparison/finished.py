@@ -12,6 +12,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files
 from pipeline.comparison.runs import FinishedRun
+from pipeline.history.run_record import RunRecord
 from tests.exported import serialize
 
 TASK = TaskConfig()
@@ -108,6 +109,12 @@ class Output:
         (record / "config.yaml").write_text(yaml.safe_dump(run.settings))
         started = datetime.datetime.strptime(name, "%Y%m%d-%H%M%S-%f")
         tfx_run = self._context("pipeline_run", started.isoformat())
+        RunRecord(
+            id=name,
+            recipe="sample",
+            state="pushed" if pushed else "refused" if has_trained else "failed",
+            tfx_run_id=started.isoformat(),
+        ).write(record)
         self._execute(tfx_run, "ImportExampleGen", "examples", run.examples)
         if has_trained:
             self._execute(tfx_run, "Trainer", "model_run", run.model_run)

@@ -8,7 +8,7 @@ from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from pipeline.config.paths import OutputPaths
-from pipeline.history.run_record import FILE, ID_FORMAT, RunRecord
+from pipeline.history.run_record import ID_FORMAT, RunRecord
 
 
 class PastRuns:
@@ -47,12 +47,6 @@ class PastRuns:
         record.write(directory)
         self._run = self._put_context("pipeline_run", tfx_run_id)
         return record
-
-    def write_by_earlier_release(self, record):
-        """Replaces `run.json` by the recipe, all that earlier releases wrote."""
-        directory = self.paths.run(record.id)
-        (directory / FILE).unlink()
-        (directory / "config.yaml").write_text("name: tiny\ntask: {metric: accuracy}\n")
 
     def execute(
         self,

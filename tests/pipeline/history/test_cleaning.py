@@ -10,10 +10,10 @@ import pytest
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from modules import fingerprint
+from modules.run_metadata import MetadataReader
 from pipeline.config.errors import UsageError
 from pipeline.history import cleaning
 from pipeline.history.cleaning import plan
-from pipeline.history.metadata import MetadataReader
 
 INSTALLED = {
     "code_fingerprint": "of this code",
@@ -102,7 +102,9 @@ def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_offer_them(
     train("second")
     cleaning.delete(past.paths, plan(past.paths, keep=1))
     assert not deleted.exists()
-    states = {a.id: a.state for a in MetadataReader(past.paths.metadata).artifacts()}
+    states = {
+        a.id: a.state for a in MetadataReader.of_file(past.paths.metadata).artifacts()
+    }
     assert states.pop(artifact.id) == mlmd.Artifact.DELETED
     assert set(states.values()) == {mlmd.Artifact.LIVE}
     assert plan(past.paths, keep=1) == []

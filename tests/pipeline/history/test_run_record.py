@@ -1,5 +1,6 @@
 """Every run leaves a record of how it ended, also if it was killed."""
 
+import json
 import subprocess
 import sys
 
@@ -7,8 +8,7 @@ import pytest
 
 from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.recipe import load_config
-from pipeline.history import run_record
-from pipeline.history.run_record import RunRecord
+from pipeline.history import run_record, runs
 from tests import tiny
 
 HOLD = """
@@ -40,8 +40,7 @@ def record(past, config):
 
 
 def read(past):
-    path = past.paths.run(ID) / run_record.FILE
-    return RunRecord.model_validate_json(path.read_bytes())
+    return run_record.read(past.paths.run(ID))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +70,12 @@ def test_outcome_of_a_finished_run_is_recorded(record):
     assert refused.recipe == "tiny"
 
 
+def test_record_has_the_number_of_its_format(record, past):
+    record(lambda _: None)
+    text = (past.paths.run(ID) / run_record.FILE).read_text()
+    assert json.loads(text)["format"] == 1
+
+
 def test_run_is_recorded_as_running_until_it_ends(record, past):
     states = []
     record(lambda _: states.append(read(past).state))
@@ -78,23 +83,27 @@ def test_run_is_recorded_as_running_until_it_ends(record, past):
 
 
 def test_running_id_is_that_of_the_process_that_holds_the_lock(past):
-    assert run_record.running_id(past.paths) is None
+    assert runs.running_id(past.paths) is None
     command = [sys.executable, "-c", HOLD, str(past.paths.lock), ID]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "held\n"
-        assert run_record.running_id(past.paths) == ID
+        assert runs.running_id(past.paths) == ID
     finally:
         process.kill()
         process.communicate()
-    assert run_record.running_id(past.paths) is None
+    assert runs.running_id(past.paths) is None
 
 
 def test_tfx_run_belongs_to_the_record_that_it_started_after():
-    runs = ["2026-01-01T01:00:09.500000", "2026-01-01T02:00:08", "of another program"]
+    tfx_runs = [
+        "2026-01-01T01:00:09.500000",
+        "2026-01-01T02:00:08",
+        "of another program",
+    ]
     for record, following, expected in (
-        (ID, "20260101-020000-000000", runs[0]),
-        ("20260101-020000-000000", None, runs[1]),
+        (ID, "20260101-020000-000000", tfx_runs[0]),
+        ("20260101-020000-000000", None, tfx_runs[1]),
         ("20260101-013000-000000", "20260101-020000-000000", None),
     ):
-        assert run_record.match_tfx_run(runs, record, following) == expected
+        assert run_record.match_tfx_run(tfx_runs, record, following) == expected

@@ -1,11 +1,12 @@
-"""The runs of an output directory, also those of earlier releases."""
+"""The runs of an output directory."""
 
+import json
 import shutil
 
 import pytest
-from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from pipeline.config.errors import UsageError
+from pipeline.history import run_record
 from pipeline.history.runs import RunList
 
 
@@ -27,7 +28,7 @@ def test_run_is_found_by_the_start_of_its_id_and_as_the_latest(past):
     assert runs.find("20260101-01").id == first.id
     with pytest.raises(UsageError, match=f"{second.id}, {first.id}"):
         runs.find("2026")
-    with pytest.raises(UsageError, match="whose id starts so"):
+    with pytest.raises(UsageError, match="has an id that starts with it"):
         runs.find("2025")
 
 
@@ -36,59 +37,44 @@ def test_directory_without_runs_has_no_latest_one(past):
         RunList(past.paths).find("latest")
 
 
-def verdict(past, **content):
-    (artifact,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
-    failures = content.pop("failures", [])
-    metric = {"metric": "accuracy", "value": 0.5, "failures": failures}
-    past.write_json(artifact, "verdict.json", {"metrics": [metric], **content})
-
-
-def test_outcome_of_an_earlier_release_is_read_from_ml_metadata(past):
-    refused = past.run()
-    past.write_by_earlier_release(refused)
-    verdict(past, blessed=False, failures=["accuracy is 0.5, the threshold is 0.9"])
-    past.execute("AtomicPusher", ["pushed_model: PushedModel"])
-    failed = past.run()
-    past.write_by_earlier_release(failed)
-    past.execute("DataGate", state=mlmd.Execution.FAILED)
-    killed = past.run()
-    past.write_by_earlier_release(killed)
-    past.execute("Trainer", state=mlmd.Execution.RUNNING)
-
-    runs = RunList(past.paths)
-    assert [r.state for r in runs] == ["interrupted", "data refused", "refused"]
-    assert runs[2].reason == "accuracy is 0.5, the threshold is 0.9"
-    assert (runs[2].metric, runs[2].value) == ("accuracy", 0.5)
-
-
 def test_directories_of_other_programs_are_no_runs(past):
     past.run()
     (past.paths.runs / "notes").mkdir()
+    (past.paths.runs / "20270101-000000-000000").mkdir()
     assert len(RunList(past.paths)) == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    "content",
     [
-        ("run.json", ""),
-        ("run.json", '{"id": "20260101'),
-        ("run.json", '{"id": "1", "recipe": "news", "state": "of a later release"}'),
-        ("run.json", '{"id": "1", "recipe": "news", "ended": "2026-01-01T02:00:00"}'),
-        ("config.yaml", "[1]"),
-        ("config.yaml", "name: ["),
-        ("config.yaml", "task: null"),
+        "",
+        '{"id": "20260101',
+        "[1]",
+        '{"id": "1", "recipe": "news", "state": "unknown"}',
+        '{"id": "1", "recipe": "news", "ended": "2026-01-01T02:00:00"}',
     ],
 )
-def test_damaged_record_hides_no_other_run(past, name, content):
+def test_damaged_record_hides_no_other_run(past, content):
     past.run("pushed", pushed="/serving/1")
     damaged = past.run("pushed")
-    past.write_by_earlier_release(damaged)
-    (past.paths.run(damaged.id) / name).write_text(content)
+    (past.paths.run(damaged.id) / run_record.FILE).write_text(content)
     record, other = RunList(past.paths)
     assert record.id == damaged.id
     assert record.state == "failed"
     assert record.reason.startswith("its record cannot be read: ")
     assert other.state == "pushed"
+
+
+def test_record_of_an_unknown_format_is_refused_and_one_without_a_format_is_read(past):
+    for fields in ({"format": 2, "state": "paused"}, {"state": "refused"}):
+        record = past.run()
+        content = {"id": record.id, "recipe": "tiny", **fields}
+        path = past.paths.run(record.id) / run_record.FILE
+        path.write_text(json.dumps(content))
+    without, unknown = RunList(past.paths)
+    assert without.state == "refused"
+    assert unknown.state == "failed"
+    assert "run.json has the format 2, and this release reads" in unknown.reason
 
 
 def test_copy_of_a_record_is_named_after_its_directory(past):

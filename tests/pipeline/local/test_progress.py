@@ -90,7 +90,10 @@ def test_terminal_lists_every_component_with_its_state_and_the_training(terminal
         start("Trainer")
         TRAINING.info("the device is " + 20 * "long ")
         *done, trainer, pusher = screen(progress)
-        assert done == ["✓ StatisticsGen     0.0 s cached", "✓ Transform         0.0 s"]
+        assert done == [
+            "✓ StatisticsGen       0.0 s cached",
+            "✓ Transform           0.0 s",
+        ]
         assert trainer.endswith("…")
         assert pusher == "· Pusher"
         for step in (10, 20):
@@ -105,7 +108,7 @@ def test_terminal_lists_every_component_with_its_state_and_the_training(terminal
         assert max(map(len, lines)) < 80
         finish("Trainer")
         lines = screen(progress)
-    assert lines[2] == "✓ Trainer           0.0 s best accuracy 0.8123 at step 10"
+    assert lines[2] == "✓ Trainer             0.0 s best accuracy 0.8123 at step 10"
 
 
 def test_warnings_on_a_terminal_break_between_words(terminal):
@@ -127,7 +130,7 @@ def test_failed_component_is_marked(console):
 
     with pytest.raises(ValueError, match="broken"):
         fail()
-    assert console.file.getvalue() == "✗ Transform 0.0 s failed\n"
+    assert console.file.getvalue() == "✕ Transform 0.0 s failed\n"
 
 
 def test_stopped_run_names_what_is_kept_and_the_command_that_goes_on(
@@ -149,10 +152,10 @@ def test_stopped_run_names_what_is_kept_and_the_command_that_goes_on(
         interrupt()
     progress.explain_stop("Ctrl-C")
     assert console.file.getvalue().splitlines()[-5:] == [
-        "✗ Trainer 0.0 s stopped",
+        "✕ Trainer 0.0 s interrupted",
         "stopped by Ctrl-C in Trainer",
         "kept: the outputs of 1 component and the training up to step 40",
-        "the same command goes on from there:",
+        "to resume, run:",
         "  python -m pipeline run 'a b'",
     ]
 

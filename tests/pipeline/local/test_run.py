@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipeline.cli.main import EXIT_USAGE
+from pipeline import exit_status
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.local import run
@@ -75,7 +75,7 @@ def test_second_run_names_the_first_in_one_line_and_exits_with_2(
 ):
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
     second = commands.run("run", "--config", recipe)
-    assert second.returncode == EXIT_USAGE
+    assert second.returncode == exit_status.USAGE
     (line,) = second.stderr.splitlines()
     assert f"is in use by process {other.pid}, run that; wait until it ends" in line
     assert not (paths.root / "runs").exists()

@@ -1,4 +1,4 @@
-"""Reads pipeline runs from ML Metadata, without importing TFX."""
+"""Reads pipeline runs from ML Metadata, without TensorFlow and TFX."""
 
 from __future__ import annotations
 
@@ -11,11 +11,20 @@ from typing import Any
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules.run_states import ComponentState
+
 # The types of the contexts that TFX creates, one per run and one per component.
 RUN_TYPE = "pipeline_run"
 _NODE_TYPE = "node"
 _MILLISECONDS = 1000
 _Event = mlmd.Event
+_STATES: dict[int, ComponentState] = {
+    mlmd.Execution.COMPLETE: "done",
+    mlmd.Execution.CACHED: "cached",
+    mlmd.Execution.RUNNING: "running",
+    mlmd.Execution.FAILED: "failed",
+    mlmd.Execution.CANCELED: "interrupted",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,26 +34,33 @@ class ComponentRun:
     Attributes:
       name: The component's id.
       seconds: Duration of the execution, up to now if it is running.
-      is_cached: Whether its outputs are those of an earlier execution.
-      state: `complete`, `cached`, `failed`, or `running`, which a killed execution
-        stays.
+      state: `done`, `cached`, `failed`, or `running`, also if it was killed.
     """
 
     name: str
     seconds: float
-    is_cached: bool
-    state: str = "complete"
+    state: ComponentState
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether its outputs are those of an earlier execution."""
+        return self.state == "cached"
 
 
 class MetadataReader:
-    """Reads a SQLite database of ML Metadata, also while a run writes it.
+    """Reads a store of ML Metadata, also while a run writes to it.
 
     Args:
-      database: The file, which must exist.
+      store: The store.
     """
 
-    def __init__(self, database: Path) -> None:
-        self._store = connect(database)
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    @classmethod
+    def of_file(cls, database: Path) -> MetadataReader:
+        """Reads a SQLite database, which must exist."""
+        return cls(connect(database))
 
     def run_ids(self) -> list[str]:
         """Returns TFX's ids of all runs, the oldest first."""
@@ -90,12 +106,8 @@ class MetadataReader:
         events = self._store.get_events_by_execution_ids(ids) if ids else []
         return {event.artifact_id for event in events}
 
-    def producer(self, artifact: mlmd.Artifact) -> ComponentRun:
-        """Returns the execution that wrote an artifact, not those that reuse it."""
-        return self.describe(self.producing_execution(artifact))
-
     def producing_execution(self, artifact: mlmd.Artifact) -> mlmd.Execution:
-        """Returns the execution that wrote an artifact; see `producer`."""
+        """Returns the execution that wrote an artifact, not those that reuse it."""
         producers = [
             event.execution_id
             for event in self._store.get_events_by_artifact_ids([artifact.id])
@@ -104,13 +116,26 @@ class MetadataReader:
         (execution,) = self._store.get_executions_by_id([min(producers)])
         return execution
 
+    def working_seconds(self, execution: mlmd.Execution) -> float:
+        """Returns how long it took to compute the outputs of an execution.
+
+        Of a cached one this is the duration of the execution that wrote its outputs; 0
+        if it has no outputs.
+        """
+        if execution.last_known_state == mlmd.Execution.CACHED:
+            artifacts = list(self.outputs(execution).values())
+            if not artifacts:
+                return 0.0
+            execution = self.producing_execution(artifacts[0])
+        return self.describe(execution).seconds
+
     def run_id_of(self, execution: mlmd.Execution) -> str:
         """Returns TFX's id of the run of an execution."""
         return self._context_name(execution, RUN_TYPE) or ""
 
     def describe(self, execution: mlmd.Execution) -> ComponentRun:
         """Returns name, duration and state of an execution."""
-        state = mlmd.Execution.State.Name(execution.last_known_state).lower()
+        state = _STATES.get(execution.last_known_state, "waiting")
         end = execution.last_update_time_since_epoch
         if state == "running":
             end = time.time() * _MILLISECONDS
@@ -119,7 +144,6 @@ class MetadataReader:
         return ComponentRun(
             name=name,
             seconds=(end - execution.create_time_since_epoch) / _MILLISECONDS,
-            is_cached=execution.last_known_state == mlmd.Execution.CACHED,
             state=state,
         )
 
@@ -162,9 +186,5 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
 
 def values(item: mlmd.Artifact | mlmd.Execution) -> dict[str, Any]:
     """Returns the properties of an artifact or an execution by name."""
-    properties = [*item.properties.items(), *item.custom_properties.items()]
-    return {name: _value(value) for name, value in properties}
-
-
-def _value(value: mlmd.Value) -> Any:
-    return getattr(value, value.WhichOneof("value"))
+    pairs = [*item.properties.items(), *item.custom_properties.items()]
+    return {name: getattr(value, value.WhichOneof("value")) for name, value in pairs}

@@ -1,0 +1,81 @@
+"""Metrics as tables of the terminal: of one run with its bounds, and of several."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Column, Table
+
+from modules.config.task import CLASS_METRICS
+
+if TYPE_CHECKING:
+    from modules.verdicts import MetricVerdict
+    from pipeline.comparison.comparison import Comparison, MetricValue
+
+LETTERS = string.ascii_uppercase  # of compared runs
+_NAME = "metric"
+
+
+def one_value(metric: str, value: float | None) -> str:
+    """Returns a metric with its value, as the tables of runs and versions have it."""
+    return "" if value is None else f"{metric} {value:.4f}"
+
+
+def verdict_tables(metrics: Iterable[MetricVerdict]) -> list[Table]:
+    """Returns a table with a line for each metric, and one of the metrics by class.
+
+    A metric of a class has a line in the first table, too, if it has a bound. Without
+    classes there is no second table.
+    """
+    table = Table(
+        Column(_NAME, overflow="fold"),  # the whole name of a class
+        *("value", "champion", "threshold", "max. drop", ""),
+    )
+    by_class: dict[str, dict[str, str]] = {}
+    for metric in metrics:
+        kind, _, class_name = metric.metric.partition("/")
+        if class_name:
+            by_class.setdefault(class_name, {})[kind] = _number(metric.value)
+        if class_name and not metric.is_bounded:
+            continue
+        bounds = (metric.champion, metric.threshold, metric.max_regression)
+        table.add_row(
+            escape(metric.metric),
+            *map(_number, (metric.value, *bounds)),
+            ("failed" if metric.failures else "passed") if metric.is_bounded else "",
+        )
+    if not by_class:
+        return [table]
+    classes = Table("class", *CLASS_METRICS)
+    for name, values in by_class.items():
+        classes.add_row(escape(name), *(values[kind] for kind in CLASS_METRICS))
+    return [table, classes]
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Returns a line for each metric, with p-values of the runs against the first."""
+    first, *others = comparison.runs
+    headers = [
+        "A",
+        *(text for letter in LETTERS[1 : len(others) + 1] for text in (letter, "p")),
+    ]
+    table = Table(Column(_NAME, overflow="fold"), *headers)
+    for name in others[0].tests:
+        cells = [_interval(first.metrics[name])]
+        for run in others:
+            cells += [_interval(run.metrics[name]), f"{run.tests[name].p_value:.2g}"]
+        table.add_row(escape(name), *cells)
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _interval(metric: MetricValue) -> str:
+    if metric.low != metric.low:  # NaN
+        return f"{metric.value:.3f}"
+    return f"{metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})"
