@@ -65,7 +65,7 @@ class Rows:
     predictions: np.ndarray
     probabilities: np.ndarray
     losses: np.ndarray
-    classes: int
+    classes: int = dataclasses.field(kw_only=True)
 
     @classmethod
     def of(
@@ -93,7 +93,9 @@ class Rows:
             likelihoods = _choose(outputs, labels.astype(int))
             of_outputs = -np.log(np.maximum(likelihoods, _EPSILON))
         losses = of_outputs if losses is None else losses.astype(float)
-        return cls(labels.astype(float), predictions, probabilities, losses, classes)
+        return cls(
+            labels.astype(float), predictions, probabilities, losses, classes=classes
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Rows]) -> Rows:

@@ -289,7 +289,7 @@ def _by_cell(models: Sequence[Rows]) -> Units:
             classes.astype(float) if rows.is_finite else unknown,
             unknown,
             unknown,
-            rows.classes,
+            classes=rows.classes,
         )
         for rows, classes in zip(models, predicted, strict=True)
     ]

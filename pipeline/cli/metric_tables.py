@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Column, Table
 
-from modules.config.task import CLASS_METRICS
+from modules.metrics import CLASS_METRICS
 
 if TYPE_CHECKING:
     from modules.verdicts import MetricVerdict
