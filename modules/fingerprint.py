@@ -97,6 +97,16 @@ def of_code(*modules: str) -> str:
       *modules: Import paths; a function's name may follow, as in
         `modules.training.run_fn.run_fn`.
     """
+    programs = closure(*modules)
+    return of_text(*(programs[origin] for origin in sorted(programs)))
+
+
+def closure(*modules: str) -> dict[str, str]:
+    """Returns the code of modules and of their first-party imports by file.
+
+    Args:
+      *modules: As of `of_code`.
+    """
     programs: dict[str, str] = {}
     pending = list(modules)
     while pending:
@@ -105,7 +115,7 @@ def of_code(*modules: str) -> str:
             continue
         programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
         pending += imports
-    return of_text(*(programs[origin] for origin in sorted(programs)))
+    return programs
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:

@@ -31,6 +31,7 @@ from components.report_files import (
 )
 from components.serving_check import read_report
 from modules import files, uris
+from modules.report.model_picture import MODEL_PICTURE, draw_model
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def Report(
       model_verdict: Evaluator's.
       infra_blessing: ServingCheck's.
       pushed_model: Pusher's. The card is written beside what it pushed.
-      report: `report.html`, with `report.json` beside it.
+      report: `report.html`, with `report.json` and `model.svg` beside it.
       functions: Import path of a module with `describe_run` and `write_card`, as
         `modules.report.functions` has them.
       split: The split of the Examples that the model was evaluated on.
@@ -82,6 +83,7 @@ def Report(
     """
     del fingerprint, last_failure
     has_page = False
+    missing = "the report and the model card"
     try:
         files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
         library = pkgutil.resolve_name(functions)
@@ -108,11 +110,12 @@ def Report(
         }
         written = library.describe_run(facts, json.loads(settings))
         write_report(report.uri, written)
-        has_page = True
+        has_page, missing = True, "the model card"
         if pushed is not None:
             write_card(pushed, lambda previous: library.write_card(written, previous))
+        missing = MODEL_PICTURE
+        draw_model(model_run.uri, report.uri)
     except Exception as error:
-        missing = "the model card" if has_page else "the report and the model card"
         logger.exception("missing: %s", missing)
         reason = next(iter(str(error).strip().splitlines()), "")
         message = f"{missing} ({type(error).__name__}: {reason})"

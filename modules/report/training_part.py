@@ -37,14 +37,13 @@ def read_training(directory: str) -> Training:
     )
 
 
-def read_batch(directory: str) -> Batch | None:
-    """Reads the first batch of the training; None if an older release wrote none.
+def read_batch(directory: str) -> Batch:
+    """Reads the first batch of the training.
 
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(uris.join(directory, model_run.BATCH_FILE))
-    return content and Batch(**content)
+    return Batch(**files.read_json(uris.join(directory, model_run.BATCH_FILE)))
 
 
 def _read_seed(directory: str, metric: str, result: record.Result) -> SeedTraining:

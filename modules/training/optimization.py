@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
 from official.modeling import optimization, performance
@@ -330,30 +329,3 @@ def build_optimizer(
     return performance.configure_optimizer(
         optimizer, use_float16=mixed_precision == "float16"
     )
-
-
-def learning_rates(
-    config: optimization_config.OptimizationConfig, train_steps: int
-) -> np.ndarray:
-    """Returns the learning rate before each step and after the last.
-
-    Args:
-      config: The configuration.
-      train_steps: Steps of the whole training.
-
-    Returns:
-      float64[train_steps + 1].
-    """
-    rate = optimization.OptimizerFactory(config).build_learning_rate()
-    if not callable(rate):
-        return np.full(train_steps + 1, float(rate))
-
-    @tf.function(autograph=False)  # without it map_fn runs eagerly, 100 times slower
-    def rates(steps: tf.Tensor) -> tf.Tensor:
-        return tf.map_fn(
-            lambda step: tf.cast(rate(step), tf.float64),
-            steps,
-            fn_output_signature=tf.float64,
-        )
-
-    return rates(tf.range(train_steps + 1, dtype=tf.int64)).numpy()

@@ -261,7 +261,7 @@ def _write_outputs(
     _export(fn_args, task, model)
     predictions = predictions or predict_splits(fine_tuning, model, splits)
     _write_records(fn_args, task, params, results, best, predictions, directory)
-    model_run.draw_model(model.model, fn_args.model_run_dir)
+    model_run.write_graph(model.model, fn_args.model_run_dir)
     files.delete_directory_markers(directory)
 
 

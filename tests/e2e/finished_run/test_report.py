@@ -55,6 +55,11 @@ def test_page_of_a_run_is_kept_beside_its_settings(finished):
     assert len(page) < 1_000_000
 
 
+def test_graph_of_the_models_layers_is_beside_the_page(finished):
+    page = Path(finished.output("Report", "report").uri)
+    assert "transformer/layer_1" in page.with_name("model.svg").read_text()
+
+
 def test_card_is_beside_the_pushed_model(finished):
     card = Path(finished.report.pushed, "README.md").read_text()
     assert card.startswith("---\n")
