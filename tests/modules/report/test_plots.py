@@ -75,6 +75,17 @@ def test_a_training_without_evaluations_has_its_loss():
     assert curves.other_evaluations(training) == ""
 
 
+def test_training_shorter_than_its_summary_interval_has_its_evaluations():
+    training = PUSHED.training.model_copy(deep=True)
+    nothing = Curve(x=[], y=[])
+    training.learning_rates = nothing
+    for seed in training.seeds:
+        seed.losses = nothing
+    assert curves.learning_rate(training) == ""
+    text = description(curves.losses(training))
+    assert "training loss unknown, validation loss from 0.67" in text
+
+
 def test_long_curves_are_thinned_to_their_ends():
     steps = np.arange(100_000, dtype=float)
     x, y = curves.points_of(Curve(x=steps.tolist(), y=(steps / 2).tolist()))
