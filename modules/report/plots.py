@@ -17,7 +17,6 @@ from matplotlib.ticker import MaxNLocator
 
 from modules.report.content import (
     Batch,
-    CalibrationBin,
     Classification,
     Lengths,
     PrecisionRecall,
@@ -112,7 +111,22 @@ def reliability(classification: Classification) -> Markup:
         above, below = figure.subplots(
             2, sharex=True, gridspec_kw={"height_ratios": [3, 1]}
         )
-        _reliability_bars(above, bins)
+        filled = [b for b in bins if b.rows]
+        above.bar(
+            [b.low for b in filled],
+            [b.accuracy for b in filled],
+            [b.high - b.low for b in filled],
+            align="edge",
+            color=BAND,
+            edgecolor=ACCENT,
+        )
+        points = [b.confidence for b in filled], [b.accuracy for b in filled]
+        above.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
+        above.plot(
+            [0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated"
+        )
+        above.set(ylim=(0, 1.04), ylabel="correct")
+        above.legend(ncols=2, **LEGEND_ABOVE)
         lefts, widths = [b.low for b in bins], [b.high - b.low for b in bins]
         rows = [b.rows for b in bins]
         below.bar(lefts, rows, widths, align="edge", color=MUTED, alpha=0.6)
@@ -127,23 +141,6 @@ def reliability(classification: Classification) -> Markup:
         if b.rows
     ]
     return draw("figure-reliability", "Reliability", sentence(parts), plot, 3.9)
-
-
-def _reliability_bars(axes: Axes, bins: Sequence[CalibrationBin]) -> None:
-    filled = [b for b in bins if b.rows]
-    axes.bar(
-        [b.low for b in filled],
-        [b.accuracy for b in filled],
-        [b.high - b.low for b in filled],
-        align="edge",
-        color=BAND,
-        edgecolor=ACCENT,
-    )
-    points = [b.confidence for b in filled], [b.accuracy for b in filled]
-    axes.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
-    axes.plot([0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated")
-    axes.set(ylim=(0, 1.04), ylabel="correct")
-    axes.legend(ncols=2, **LEGEND_ABOVE)
 
 
 def scores(regression: Regression) -> Markup:
