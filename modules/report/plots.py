@@ -225,9 +225,8 @@ def batch_picture(content: Batch) -> Figure:
     """Draws the heat maps of `batch` side by side, each with its scale, for a file."""
     picture = Figure(figsize=(12, 4), layout="constrained")
     maps = _heat_maps(content)
-    for part, (name, values) in zip(
-        picture.subfigures(1, len(maps)), maps.items(), strict=True
-    ):
+    parts = picture.subfigures(1, len(maps), squeeze=False)[0]
+    for part, (name, values) in zip(parts, maps.items(), strict=True):
         image = _plot_heat_map(part, values)
         image.axes.set_title(name)
         part.colorbar(image)
