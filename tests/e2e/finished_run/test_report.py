@@ -136,3 +136,15 @@ def test_card_that_fails_leaves_the_report(run, finished, monkeypatch):
     assert report.missing == "the model card (OSError: no space)"
     assert read(finished).outcome == "pushed"
     assert "The report failed" not in report.page.read_text()
+
+
+def test_picture_that_fails_leaves_the_report_and_the_card(run, finished, monkeypatch):
+    def fail(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr("pipeline.pipeline.report_code", lambda: "other code")
+    monkeypatch.setattr("components.report.component.draw_model", fail)
+    report, _ = run()
+    assert report.missing == "model.svg (OSError: no space)"
+    assert read(finished).outcome == "pushed"
+    assert Path(report.pushed, "README.md").is_file()
