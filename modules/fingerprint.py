@@ -82,14 +82,7 @@ def of_code(*modules: str) -> str:
       *modules: Import paths; a function's name may follow, as in
         `modules.training.run_fn.run_fn`.
     """
-    programs: dict[str, str] = {}
-    pending = list(modules)
-    while pending:
-        origin = _origin(pending.pop())
-        if origin is None or origin in programs:
-            continue
-        programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
-        pending += imports
+    programs = closure(*modules)
     data = {
         str(path)
         for directory in {Path(origin).parent for origin in programs}
@@ -98,6 +91,23 @@ def of_code(*modules: str) -> str:
     }
     code = (programs[origin] for origin in sorted(programs))
     return of_text(*code, of_files(data))
+
+
+def closure(*modules: str) -> dict[str, str]:
+    """Returns the code of modules and of their first-party imports by file.
+
+    Args:
+      *modules: As of `of_code`.
+    """
+    programs: dict[str, str] = {}
+    pending = list(modules)
+    while pending:
+        origin = _origin(pending.pop())
+        if origin is None or origin in programs:
+            continue
+        programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
+        pending += imports
+    return programs
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:

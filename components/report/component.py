@@ -21,6 +21,7 @@ from components.serving_check import read_report
 from modules import files, served_versions, uris
 from modules.report import model_card
 from modules.report.content import ERROR_FILE, PAGE_FILE
+from modules.report.model_picture import MODEL_PICTURE, draw_model
 from modules.verdicts import MISSING, PUSHED, PUSHED_DESTINATION, WITHDRAWN_VERSION
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ def Report(
       model_verdict: Evaluator's.
       infra_blessing: ServingCheck's.
       pushed_model: Pusher's. The card is written into the version that it pushed.
-      report: `report.html`, with `report.json` beside it.
+      report: `report.html`, with `report.json` and `model.svg` beside it.
       settings: JSON of `ReportSettings`.
       fingerprint: Hash of this code and its templates; part of the cache key.
       components: JSON: name, seconds and whether it was cached, of each component.
@@ -68,6 +69,7 @@ def Report(
     """
     del fingerprint, last_failure
     has_page = False
+    missing = "the report and the model card"
     try:
         files.delete(uris.join(report.uri, ERROR_FILE))  # of an earlier attempt
         config = ReportSettings.model_validate_json(settings)
@@ -91,13 +93,14 @@ def Report(
             components=json.loads(components or "[]"),
         )
         write_report(report.uri, written)
-        has_page = True
+        has_page, missing = True, "the model card"
         if pushed is not None:
             served_versions.write_card(
                 pushed, lambda previous: model_card.render(written, previous)
             )
+        missing = MODEL_PICTURE
+        draw_model(model_run.uri, report.uri)
     except Exception as error:
-        missing = "the model card" if has_page else "the report and the model card"
         logger.exception("missing: %s", missing)
         reason = next(iter(str(error).strip().splitlines()), "")
         message = f"{missing} ({type(error).__name__}: {reason})"

@@ -1,11 +1,10 @@
-"""A batch for a reader: heat maps of its tensors, and its tokens in a table."""
+"""The first batch of a training for a reader: its token ids and its tokens."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import tensorflow as tf
-from matplotlib import figure
 
 from modules.config.task import TaskConfig
 from modules.data import inputs, preprocessing
@@ -50,22 +49,12 @@ def first_batch(data: inputs.ExamplesConfig) -> inputs.Batch:
     return next(iter(inputs.build_batches(first)))
 
 
-def draw_batch(features: dict[str, tf.Tensor]) -> figure.Figure:
-    """Draws the encoder's inputs as heat maps, a row of tokens in each line.
-
-    Args:
-      features: `input_word_ids`, `input_mask` and `input_type_ids`, each
-        int32[batch, seq_len].
-    """
-    picture = figure.Figure(figsize=(12, 4), layout="constrained")
-    for axes, name in zip(
-        picture.subplots(1, 3, sharey=True), preprocessing.ENCODER_INPUTS, strict=True
-    ):
-        mesh = axes.pcolormesh(features[name].numpy())
-        axes.invert_yaxis()  # the first row on top, as in the table
-        axes.set(title=name, xlabel="token", ylabel="row")
-        picture.colorbar(mesh, ax=axes)
-    return picture
+def list_features(batch: inputs.Batch) -> dict[str, list[list[int]]]:
+    """Returns the encoder's inputs of a batch by name, each int[batch][seq_len]."""
+    features, _ = batch
+    return {
+        name: features[name].numpy().tolist() for name in preprocessing.ENCODER_INPUTS
+    }
 
 
 def describe_rows(

@@ -134,6 +134,8 @@ def overlay(
 def learning_rate(training: Training) -> Markup:
     """Draws the learning rate by step."""
     rates = training.learning_rates
+    if not rates.y:
+        return Markup("")
 
     def plot(figure: Figure) -> None:
         axes = _step_axes(figure, "learning rate")

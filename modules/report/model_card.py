@@ -215,8 +215,10 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "md": _escape,
         "number": lambda value: "" if value is None else formats.number(value),
-        "interval": _interval,
-        "sentence": _sentence,
+        "interval": lambda ends: (
+            "" if ends is None else " to ".join(map(formats.score, ends))
+        ),
+        "sentence": lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}.",
         "without_directories": lambda text: _DIRECTORIES.sub("", str(text)),
         "basename": lambda path: os.path.basename(str(path).rstrip("/")),
     }
@@ -227,11 +229,3 @@ def _escape(value: Any) -> str:
     """Returns a text that Markdown shows as it is, on one line."""
     text = formats.printable(" ".join(str(value).split()))
     return _SPECIAL.sub(r"\\\g<0>", text)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
-
-
-def _interval(value: tuple[float, float] | None) -> str:
-    return "" if value is None else " to ".join(map(formats.score, value))

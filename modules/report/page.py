@@ -54,7 +54,13 @@ def _inline() -> tuple[str, str]:
 def _view(report: Report) -> dict[str, Any]:
     """Returns what the template shows besides the report itself."""
     classes = [metric for metric in report.metrics if "/" in metric.name]
-    overall = [m for m in report.metrics if "/" not in m.name or _has_bound(m)]
+    overall = [
+        metric
+        for metric in report.metrics
+        if "/" not in metric.name
+        or metric.threshold is not None
+        or metric.max_regression is not None
+    ]
     return {
         "overall": overall,
         "scale": Scale(overall, report.task.metrics),
@@ -79,10 +85,6 @@ def _view(report: Report) -> dict[str, Any]:
         "longest": max((c.seconds for c in report.components), default=0) or 1,
         "check": _serving_check(report.serving_check or {}),
     }
-
-
-def _has_bound(metric: Metric) -> bool:
-    return metric.threshold is not None or metric.max_regression is not None
 
 
 class Scale:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -9,12 +10,13 @@ import matplotlib
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from modules.report.content import (
     Batch,
-    CalibrationBin,
     Classification,
     Lengths,
     PrecisionRecall,
@@ -37,6 +39,9 @@ from modules.report.svg import (
     sentence,
 )
 
+# Without the ends, which are hard to see in dark and in light mode.
+_COLOURS = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.1, 0.85, 256)))
+
 
 def confusion(classification: Classification, classes: Sequence[str]) -> Markup:
     """Draws the confusion matrix of many classes; each row is divided by its sum."""
@@ -46,7 +51,7 @@ def confusion(classification: Classification, classes: Sequence[str]) -> Markup:
     def plot(figure: Figure) -> None:
         axes = axes_of(figure, "predicted class", "label")
         axes.grid(visible=False)
-        _image(axes, shares)
+        _image(axes, np.where(shares > 0, shares, np.nan))
         every = max(1, math.ceil(len(classes) / 30))
         names = [label_of(name) for name in classes]
         ticks = range(0, len(classes), every)
@@ -106,7 +111,22 @@ def reliability(classification: Classification) -> Markup:
         above, below = figure.subplots(
             2, sharex=True, gridspec_kw={"height_ratios": [3, 1]}
         )
-        _reliability_bars(above, bins)
+        filled = [b for b in bins if b.rows]
+        above.bar(
+            [b.low for b in filled],
+            [b.accuracy for b in filled],
+            [b.high - b.low for b in filled],
+            align="edge",
+            color=BAND,
+            edgecolor=ACCENT,
+        )
+        points = [b.confidence for b in filled], [b.accuracy for b in filled]
+        above.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
+        above.plot(
+            [0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated"
+        )
+        above.set(ylim=(0, 1.04), ylabel="correct")
+        above.legend(ncols=2, **LEGEND_ABOVE)
         lefts, widths = [b.low for b in bins], [b.high - b.low for b in bins]
         rows = [b.rows for b in bins]
         below.bar(lefts, rows, widths, align="edge", color=MUTED, alpha=0.6)
@@ -121,23 +141,6 @@ def reliability(classification: Classification) -> Markup:
         if b.rows
     ]
     return draw("figure-reliability", "Reliability", sentence(parts), plot, 3.9)
-
-
-def _reliability_bars(axes: Axes, bins: Sequence[CalibrationBin]) -> None:
-    filled = [b for b in bins if b.rows]
-    axes.bar(
-        [b.low for b in filled],
-        [b.accuracy for b in filled],
-        [b.high - b.low for b in filled],
-        align="edge",
-        color=BAND,
-        edgecolor=ACCENT,
-    )
-    points = [b.confidence for b in filled], [b.accuracy for b in filled]
-    axes.plot(*points, "o", ms=4, color=ACCENT, label="share that is correct")
-    axes.plot([0, 1], [0, 1], color=MUTED, ls=DASHES[1], lw=1.2, label="calibrated")
-    axes.set(ylim=(0, 1.04), ylabel="correct")
-    axes.legend(ncols=2, **LEGEND_ABOVE)
 
 
 def scores(regression: Regression) -> Markup:
@@ -191,45 +194,74 @@ def lengths(split: str, histogram: Lengths, max_seq_length: int) -> Markup:
 
 def batch(content: Batch) -> list[Markup]:
     """Draws ids, mask and segments of a batch as heat maps."""
-    mask = np.asarray(content.input_mask, float)
-    ids = np.where(mask > 0, np.asarray(content.input_word_ids, float), np.nan)
-    segments = np.where(mask > 0, np.asarray(content.input_type_ids, float), np.nan)
-    rows, length = mask.shape
+    maps = _heat_maps(content)
+    rows, length = maps["mask"].shape
     shape = f"{rows} rows of {length} positions"
-    tokens = int(mask.sum())
-    filled = f"{number(tokens)} tokens, {percent(tokens / max(mask.size, 1))} of them"
-    second = int(np.nansum(segments > 0))
-    parts = (
-        (
-            "ids",
-            ids,
-            f"{shape}; ids from {number(_least(ids))} to {number(_most(ids))}",
-        ),
-        ("mask", mask, f"{shape}; {filled} filled, the others are padding"),
-        ("segments", segments + 1, f"{shape}; {number(second)} tokens of segment 1"),
+    ids = maps["ids"]
+    tokens = int(np.nansum(maps["mask"]))
+    share = percent(tokens / max(rows * length, 1))
+    second = int(np.nansum(maps["segments"] > 0))
+    texts = {
+        "ids": f"ids from {number(_least(ids))} to {number(_most(ids))}",
+        "mask": f"{number(tokens)} tokens, {share} of them filled, the others are "
+        "padding",
+        "segments": f"{number(second)} tokens of segment 1",
+    }
+    height = 0.9 + 2.4 * min(1.0, rows / 32)
+    return [
+        draw(
+            f"figure-batch-{name}",
+            name,
+            sentence([shape, texts[name]]),
+            functools.partial(_plot_heat_map, values=values),
+            height,
+            SMALL_WIDTH,
+        )
+        for name, values in maps.items()
+    ]
+
+
+def batch_picture(content: Batch) -> Figure:
+    """Draws the heat maps of `batch` side by side, each with its scale, for a file."""
+    picture = Figure(figsize=(12, 4), layout="constrained")
+    maps = _heat_maps(content)
+    parts = picture.subfigures(1, len(maps), squeeze=False)[0]
+    for part, (name, values) in zip(parts, maps.items(), strict=True):
+        image = _plot_heat_map(part, values)
+        image.axes.set_title(name)
+        part.colorbar(image)
+    return picture
+
+
+def _heat_maps(content: Batch) -> dict[str, np.ndarray]:
+    """Returns values by name, each float64[batch, seq_len], NaN for padding."""
+    is_token = np.asarray(content.input_mask) > 0
+    values = {
+        "ids": content.input_word_ids,
+        "mask": content.input_mask,
+        "segments": content.input_type_ids,
+    }
+    return {name: np.where(is_token, rows, np.nan) for name, rows in values.items()}
+
+
+def _plot_heat_map(figure: FigureBase, values: np.ndarray) -> AxesImage:
+    axes = axes_of(figure, "position", "row of the batch")
+    axes.grid(visible=False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(6, integer=True))
+    return _image(axes, values)
+
+
+def _image(axes: Axes, values: np.ndarray) -> AxesImage:
+    """Draws values from 0 to their highest, at least 1; NaN is transparent."""
+    return axes.imshow(
+        values,
+        _COLOURS,
+        vmin=0,
+        vmax=max(_most(values), 1),
+        interpolation="none",
+        aspect="auto",
     )
-    return [_heat_map(name, values, text) for name, values, text in parts]
-
-
-def _heat_map(name: str, values: np.ndarray, text: str) -> Markup:
-    def plot(figure: Figure) -> None:
-        axes = axes_of(figure, "position", "row of the batch")
-        axes.grid(visible=False)
-        _image(axes, values / max(_most(values), 1))
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(6, integer=True))
-
-    height = 0.9 + 2.4 * min(1.0, len(values) / 32)
-    return draw(
-        f"figure-batch-{name}", name, sentence([text]), plot, height, SMALL_WIDTH
-    )
-
-
-def _image(axes: Axes, shares: np.ndarray) -> None:
-    """Draws values of 0 to 1, transparent where NaN or 0, in both modes readable."""
-    colours = matplotlib.colormaps["viridis"](0.1 + 0.75 * np.nan_to_num(shares))
-    colours[..., 3] = np.where(np.nan_to_num(shares) > 0, 1, 0)
-    axes.imshow(colours, interpolation="none", aspect="auto")
 
 
 def _least(values: np.ndarray) -> float:

@@ -15,7 +15,7 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 
 from modules.report.formats import printable, shorten
 
@@ -80,7 +80,7 @@ def draw(
     name: str,
     title: str,
     description: str,
-    plot: Callable[[Figure], None],
+    plot: Callable[[Figure], object],
     height: float = 3.1,
     width: float = WIDTH,
 ) -> Markup:
@@ -158,7 +158,7 @@ def _fit_attributes(element: ElementTree.Element, used: set[str]) -> None:
             )
 
 
-def axes_of(figure: Figure, x_label: str, y_label: str) -> Axes:
+def axes_of(figure: FigureBase, x_label: str, y_label: str) -> Axes:
     """Returns the axes of a figure that has one pair."""
     axes = figure.subplots()
     axes.set_xlabel(label_of(x_label))

@@ -35,7 +35,13 @@ def environment(*directories: Path) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     templates.filters |= {name: getattr(formats, name) for name in _FILTERS}
-    templates.filters |= {"yaml": _yaml, "date": _date, "short_hash": _short_hash}
+    templates.filters |= {
+        "yaml": functools.partial(
+            yaml.safe_dump, sort_keys=False, allow_unicode=True, width=80
+        ),
+        "date": _date,
+        "short_hash": _short_hash,
+    }
     templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     return templates
 
@@ -74,10 +80,6 @@ def _finalize(value: Any) -> Any:
         return ""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
     return formats.printable(value) if is_text else value
-
-
-def _yaml(content: Any) -> str:
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=80)
 
 
 def _date(text: str) -> str:

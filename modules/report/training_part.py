@@ -12,6 +12,7 @@ from modules import files, uris
 from modules.report.content import Batch, Curve, SeedTraining, Training
 from modules.training import model_run, record
 
+# Summaries of the Model Garden's trainer (official/core/base_trainer.py).
 _LOSS = "training_loss"
 _LEARNING_RATE = "learning_rate"
 _ALL = 0  # the accumulator samples the points of a tensor unless its size is 0
@@ -26,70 +27,75 @@ def read_training(directory: str) -> Training:
     content = files.read_json(uris.join(directory, model_run.METRICS_FILE))
     best = content["best"]["seed"]
     results = [record.Result(**result) for result in content["seeds"]]
-    seeds = [_read_seed(directory, content["metric"], result) for result in results]
-    curves = _read_curves(record.seed_directory(directory, best))
+    curves = {
+        result.seed: _read_curves(record.seed_directory(directory, result.seed))
+        for result in results
+    }
     return Training(
         metric=content["metric"],
         best_seed=best,
-        seeds=seeds,
-        learning_rates=curves.get(_LEARNING_RATE, Curve(x=[], y=[])),
-        facts=_facts(content, directory, best),
+        seeds=[
+            SeedTraining(
+                seed=result.seed,
+                losses=curves[result.seed][_LOSS],
+                evaluations=_read_evaluations(
+                    record.seed_directory(directory, result.seed), content["metric"]
+                ),
+                steps=result.steps,
+                best_step=result.best_step,
+                stopped=result.stopped,
+            )
+            for result in results
+        ],
+        learning_rates=curves[best][_LEARNING_RATE],
+        facts=_facts(content, record.seed_directory(directory, best)),
     )
 
 
-def read_batch(directory: str) -> Batch | None:
-    """Reads the first batch of the training; None if an older release wrote none.
+def read_batch(directory: str) -> Batch:
+    """Reads the first batch of the training.
 
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(uris.join(directory, model_run.BATCH_FILE))
-    return content and Batch(**content)
+    return Batch(**files.read_json(uris.join(directory, model_run.BATCH_FILE)))
 
 
-def _read_seed(directory: str, metric: str, result: record.Result) -> SeedTraining:
-    seed_directory = record.seed_directory(directory, result.seed)
-    evaluations = record.TrainingRecord(seed_directory, metric).evaluations
+def _read_evaluations(directory: str, metric: str) -> dict[str, Curve]:
+    """Reads each metric of the evaluation split by step."""
     curves: dict[str, Curve] = {}
-    for evaluation in evaluations:
+    for evaluation in record.TrainingRecord(directory, metric).evaluations:
         for name, value in evaluation.metrics.items():
             curve = curves.setdefault(name, Curve(x=[], y=[]))
             curve.x.append(evaluation.step)
             curve.y.append(math.nan if value is None else value)
-    losses = _read_curves(seed_directory).get(_LOSS, Curve(x=[], y=[]))
-    return SeedTraining(
-        seed=result.seed,
-        losses=losses,
-        evaluations=curves,
-        steps=result.steps,
-        best_step=result.best_step,
-        stopped=result.stopped,
-    )
+    return curves
 
 
 def _read_curves(directory: str) -> dict[str, Curve]:
     """Reads the summaries that the training wrote for TensorBoard.
 
     A training that was killed, or recovered from NaN, repeats steps: the last counts.
+    One that was shorter than `trainer.summary_interval` wrote none.
     """
     accumulator = event_accumulator.EventAccumulator(
         uris.join(directory, "train"),
         size_guidance={event_accumulator.TENSORS: _ALL},
     ).Reload()
+    written = accumulator.Tags()["tensors"]
     curves = {}
-    for name in {_LOSS, _LEARNING_RATE} & set(accumulator.Tags()["tensors"]):
+    for name in (_LOSS, _LEARNING_RATE):
         values = {
             event.step: float(tf.make_ndarray(event.tensor_proto))
-            for event in accumulator.Tensors(name)
+            for event in (accumulator.Tensors(name) if name in written else [])
         }
         steps = sorted(values)
         curves[name] = Curve(x=steps, y=[values[step] for step in steps])
     return curves
 
 
-def _facts(content: dict[str, Any], directory: str, best: int) -> dict[str, str]:
-    path = uris.join(record.seed_directory(directory, best), model_run.OPTIMIZER_FILE)
-    optimizer = files.read_json(path)
+def _facts(content: dict[str, Any], best_directory: str) -> dict[str, str]:
+    optimizer = files.read_json(uris.join(best_directory, model_run.OPTIMIZER_FILE))
     facts = {
         "started from": content["started_from"],
         "optimizer": optimizer["optimizer"]["type"],

@@ -51,6 +51,7 @@ class Progress:
     def __call__(self, output: dict[str, Any]) -> None:
         """Logs a loop of training steps."""
         now = time.monotonic()
+        # Orbit writes what is left in the output as summaries.
         rows = float(output.pop(fine_tuning_task.EXAMPLES))
         output["examples_per_second"] = rows / (now - self._last)
         self._last = now

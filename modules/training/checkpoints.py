@@ -56,6 +56,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
             directory if is_chief else tempfile.mkdtemp(),
             max_to_keep=max_to_keep,
             step_counter=step_counter,
+            # With None, Orbit would not even save at the end
+            # (`_maybe_save_checkpoint` of orbit/controller.py).
             checkpoint_interval=interval,
             init_fn=init_fn,
         )
@@ -94,6 +96,7 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
     def restore_or_initialize(self) -> str | None:
         """Restores the newest intact checkpoint, or initializes if there is none.
 
+        Orbit's `Controller.__init__` calls it, and the Model Garden's RecoveryAction.
         After the first step it restores a checkpoint of an earlier step.
 
         Returns:

@@ -77,18 +77,34 @@ def build_experiment(
       EncoderError: A dropout rate of the encoder's configuration is not one.
     """
     is_tpu = strategies.is_tpu(strategy)
+    is_asynchronous = strategies.is_asynchronous(strategy)
+    is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    _check_cluster(
+        config, is_asynchronous=is_asynchronous, is_multi_worker=is_multi_worker
+    )
     lengths = inputs.fixed_lengths(max_seq_length) if is_tpu else []
     train_data, eval_data = (
         examples_config(task, splits[split], config, lengths=lengths)
         for split in (TRAIN_SPLIT, EVAL_SPLIT)
     )
+    train_data.is_training = True
     train_data.weight_column = task.weight_column
-    train_data = _complete_train_data(train_data, strategy)
+    train_data = share_files(train_data, strategy)
+    train_data.examples = train_data.examples or inputs.count_examples(train_data)
+    if not train_data.examples:
+        raise ValueError(
+            f"the training split {train_data.input_path} has no examples; look at what "
+            "Transform wrote there"
+        )
+    if is_asynchronous:
+        train_data.workers = strategies.worker_count()
     eval_data.global_batch_size = config.evaluation_batch_size or config.batch_size
     if config.evaluation_steps:
         eval_data.first_rows = config.evaluation_steps * eval_data.global_batch_size
     eval_data = share_files(eval_data, strategy)
     rates = dropout_rates(config, encoder)
+    steps_per_epoch = config.steps_per_epoch or inputs.count_steps(train_data)
+    train_steps = config.epochs * steps_per_epoch
     return ExperimentConfig(
         task=FineTuningConfig(
             name=task.name,
@@ -103,14 +119,34 @@ def build_experiment(
             train_data=train_data,
             validation_data=eval_data,
         ),
-        trainer=_trainer_params(
-            task,
-            config,
-            inputs.count_steps(train_data),
-            count_layers(encoder),
-            strategy,
+        trainer=TrainerParams(
+            optimizer_config=optimization.build_config(
+                config, train_steps=train_steps, layers=count_layers(encoder)
+            ),
+            train_steps=train_steps,
+            steps_per_loop=config.steps_per_loop,
+            summary_interval=config.summary_interval or config.steps_per_loop,
+            checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
+            max_to_keep=config.max_checkpoints,
+            validation_interval=config.evaluation_interval or steps_per_epoch,
+            validation_steps=config.evaluation_steps or -1,
+            best_checkpoint_eval_metric=task.metric,
+            loss_upper_bound=config.loss_upper_bound,
+            recovery_max_trials=config.recovery_max_trials,
+            # A single process handles SIGTERM itself; several must all save at once.
+            preemption_on_demand_checkpoint=is_multi_worker,
+            seed=config.seed,
+            patience=config.patience,
+            evaluate_first=config.evaluate_first,
+            async_checkpoints=config.async_checkpoints,
+            delete_checkpoints=config.delete_checkpoints,
         ),
-        runtime=_runtime_config(config, strategy, dtype),
+        runtime=config_definitions.RuntimeConfig(
+            distribution_strategy=type(strategy).__name__,
+            tpu=config.tpu if is_tpu else None,
+            num_gpus=len(tf.config.list_physical_devices("GPU")),
+            mixed_precision_dtype=dtype,
+        ),
     )
 
 
@@ -224,22 +260,6 @@ def share_files(
     return shard.replace(host_examples=counts, host=host, examples=sum(counts))
 
 
-def _complete_train_data(
-    data: inputs.ExamplesConfig, strategy: tf.distribute.Strategy
-) -> inputs.ExamplesConfig:
-    """Returns the training split with what training needs."""
-    complete = share_files(data.replace(is_training=True), strategy)
-    complete.examples = complete.examples or inputs.count_examples(complete)
-    if not complete.examples:
-        raise ValueError(
-            f"the training split {data.input_path} has no examples; look at what "
-            "Transform wrote there"
-        )
-    if strategies.is_asynchronous(strategy):
-        complete.workers = strategies.worker_count()
-    return complete
-
-
 def _check_cluster(
     config: TrainerConfig, *, is_asynchronous: bool, is_multi_worker: bool
 ) -> None:
@@ -254,53 +274,3 @@ def _check_cluster(
             "trainer.async_checkpoints works on one machine alone, not with the "
             "strategies multi_worker_mirrored and parameter_server; leave it out"
         )
-
-
-def _trainer_params(
-    task: TaskConfig,
-    config: TrainerConfig,
-    steps_per_epoch: int,
-    layers: int,
-    strategy: tf.distribute.Strategy,
-) -> TrainerParams:
-    is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    _check_cluster(
-        config,
-        is_asynchronous=strategies.is_asynchronous(strategy),
-        is_multi_worker=is_multi_worker,
-    )
-    steps_per_epoch = config.steps_per_epoch or steps_per_epoch
-    train_steps = config.epochs * steps_per_epoch
-    return TrainerParams(
-        optimizer_config=optimization.build_config(
-            config, train_steps=train_steps, layers=layers
-        ),
-        train_steps=train_steps,
-        steps_per_loop=config.steps_per_loop,
-        summary_interval=config.summary_interval or config.steps_per_loop,
-        checkpoint_interval=config.checkpoint_interval or steps_per_epoch,
-        max_to_keep=config.max_checkpoints,
-        validation_interval=config.evaluation_interval or steps_per_epoch,
-        validation_steps=config.evaluation_steps or -1,
-        best_checkpoint_eval_metric=task.metric,
-        loss_upper_bound=config.loss_upper_bound,
-        recovery_max_trials=config.recovery_max_trials,
-        # A single process handles SIGTERM itself; several must all save at once.
-        preemption_on_demand_checkpoint=is_multi_worker,
-        seed=config.seed,
-        patience=config.patience,
-        evaluate_first=config.evaluate_first,
-        async_checkpoints=config.async_checkpoints,
-        delete_checkpoints=config.delete_checkpoints,
-    )
-
-
-def _runtime_config(
-    config: TrainerConfig, strategy: tf.distribute.Strategy, dtype: str
-) -> config_definitions.RuntimeConfig:
-    return config_definitions.RuntimeConfig(
-        distribution_strategy=type(strategy).__name__,
-        tpu=config.tpu if strategies.is_tpu(strategy) else None,
-        num_gpus=len(tf.config.list_physical_devices("GPU")),
-        mixed_precision_dtype=dtype,
-    )

@@ -147,8 +147,16 @@ class FineTuningTask(base_task.Task):
         rows = tf.reduce_sum(labels[inputs.WEIGHTS])
         if replica.num_replicas_in_sync > 1:
             rows = replica.all_reduce(tf.distribute.ReduceOp.SUM, rows)
+        weights = labels[inputs.WEIGHTS]
+        if self.task_config.loss_weights:
+            by_class = tf.constant(self.task_config.loss_weights, tf.float32)
+            is_regression = self.definition.is_regression
+            classes = labels[inputs.LABELS]
+            weights *= by_class if is_regression else tf.gather(by_class, classes)
+        if inputs.ROW_WEIGHTS in labels:
+            weights *= labels[inputs.ROW_WEIGHTS]
         losses = self._example_losses(labels, model_outputs)
-        share = tf.reduce_sum(losses * self._loss_weights(labels)) / rows
+        share = tf.reduce_sum(losses * weights) / rows
         if aux_losses:
             share += tf.add_n(aux_losses) / replica.num_replicas_in_sync
         return share * replica.num_replicas_in_sync
@@ -230,11 +238,12 @@ class FineTuningTask(base_task.Task):
           batch, each with the rows of all replicas.
         """
         features, targets = inputs
-        logits = self.inference_step(features, model)
+        logits = tf.cast(self.inference_step(features, model), tf.float32)
         self.process_metrics(metrics or [], targets, logits)
+        is_regression = self.definition.is_regression
         rows = {
             **targets,
-            "outputs": self._outputs(logits),
+            "outputs": logits[:, 0] if is_regression else tf.nn.softmax(logits),
             "losses": self._example_losses(targets, logits),
         }
         return {name: _gather(value) for name, value in rows.items()}
@@ -257,22 +266,6 @@ class FineTuningTask(base_task.Task):
         """Returns the metrics over all rows, the loss as `validation_loss`."""
         values = collect(aggregated_logs).compute_metrics(self.definition)
         return {"validation_loss": values.pop("loss"), **values}
-
-    def _outputs(self, logits: tf.Tensor) -> tf.Tensor:
-        logits = tf.cast(logits, tf.float32)
-        return logits[:, 0] if self.definition.is_regression else tf.nn.softmax(logits)
-
-    def _loss_weights(self, targets: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Returns each row's weight in the training loss, float32[batch]."""
-        weights = targets[inputs.WEIGHTS]
-        if self.task_config.loss_weights:
-            by_class = tf.constant(self.task_config.loss_weights, tf.float32)
-            is_regression = self.definition.is_regression
-            labels = targets[inputs.LABELS]
-            weights *= by_class if is_regression else tf.gather(by_class, labels)
-        if inputs.ROW_WEIGHTS in targets:
-            weights *= targets[inputs.ROW_WEIGHTS]
-        return weights
 
     def _example_losses(
         self, targets: dict[str, tf.Tensor], logits: tf.Tensor

@@ -110,6 +110,7 @@ class FineTuningTrainer(base_trainer.Trainer):
             return (step == 0) | ((step < num_steps) & ~self.stop_requested)
 
         def train(step: tf.Tensor) -> tf.Tensor:
+            # As in orbit/utils/loop_fns.py: names would begin with `while/`.
             with tf.name_scope(""):
                 self.train_step(iterator)
             return step + 1

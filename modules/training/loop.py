@@ -76,7 +76,9 @@ def run_loop(
                 controller, trainer, record, manager, stop_on_signal
             )
         except RuntimeError as error:
-            if "loss value" not in str(error):  # raised by RecoveryCondition
+            # The Model Garden's RecoveryCondition raises no type of its own
+            # (official/core/actions.py).
+            if "loss value" not in str(error):
                 raise
             raise TrainingError(
                 f"{error} Training was restored from a checkpoint "
@@ -98,6 +100,7 @@ def _build_controller(
 ) -> orbit.Controller:
     params = trainer.config.trainer
     progress = actions.Progress(trainer.global_step, params.train_steps, params.seed)
+    # The preemption checkpoint of several workers may be among these actions.
     recovery = official_actions.get_train_actions(
         trainer.config, trainer, manager.directory, manager
     )
@@ -113,6 +116,8 @@ def _build_controller(
     is_asynchronous = strategies.is_asynchronous(trainer.strategy)
     train_directory = uris.join(directory, "train") if is_chief else None
     summaries = actions.TrainSummaries(train_directory, trainer.global_step, params)
+    # Its `__init__` restores the newest checkpoint, or calls the manager's `init_fn`
+    # (orbit/controller.py).
     controller = orbit.Controller(
         strategy=trainer.strategy,
         trainer=trainer,
@@ -149,10 +154,18 @@ def _train_and_evaluate(
     manager: tf.train.CheckpointManager,
     stop_on_signal: actions.StopOnSignal,
 ) -> str | None:
+    """Trains and evaluates from the restored step; returns why it stopped, or None.
+
+    Orbit's `train_and_evaluate` would evaluate neither before the first step nor after
+    a training that was killed before its last evaluation, and could not stop early. It
+    returns the last evaluation, not the best, and None if no step was left.
+    """
     params = trainer.config.trainer
     interval, last = params.validation_interval, params.train_steps
     step = int(trainer.global_step.numpy())
     if step:
+        # The trainer's checkpoint holds step, model and optimizer, and no position in
+        # the input (`Trainer.__init__` of official/core/base_trainer.py).
         data = dataclasses.replace(trainer.config.task.train_data, start_step=step)
         trainer.train_dataset = trainer.distribute_dataset(
             trainer.task.build_inputs, data

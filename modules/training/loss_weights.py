@@ -65,7 +65,14 @@ def choose(
             "the training split; at least one must be above 0"
         )
     weights = weights * (rows.sum() / total)
-    _log(config, task, weights)
+    parts = []
+    if config.class_weights is not None and task.classes is not None:
+        by_class = zip(task.classes, weights, strict=True)
+        shown = ", ".join(f"{name} {weight:.3g}" for name, weight in by_class)
+        parts.append(f"class weights in the training loss: {shown}")
+    if task.weight_column is not None:
+        parts.append(f"row weights in the training loss: column {task.weight_column}")
+    logger.info("%s; metrics are unweighted", "; ".join(parts))
     return weights.tolist()
 
 
@@ -125,14 +132,3 @@ def _class_weights(
             "or set a weight for each class"
         )
     return rows.sum() / (len(rows) * rows)
-
-
-def _log(config: TrainerConfig, task: TaskConfig, weights: np.ndarray) -> None:
-    parts = []
-    if config.class_weights is not None and task.classes is not None:
-        by_class = zip(task.classes, weights, strict=True)
-        shown = ", ".join(f"{name} {weight:.3g}" for name, weight in by_class)
-        parts.append(f"class weights in the training loss: {shown}")
-    if task.weight_column is not None:
-        parts.append(f"row weights in the training loss: column {task.weight_column}")
-    logger.info("%s; metrics are unweighted", "; ".join(parts))

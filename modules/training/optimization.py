@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
 from official.modeling import optimization, performance
@@ -107,6 +106,7 @@ def warm_up_to_peak(
     )
 
 
+# Upstream registers optimizers by a function, and kinds of warmup only in this table.
 optimizer_factory.WARMUP_CLS["to_peak"] = warm_up_to_peak
 
 
@@ -133,11 +133,36 @@ def build_config(
     default_steps = round(config.warmup_fraction * train_steps)
     warmup = _choose(overrides, "warmup", {"warmup_steps": default_steps})
     warmup_steps = _count_warmup_steps(warmup)
-    schedule_options = _schedule_options(config, train_steps, warmup_steps)
-    schedule = _choose(overrides, "learning_rate", schedule_options)
+    # Without an offset the decay is counted from the first step, during warmup too.
+    offset = warmup_steps if config.decay_start == "after_warmup" else 0
+    # A schedule of 0 steps divides by 0: every rate would be NaN.
+    decay_steps = max(train_steps - offset, 1)
+    # The options of all schedules, and then of all optimizers, by upstream's names.
+    schedule = _choose(
+        overrides,
+        "learning_rate",
+        {
+            "learning_rate": config.learning_rate,
+            "initial_learning_rate": config.learning_rate,
+            "pre_offset_learning_rate": config.learning_rate,
+            "end_learning_rate": 0.0,
+            "decay_steps": decay_steps,
+            "total_decay_steps": decay_steps,
+            "offset": offset,
+        },
+    )
     if warmup["type"] == "to_peak":
         warmup["to_peak"].setdefault("peak_learning_rate", _initial_rate(schedule))
-    optimizer = _choose(overrides, "optimizer", _optimizer_options(config))
+    optimizer = _choose(
+        overrides,
+        "optimizer",
+        {
+            "epsilon": 1e-6,
+            "weight_decay_rate": config.weight_decay,
+            _EXCLUSIONS: _WITHOUT_WEIGHT_DECAY,
+            "gradient_clip_norm": 0.0,
+        },
+    )
     settings: dict[str, Any] = {
         "optimizer": _without_clipping(
             _with_layer_decay(optimizer, config, layers), config
@@ -176,35 +201,6 @@ def _count_warmup_steps(warmup: dict[str, Any]) -> int:
             "whole numbers from 0; the default follows from trainer.warmup_fraction"
         )
     return steps
-
-
-def _optimizer_options(config: TrainerConfig) -> dict[str, Any]:
-    """Returns the options of all optimizers, by the Model Garden's names."""
-    return {
-        "epsilon": 1e-6,
-        "weight_decay_rate": config.weight_decay,
-        _EXCLUSIONS: _WITHOUT_WEIGHT_DECAY,
-        "gradient_clip_norm": 0.0,
-    }
-
-
-def _schedule_options(
-    config: TrainerConfig, train_steps: int, warmup_steps: int
-) -> dict[str, Any]:
-    """Returns the options of all schedules, by the Model Garden's names."""
-    # Without an offset the decay is counted from the first step, during warmup too.
-    offset = warmup_steps if config.decay_start == "after_warmup" else 0
-    # A schedule of 0 steps divides by 0: every rate would be NaN.
-    decay_steps = max(train_steps - offset, 1)
-    return {
-        "learning_rate": config.learning_rate,
-        "initial_learning_rate": config.learning_rate,
-        "pre_offset_learning_rate": config.learning_rate,
-        "end_learning_rate": 0.0,
-        "decay_steps": decay_steps,
-        "total_decay_steps": decay_steps,
-        "offset": offset,
-    }
 
 
 def _check_keys(settings: Iterable[str], section: str, allowed: set[str]) -> None:
@@ -330,30 +326,3 @@ def build_optimizer(
     return performance.configure_optimizer(
         optimizer, use_float16=mixed_precision == "float16"
     )
-
-
-def learning_rates(
-    config: optimization_config.OptimizationConfig, train_steps: int
-) -> np.ndarray:
-    """Returns the learning rate before each step and after the last.
-
-    Args:
-      config: The configuration.
-      train_steps: Steps of the whole training.
-
-    Returns:
-      float64[train_steps + 1].
-    """
-    rate = optimization.OptimizerFactory(config).build_learning_rate()
-    if not callable(rate):
-        return np.full(train_steps + 1, float(rate))
-
-    @tf.function(autograph=False)  # without it map_fn runs eagerly, 100 times slower
-    def rates(steps: tf.Tensor) -> tf.Tensor:
-        return tf.map_fn(
-            lambda step: tf.cast(rate(step), tf.float64),
-            steps,
-            fn_output_signature=tf.float64,
-        )
-
-    return rates(tf.range(train_steps + 1, dtype=tf.int64)).numpy()

@@ -65,7 +65,12 @@ def choose(
     recorded = read(directory)
     chosen = Precision(**recorded) if recorded else _detect(config, strategy)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        chosen = _agree(chosen, strategy)
+        # The workers' CPUs may differ; if their choices do, all take float32.
+        votes = strategies.sum_over_hosts(
+            strategy, [int(dtype == chosen.dtype) for dtype in _DTYPES]
+        )
+        if max(votes) != sum(votes):
+            chosen = dataclasses.replace(chosen, dtype=FLOAT32)
     logger.info(
         "trainer.mixed_precision %s: %s; matrix product in GFLOP/s: %s",
         chosen.setting,
@@ -174,12 +179,3 @@ def _detect(config: TrainerConfig, strategy: tf.distribute.Strategy) -> Precisio
             setting, FLOAT32 if dtype == FLOAT16 and without_scaling else dtype
         )
     return of_rates(measure_cpu())
-
-
-def _agree(chosen: Precision, strategy: tf.distribute.Strategy) -> Precision:
-    """Returns float32 if workers, whose CPUs may differ, chose different types."""
-    votes = strategies.sum_over_hosts(
-        strategy, [int(dtype == chosen.dtype) for dtype in _DTYPES]
-    )
-    is_common = max(votes) == sum(votes)
-    return chosen if is_common else dataclasses.replace(chosen, dtype=FLOAT32)

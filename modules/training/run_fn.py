@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -87,8 +87,23 @@ def run_fn(fn_args: Any) -> None:
         directory,
         settings["max_seq_length"],
     )
-    seeds = range(config.seed, config.seed + config.seeds)
-    results = _train_seeds(seeds, task, params, strategy, directory)
+    # Of several workers only the chief writes to the directory.
+    lock: contextlib.AbstractContextManager[Callable[[], None]] = (
+        directory_lock.hold(directory)
+        if strategies.is_chief(strategy)
+        else contextlib.nullcontext(lambda: None)
+    )
+    with lock as check_lock:
+        results = [
+            train(
+                task,
+                experiment.with_seed(params, seed),
+                strategy,
+                seed_directory(directory, seed),
+                check_lock=check_lock,
+            )
+            for seed in range(config.seed, config.seed + config.seeds)
+        ]
     _write_outputs(fn_args, task, config, params, strategy, results, directory)
 
 
@@ -102,32 +117,6 @@ def split_patterns(fn_args: Any) -> dict[str, list[str]]:
         folder = os.path.basename(os.path.dirname(pattern))
         splits.setdefault(folder.removeprefix("Split-"), []).append(pattern)
     return splits
-
-
-def _train_seeds(
-    seeds: Iterable[int],
-    task: TaskConfig,
-    params: experiment.ExperimentConfig,
-    strategy: tf.distribute.Strategy,
-    directory: str,
-) -> list[Result]:
-    # Of several workers only the chief writes to the directory.
-    lock: contextlib.AbstractContextManager[Callable[[], None]] = (
-        directory_lock.hold(directory)
-        if strategies.is_chief(strategy)
-        else contextlib.nullcontext(lambda: None)
-    )
-    with lock as check_lock:
-        return [
-            train(
-                task,
-                experiment.with_seed(params, seed),
-                strategy,
-                seed_directory(directory, seed),
-                check_lock=check_lock,
-            )
-            for seed in seeds
-        ]
 
 
 def train(
@@ -262,7 +251,7 @@ def _write_outputs(
     _export(fn_args, task, model)
     predictions = predictions or predict_splits(fine_tuning, model, splits)
     _write_records(fn_args, task, params, results, best, predictions, directory)
-    model_run.draw_model(model.model, fn_args.model_run_dir)
+    model_run.write_graph(model.model, fn_args.model_run_dir)
     files.delete_directory_markers(directory)
 
 

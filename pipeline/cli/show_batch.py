@@ -57,6 +57,8 @@ def show_batch_command(
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)
     from modules.data import batch_view
+    from modules.report import plots
+    from modules.report.content import Batch
     from pipeline.inputs.first_batch import read_first_batch
 
     batch, vocab_file = read_first_batch(config, click.echo)
@@ -64,7 +66,8 @@ def show_batch_command(
     console = Console()
     console.print(_table(described[:rows]))
     console.print(_padding(described, config.preprocessing.max_seq_length))
-    batch_view.draw_batch(batch[0]).savefig(output, format="png")
+    heat_maps = plots.batch_picture(Batch(**batch_view.list_features(batch)))
+    heat_maps.savefig(output, format="png")
     console.print(f"heat maps: {output}", soft_wrap=True, markup=False)
 
 

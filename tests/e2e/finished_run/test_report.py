@@ -57,6 +57,11 @@ def test_page_of_a_run_is_kept_beside_its_settings(finished):
     assert len(text) < 1_000_000
 
 
+def test_graph_of_the_models_layers_is_beside_the_page(finished):
+    page = Path(finished.output("Report", "report").uri)
+    assert "transformer/layer_1" in page.with_name("model.svg").read_text()
+
+
 def test_card_is_beside_the_pushed_model(finished):
     card = Path(finished.report.pushed, "README.md").read_text()
     assert card.startswith("---\n")
@@ -144,6 +149,17 @@ def test_card_that_fails_leaves_the_report(run, finished, monkeypatch):
     report, _ = run()
     assert report.missing == "the model card (OSError: no space)"
     assert read(finished).outcome == "pushed"
-    assert (
-        "The report failed" not in (last_record(finished) / "report.html").read_text()
-    )
+    text = (last_record(finished) / "report.html").read_text()
+    assert "The report failed" not in text
+
+
+def test_picture_that_fails_leaves_the_report_and_the_card(run, finished, monkeypatch):
+    def fail(*_):
+        raise OSError("no space")
+
+    edit_page(monkeypatch)
+    monkeypatch.setattr("components.report.component.draw_model", fail)
+    report, _ = run()
+    assert report.missing == "model.svg (OSError: no space)"
+    assert read(finished).outcome == "pushed"
+    assert Path(report.pushed, "README.md").is_file()

@@ -1,6 +1,5 @@
-"""A batch as heat maps and as a table of tokens."""
+"""The first batch as token ids and as a table of tokens."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -44,20 +43,6 @@ def test_split_beyond_the_most_rows_is_not_read_to_its_end(batch, monkeypatch):
     assert set(targets["ids"].numpy()) < set(range(9))
 
 
-def test_heat_maps_hold_the_tensors_of_the_batch(batch):
-    (features, _), *_ = batch
-    picture = batch_view.draw_batch(features)
-    maps = [axes for axes in picture.axes if axes.get_title()]
-    assert [axes.get_title() for axes in maps] == list(preprocessing.ENCODER_INPUTS)
-    for axes in maps:
-        (mesh,) = axes.collections
-        expected = features[axes.get_title()].numpy()
-        np.testing.assert_array_equal(
-            mesh.get_array().reshape(expected.shape), expected
-        )
-        assert axes.yaxis_inverted()
-
-
 def test_table_has_the_tokens_of_each_row_without_padding(batch):
     loaded, _, task, vocab_file = batch
     texts = tiny.pairs(ROWS)
@@ -71,7 +56,7 @@ def test_table_has_the_tokens_of_each_row_without_padding(batch):
         assert row.label == label
 
 
-def test_shorter_row_is_padded_in_the_picture_and_not_in_the_table(tmp_path):
+def test_shorter_row_is_padded_in_the_ids_and_not_in_the_table(tmp_path):
     words = tf.ragged.constant([[2, 6, 3], [2, 6, 7, 3]], dtype=tf.int64)
     labels = ids = tf.constant([0, 1], tf.int64)
     loaded = inputs.pad_batch((words, tf.zeros_like(words), labels, ids), [])
@@ -81,7 +66,8 @@ def test_shorter_row_is_padded_in_the_picture_and_not_in_the_table(tmp_path):
         ["[CLS]", tiny.VOCAB[6], "[SEP]"],
         ["[CLS]", tiny.VOCAB[6], tiny.VOCAB[7], "[SEP]"],
     ]
-    axes = batch_view.draw_batch(loaded[0]).axes[1]
-    assert axes.get_title() == preprocessing.INPUT_MASK
-    mask = axes.collections[0].get_array().reshape(2, 4)
-    assert mask.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    assert batch_view.list_features(loaded) == {
+        preprocessing.INPUT_WORD_IDS: [[2, 6, 3, 0], [2, 6, 7, 3]],
+        preprocessing.INPUT_MASK: [[1, 1, 1, 0], [1, 1, 1, 1]],
+        preprocessing.INPUT_TYPE_IDS: [[0, 0, 0, 0], [0, 0, 0, 0]],
+    }

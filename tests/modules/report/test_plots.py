@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from modules.report import curves, plots
-from modules.report.content import Classification, Curve, Lengths
+from modules.report.content import Batch, Classification, Curve, Lengths
 from tests.modules.report import sample_parts, samples
 
 PUSHED = samples.pushed()
@@ -75,6 +75,17 @@ def test_a_training_without_evaluations_has_its_loss():
     assert curves.other_evaluations(training) == ""
 
 
+def test_training_shorter_than_its_summary_interval_has_its_evaluations():
+    training = PUSHED.training.model_copy(deep=True)
+    nothing = Curve(x=[], y=[])
+    training.learning_rates = nothing
+    for seed in training.seeds:
+        seed.losses = nothing
+    assert curves.learning_rate(training) == ""
+    text = description(curves.losses(training))
+    assert "training loss unknown, validation loss from 0.67" in text
+
+
 def test_long_curves_are_thinned_to_their_ends():
     steps = np.arange(100_000, dtype=float)
     x, y = curves.points_of(Curve(x=steps.tolist(), y=(steps / 2).tolist()))
@@ -103,6 +114,33 @@ def test_bins_without_rows_are_left_out():
     text = description(plots.reliability(classification))
     filled = [b for b in classification.calibration if b.rows]
     assert text.count("% correct") == len(filled) < len(classification.calibration)
+
+
+def test_heat_maps_hold_the_tensors_of_the_batch_without_padding():
+    batch = Batch(
+        input_word_ids=[[2, 6, 3, 0], [2, 6, 7, 3]],
+        input_mask=[[1, 1, 1, 0], [1, 1, 1, 1]],
+        input_type_ids=[[0, 0, 1, 0], [0, 0, 1, 1]],
+    )
+    picture = plots.batch_picture(batch)
+    images = {
+        axes.get_title(): axes.images[0]
+        for part in picture.subfigs
+        for axes in part.axes
+        if axes.images
+    }
+    expected = {
+        "ids": [[2, 6, 3, None], [2, 6, 7, 3]],
+        "mask": [[1, 1, 1, None], [1, 1, 1, 1]],
+        "segments": [[0, 0, 1, None], [0, 0, 1, 1]],
+    }
+    assert {name: i.get_array().tolist() for name, i in images.items()} == expected
+    pixels = images["ids"].to_rgba(images["ids"].get_array())
+    assert pixels[0, 3, 3] == 0  # transparent
+    assert pixels[1, 3, 3] == 1
+    assert len({tuple(pixel) for pixel in pixels.reshape(-1, 4)}) == 5
+    text = description(plots.batch(batch)[1])
+    assert text.startswith("2 rows of 4 positions; 7 tokens, 87.5 % of them filled")
 
 
 def test_no_rows_at_all():

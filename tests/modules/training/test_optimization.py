@@ -14,6 +14,7 @@ from modules.config.trainer import TrainerConfig
 from modules.training import optimization
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import tiny
+from tests.modules.training.schedules import learning_rates
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def build(train_steps=100, **settings):
 
 
 def rates(**settings):
-    return optimization.learning_rates(build(**settings), 100)
+    return learning_rates(build(**settings), 100)
 
 
 def test_rate_rises_to_its_peak_over_the_warmup_and_falls_to_zero():
@@ -54,7 +55,7 @@ TUTORIAL_STEPS, TUTORIAL_WARMUP = 342, 34
 def tutorial_rates(**settings):
     settings = {"learning_rate": PEAK, "decay_start": "first_step", **settings}
     config = build(TUTORIAL_STEPS, **settings)
-    return optimization.learning_rates(config, TUTORIAL_STEPS)
+    return learning_rates(config, TUTORIAL_STEPS)
 
 
 def test_rates_of_the_orbit_tutorials_optimizer_step_by_step():
@@ -260,7 +261,7 @@ def test_warmup_of_0_steps_starts_at_the_peak():
 @pytest.mark.parametrize("schedule", ["polynomial", "cosine", "power_linear"])
 def test_warmup_over_the_whole_training_ends_at_the_peak(schedule):
     config = build(10, warmup_fraction=0.95, optimization={"learning_rate": schedule})
-    curve = optimization.learning_rates(config, 10)
+    curve = learning_rates(config, 10)
     np.testing.assert_allclose(curve, np.linspace(0, PEAK, 11), rtol=1e-5)
 
 
@@ -324,7 +325,7 @@ def test_optimizer_is_rebuilt_equal_from_its_json(settings):
         optimization.build_optimizer(read)
     )
     np.testing.assert_array_equal(
-        optimization.learning_rates(config, 100), optimization.learning_rates(read, 100)
+        learning_rates(config, 100), learning_rates(read, 100)
     )
 
 

@@ -5,8 +5,6 @@ import json
 import shutil
 import types
 
-import matplotlib.colors
-import matplotlib.image
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +12,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import encoder as encoder_lib
 from modules import files
+from modules.report import model_picture, training_part
 from modules.training import (
     checkpoint_key,
     directory_lock,
@@ -64,6 +63,7 @@ def arguments(transformed, directory, base_model=None, **trainer):
         "learning_rate": 3e-3,
         "strategy": "one_device",
         "mixed_precision": "float32",  # `auto` depends on the machine
+        "steps_per_loop": 1,  # a point of the curves for each step
         **trainer,
     }
     return types.SimpleNamespace(
@@ -129,56 +129,36 @@ def test_model_run_holds_all_records_of_every_seed(finished):
     assert not any(name.startswith(("ckpt", "weights", ".")) for name in names)
 
 
-def test_schedule_is_plotted(finished):
-    run = finished / "model_run" / "seed-3"
-    content = files.read_json(str(run / model_run.OPTIMIZER_FILE))
-    optimizer = optimization.OptimizationConfig(content)
-    (axes,) = model_run.plot_schedule(optimizer, 12).axes
-    steps, rates = axes.lines[0].get_data()
-    assert steps.tolist() == list(range(13))
+def test_report_has_the_learning_rate_of_each_step(finished):
+    training = training_part.read_training(str(finished / "model_run"))
+    rates = training.learning_rates
+    assert rates.x == list(range(1, 13))
     # A step of warmup, then down to 0.
-    expected = [0, *(3e-3 * (12 - step) / 11 for step in range(1, 13))]
-    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-9)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "learning rate")
+    expected = [3e-3 * (12 - step) / 11 for step in rates.x]
+    np.testing.assert_allclose(rates.y, expected, rtol=1e-5, atol=1e-9)
 
 
-def test_picture_of_the_schedule_shows_its_curve(finished):
-    run = finished / "model_run" / "seed-3"
-    pixels = matplotlib.image.imread(run / model_run.SCHEDULE_PICTURE)
-    # The first colour of matplotlib's cycle, in which the line is drawn.
-    colour = np.asarray(matplotlib.colors.to_rgb("C0"))
-    is_line = np.abs(pixels[..., :3] - colour).max(axis=-1) < 0.01
-    columns = np.flatnonzero(is_line.any(axis=0))
-    heights = [-np.flatnonzero(is_line[:, column]).mean() for column in columns]
-    assert len(columns) > 0.7 * pixels.shape[1]  # from one side to the other
-    peak = int(np.argmax(heights))
-    assert peak == pytest.approx(len(columns) / 12, abs=0.03 * len(columns))
-    assert all(np.diff(heights[peak + 5 :]) <= 0.5)  # antialiasing rounds
-    assert heights[0] < heights[peak] - 100
-    assert heights[-1] < heights[peak] - 100
-
-
-def test_first_batch_is_drawn_and_its_tokens_are_listed(finished):
+def test_tokens_of_the_first_batch_are_listed_and_the_report_has_their_ids(finished):
     run = finished / "model_run"
-    pixels = matplotlib.image.imread(run / model_run.BATCH_PICTURE)
-    assert len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0)) > 20
+    batch = training_part.read_batch(str(run))
     with open(run / model_run.BATCH_TABLE, newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL))
     assert len(rows) == 8
     texts = tiny.pairs(ROWS)
-    for row in rows:
+    assert [sum(mask) for mask in batch.input_mask] == [int(r["length"]) for r in rows]
+    for row, ids in zip(rows, batch.input_word_ids, strict=True):
         same, first, second = texts[int(row["idx"])]
         assert row["label"] == TASK.classes[2 * same]
         tokens = row["tokens"].split(" ")
         assert len(tokens) == int(row["length"])
         words = [tiny._split(text) for text in (first, second)]
         assert tokens == ["[CLS]", *words[0], "[SEP]", *words[1], "[SEP]"]
+        assert tokens == [tiny.VOCAB[index] for index in ids[: len(tokens)]]
 
 
-def test_model_is_drawn(finished):
-    graph = (finished / "model_run" / model_run.MODEL_GRAPH).read_text()
-    assert "transformer/layer_1" in graph
-    picture = (finished / "model_run" / model_run.MODEL_PICTURE).read_text()
+def test_model_is_drawn_for_the_report(finished, tmp_path):
+    model_picture.draw_model(str(finished / "model_run"), str(tmp_path))
+    picture = (tmp_path / model_picture.MODEL_PICTURE).read_text()
     assert "<svg" in picture
     assert "transformer/layer_1" in picture
 
@@ -295,7 +275,7 @@ def test_changed_setting_does_not_resume_from_anothers_checkpoints(
     monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
     monkeypatch.setattr(run_fn.serving_model, "export_model", lambda *_, **__: None)
     monkeypatch.setattr(run_fn.model_digest, "write", lambda *_: None)
-    monkeypatch.setattr(model_run, "draw_model", lambda *_: None)
+    monkeypatch.setattr(model_run, "write_graph", lambda *_: None)
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1))
     run_fn.run_fn(arguments(transformed, tmp_path, epochs=1, learning_rate=1e-3))
     assert len(list((tmp_path / "training").iterdir())) == 2

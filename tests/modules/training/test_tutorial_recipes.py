@@ -10,6 +10,7 @@ from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
 from pipeline.inputs import encoder_source
 from tests import tiny
+from tests.modules.training.schedules import learning_rates
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +80,7 @@ def test_orbit_tutorial(tmp_path):
     rates = [float(theirs.learning_rate(step)) for step in range(343)]
     ours = params.trainer.optimizer_config
     np.testing.assert_allclose(
-        optimization.learning_rates(ours, steps), rates, rtol=1e-5, atol=1e-11
+        learning_rates(ours, steps), rates, rtol=1e-5, atol=1e-11
     )
     expected, actual = (
         optimizer.get_config()
