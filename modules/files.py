@@ -8,12 +8,12 @@ import math
 import os
 import posixpath
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from modules import uris
+from modules import file_format, uris
 
 _CHUNK_BYTES = 1 << 20
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
@@ -93,8 +93,28 @@ def write_json(path: str, content: Any) -> None:
     write(path, json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
 
 
+def write_record(path: str, content: Mapping[str, Any]) -> None:
+    """Writes JSON that this project reads back, with the number of its format."""
+    write_json(path, file_format.with_format(content))
+
+
 def read_json(path: str) -> Any:
     """Reads JSON; returns None if there is no file."""
+    content = _read(path)
+    return None if content is None else json.loads(content)
+
+
+def read_record(path: str) -> Any:
+    """Reads what `write_record` wrote; returns None if there is no file.
+
+    Raises:
+      FormatError: The number of its format is unknown.
+    """
+    content = _read(path)
+    return None if content is None else file_format.parse(content, path)
+
+
+def _read(path: str) -> bytes | None:
     if not tf.io.gfile.exists(path):
         return None
     content = b""
@@ -103,7 +123,7 @@ def read_json(path: str) -> Any:
         # for 5 seconds; another process may have written a longer object since.
         while chunk := file.read(_CHUNK_BYTES):
             content += chunk
-    return json.loads(content)
+    return content
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from modules import files
+from modules import file_format, files
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -66,3 +66,14 @@ def test_markers_of_directories_are_deleted_up_to_the_root(bucket, object_store)
         object_store.write(f"{bucket}/root/{key}")
     files.delete_directory_markers(f"{bucket}/root/run/task", f"{bucket}/root")
     assert object_store.keys(bucket) == ["root/", "root/run/task/out/file"]
+
+
+def test_record_is_read_without_the_number_of_its_format(directory):
+    path = f"{directory}/records/record.json"
+    files.write_record(path, {"best": None})
+    assert files.read_json(path) == {"format": 1, "best": None}
+    assert files.read_record(path) == {"best": None}
+    assert files.read_record(f"{directory}/absent.json") is None
+    files.write_json(path, {"format": 2})
+    with pytest.raises(file_format.FormatError, match="format 2"):
+        files.read_record(path)

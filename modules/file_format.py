@@ -1,0 +1,44 @@
+"""The number of the format of the JSON files that this project reads back.
+
+A file without one has the first format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+FORMAT = 1
+_KEY = "format"
+
+
+class FormatError(ValueError):
+    """A file has a format that this release does not know."""
+
+
+def with_format(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of a file with the number of its format."""
+    return {_KEY: FORMAT, **content}
+
+
+def parse(text: str | bytes, path: object) -> Any:
+    """Returns the content of a JSON file, without the number of its format.
+
+    Args:
+      text: What the file holds. JSON that is not an object has no number.
+      path: Names the file in the error.
+
+    Raises:
+      FormatError: The number is unknown.
+      json.JSONDecodeError: The text is not JSON.
+    """
+    content = json.loads(text)
+    number = content.pop(_KEY, FORMAT) if isinstance(content, dict) else FORMAT
+    if number != FORMAT:
+        raise FormatError(
+            f"{path} has the format {number!r}, and this release reads the format "
+            f"{FORMAT}: use the release that wrote the file, or another output "
+            "directory"
+        )
+    return content
