@@ -13,7 +13,7 @@ from tfx.utils import io_utils
 
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
-from modules import uris
+from modules import file_format, uris
 
 VERDICT_FILE = "verdict.json"
 ALL_ROWS = "all rows"
@@ -107,7 +107,6 @@ class Verdict(pydantic.BaseModel):
     splits: list[str]
     champion: str | None
     metrics: list[MetricVerdict]
-    # Earlier releases did not write these.
     not_compared: str | None = None
     paired: dict[str, Any] | None = None
     override: Override | None = None
@@ -184,14 +183,15 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
 def write_verdict(verdict: Verdict, directory: str) -> None:
     """Writes a verdict as JSON."""
     content = {"summary": verdict.summary, **verdict.model_dump(mode="json")}
-    text = json.dumps(content, indent=1, allow_nan=False)
+    text = json.dumps(file_format.with_format(content), indent=1, allow_nan=False)
     io_utils.write_string_file(uris.join(directory, VERDICT_FILE), text)
 
 
 def read_verdict(directory: str) -> Verdict:
     """Reads what `write_verdict` wrote."""
-    text = io_utils.read_string_file(uris.join(directory, VERDICT_FILE))
-    return Verdict.model_validate_json(text)
+    path = uris.join(directory, VERDICT_FILE)
+    text = io_utils.read_string_file(path)
+    return Verdict.model_validate(file_format.parse(text, path))
 
 
 def _read_overall(evaluation: str, model: str) -> slices.Values:

@@ -10,7 +10,7 @@ from tfx.utils import io_utils, path_utils
 
 from components.serving_check import check, rows
 from components.serving_check.request import Settings
-from modules import uris
+from modules import file_format, uris
 
 REPORT_FILE = "serving_check.json"
 REQUEST_FILE = "request.json"
@@ -54,7 +54,8 @@ def ServingCheck(
     request = rows.build_request(pattern, model_run.uri, checked_settings)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
-    _write(blessing, REPORT_FILE, report.model_dump_json(indent=1))
+    content = file_format.with_format(report.model_dump(mode="json"))
+    _write(blessing, REPORT_FILE, json.dumps(content, indent=1))
     if examples_to_try := rows.select_examples(request, checked_settings):
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, EXAMPLES_FILE, content)
@@ -71,8 +72,8 @@ def read_report(directory: str) -> dict[str, Any]:
     Args:
       directory: Of the component's `blessing`.
     """
-    text = io_utils.read_string_file(uris.join(directory, REPORT_FILE))
-    return json.loads(text)
+    path = uris.join(directory, REPORT_FILE)
+    return file_format.parse(io_utils.read_string_file(path), path)
 
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:

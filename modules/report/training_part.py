@@ -23,7 +23,7 @@ def read_training(directory: str) -> Training:
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(uris.join(directory, model_run.METRICS_FILE))
+    content = files.read_record(uris.join(directory, model_run.METRICS_FILE))
     best = content["best"]["seed"]
     results = [record.Result(**result) for result in content["seeds"]]
     seeds = [_read_seed(directory, content["metric"], result) for result in results]
@@ -37,14 +37,13 @@ def read_training(directory: str) -> Training:
     )
 
 
-def read_batch(directory: str) -> Batch | None:
-    """Reads the first batch of the training; None if an older release wrote none.
+def read_batch(directory: str) -> Batch:
+    """Reads the first batch of the training.
 
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(uris.join(directory, model_run.BATCH_FILE))
-    return content and Batch(**content)
+    return Batch(**files.read_json(uris.join(directory, model_run.BATCH_FILE)))
 
 
 def _read_seed(directory: str, metric: str, result: record.Result) -> SeedTraining:
@@ -89,7 +88,7 @@ def _read_curves(directory: str) -> dict[str, Curve]:
 
 def _facts(content: dict[str, Any], directory: str, best: int) -> dict[str, str]:
     path = uris.join(record.seed_directory(directory, best), model_run.OPTIMIZER_FILE)
-    optimizer = files.read_json(path)
+    optimizer = files.read_record(path)
     facts = {
         "started from": content["started_from"],
         "optimizer": optimizer["optimizer"]["type"],

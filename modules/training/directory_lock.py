@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import socket
@@ -140,12 +139,12 @@ class _RemoteLock:
 
     def _write(self) -> None:
         self._content["beat"] += 1
-        files.write(self._path, json.dumps(self._content))
+        files.write_record(self._path, self._content)
 
 
 def _read(path: str) -> dict[str, Any] | None:
     try:
-        return files.read_json(path)
+        return files.read_record(path)
     except tf.errors.NotFoundError:  # its owner removed it just now
         return None
 

@@ -45,7 +45,7 @@ def write_params(params: config_definitions.ExperimentConfig, directory: str) ->
     """
     train_utils.serialize_config(params, directory)
     optimizer = params.trainer.optimizer_config
-    files.write_json(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
+    files.write_record(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
     picture = io.BytesIO()
     plot_schedule(optimizer, params.trainer.train_steps).savefig(picture, format="png")
     files.write(uris.join(directory, SCHEDULE_PICTURE), picture.getvalue())

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from modules import environment
+from modules.file_format import FormatError
 from pipeline.cli import (
     clean,
     compare,
@@ -51,7 +52,7 @@ def _print_prose(text: str, console: Console, style: str = "") -> None:
 
 
 class _Commands(click.Group):
-    """Lists commands in sections; exits with status 2 after a `UsageError`."""
+    """Lists commands in sections; exits with status 2 after what a user can fix."""
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -69,7 +70,7 @@ class _Commands(click.Group):
         """Runs a command."""
         try:
             return super().invoke(ctx)
-        except UsageError as error:
+        except (UsageError, FormatError) as error:
             console = Console(stderr=True, force_interactive=sys.stderr.isatty())
             _print_prose(f"error: {error}", console, style="red")
             ctx.exit(EXIT_USAGE)
@@ -116,7 +117,7 @@ def run(
 
         try:
             report = run_locally(config, console, verbose=verbose)
-        except UsageError:
+        except (UsageError, FormatError):
             raise
         except KeyboardInterrupt:
             end_process(EXIT_INTERRUPTED)

@@ -33,7 +33,6 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
     [
         (["run", "--set", "trainer.epochs"], "write key=value"),
         (["run", "--set", "trainer.epochs=0"], "trainer.epochs"),
-        (["run", "--set", "trainer.restarts=3"], "set trainer.seeds instead"),
         (["run", "--config", "absent.yaml"], "absent.yaml cannot be read"),
         (["run", "--no-such-option"], "No such option"),
         (["predict", "--model", "absent"], "give one of --text TEXT"),

@@ -222,7 +222,8 @@ def test_arguments_of_beam_in_a_bucket_are_replaced(remote_paths, object_store):
     for runner in ("a", "b"):
         staged = staging.StagedInputs(None, [], file, (f"--runner={runner}",))
         staging.copy(staged)
-        assert json.loads(object_store.read(file)) == [f"--runner={runner}"]
+        content = {"format": 1, "arguments": [f"--runner={runner}"]}
+        assert json.loads(object_store.read(file)) == content
     assert object_store.keys(remote_paths.root) == ["root/beam.json"]
 
 
