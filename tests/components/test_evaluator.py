@@ -19,6 +19,7 @@ from components.evaluator import (
 )
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config
+from modules.file_format import FormatError
 from tests import exported
 
 pytestmark = pytest.mark.slow
@@ -139,10 +140,14 @@ def test_verdict_repeats_the_test_against_the_champion(tmp_path):
     )
 
 
-def test_verdict_of_an_earlier_release_is_read(tmp_path):
-    content = {"blessed": True, "splits": ["eval"], "champion": "a/1", "metrics": []}
-    (tmp_path / verdict.VERDICT_FILE).write_text(json.dumps(content))
-    assert read_verdict(str(tmp_path)).comparison == "compared with the champion a/1"
+def test_verdict_of_an_unknown_format_is_refused(tmp_path):
+    result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
+    verdict.write_verdict(result, str(tmp_path))
+    path = tmp_path / verdict.VERDICT_FILE
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "format": content["format"] + 1}))
+    with pytest.raises(FormatError, match=r"verdict\.json has the format 2"):
+        read_verdict(str(tmp_path))
 
 
 def test_verdict_is_read_back_as_it_was_written(tmp_path):

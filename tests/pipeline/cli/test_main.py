@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from components.evaluator import MetricVerdict
+from modules import file_format
 from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from tests import tiny, toy_models
@@ -96,6 +97,16 @@ def test_metrics_of_classes_are_a_table_of_their_own():
         ["[b]a/c", "0.1", "0.2", "0.3"],
         ["other", "0.8", "0.7", "0.6"],
     ]
+
+
+def test_file_of_an_unknown_format_is_one_line_and_bad_usage(invoke, monkeypatch):
+    def read(*_, **__):
+        file_format.parse('{"format": 2}', "data_card.json")
+
+    monkeypatch.setattr(main_module.recipe, "load_config", read)
+    result = invoke("run")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: data_card.json has the format 2")
 
 
 def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):

@@ -114,7 +114,8 @@ def test_arguments_of_beam_are_replaced_if_they_changed(paths):
     for runner in ("a", "a", "b"):
         staged = staging.StagedInputs(None, [], file, (f"--runner={runner}",))
         staging.copy(staged, messages.append)
-    assert json.loads(Path(file).read_text()) == ["--runner=b"]
+    content = {"format": 1, "arguments": ["--runner=b"]}
+    assert json.loads(Path(file).read_text()) == content
     assert messages == [f"writing Beam's arguments to {file}"] * 2
 
 
