@@ -54,7 +54,7 @@ def ServingCheck(
     request = rows.build_request(pattern, model_run.uri, checked_settings)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
-    numbered = file_format.with_format(report.model_dump(mode="json"))
+    numbered = file_format.with_format(json.loads(report.model_dump_json()))
     _write(blessing, REPORT_FILE, json.dumps(numbered, indent=1))
     if examples_to_try := rows.select_examples(request, checked_settings):
         content = json.dumps({"instances": examples_to_try}, indent=1)

@@ -60,7 +60,7 @@ class DataCard(BaseModel):
 
     def write(self, directory: Path) -> None:
         """Writes the card into a directory."""
-        content = file_format.with_format(self.model_dump(mode="json"))
+        content = file_format.with_format(json.loads(self.model_dump_json()))
         text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
         (directory / CARD_FILE).write_text(text, encoding="utf-8")
 
