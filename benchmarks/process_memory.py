@@ -11,7 +11,8 @@ import psutil
 _SECONDS = 0.5
 # What their command lines contain.
 _KINDS = {
-    "pipeline.beam.worker ": "worker",  # not the pool
+    "sh -c ": None,  # Beam starts its workers in shells
+    "sdk_worker_main": "worker",
     "sdk_worker import SdkHarness": "worker",
     "TaskManagerRunner": "TaskManager",
     "StandaloneSessionClusterEntrypoint": "JobManager",

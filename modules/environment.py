@@ -25,7 +25,6 @@ def set_up(*, quiet: bool = False) -> None:
         C++ and from libraries that announce the end of a Python version; none says
         anything that a user can act on.
     """
-    _import_extensions_on_demand()
     if quiet:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         warnings.simplefilter("ignore", FutureWarning)
@@ -68,35 +67,6 @@ def importing() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _import_extensions_on_demand() -> None:
-    """Makes `tfx.v1` import an extension when it is first used.
-
-    They import the client library of Google Cloud's AI Platform, a third of the time
-    that TFX takes to import, and only a pipeline on Vertex AI uses it.
-    Source: `tfx/v1/__init__.py` and `tfx/v1/extensions/__init__.py`.
-    """
-    tfx = importlib.util.find_spec("tfx")
-    name = "tfx.v1.extensions"
-    if tfx is None or tfx.submodule_search_locations is None or name in sys.modules:
-        return
-    spec = importlib.machinery.ModuleSpec(name, loader=None, is_package=True)
-    spec.submodule_search_locations = [
-        os.path.join(location, "v1", "extensions")
-        for location in tfx.submodule_search_locations
-    ]
-    package = importlib.util.module_from_spec(spec)
-    # Python calls it for a missing attribute (PEP 562).
-    vars(package)["__getattr__"] = _import_extension
-    sys.modules[name] = package
-
-
-def _import_extension(name: str) -> types.ModuleType:
-    full_name = f"tfx.v1.extensions.{name}"
-    if importlib.util.find_spec(full_name) is None:
-        raise AttributeError(f"module 'tfx.v1.extensions' has no attribute {name!r}")
-    return importlib.import_module(full_name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -18,7 +18,6 @@ Directories are local or remote. Reading local ones does not import TensorFlow.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -26,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from modules import files, fingerprint, uris
+from modules import file_format, files, fingerprint, uris
 from modules.export import description, model_digest
 
 logger = logging.getLogger(__name__)
@@ -78,6 +77,8 @@ def find_problem(path: str) -> str:
         return _find_damage(path, read_manifest(path), compare_hashes=False)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
+    except file_format.FormatError as error:
+        return str(error)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return f"{MANIFEST_FILE} lists no files with sizes ({type(error).__name__})"
 
@@ -178,7 +179,7 @@ def read_manifest(path: str) -> dict[str, dict[str, Any]]:
 
     It is empty for a SavedModel that was copied by hand, which has no manifest.
     """
-    content = files.read_json(uris.join(path, MANIFEST_FILE))
+    content = files.read_record(uris.join(path, MANIFEST_FILE))
     return {} if content is None else content["files"]
 
 
@@ -223,7 +224,7 @@ def push(
         files.write(path, examples)
         manifest[EXAMPLES_FILE] = _describe_file(path)
     path = uris.join(incomplete, MANIFEST_FILE)
-    files.write(path, json.dumps({"files": manifest}, indent=1))
+    files.write_record(path, {"files": manifest})
     # Nothing is at the destination. On an object store, TensorFlow would find what was
     # deleted there in the last 5 seconds in its cache.
     files.rename(incomplete, destination)

@@ -117,7 +117,7 @@ def with_beam_arguments(arguments: list[str]) -> list[str]:
     expanded = []
     for argument in arguments:
         if argument.startswith(BEAM_FILE):
-            expanded += _read_staged(argument.removeprefix(BEAM_FILE))
+            expanded += _read_staged(argument.removeprefix(BEAM_FILE))["arguments"]
         else:
             expanded.append(argument)
     return expanded
@@ -126,7 +126,7 @@ def with_beam_arguments(arguments: list[str]) -> list[str]:
 def _read_staged(path: str) -> Any:
     from modules import files
 
-    content = files.read_json(path)
+    content = files.read_record(path)
     if content is None:
         raise FileNotFoundError(
             f"{path} does not exist: copy the job's files with `python -m pipeline "
@@ -163,7 +163,7 @@ def completing(directory: str, root: str) -> Iterator[None]:
             "error": "\n".join(lines),
         }
         with _logging_errors():
-            files.write_json(record, failure)
+            files.write_record(record, failure)
         raise
 
 

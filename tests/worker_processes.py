@@ -6,12 +6,13 @@ import time
 import psutil
 
 _SECONDS = 120
+_WORKER = "apache_beam.runners.worker.sdk_worker_main"  # not of its shell, one word
 
 
 def find(parent=None):
     """Returns the worker processes of a process, by default of this one."""
     children = (parent or psutil.Process()).children(recursive=True)
-    return [child for child in children if "pipeline.beam.worker" in _command(child)]
+    return [child for child in children if _WORKER in _command(child)]
 
 
 def _command(process):

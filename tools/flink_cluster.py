@@ -26,9 +26,10 @@ from typing import Any
 
 import click
 import psutil
+import yaml
 
-from pipeline.beam import flink_restarts
 from pipeline.config.beam import BeamConfig
+from pipeline.config.paths import REPOSITORY
 from tools.local_cluster import (
     find_libraries,
     free_ports,
@@ -38,6 +39,7 @@ from tools.local_cluster import (
 )
 
 _HOST = "localhost"
+_DEPLOY = REPOSITORY / "deploy" / "flink"
 _ENTRYPOINT = "org.apache.flink.runtime"
 _JOB_MANAGER = f"{_ENTRYPOINT}.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = f"{_ENTRYPOINT}.taskexecutor.TaskManagerRunner"
@@ -91,7 +93,6 @@ class FlinkCluster:
       slots: Task slots of each.
       is_highly_available: Whether jobs survive the loss of the JobManager ("high
         availability"), with ZooKeeper.
-      restarts: How many losses of workers a job survives.
 
     Attributes:
       directory: The directory.
@@ -107,7 +108,6 @@ class FlinkCluster:
         task_managers: int = 2,
         slots: int = 1,
         is_highly_available: bool = False,
-        restarts: int = BeamConfig().restarts,
     ) -> None:
         self.directory = directory
         self._count = task_managers
@@ -130,7 +130,7 @@ class FlinkCluster:
             "taskmanager.numberOfTaskSlots": slots,
             "io.tmp.dirs": directory,
             **_TASK_MANAGER_MEMORY,
-            **flink_restarts.settings(restarts),
+            **_read_restart_strategy(),
         }
         if is_highly_available:
             self._settings |= {
@@ -189,7 +189,7 @@ class FlinkCluster:
             [
                 sys.executable,
                 "-m",
-                "pipeline.beam.worker_pool",
+                "tools.worker_pool",
                 f"{address}:{self._pool_port}",
             ],
         )
@@ -261,6 +261,13 @@ class FlinkCluster:
         return process
 
 
+def _read_restart_strategy() -> dict[str, str]:
+    """Returns the restart strategy of the cluster on Kubernetes."""
+    cluster = yaml.safe_load((_DEPLOY / "cluster.yaml").read_text())
+    settings = cluster["spec"]["flinkConfiguration"].items()
+    return {key: value for key, value in settings if key.startswith("restart-strategy")}
+
+
 def kill(process: subprocess.Popen[bytes]) -> None:
     """Kills a process of a cluster and its child processes with SIGKILL."""
     with contextlib.suppress(ProcessLookupError):
@@ -269,8 +276,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_workers(pool: subprocess.Popen[bytes]) -> int:
-    """Kills the workers of a pool with SIGKILL, but not the pool; returns how many."""
-    workers = psutil.Process(pool.pid).children()
+    """Kills the connected workers of a pool with SIGKILL; returns how many.
+
+    Flink would wait forever for one that was killed before it connected.
+    """
+    children = psutil.Process(pool.pid).children()
+    workers = [child for child in children if child.net_connections()]
     for worker in workers:
         worker.kill()
     return len(workers)

@@ -8,11 +8,11 @@ from modules.verdicts import VERDICT_FILE, DataVerdict
 
 def write_verdict(verdict: DataVerdict, directory: str) -> None:
     """Writes a verdict as JSON."""
-    text = verdict.model_dump_json(indent=1)
-    files.write(uris.join(directory, VERDICT_FILE), text)
+    content = verdict.model_dump(mode="json")
+    files.write_record(uris.join(directory, VERDICT_FILE), content)
 
 
 def read_data_verdict(directory: str) -> DataVerdict:
     """Reads what `write_verdict` wrote."""
-    content = files.read_json(uris.join(directory, VERDICT_FILE))
+    content = files.read_record(uris.join(directory, VERDICT_FILE))
     return DataVerdict.model_validate(content)

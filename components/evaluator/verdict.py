@@ -11,7 +11,7 @@ from tfx.utils import io_utils
 
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
-from modules import uris
+from modules import file_format, uris
 from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 
 
@@ -58,14 +58,16 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
 
 def write_verdict(verdict: Verdict, directory: str) -> None:
     """Writes a verdict as JSON."""
-    text = json.dumps(verdict.as_json(), indent=1, allow_nan=False)
+    content = file_format.with_format(verdict.as_json())
+    text = json.dumps(content, indent=1, allow_nan=False)
     io_utils.write_string_file(uris.join(directory, VERDICT_FILE), text)
 
 
 def read_verdict(directory: str) -> Verdict:
     """Reads what `write_verdict` wrote."""
-    text = io_utils.read_string_file(uris.join(directory, VERDICT_FILE))
-    return Verdict.model_validate_json(text)
+    path = uris.join(directory, VERDICT_FILE)
+    text = io_utils.read_string_file(path)
+    return Verdict.model_validate(file_format.parse(text, path))
 
 
 def _read_overall(evaluation: str, model: str) -> slices.Values:

@@ -3,9 +3,9 @@
 import json
 
 from tfx import v1 as tfx
-from tfx.utils import io_utils, path_utils
+from tfx.utils import path_utils
 
-from modules import served_versions, uris
+from modules import files, served_versions, uris
 from modules.training import warm_start
 
 
@@ -49,4 +49,4 @@ def WarmStart(
         raise WarmStartError(incompatibility)
     served_versions.copy(champion, path_utils.serving_model_dir(base_model.uri))
     path = uris.join(base_model.uri, warm_start.CHAMPION_FILE)
-    io_utils.write_string_file(path, json.dumps({"directory": champion}))
+    files.write_record(path, {"directory": champion})

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # In a SavedModel's folder for files of the user's own.
 FILE = "assets.extra/architecture.json"
-# Its key for the type of the weights; without it they are float32.
+# Its key for the type of the weights.
 PRECISION = "precision"
 
 
@@ -37,12 +37,12 @@ def write_description(model: str, description: dict[str, Any]) -> None:
       description: The task, as `describe_task` returns it, the architecture, and the
         type of the weights.
     """
-    files.write_json(uris.join(model, FILE), description)
+    files.write_record(uris.join(model, FILE), description)
 
 
 def read_description(model: str) -> dict[str, Any] | None:
     """Returns the description of an exported model; None if it has none."""
-    return files.read_json(uris.join(model, FILE))
+    return files.read_record(uris.join(model, FILE))
 
 
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:
@@ -58,11 +58,8 @@ def find_task_difference(model: str, expected: dict[str, Any]) -> str:
     """Returns why a model cannot be evaluated on a task; empty if it can.
 
     Args:
-      model: Directory of a SavedModel. Without a description, or with that of an
-        earlier release, only the keys that it has are compared.
+      model: Directory of a SavedModel; one without a description can.
       expected: The task, as `describe_task` returns it.
     """
-    described = read_description(model) or {}
-    return differences(
-        described, {key: expected[key] for key in expected if key in described}
-    )
+    described = read_description(model)
+    return "" if described is None else differences(described, expected)

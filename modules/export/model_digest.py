@@ -42,23 +42,12 @@ def write(model: str, directory: str) -> None:
     """
     graph = fingerprint.of_file(uris.join(model, GRAPH_FILE))
     digest = ModelDigest(model, identity(model), graph)
-    files.write_json(uris.join(directory, _FILE), dataclasses.asdict(digest))
+    files.write_record(uris.join(directory, _FILE), dataclasses.asdict(digest))
 
 
 def read(directory: str) -> ModelDigest:
-    """Returns the digests in the directory of a `ModelRun`.
-
-    Raises:
-      FileNotFoundError: The Trainer of an earlier release wrote the directory.
-    """
-    path = uris.join(directory, _FILE)
-    content = files.read_json(path)
-    if content is None:
-        raise FileNotFoundError(
-            f"{path} does not exist: the Trainer of an earlier release wrote this "
-            "training; run it again without the cache"
-        )
-    return ModelDigest(**content)
+    """Returns the digests in the directory of a `ModelRun`."""
+    return ModelDigest(**files.read_record(uris.join(directory, _FILE)))
 
 
 def identity(model: str) -> str:

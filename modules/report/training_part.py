@@ -24,7 +24,7 @@ def read_training(directory: str) -> Training:
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    content = files.read_json(uris.join(directory, model_run.METRICS_FILE))
+    content = files.read_record(uris.join(directory, model_run.METRICS_FILE))
     best = content["best"]["seed"]
     results = [record.Result(**result) for result in content["seeds"]]
     curves = {
@@ -95,7 +95,7 @@ def _read_curves(directory: str) -> dict[str, Curve]:
 
 
 def _facts(content: dict[str, Any], best_directory: str) -> dict[str, str]:
-    optimizer = files.read_json(uris.join(best_directory, model_run.OPTIMIZER_FILE))
+    optimizer = files.read_record(uris.join(best_directory, model_run.OPTIMIZER_FILE))
     facts = {
         "started from": content["started_from"],
         "optimizer": optimizer["optimizer"]["type"],

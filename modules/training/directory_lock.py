@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import socket
@@ -69,14 +68,14 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
 
 def _wait_for_owner(path: str) -> None:
     """Returns when the lock is free or its owner is dead; see `hold`."""
-    content = files.read_json(path)
+    content = files.read_record(path)
     if content is None:
         return
     logger.info("%s names %s: waiting for a heartbeat", path, content["owner"])
     deadline = time.monotonic() + STALE_SECONDS
     while time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-        newer = files.read_json(path)
+        newer = files.read_record(path)
         if newer is None:
             return
         if newer != content:
@@ -134,13 +133,13 @@ class _RemoteLock:
                 self._renewed_at = start
 
     def _find_new_owner(self) -> None:
-        content = files.read_json(self._path)
+        content = files.read_record(self._path)
         if content is not None and content["token"] != self._content["token"]:
             self._new_owner = content["owner"]
 
     def _write(self) -> None:
         self._content["beat"] += 1
-        files.write(self._path, json.dumps(self._content))
+        files.write_record(self._path, self._content)
 
 
 def _in_use(path: str, owner: str) -> DirectoryInUseError:

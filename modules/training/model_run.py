@@ -37,7 +37,7 @@ def write_params(params: config_definitions.ExperimentConfig, directory: str) ->
     """
     train_utils.serialize_config(params, directory)
     optimizer = params.trainer.optimizer_config
-    files.write_json(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
+    files.write_record(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
 
 
 def write_batch(

@@ -79,13 +79,13 @@ def choose(
     )
     if not recorded and strategies.is_chief(strategy):
         content = dataclasses.asdict(chosen)
-        files.write_json(uris.join(directory, _FILE), content)
+        files.write_record(uris.join(directory, _FILE), content)
     return chosen
 
 
 def read(directory: str) -> dict[str, Any] | None:
     """Returns the `Precision` that is recorded in a training's directory, or None."""
-    return files.read_json(uris.join(directory, _FILE))
+    return files.read_record(uris.join(directory, _FILE))
 
 
 @contextlib.contextmanager

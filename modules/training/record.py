@@ -77,7 +77,7 @@ class TrainingRecord:
         self._directory = directory
         self.metric = metric
         self._is_chief = is_chief
-        content = files.read_json(self._path(_FILE))
+        content = files.read_record(self._path(_FILE))
         if content is None:
             content = {"evaluations": [], "best": None, "result": None}
         self.evaluations = [Evaluation(**entry) for entry in content["evaluations"]]
@@ -175,7 +175,7 @@ class TrainingRecord:
             "best": self.best and dataclasses.asdict(self.best),
             "result": self.result and dataclasses.asdict(self.result),
         }
-        files.write_json(self._path(_FILE), content)
+        files.write_record(self._path(_FILE), content)
 
     def _score(self, evaluation: Evaluation) -> float:
         return metrics.score(evaluation.metrics[self.metric])

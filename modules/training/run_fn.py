@@ -285,7 +285,7 @@ def _write_records(
         },
     }
     path = uris.join(fn_args.model_run_dir, model_run.METRICS_FILE)
-    files.write_json(path, content)
+    files.write_record(path, content)
     model_run.write_batch(
         experiment.with_seed(params, best.seed).task.train_data,
         task,

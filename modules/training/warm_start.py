@@ -71,7 +71,7 @@ def origin(base_model: str) -> str:
     """
     if not base_model:
         return "the pre-trained encoder"
-    record = files.read_json(uris.join(os.path.dirname(base_model), CHAMPION_FILE))
+    record = files.read_record(uris.join(os.path.dirname(base_model), CHAMPION_FILE))
     return f"the champion {record['directory'] if record else base_model}"
 
 

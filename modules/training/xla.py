@@ -102,7 +102,7 @@ def choose(
         chosen = Compilation(config.xla, config.xla == "on")
     logger.info("trainer.xla: %s", chosen)
     if not recorded and strategies.is_chief(strategy):
-        files.write_json(uris.join(directory, _FILE), dataclasses.asdict(chosen))
+        files.write_record(uris.join(directory, _FILE), dataclasses.asdict(chosen))
     # A resumed training may be on another machine.
     is_used = can_compile and (has_gpu or config.xla == "on")
     return enable(params, lengths) if chosen.is_enabled and is_used else params
@@ -121,7 +121,7 @@ def enable(params: ExperimentConfig, lengths: list[int]) -> ExperimentConfig:
 
 def read(directory: str) -> dict[str, Any] | None:
     """Returns the `Compilation` recorded in a training's directory, or None."""
-    return files.read_json(uris.join(directory, _FILE))
+    return files.read_record(uris.join(directory, _FILE))
 
 
 def of_times(times: Times, steps: int, lengths: int) -> Compilation:

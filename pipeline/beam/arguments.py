@@ -14,8 +14,7 @@ _IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 # component: 2.5 s, and 50 MB in /tmp that nobody deletes. Only Dataflow reads the name.
 # Source: `tfx/utils/dependency_utils.py`.
 _INSTALLED = {"sdk_container_image": "installed"}
-_RESTARTING_RUNNER = "pipeline.beam.restarting.RestartingRunner"
-_JOB_RUNNERS = "pipeline.beam.job_runners"
+_PROCESS_RUNNER = "pipeline.beam.worker_processes.ProcessRunner"
 _LOCAL_FLINK = "[local]"
 
 
@@ -49,41 +48,36 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
 
 def _multi_processing(config: BeamConfig) -> dict[str, Any]:
     return {
-        "runner": _RESTARTING_RUNNER,
+        "runner": _PROCESS_RUNNER,
         "direct_running_mode": "multi_processing",
         "direct_num_workers": str(config.workers or 0),  # 0: one process per core
-        "number_of_execution_retries": str(config.restarts),
         **_INSTALLED,
     }
 
 
 def _flink(config: BeamConfig, jar: str) -> dict[str, Any]:
     return {
-        "runner": f"{_JOB_RUNNERS}.FlinkRunner",
+        "runner": "FlinkRunner",
         "flink_master": config.master or _LOCAL_FLINK,
         "flink_version": config.flink_version,
         "flink_job_server_jar": jar,
         "parallelism": config.workers,
-        "number_of_execution_retries": str(config.restarts),
         **_environment(config),
     }
 
 
 def _spark(config: BeamConfig, jar: str) -> dict[str, Any]:
     return {
-        "runner": f"{_JOB_RUNNERS}.SparkRunner",
+        "runner": "SparkRunner",
         "spark_master_url": config.master or f"local[{config.workers or '*'}]",
         "spark_job_server_jar": jar,
-        # Spark reads its own settings from the properties of Beam's job server, which
-        # is its driver. `local` masters never repeat a task.
-        "job_server_jvm_properties": f"-Dspark.task.maxFailures={config.restarts + 1}",
         **_environment(config),
     }
 
 
 def _portable(config: BeamConfig) -> dict[str, Any]:
     return {
-        "runner": f"{_JOB_RUNNERS}.PortableRunner",
+        "runner": "PortableRunner",
         "job_endpoint": config.job_endpoint,
         "parallelism": config.workers,
         **_environment(config),

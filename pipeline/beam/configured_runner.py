@@ -16,25 +16,15 @@ import os
 from collections.abc import Sequence
 
 from apache_beam import Pipeline
-from apache_beam.internal import pickler
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import (
-    PipelineOptions,
-    SetupOptions,
-    StandardOptions,
-)
-from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
-
-from pipeline.beam.signatures import cache_signatures
 
 _VARIABLE = "BERT_PIPELINE_BEAM_ARGUMENTS"
 
 
 def configure(arguments: Sequence[str]) -> tuple[str, ...]:
     """Sets Beam's arguments for this process and its child processes.
-
-    Also caches the signatures that Beam inspects (signatures.py).
 
     Args:
       arguments: Beam's arguments.
@@ -43,7 +33,6 @@ def configure(arguments: Sequence[str]) -> tuple[str, ...]:
       The arguments to give to TFX, the same for any `arguments`.
     """
     os.environ[_VARIABLE] = json.dumps(arguments)
-    cache_signatures()
     runner = f"{ConfiguredRunner.__module__}.{ConfiguredRunner.__qualname__}"
     # Without an image TFX would build a package of itself for each component.
     return (f"--runner={runner}", "--sdk_container_image=installed")
@@ -57,18 +46,6 @@ class ConfiguredRunner(PipelineRunner):
     ) -> PipelineResult:
         """Runs a pipeline with the configured runner and its options."""
         configured = PipelineOptions(json.loads(os.environ[_VARIABLE]))
+        FileSystems.set_options(configured)  # as the constructor of `Pipeline`
         runner = create_runner(configured.view_as(StandardOptions).runner)
-        _apply(configured, runner)
         return runner.run_pipeline(pipeline, configured)
-
-
-def _apply(options: PipelineOptions, runner: PipelineRunner) -> None:
-    """Applies options as the constructor of `Pipeline` does, which has only TFX's."""
-    FileSystems.set_options(options)
-    setup = options.view_as(SetupOptions)
-    if setup.pickle_library == "default":
-        setup.pickle_library = runner.default_pickle_library_override() or "default"
-    pickler.set_library(setup.pickle_library)
-    errors = PipelineOptionsValidator(options, runner).validate()
-    if errors:
-        raise ValueError("invalid Beam arguments: " + "; ".join(errors))

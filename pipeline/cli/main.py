@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from modules import environment
+from modules.file_format import FormatError
 from modules.report.content import PAGE_FILE
 from pipeline import exit_status
 from pipeline.cli import (
@@ -45,7 +46,7 @@ def _print_prose(text: str, console: Console, style: str = "") -> None:
 
 
 class _Commands(click.Group):
-    """Lists commands in sections; exits with `USAGE` after a `UsageError`."""
+    """Lists commands in sections; exits with `USAGE` after what a user can correct."""
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -63,7 +64,7 @@ class _Commands(click.Group):
         """Runs a command."""
         try:
             return super().invoke(ctx)
-        except UsageError as error:
+        except (UsageError, FormatError) as error:
             console = Console(stderr=True, force_interactive=sys.stderr.isatty())
             _print_prose(f"error: {error}", console, style="red")
             ctx.exit(exit_status.USAGE)
@@ -114,7 +115,7 @@ def run(
 
         try:
             finished = run_locally(config, console, verbose=verbose)
-        except UsageError:
+        except (UsageError, FormatError):
             raise
         except KeyboardInterrupt:
             end_process(exit_status.INTERRUPTED)

@@ -47,8 +47,6 @@ class BeamConfig(Settings):
       workers: Worker processes of `multi_processing`, task slots of `flink` and
         `spark`; None uses all cores of this machine, one slot of a Flink cluster, all
         cores of a Spark cluster.
-      restarts: How often work is repeated that was lost with a worker process, by
-        `multi_processing`, `flink` and a `spark` cluster.
       master: Address of the cluster: Flink's `HOST:PORT`, Spark's `spark://HOST:PORT`.
         None starts one on this machine for as long as a component runs.
       flink_version: Version of the Flink cluster.
@@ -67,7 +65,6 @@ class BeamConfig(Settings):
 
     runner: Runner = "in_process"
     workers: PositiveInt | None = None
-    restarts: int = Field(default=2, ge=0)
     master: str | None = None
     flink_version: str = Field(default="1.19", pattern=r"^\d+\.\d+$")
     job_server_jar: str | None = None

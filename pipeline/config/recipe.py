@@ -37,7 +37,6 @@ _PATH_KEYS = (
 )
 _NO_PATH_PREFIXES = ("package:", "tfds:")
 _Overrides = Mapping[str, Any] | None
-_RENAMED = {"trainer.restarts": "trainer.seeds"}
 _Section = TypeVar("_Section", bound=Settings)
 
 
@@ -280,9 +279,7 @@ def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
     for detail in error.errors():
         key = ".".join(str(part) for part in detail["loc"])
         message = detail["msg"].removeprefix("Value error, ")
-        if key in _RENAMED:
-            lines.append(f"  {key}: renamed; set {_RENAMED[key]} instead")
-        elif detail["type"] == "extra_forbidden":
+        if detail["type"] == "extra_forbidden":
             names = _allowed(model, detail["loc"])
             close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import run_metadata, served_versions, verdicts
+from modules import file_format, run_metadata, served_versions, verdicts
 from modules.report import model_card
 from modules.report.content import JSON_FILE, Report
 from pipeline.config.errors import UsageError
@@ -125,7 +125,8 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
     verdict = outputs.verdict.model_copy(update={"override": override})
     path = Path(outputs.artifacts["Evaluator", "verdict"].uri, verdicts.VERDICT_FILE)
     incomplete = path.with_suffix(".incomplete")
-    incomplete.write_text(json.dumps(verdict.as_json(), indent=1), encoding="utf-8")
+    content = file_format.with_format(verdict.as_json())
+    incomplete.write_text(json.dumps(content, indent=1), encoding="utf-8")
     incomplete.replace(path)
 
 

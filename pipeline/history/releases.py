@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import json
 import os
 import socket
 from pathlib import Path
 from typing import Literal
 
 import pydantic
+
+from modules import file_format
 
 FILE = "releases.jsonl"
 
@@ -54,13 +57,14 @@ def read(directory: Path) -> list[Release]:
     if not path.is_file():
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
-    return [Release.model_validate_json(line) for line in lines]
+    return [Release.model_validate(file_format.parse(line, path)) for line in lines]
 
 
 def add(directory: Path, release: Release) -> None:
     """Appends a release to the journal of a served directory."""
     with open(directory / FILE, "a", encoding="utf-8") as file:
-        file.write(release.model_dump_json() + "\n")
+        content = file_format.with_format(release.model_dump(mode="json"))
+        file.write(json.dumps(content) + "\n")
 
 
 def override_of(directory: Path, version: int) -> Release | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from modules import verdicts
+from modules import file_format, verdicts
 from modules.run_metadata import ComponentRun, MetadataReader, values
 from modules.verdicts import DataVerdict, ServingReport, Verdict
 
@@ -39,20 +39,20 @@ class RunOutputs:
     @property
     def data_verdict(self) -> DataVerdict | None:
         """DataGate's verdict."""
-        text = self._read("DataGate", "verdict", verdicts.VERDICT_FILE)
-        return DataVerdict.model_validate_json(text) if text else None
+        content = self._read("DataGate", "verdict", verdicts.VERDICT_FILE)
+        return DataVerdict.model_validate(content) if content else None
 
     @property
     def verdict(self) -> Verdict | None:
         """The Evaluator's verdict."""
-        text = self._read("Evaluator", "verdict", verdicts.VERDICT_FILE)
-        return Verdict.model_validate_json(text) if text else None
+        content = self._read("Evaluator", "verdict", verdicts.VERDICT_FILE)
+        return Verdict.model_validate(content) if content else None
 
     @property
     def serving_check(self) -> ServingReport | None:
         """The report of the serving check."""
-        text = self._read("ServingCheck", "blessing", verdicts.SERVING_CHECK_FILE)
-        return ServingReport.model_validate_json(text) if text else None
+        content = self._read("ServingCheck", "blessing", verdicts.SERVING_CHECK_FILE)
+        return ServingReport.model_validate(content) if content else None
 
     @property
     def pushed(self) -> str | None:
@@ -93,10 +93,12 @@ class RunOutputs:
                 return entry.value
         return None
 
-    def _read(self, component: str, key: str, file: str) -> str:
+    def _read(self, component: str, key: str, file: str) -> Any:
         artifact = self.artifacts.get((component, key))
         path = Path(artifact.uri, file) if artifact else None
-        return path.read_text("utf-8") if path and path.is_file() else ""
+        if path is None or not path.is_file():
+            return None
+        return file_format.parse(path.read_bytes(), path)
 
     def _properties(self, component: str, key: str) -> dict[str, Any]:
         artifact = self.artifacts.get((component, key))

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -36,6 +37,7 @@ _ENCODER_COPIES = 10
 _PORTS = (8500, 8501)  # gRPC and HTTP, the defaults of `serve`
 _NAMES_SHOWN = 4
 _GPU_SECONDS = 10
+_CONNECT_SECONDS = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
     if config.beam.runner in ("flink", "spark"):
         yield _checked("Beam's job server", lambda: _describe_job_server(config))
     if config.beam.runner == "flink" and config.beam.master:
-        yield _check_flink(config.beam.master, config.beam.restarts)
+        yield _check_flink(config.beam.master)
     if config.beam.environment == "docker" and config.beam.runner != "in_process":
         yield _check_tool("docker", "beam.environment is docker")
 
@@ -326,15 +328,15 @@ def _describe_job_server(config: Config) -> str:
     return job_servers.find_jar(config.beam, is_here=True)
 
 
-def _check_flink(master: str, restarts: int) -> Check:
-    from pipeline.beam import flink_restarts
-
-    name = "Flink's restarts"
+def _check_flink(master: str) -> Check:
     try:
-        advice = flink_restarts.advise(master, restarts)
-    except ConnectionError as error:
-        return Check(name, "error", str(error))
-    return Check(name, "warning", advice) if advice else Check(name, "ok", master)
+        parts = urllib.parse.urlsplit(master if "://" in master else f"//{master}")
+        address = parts.hostname or "", parts.port or 80
+        socket.create_connection(address, _CONNECT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        advice = "give HOST:PORT of the JobManager's REST API, 8081 by default"
+        return Check("Flink", "error", f"beam.master {master}: {error}", advice)
+    return Check("Flink", "ok", master)
 
 
 def _check_tool(name: str, why: str) -> Check:

@@ -61,7 +61,7 @@ def find_failures(run_directory: str) -> dict[str, Failure]:
         for component in _list(run_directory):
             records = _find(f"{run_directory}/{component}", entrypoint.FAILURE_FILE)
             if records:
-                record = files.read_json(records[-1])
+                record = files.read_record(records[-1])
                 lines = last_lines(record["error"])
                 failures[component] = Failure(record["exit_status"], lines)
     return failures

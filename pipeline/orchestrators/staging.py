@@ -119,13 +119,14 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     for path, content in staged.component_files.items():
         with _clear_errors(path):
             if not tf.io.gfile.exists(path):
-                files.write_json(path, content)
+                files.write_record(path, content)
     if staged.beam_file is None:
         return
     with _clear_errors(staged.beam_file):
-        if files.read_json(staged.beam_file) != list(staged.beam_arguments):
+        content = {"arguments": list(staged.beam_arguments)}
+        if files.read_record(staged.beam_file) != content:
             report(f"writing Beam's arguments to {staged.beam_file}")
-            files.write_json(staged.beam_file, staged.beam_arguments)
+            files.write_record(staged.beam_file, content)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from components.evaluator import bounds, read_verdict, verdict
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config
+from modules.file_format import FormatError
 from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 from tests import exported
 
@@ -130,6 +131,16 @@ def test_verdict_repeats_the_test_against_the_champion(tmp_path):
     assert read_verdict(str(tmp_path)).summary == (
         "blessed; compared with the champion serving/1: f1 is equal (408 rows)"
     )
+
+
+def test_verdict_of_an_unknown_format_is_refused(tmp_path):
+    result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
+    verdict.write_verdict(result, str(tmp_path))
+    path = tmp_path / VERDICT_FILE
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "format": content["format"] + 1}))
+    with pytest.raises(FormatError, match=r"verdict\.json has the format 2"):
+        read_verdict(str(tmp_path))
 
 
 def test_verdict_is_read_back_as_it_was_written(tmp_path):

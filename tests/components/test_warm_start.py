@@ -9,7 +9,7 @@ from tfx import v1 as tfx
 
 from components.warm_start import WarmStartError
 from components.warm_start.component import WarmStart_Executor
-from modules import served_versions
+from modules import files, served_versions
 from modules.export import description
 from modules.training.warm_start import CHAMPION_FILE
 
@@ -49,7 +49,7 @@ def test_newest_version_is_copied_and_where_it_was_pushed_is_recorded(find, serv
     base_model = find(served, "new")
     copied = description.read_description(str(base_model / "Format-Serving"))
     assert copied == {"kind": "new"}
-    record = json.loads((base_model / CHAMPION_FILE).read_text())
+    record = files.read_record(str(base_model / CHAMPION_FILE))
     assert record == {"directory": str(served / "100")}
 
 
@@ -72,7 +72,7 @@ def test_newest_version_in_a_bucket_is_copied_unless_it_was_rolled_back(
     find(serving, "new", base_model)
     copied = description.read_description(f"{base_model}/Format-Serving")
     assert copied == {"kind": "new"}
-    record = json.loads(object_store.read(f"{base_model}/{CHAMPION_FILE}"))
+    record = files.read_record(f"{base_model}/{CHAMPION_FILE}")
     assert record == {"directory": f"{serving}/100"}
 
     tf.io.gfile.rename(f"{serving}/100", f"{serving}/{served_versions.WITHDRAWN}/100")

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 import yaml
 
-from pipeline.beam import beam_arguments, flink_restarts
+from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import JOB_SERVERS, REPOSITORY
 from pipeline.config.recipe import load_beam, load_config
@@ -38,12 +38,11 @@ def test_every_task_manager_has_its_own_pool_where_the_recipe_names_it(beam):
     assert POOL in sidecars
     # Without it, the container would have to end before the TaskManager starts.
     assert POOL["restartPolicy"] == "Always"
-    *_, module, address = POOL["command"]
+    *_, module, option = POOL["command"]
     assert importlib.util.find_spec(module)
+    port = option.removeprefix("--service_port=")
     assert beam.environment == "external"
-    assert beam.environment_config == address
-    host, _, port = address.partition(":")
-    assert host == "localhost"  # only its own pod reaches it
+    assert beam.environment_config == f"localhost:{port}"
     assert port in POOL["startupProbe"]["exec"]["command"][-1]
 
 
@@ -131,11 +130,6 @@ def test_flink_knows_every_setting_of_the_cluster():
     for key in CLUSTER["spec"]["flinkConfiguration"]:
         # A constant of a class file has its length before it.
         assert len(key).to_bytes(2, "big") + key.encode() in classes, key
-
-
-def test_cluster_restarts_jobs_as_often_as_the_default_of_the_recipe():
-    settings = flink_restarts.settings(BeamConfig().restarts)
-    assert settings.items() <= CLUSTER["spec"]["flinkConfiguration"].items()
 
 
 def test_network_policy_covers_the_cluster_and_the_job_server():

@@ -138,7 +138,8 @@ def test_missing_file_of_a_component_is_an_error_that_says_what_to_do(tmp_path):
 
 def test_arguments_of_beam_are_read_from_their_file(tmp_path):
     file = tmp_path / "beam.json"
-    file.write_text('["--runner=FlinkRunner", "--parallelism=2"]')
+    content = {"format": 1, "arguments": ["--runner=FlinkRunner", "--parallelism=2"]}
+    file.write_text(json.dumps(content))
     compiled = ["--executor_class_path", "E", f"--beam_arguments_file={file}"]
     assert with_beam_arguments(compiled) == [
         *("--executor_class_path", "E"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from modules import uris
+from modules import file_format, uris
 from pipeline.config.sections import DataConfig
 
 CARD_FILE = "data_card.json"
@@ -59,8 +60,9 @@ class DataCard(BaseModel):
 
     def write(self, directory: Path) -> None:
         """Writes the card into a directory."""
-        text = self.model_dump_json(indent=1)
-        (directory / CARD_FILE).write_text(text + "\n", encoding="utf-8")
+        content = file_format.with_format(json.loads(self.model_dump_json()))
+        text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+        (directory / CARD_FILE).write_text(text, encoding="utf-8")
 
     def without_paths(self) -> DataCard:
         """Returns the card with names instead of the paths of this machine."""
@@ -74,12 +76,17 @@ class DataCard(BaseModel):
 
 
 def read_card(directory: str) -> DataCard | None:
-    """Returns the card that was written beside examples; None if there is none."""
+    """Returns the card that was written beside examples; None if there is none.
+
+    Raises:
+      FormatError: The number of its format is unknown.
+    """
     path = Path(directory) / CARD_FILE
     if not uris.is_local(directory) or not path.is_file():
         return None
-    with contextlib.suppress(ValidationError):  # another program's file of that name
-        return DataCard.model_validate_json(path.read_bytes())
+    # Another program's file of that name is ignored.
+    with contextlib.suppress(ValidationError, json.JSONDecodeError):
+        return DataCard.model_validate(file_format.parse(path.read_bytes(), path))
     return None
 
 

@@ -85,10 +85,6 @@ def killed_at(cluster, moment, kill):
     return beam_work.killing(try_to_kill)
 
 
-def leftovers(finished):
-    return list(finished.paths.root.rglob("beam-temp-*"))
-
-
 def published(finished):
     """Returns the published artifacts of all runs, and the predictions."""
     artifacts = MetadataReader.of_file(finished.paths.metadata).artifacts()
@@ -104,7 +100,6 @@ def count_restarts(cluster):
 
 def test_cluster_of_two_task_managers_computes_the_same(finished, cluster):
     beam_work.check(finished, cluster.beam)
-    assert leftovers(finished) == []
 
 
 def test_rows_of_one_file_are_predicted_by_all_task_managers(finished, cluster):
@@ -142,7 +137,6 @@ def check_after(kill, finished, cluster, work, moment):
         f"{seconds:.0f} s"
     )
     assert killed
-    assert leftovers(finished) == []
     if outcome == "failed":
         cluster.wait_until_ready()
         beam_work.check(finished, cluster.beam, (work,))
@@ -168,7 +162,6 @@ def test_lost_job_manager_of_an_available_cluster_loses_no_row(
 def test_lost_job_manager_fails_the_component_and_publishes_nothing(
     finished, cluster, work, moment
 ):
-    """TaskManagers notice the loss after the component, and write until then."""
     before, started = published(finished), time.monotonic()
     with (
         pytest.raises(RuntimeError) as failed,
@@ -180,5 +173,3 @@ def test_lost_job_manager_fails_the_component_and_publishes_nothing(
     assert published(finished) == before
     cluster.wait_until_ready()
     beam_work.check(finished, cluster.beam, (work,))
-    readable = tuple(f"{directory}/" for directory in published(finished))
-    assert [str(p) for p in leftovers(finished) if str(p).startswith(readable)] == []

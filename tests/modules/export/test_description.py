@@ -2,7 +2,6 @@
 
 import pytest
 
-from modules import files
 from modules.config.task import TaskConfig
 from modules.export import description
 
@@ -42,15 +41,6 @@ def test_task_that_predicts_something_else_differs(champion, change, difference)
     task = TaskConfig(**{**TASK.model_dump(), **change})
     expected = description.describe_task(task)
     assert description.find_task_difference(champion, expected) == difference
-
-
-def test_model_of_an_earlier_release_is_compared_by_its_keys(tmp_path):
-    path = tmp_path / description.FILE
-    files.write_json(str(path), {"classes": ["no", "yes"], "label_range": None})
-    find = description.find_task_difference
-    assert find(str(tmp_path), description.describe_task(TASK)) == ""
-    other = TaskConfig(classes=["yes", "no"])
-    assert "classes [" in find(str(tmp_path), description.describe_task(other))
 
 
 def test_model_without_a_description_has_no_difference(tmp_path):

@@ -215,7 +215,7 @@ def test_unavailable_bucket_at_the_end_does_not_hide_how_the_job_ended(
 
     def run_job():
         with hold(directory):
-            monkeypatch.setattr(files, "read_json", fail)
+            monkeypatch.setattr(files, "read_record", fail)
             raise SystemExit(143)
 
     with pytest.raises(SystemExit):

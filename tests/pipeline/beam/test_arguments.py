@@ -70,12 +70,11 @@ def test_local_flink_uses_two_slots_and_the_jar_of_maven(home):
     arguments = beam_arguments(BeamConfig(runner="flink", workers=2))
     options = PipelineOptions(list(arguments))
     flink = options.view_as(pipeline_options.FlinkRunnerOptions)
-    assert standard(arguments).runner == "pipeline.beam.job_runners.FlinkRunner"
+    assert standard(arguments).runner == "FlinkRunner"
     assert (flink.flink_master, flink.parallelism) == ("[local]", 2)
     assert flink.flink_job_server_jar == jar
     portable = options.view_as(pipeline_options.PortableOptions)
     assert portable.environment_type == "LOOPBACK"
-    assert "--number_of_execution_retries=2" in arguments
 
 
 @pytest.mark.parametrize(
@@ -117,20 +116,6 @@ def test_spark_uses_the_jar_that_beam_downloaded(home):
     spark = options.view_as(pipeline_options.SparkRunnerOptions)
     assert spark.spark_master_url == "local[2]"
     assert spark.spark_job_server_jar == jar
-
-
-def test_restarts_are_sent_to_spark_and_its_own_property_is_the_last(home):
-    version = metadata.version("apache-beam")
-    write_jar(
-        home / f".apache_beam/cache/jars/beam-runners-spark-3-job-server-{version}.jar"
-    )
-    option = "-Dspark.task.maxFailures=8"
-    beam = BeamConfig(
-        runner="spark", restarts=1, options=[f"--job_server_jvm_properties={option}"]
-    )
-    options = PipelineOptions(list(beam_arguments(beam)))
-    server = options.view_as(pipeline_options.JobServerOptions)
-    assert server.job_server_jvm_properties == ["-Dspark.task.maxFailures=2", option]
 
 
 @pytest.mark.parametrize("runner", ["flink", "spark"])

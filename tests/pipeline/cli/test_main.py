@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from modules import file_format
 from modules.verdicts import MetricVerdict
 from pipeline.cli.main import main
 from pipeline.cli.metric_tables import verdict_tables
@@ -33,7 +34,6 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
     [
         (["run", "--set", "trainer.epochs"], "write key=value"),
         (["run", "--set", "trainer.epochs=0"], "trainer.epochs"),
-        (["run", "--set", "trainer.restarts=3"], "set trainer.seeds instead"),
         (["run", "--config", "absent.yaml"], "absent.yaml cannot be read"),
         (["run", "--no-such-option"], "No such option"),
         (["predict", "--model", "absent"], "give one of --text TEXT"),
@@ -97,6 +97,16 @@ def test_metrics_of_classes_are_a_table_of_their_own():
         ["[b]a/c", "0.1", "0.2", "0.3"],
         ["other", "0.8", "0.7", "0.6"],
     ]
+
+
+def test_file_of_an_unknown_format_is_one_line_and_bad_usage(invoke, monkeypatch):
+    def read(*_, **__):
+        file_format.parse('{"format": 2}', "data_card.json")
+
+    monkeypatch.setattr(main_module.recipe, "load_config", read)
+    result = invoke("run")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: data_card.json has the format 2")
 
 
 def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):

@@ -163,7 +163,6 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
             3,
             r"trainer\.epoch: unknown key; did you mean epochs\?; allowed here:",
         ),
-        ("trainer.restarts", 3, r"trainer\.restarts: renamed; set trainer\.seeds inst"),
         ("trainer.epochs", 0, r"trainer\.epochs: .*greater than 0 \(got 0\)"),
         ("trainer.epochs", "3", r"trainer\.epochs: .*valid integer \(got '3'\)"),
         ("trainer.learning_rate", 2.0, r"trainer\.learning_rate: .*less than 1"),

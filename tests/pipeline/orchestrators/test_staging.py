@@ -114,7 +114,8 @@ def test_arguments_of_beam_are_replaced_if_they_changed(paths):
     for runner in ("a", "a", "b"):
         staged = staging.StagedInputs(None, [], file, (f"--runner={runner}",))
         staging.copy(staged, messages.append)
-    assert json.loads(Path(file).read_text()) == ["--runner=b"]
+    content = {"format": 1, "arguments": ["--runner=b"]}
+    assert json.loads(Path(file).read_text()) == content
     assert messages == [f"writing Beam's arguments to {file}"] * 2
 
 
@@ -222,7 +223,8 @@ def test_arguments_of_beam_in_a_bucket_are_replaced(remote_paths, object_store):
     for runner in ("a", "b"):
         staged = staging.StagedInputs(None, [], file, (f"--runner={runner}",))
         staging.copy(staged)
-        assert json.loads(object_store.read(file)) == [f"--runner={runner}"]
+        content = {"format": 1, "arguments": [f"--runner={runner}"]}
+        assert json.loads(object_store.read(file)) == content
     assert object_store.keys(remote_paths.root) == ["root/beam.json"]
 
 

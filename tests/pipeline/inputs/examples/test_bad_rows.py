@@ -5,6 +5,7 @@ import json
 import pytest
 
 from modules.config.task import TaskConfig
+from modules.file_format import FormatError
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.sections import DataConfig
@@ -133,6 +134,16 @@ def test_card_of_a_split_file_has_the_seed(tmp_path):
     examples_lib.prepare(str(path), str(tmp_path / "r"), TASK, settings=settings)
     card = examples_lib.find_examples(str(tmp_path / "r")).card
     assert card.splitting == {"test_size": 0.25, "group_column": None, "split_seed": 7}
+
+
+def test_card_of_an_unknown_format_is_refused(tmp_path, source):
+    target = tmp_path / "records"
+    examples_lib.prepare(source, str(target), TASK, settings=SKIP)
+    path = target / "data_card.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "format": content["format"] + 1}))
+    with pytest.raises(FormatError, match=r"data_card\.json has the format 2"):
+        examples_lib.find_examples(str(target))
 
 
 def test_file_of_another_program_with_the_name_of_a_card_is_ignored(tmp_path):

@@ -14,11 +14,12 @@ from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.portability import local_job_service
 
 from pipeline.beam import beam_arguments
+from pipeline.beam.worker_processes import WorkerLostError
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import REPOSITORY
 from pipeline.prediction.batch import BatchOptions, execution, predict_files
 from tests import worker_processes
-from tests.pipeline.prediction.batch.conftest import read_shards, write_rows
+from tests.pipeline.prediction.batch.conftest import write_rows
 
 # Beam's thread that waits for a worker raises if it is killed.
 pytestmark = [
@@ -44,25 +45,26 @@ def wait_for(find):
     raise AssertionError("timed out")
 
 
-def test_worker_that_is_killed_costs_no_row(longer, source, tmp_path):
-    target, incomplete = tmp_path / "out", tmp_path / "out.incomplete"
+def find_open_files(directory):
+    """Returns the files that workers are writing."""
+    incomplete = directory / "out.incomplete"
+    return list(incomplete.glob("beam-temp-predictions*/*predictions*"))
+
+
+def test_killed_worker_fails_the_prediction_which_leaves_no_file(
+    longer, source, tmp_path
+):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         running = pool.submit(
             predict_files,
-            *(longer, source, str(target)),
+            *(longer, source, str(tmp_path / "out")),
             BatchOptions(beam_args=WORKERS, batch_rows=1),
         )
-        # A writer is open where the first row was predicted.
-        wait_for(lambda: list(incomplete.glob("beam-temp-predictions*/*predictions*")))
-        killed = worker_processes.find()[0]
-        killed.kill()
-        summary = running.result(timeout=300)
-    assert summary.predicted == ROWS
-    rows = sorted(read_shards(target, "tsv"), key=lambda row: int(row["n"]))
-    here = tmp_path / "here"
-    predict_files(longer, source, str(here))
-    assert rows == sorted(read_shards(here, "tsv"), key=lambda row: int(row["n"]))
-    assert not incomplete.exists()
+        wait_for(lambda: find_open_files(tmp_path))
+        worker_processes.find()[0].kill()
+        with pytest.raises(WorkerLostError, match=r"beam\.workers"):
+            running.result(timeout=300)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
 
 def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_path):
@@ -77,7 +79,8 @@ def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_p
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     command = subprocess.Popen([sys.executable, str(script)], env=environment)
     process = psutil.Process(command.pid)
-    wait_for(lambda: len(worker_processes.find(process)) >= 2)
+    # Workers that have not connected yet end after two minutes.
+    wait_for(lambda: find_open_files(tmp_path))
     family = process.children(recursive=True)
     command.kill()
     command.wait()
