@@ -9,12 +9,12 @@ import numpy as np
 
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig
-from modules.data import judgment, row_facts, source_rows
+from modules.data import judgment, row_facts, row_values, source_rows
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 
 hash_record = row_facts.hash_record
-is_empty = row_facts.is_empty
+is_empty = row_values.is_empty
 locate = source_rows.locate
 
 
