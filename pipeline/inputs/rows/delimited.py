@@ -171,7 +171,7 @@ class _Rewindable:
         """Takes the next lines, none of them at the end, outside of a record."""
         batch: list[str] = []
         characters = 0
-        while characters < _BATCH_CHARACTERS and self._damage is None:
+        while characters < _BATCH_CHARACTERS and (self._again or not self._damage):
             try:
                 line = self._again.popleft() if self._again else next(self._lines)
             except StopIteration:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
-from pipeline.inputs.rows import readers, row_file
+from pipeline.inputs.rows import delimited, dialects, readers, row_file
 from pipeline.inputs.rows.row_errors import RowError
 from pipeline.inputs.rows.row_file import RowFile
 
@@ -329,3 +329,30 @@ def test_tsv_without_quoting_is_read_back(tmp_path_factory, rows):
     write(path, "\n".join(lines) + "\n")
     read_back = rows_of(path, quoting="none")
     assert [tuple(row.values()) for row in read_back] == rows
+
+
+@hypothesis.settings(deadline=None, max_examples=500)
+@hypothesis.given(
+    content=st.lists(
+        st.sampled_from(
+            [b"a", b"b", b",", b'"', b"\n", b"\r\n", b"\\", b"\xc3\xa9", b"\xff"]
+        )
+    ).map(b"".join),
+    quoting=st.sampled_from([dialects.DOUBLE, dialects.BACKSLASH, dialects.NONE]),
+    batch=st.sampled_from([1, 5, 1000]),
+)
+def test_lines_parsed_many_at_a_time_are_those_parsed_by_themselves(
+    content, quoting, batch
+):
+    dialect = dialects.Dialect(",", quoting)
+
+    def read():
+        file = io.BufferedReader(io.BytesIO(b"x,y\n" + content))
+        rows = delimited.read_table(file, dialect, "utf-8")
+        return [(number, str(row)) for number, row in rows]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "_BATCH_CHARACTERS", batch)
+        many = read()
+        patch.setattr(delimited, "_parse_batch", lambda *_: None)
+        assert read() == many
