@@ -28,7 +28,7 @@ def is_empty(text: str) -> bool:
     It drops white space, control and format characters such as the zero width space,
     and the replacement character of bytes that are not UTF-8.
     """
-    return all(
+    return not text[:1].isalnum() and all(
         character == "\ufffd" or unicodedata.category(character) in _INVISIBLE
         for character in text
     )
@@ -118,6 +118,8 @@ def parse_weight(value: Any) -> float | None:
 
 def to_text(value: Any) -> str:
     """Returns a label as CSV has it: true for a boolean, 1 for the float 1.0."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():

@@ -36,7 +36,7 @@ class Column:
       low: The lowest number.
       high: The highest number.
       is_whole: Whether all numbers are whole.
-      ids: Rows whose value can be an id.
+      are_ids: Whether all numbers can be ids.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Column:
     low: float = float("inf")
     high: float = float("-inf")
     is_whole: bool = True
-    ids: int = 0
+    are_ids: bool = True
 
     @property
     def mean_words(self) -> float:
@@ -65,7 +65,7 @@ class Column:
     @property
     def holds_ids(self) -> bool:
         """Whether all values can be ids."""
-        return 0 < self.filled == self.ids
+        return self.is_numeric and self.are_ids
 
     @property
     def is_text(self) -> bool:
@@ -92,9 +92,12 @@ class Column:
         number = _to_number(text)
         if number is not None:
             self.numbers += 1
-            self.low, self.high = min(self.low, number), max(self.high, number)
+            if number < self.low:
+                self.low = number
+            if number > self.high:
+                self.high = number
             self.is_whole = self.is_whole and number.is_integer()
-            self.ids += row_values.parse_id(value) is not None
+            self.are_ids = self.are_ids and row_values.parse_id(value) is not None
         elif isinstance(value, str):
             self.texts += 1
             wide = 0 if text.isascii() else len(_WIDE.findall(text))

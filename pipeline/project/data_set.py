@@ -15,9 +15,8 @@ from pipeline.config.sections import DataConfig
 from pipeline.inputs.examples import text_source, tfds_source
 from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.examples.sources import Source, find_source
-from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, LocatedRow, Report
+from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, Report
 from pipeline.inputs.rows.row_errors import EncodingError, Location, RowError
-from pipeline.inputs.rows.spool import Spool
 from pipeline.project import columns as columns_lib
 from pipeline.project.columns import Column
 from pipeline.project.guess import Guess, Kind, guess_task
@@ -105,8 +104,11 @@ class DataSet:
         opened: dict[str, Iterator[GoodRow] | None] = {}
         if self.needs_split:
             split = TRAIN if source.has_splits else None
-            unsplit = dataclasses.replace(source, files={None: files.pop(split)})
-            unsplit = unsplit.keep(None, source.kept[split])
+            unsplit = dataclasses.replace(
+                source,
+                files={None: files.pop(split)},
+                kept={None: source.kept[split]},
+            )
             opened |= text_source.open_splits(unsplit, *arguments)
         if files:
             others = dataclasses.replace(source, files=files)
@@ -134,9 +136,7 @@ def look_at(
     """
     source = _find(location, settings)
     split = TRAIN if source.has_splits else None
-    rows: Spool[LocatedRow] = Spool()
-    columns, count = _summarize(source, split, settings, rows)
-    source = source.keep(split, rows)
+    columns, count = _summarize(source, split, settings)
     if "data.test_size" not in overrides:
         share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), _MOST_TEST_SIZE)
         settings = settings.model_copy(update={"test_size": round(share, 2)})
@@ -165,14 +165,13 @@ def look_at(
 
 
 def _summarize(
-    source: Source, split: str | None, settings: DataConfig, rows: Spool[LocatedRow]
+    source: Source, split: str | None, settings: DataConfig
 ) -> tuple[dict[str, Column], int]:
-    """Returns the columns of the training rows, and their number; keeps the rows."""
+    """Returns the columns of the training rows, which are kept, and their number."""
     columns: dict[str, Column] = {}
     count = undecoded = 0
     first: tuple[Location, RowError] | None = None
-    for location, row in source.read(split):
-        rows.append((location, row))
+    for location, row in source.read_and_keep(split):
         count += 1
         columns_lib.add_row(columns, row)
         if isinstance(row, RowError):

@@ -8,6 +8,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -154,10 +155,17 @@ class Inspector:
         """Takes the good rows of a split, and yields them."""
         inspected = self._splits.setdefault(split, SplitInspection())
         parts: list[RowFacts] = []
-        while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
-            parts.append(self._describe(inspected, batch))
-            self._progress(len(self._locations))
-            yield from batch
+        # TensorFlow tokenizes a batch while Python reads, checks and writes the next.
+        with ThreadPoolExecutor(1) as executor:
+            described: Future[RowFacts] | None = None
+            while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
+                if described:
+                    parts.append(described.result())
+                described = executor.submit(self._describe, inspected, batch)
+                self._progress(len(self._locations))
+                yield from batch
+            if described:
+                parts.append(described.result())
         self.facts[split] = RowFacts.concatenate(parts)
 
     def count_labels(self, split: str) -> dict[str, int]:

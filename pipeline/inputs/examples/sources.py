@@ -15,11 +15,11 @@ from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import splits, tf_examples
 from pipeline.inputs.examples.card import CARD_FILE
-from pipeline.inputs.examples.splits import LocatedRow
+from pipeline.inputs.examples.splits import LocatedRow, Row
 from pipeline.inputs.rows import hugging_face, readers
 from pipeline.inputs.rows.delimited import LeftOutError
 from pipeline.inputs.rows.formats import FORMATS, TFRECORD, format_of, stem_of
-from pipeline.inputs.rows.row_errors import RowError
+from pipeline.inputs.rows.row_errors import Location, RowError
 from pipeline.inputs.rows.row_file import RowFile
 from pipeline.inputs.rows.spool import Spool
 
@@ -49,13 +49,15 @@ class Source:
       files: The files of each split in their order; those of a source without splits
         are of the split None.
       left_out: Names of splits and files that are not read.
-      kept: Rows that were read before and are on disk, by split.
+      kept: Rows that were read before and are on disk, by split: file, number, row.
     """
 
     location: str
     files: dict[str | None, list[RowFile]]
     left_out: tuple[str, ...] = ()
-    kept: dict[str | None, Spool[LocatedRow]] = dataclasses.field(default_factory=dict)
+    kept: dict[str | None, Spool[tuple[str, int, Row | RowError]]] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def all_files(self) -> list[RowFile]:
@@ -100,15 +102,20 @@ class Source:
           Locations, and rows by column or why one cannot be read.
         """
         if split in self.kept:
-            yield from self.kept[split]
+            for path, number, kept in self.kept[split]:
+                yield Location(path, number), kept
             return
         for file in self.files[split]:
             for location, row in file.read(task):
                 yield location, _decode(row) if isinstance(row, bytes) else row
 
-    def keep(self, split: str | None, rows: Spool[LocatedRow]) -> Source:
-        """Returns the source with the rows of a split, which `read` takes from disk."""
-        return dataclasses.replace(self, kept={**self.kept, split: rows})
+    def read_and_keep(self, split: str | None) -> Iterator[LocatedRow]:
+        """Reads the rows of a split, and keeps them for the next `read`."""
+        spool: Spool[tuple[str, int, Row | RowError]] = Spool()
+        for location, row in self.read(split):
+            spool.append((*location, row))
+            yield location, row
+        self.kept[split] = spool
 
 
 def _join(names: Sequence[str]) -> str:

@@ -265,9 +265,7 @@ def test_shard_of_another_encoding_is_refused_by_name(tmp_path):
         write(tmp_path / "data" / f"part-{part}.csv", MANY)
     path = tmp_path / "data" / "part-1.csv"
     path.write_bytes(path.read_text().encode("utf-16"))
-    with pytest.raises(
-        UsageError, match=r"part-1\.csv:1: .*UTF-16.*data\.encoding=utf"
-    ):
+    with pytest.raises(UsageError, match=r"part-1\.csv: .*UTF-16.*data\.encoding=utf"):
         prepare(tmp_path / "data", tmp_path, on_bad_rows="skip")
 
 
