@@ -229,7 +229,7 @@ def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
     started = time.monotonic()
     predict_files(
         str(paths.pushed),
-        examples.find_source(config.data_source, config.data).files["eval"][0],
+        examples.find_source(config.data_source, config.data).files["eval"][0].path,
         str(destination),
         BatchOptions(beam_args=beam_arguments(beam)),
     )

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.inputs.rows import formats, readers
+from pipeline.inputs.rows import formats
+from pipeline.inputs.rows.row_file import RowFile
 
 # Runners batch rows differently, which changes the last digits of floats.
 _TOLERANCE = 1e-5
@@ -130,7 +131,7 @@ def compare_predictions(one: str, other: str) -> list[str]:
 def _read_predictions(directory: str) -> dict[str, tuple[Any, float]]:
     rows = {}
     for path in glob.glob(f"{directory}/predictions-*"):
-        for _, row in readers.read_rows(path, formats.TSV):
+        for _, row in RowFile(path, formats.TSV).read():
             assert isinstance(row, dict)
             probability = float(row.get("probability", 0))
             rows[row["idx"]] = (row["prediction"], probability)

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.data import row_values
 
 if TYPE_CHECKING:
     from tensorflow.core.example.example_pb2 import Example
 
 _HASH_BYTES = 8
-_NO_ID = -1
-# Unicode categories of the characters that BERT's tokenizer drops.
-_INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,18 +67,6 @@ _DTYPES = {
     "ids": np.int64,
     "records": np.uint64,
 }
-
-
-def is_empty(text: str) -> bool:
-    """Returns whether BERT's tokenizer drops all characters of a text.
-
-    It drops white space, control and format characters such as the zero width space,
-    and the replacement character of bytes that are not UTF-8.
-    """
-    return all(
-        character == "\ufffd" or unicodedata.category(character) in _INVISIBLE
-        for character in text
-    )
 
 
 def hash_texts(texts: Sequence[str]) -> int:
@@ -147,7 +133,7 @@ def describe_examples(
         )
         if label is not None and content is not None:
             number = _read(example, task.id_column, "int64_list")
-            rows.append((content, label, number[0] if number else _NO_ID, record))
+            rows.append((content, label, [*number, row_values.NO_ID][0], record))
     if not rows:
         return RowFacts.concatenate([])
     contents, labels, ids, records = zip(*rows, strict=True)
@@ -196,6 +182,5 @@ def _read_tokens(example: Example) -> list[int] | None:
 def _read_label(example: Example, task: TaskConfig) -> float | None:
     kind = "float_list" if task.is_regression else "int64_list"
     labels = _read(example, task.label_column, kind)
-    low, high = task.label_range or (0, task.outputs - 1)
-    is_allowed = len(labels) == 1 and low <= labels[0] <= high  # NaN is not
+    is_allowed = len(labels) == 1 and row_values.is_label(labels[0], task)
     return float(labels[0]) if is_allowed else None

@@ -210,7 +210,7 @@ def _look_at(
             f"{location} has the splits {', '.join(map(str, data_set.source.files))} "
             "already; --test-size and --group apply to rows without splits"
         )
-    for line in data_set.source.describe_reading(settings):
+    for line in data_set.source.describe_reading():
         _to_stderr(line)
     return data_set
 

@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from modules.config.task import TaskConfig
+from modules.data import row_values
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
@@ -112,12 +113,12 @@ def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
         return
     labels = features[task.label_column].numpy()[:, 0]
     ids = features[task.id_column].numpy()[:, 0]
-    highest = len(task.classes) - 1
+    low, high = row_values.label_bounds(task)
     for label, row_id in zip(labels, ids, strict=True):
-        if not 0 <= label <= highest:
+        if not row_values.is_label(label, task):
             raise ValueError(
-                f"{task.label_column} of row {row_id} is {label}, allowed are 0 to "
-                f"{highest}"
+                f"{task.label_column} of row {row_id} is {label}, allowed are {low} to "
+                f"{high}"
             )
 
 

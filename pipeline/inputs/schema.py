@@ -10,6 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from components.data_gate.faulty_rows import NOT_EMPTY_TAG
 from modules import fingerprint
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.data import row_values
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 
@@ -79,14 +80,14 @@ def write_schema(
 
 
 def _add_label(schema: schema_pb2.Schema, task: TaskConfig) -> None:
+    low, high = row_values.label_bounds(task)
     if task.label_range is not None:
         label = _add_column(schema, task.label_column, schema_pb2.FLOAT)
-        label.float_domain.min, label.float_domain.max = task.label_range
+        label.float_domain.min, label.float_domain.max = low, high
         label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
     if task.classes is not None:
         label = _add_column(schema, task.label_column, schema_pb2.INT)
-        label.int_domain.min = 0
-        label.int_domain.max = len(task.classes) - 1
+        label.int_domain.min, label.int_domain.max = int(low), int(high)
         label.int_domain.is_categorical = True
 
 

@@ -304,6 +304,7 @@ def _describe_data(config: Config) -> str:
     """Opens the splits and checks the columns of their first rows."""
     from pipeline.inputs import examples
     from pipeline.inputs.examples import spans, text_source, tfds_source
+    from pipeline.inputs.examples.bad_rows import BadRows
 
     location, settings, task = config.data_source, config.data, config.task
     if location.startswith(tfds_source.PREFIX) or not uris.is_local(location):
@@ -315,10 +316,11 @@ def _describe_data(config: Config) -> str:
         records = examples.find_examples(location)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:
-        text_source.open_splits(source, task, settings, lambda _: None)
+        bad_rows = BadRows(settings.on_bad_rows, Path())  # of the first rows: none
+        text_source.open_splits(source, task, settings, lambda _: None, bad_rows)
         names = ", ".join(filter(None, source.files))
         return f"{location}: {names}; `inspect-data` reads all rows"
-    text_source.find_class_names(source, None, task.label_column, settings)
+    text_source.find_class_names(source, None, task.label_column)
     return f"{location}: split by a run; `inspect-data` reads all rows"
 
 

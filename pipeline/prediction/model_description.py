@@ -8,6 +8,7 @@ from typing import Any
 
 from modules import fingerprint, served_versions
 from modules.config.task import input_name
+from modules.data import row_values
 from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
@@ -95,8 +96,9 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
                 f"no column {column}; the model takes text in {' and '.join(columns)}, "
                 f"the row has {', '.join(row) or 'no columns'}"
             )
-        if not isinstance(row[name], str):
-            raise RowError(f"column {name} is {str(row[name])[:80]!r}, not text")
+        problem = row_values.find_text_problem(row[name], allows_empty=True)
+        if problem:
+            raise RowError(f"column {name} {problem}")
         texts.append(row[name])
     return tuple(texts)
 

@@ -12,6 +12,7 @@ from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.rows import formats, readers
 from pipeline.inputs.rows.row_errors import Location, Row, RowError
+from pipeline.inputs.rows.row_file import RowFile
 from pipeline.prediction import serializers
 from pipeline.prediction.model_description import texts_of
 from pipeline.prediction.predictor import Predictor, find_model, split_batches
@@ -59,7 +60,7 @@ def predict_file(
     file_format = formats.format_of(destination)
     if file_format not in _OUTPUT_FORMATS or destination.endswith(".gz"):
         raise UsageError(f"--output {destination}: allowed are .csv, .tsv and .jsonl")
-    rows = readers.read_rows(source, input_format, settings)
+    rows = RowFile(source, input_format, settings).read()
     predictions = _predict(Predictor(find_model(model)), rows)
     target = os.path.realpath(destination)  # a symbolic link is kept
     files.make_directory(os.path.dirname(target))

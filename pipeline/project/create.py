@@ -15,7 +15,6 @@ from typing import IO, Any
 import numpy as np
 
 from modules import encoder as encoder_lib
-from modules import fingerprint
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig, input_name
 from pipeline.config import recipe
@@ -25,9 +24,7 @@ from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.inputs import encoder_source
 from pipeline.inputs.examples.bad_rows import SKIPPED_FILE, BadRows
 from pipeline.inputs.examples.card import DataCard, SplitCard, describe_splitting
-from pipeline.inputs.examples.row_values import RowParser
-from pipeline.inputs.examples.splits import EVAL, TRAIN, Report
-from pipeline.inputs.rows.row_errors import Location
+from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, Report
 from pipeline.inputs.working_directory import WorkingDirectory
 from pipeline.project.data_set import DataSet
 from pipeline.project.inspection import Inspection, Inspector, Progress
@@ -233,10 +230,8 @@ class _Builder:
         """Inspects all rows, and writes the splits; returns their good rows."""
         data_set, counts = self._data_set, {}
         (self._directory / _DATA_FOLDER).mkdir()
-        for name, split in data_set.open(self._report).items():
-            parser = RowParser(self._task, data_set.settings, split.class_of_value)
-            rows = bad_rows.filter(name, split.rows, parser.parse)
-            rows = inspector.add(name, self._number(rows))
+        for name, good_rows in data_set.open(self._report, bad_rows).items():
+            rows = inspector.add(name, self._number(good_rows))
             if data_set.needs_split:
                 path = self._directory / _DATA_FOLDER / f"{name}.csv"
                 with path.open("w", encoding="utf-8", newline="") as file:
@@ -245,36 +240,35 @@ class _Builder:
                 counts[name] = sum(1 for _ in rows)
         return counts
 
-    def _number(
-        self, rows: Iterator[tuple[Location, dict[str, Any]]]
-    ) -> Iterator[tuple[Location, dict[str, Any]]]:
+    def _number(self, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
         """Makes the row in the file the id, if there is one file and it has no ids."""
         column = self._task.id_column
         is_one_file = len(self._data_set.source.all_files) == 1
-        for location, features in rows:
+        for row in rows:
             if is_one_file and column not in self._data_set.columns:
-                features[column] = location.row
-            yield location, features
+                row.features[column] = row.location.row
+            yield row
 
-    def _write_split(
-        self, file: IO[str], rows: Iterator[tuple[Location, dict[str, Any]]]
-    ) -> int:
+    def _write_split(self, file: IO[str], rows: Iterator[GoodRow]) -> int:
         task = self._task
         columns = [task.id_column, *self._text_columns, task.label_column]
         if task.weight_column is not None:
             columns.append(task.weight_column)
         # Each text is quoted: else Python would write a carriage return unquoted.
-        writer = csv.DictWriter(
-            file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
-        )
-        writer.writeheader()
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(columns)
         count = 0
-        for _, features in rows:
+        for row in rows:
+            features = row.features
             label = features[task.label_column]
-            name = task.classes[label] if task.classes else label
-            texts = [features.pop(column) for column in task.text_columns]
-            renamed = dict(zip(self._text_columns, texts, strict=True))
-            writer.writerow({**features, **renamed, task.label_column: name})
+            values = [
+                features[task.id_column],
+                *(features[column] for column in task.text_columns),
+                task.classes[label] if task.classes else label,
+            ]
+            if task.weight_column is not None:
+                values.append(features.get(task.weight_column, ""))
+            writer.writerow(values)
             count += 1
         return count
 
@@ -330,8 +324,8 @@ class _Builder:
         if data_set.needs_split:
             DataCard(
                 source=os.path.abspath(data_set.source.location),
-                fingerprint=fingerprint.of_files(data_set.source.all_files),
-                files=data_set.source.describe_reading(data_set.settings),
+                fingerprint=data_set.source.sha256,
+                files=data_set.source.describe_reading(),
                 splits={
                     name: SplitCard(rows=rows, bad=bad_rows.counts[name])
                     for name, rows in splits.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,8 +13,9 @@ from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
 from pipeline.inputs.examples import text_source, tfds_source
+from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.examples.sources import Source, find_source
-from pipeline.inputs.examples.splits import EVAL, TRAIN, OpenSplit, Report
+from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, Report
 from pipeline.inputs.rows.row_errors import EncodingError, Location, RowError
 from pipeline.project import columns as columns_lib
 from pipeline.project.columns import Column
@@ -95,19 +96,24 @@ class DataSet:
         """Whether the source has no split `eval`, so that `train` is split."""
         return EVAL not in self.source.files
 
-    def open(self, report: Report) -> dict[str, OpenSplit]:
+    def open(self, report: Report, bad_rows: BadRows) -> dict[str, Iterator[GoodRow]]:
         """Returns the rows of each split with labels, `train` and `eval` among them."""
-        arguments = self.task, self.settings, report, self.guess.class_of_value or None
-        files = dict(self.source.files)
-        opened: dict[str, OpenSplit | None] = {}
+        names = self.guess.class_of_value or None
+        arguments = self.task, self.settings, report, bad_rows, names
+        source, files = self.source, dict(self.source.files)
+        opened: dict[str, Iterator[GoodRow] | None] = {}
         if self.needs_split:
-            train = files.pop(TRAIN if self.source.has_splits else None)
-            unsplit = dataclasses.replace(self.source, files={None: train})
+            split = TRAIN if source.has_splits else None
+            unsplit = dataclasses.replace(
+                source,
+                files={None: files.pop(split)},
+                kept={None: source.kept[split]},
+            )
             opened |= text_source.open_splits(unsplit, *arguments)
         if files:
-            others = dataclasses.replace(self.source, files=files)
+            others = dataclasses.replace(source, files=files)
             opened |= text_source.open_splits(others, *arguments)
-        return {name: split for name, split in opened.items() if split is not None}
+        return {name: rows for name, rows in opened.items() if rows is not None}
 
 
 def look_at(
@@ -145,9 +151,7 @@ def look_at(
         label=choices.label,
         kind=choices.kind,
         taken={option: name for option, name in taken.items() if name},
-        class_names=lambda label: text_source.find_class_names(
-            source, split, label, settings
-        ),
+        class_names=lambda label: text_source.find_class_names(source, split, label),
     )
     task = override_task(guess.task, overrides)
     guess = dataclasses.replace(guess, task=task)
@@ -163,11 +167,11 @@ def look_at(
 def _summarize(
     source: Source, split: str | None, settings: DataConfig
 ) -> tuple[dict[str, Column], int]:
-    """Returns the columns of the training rows, and the number of rows."""
+    """Returns the columns of the training rows, which are kept, and their number."""
     columns: dict[str, Column] = {}
     count = undecoded = 0
     first: tuple[Location, RowError] | None = None
-    for location, row in source.read(split, settings):
+    for location, row in source.read_and_keep(split):
         count += 1
         columns_lib.add_row(columns, row)
         if isinstance(row, RowError):

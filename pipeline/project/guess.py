@@ -103,7 +103,7 @@ def guess_task(
     column = columns[label]
     _refuse_missing_header(columns, texts, label)
     settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
-    if "idx" in columns and not _is_id(columns["idx"]):
+    if "idx" in columns and not columns["idx"].holds_ids:
         settings["id_column"] = "row_number"
         reasons["task.id_column"] = "idx holds no whole numbers"
     if names := class_names(label):
@@ -361,10 +361,6 @@ def _guess_metric(column: Column, reasons: dict[str, str]) -> str:
         "" if is_balanced else ", which accuracy hardly shows"
     )
     return "accuracy" if is_balanced else "f1"
-
-
-def _is_id(column: Column) -> bool:
-    return column.is_numeric and column.is_whole
 
 
 def _sort(values: dict[str, int]) -> list[str]:

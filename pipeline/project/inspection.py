@@ -8,7 +8,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from modules.data import judgment, row_facts
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs.examples.splits import GoodRow
 from pipeline.inputs.rows.row_errors import Location
 from pipeline.project.columns import Column
 
-_ROWS_AT_A_TIME = 1024
+_ROWS_AT_A_TIME = 8192
 _NEAR_EMPTY = 3  # letters and digits
 _BAR_WIDTH = 40
 _BINS = 12
@@ -35,13 +36,12 @@ _ODD_NAMES = {
 }
 _MOJIBAKE = ("Ã¤", "Ã¶", "Ã¼", "Ã©", "Ã¨", "â€™", "â€œ", "Â ")
 _HTML = ("<br", "&amp;", "&quot;", "&#39;", "&lt;", "</p>")
+_HTML_STARTS = {word[0] for word in _HTML}
 _ODD_WORDS = dict.fromkeys(_MOJIBAKE, "UTF-8 that was read as another encoding") | (
     dict.fromkeys(_HTML, "HTML")
 )
 
 Progress = Callable[[int], None]
-# Where a row is, and its texts, label and id by column.
-GoodRow = tuple[Location, dict[str, Any]]
 
 
 @dataclasses.dataclass
@@ -155,10 +155,17 @@ class Inspector:
         """Takes the good rows of a split, and yields them."""
         inspected = self._splits.setdefault(split, SplitInspection())
         parts: list[RowFacts] = []
-        while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
-            parts.append(self._describe(inspected, batch))
-            self._progress(len(self._locations))
-            yield from batch
+        # TensorFlow tokenizes a batch while Python reads, checks and writes the next.
+        with ThreadPoolExecutor(1) as executor:
+            described: Future[RowFacts] | None = None
+            while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
+                if described:
+                    parts.append(described.result())
+                described = executor.submit(self._describe, inspected, batch)
+                self._progress(len(self._locations))
+                yield from batch
+            if described:
+                parts.append(described.result())
         self.facts[split] = RowFacts.concatenate(parts)
 
     def count_labels(self, split: str) -> dict[str, int]:
@@ -240,19 +247,29 @@ class Inspector:
         batch: list[GoodRow],
     ) -> RowFacts:
         task = self._task
-        rows = [[f[column] for column in task.text_columns] for _, f in batch]
+        features = [row.features for row in batch]
+        rows = [[f[column] for column in task.text_columns] for f in features]
         columns = [list(texts) for texts in zip(*rows, strict=True)]
-        records = [self._locations.add(location) for location, _ in batch]
+        records = [self._locations.add(row.location) for row in batch]
         for texts in rows:
             inspected.near_empty += any(map(_is_near_empty, texts))
-            self._odd.update(set().union(*map(_find_odd, texts)))
+            if kinds := set().union(*map(_find_odd, texts)):
+                self._odd.update(kinds)
         lengths = row_facts.packed_lengths(columns, self._vocab_file)
         _keep_extremes(inspected, lengths, rows, batch)
         return RowFacts(
-            texts=np.array(list(map(row_facts.hash_texts, rows)), np.uint64),
-            labels=np.array([f[task.label_column] for _, f in batch]),
+            texts=np.array(
+                [
+                    row_facts.hash_texts(texts)
+                    if row.text_hash is None
+                    else row.text_hash
+                    for row, texts in zip(batch, rows, strict=True)
+                ],
+                np.uint64,
+            ),
+            labels=np.array([f[task.label_column] for f in features]),
             lengths=lengths,
-            ids=np.array([f[task.id_column] for _, f in batch]),
+            ids=np.array([f[task.id_column] for f in features]),
             records=np.array(records),
         )
 
@@ -326,6 +343,9 @@ def _is_near_empty(text: str) -> bool:
 
 
 def _find_odd(text: str) -> set[str]:
+    is_plain = text.isascii() and text.isprintable()
+    if is_plain and not any(start in text for start in _HTML_STARTS):
+        return set()
     kinds = {kind for word, kind in _ODD_WORDS.items() if word in text}
     kinds |= {name for c, name in _ODD_NAMES.items() if c in text}
     if text.isprintable():
@@ -345,10 +365,10 @@ def _keep_extremes(
     bounds = inspected.lengths
     if not bounds or lengths[low] < bounds["min"]:
         bounds["min"] = int(lengths[low])
-        inspected.shortest = _show(batch[low][0], rows[low])
+        inspected.shortest = _show(batch[low].location, rows[low])
     if "max" not in bounds or lengths[high] > bounds["max"]:
         bounds["max"] = int(lengths[high])
-        inspected.longest = _show(batch[high][0], rows[high])
+        inspected.longest = _show(batch[high].location, rows[high])
 
 
 def _show(location: Location, texts: list[str]) -> str:

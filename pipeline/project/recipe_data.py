@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from modules import uris
@@ -13,10 +15,8 @@ from pipeline.inputs import encoder_source
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import sources, spans, text_source, tfds_source
 from pipeline.inputs.examples.bad_rows import BadRows
-from pipeline.inputs.examples.row_values import RowParser
-from pipeline.inputs.examples.sources import Source
-from pipeline.inputs.examples.splits import TRAIN, OpenSplit, Report, Row
-from pipeline.inputs.rows.row_errors import Location, RowError
+from pipeline.inputs.examples.splits import GoodRow, Report, Row
+from pipeline.inputs.rows.row_errors import RowError
 from pipeline.project.columns import Column, add_row
 from pipeline.project.inspection import Inspection, Inspector, Progress
 
@@ -44,13 +44,10 @@ def inspect_recipe(
         BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,
     ):
         columns: dict[str, Column] = {}
-        for name, split in _open(config, report).items():
-            if split is None:
-                continue
-            parser = RowParser(task, settings, split.class_of_value)
-            rows = _watch(split.rows, columns) if name == TRAIN else split.rows
-            for _ in inspector.add(name, bad_rows.filter(name, rows, parser.parse)):
-                pass
+        watch = functools.partial(add_row, columns)
+        for name, rows in _open(config, report, bad_rows, watch).items():
+            if rows is not None:
+                collections.deque(inspector.add(name, rows), maxlen=0)
         return inspector.finish(
             config.data_gate,
             bad_rows,
@@ -61,18 +58,17 @@ def inspect_recipe(
         )
 
 
-def _watch(
-    rows: Iterable[tuple[Location, Row | RowError]], columns: dict[str, Column]
-) -> Iterator[tuple[Location, Row | RowError]]:
-    for location, row in rows:
-        add_row(columns, row)
-        yield location, row
-
-
-def _open(config: Config, report: Report) -> dict[str, OpenSplit | None]:
+def _open(
+    config: Config,
+    report: Report,
+    bad_rows: BadRows,
+    watch: Callable[[Row | RowError], None],
+) -> dict[str, Iterator[GoodRow] | None]:
     location, task, settings = config.data_source, config.task, config.data
     if location.startswith(tfds_source.PREFIX):
-        return tfds_source.open_splits(location, task, report)
+        return tfds_source.open_splits(
+            location, task, settings, report, bad_rows, watch
+        )
     if not uris.is_local(location):
         raise UsageError(f"data {location} is remote: inspect-data reads local files")
     if spans.has_span(location):
@@ -80,10 +76,14 @@ def _open(config: Config, report: Report) -> dict[str, OpenSplit | None]:
     source = sources.find_source(location, settings)
     if not source.files:
         records = examples_lib.find_examples(location)
-        source = Source(
+        source = sources.open_source(
             location,
             {s: examples_lib.list_examples(records, s) for s in records.patterns},
+            settings,
         )
-    for line in source.describe_reading(settings):
+    opened = text_source.open_splits(
+        source, task, settings, report, bad_rows, watch=watch
+    )
+    for line in source.describe_reading():
         report(line)
-    return text_source.open_splits(source, task, settings, report)
+    return opened

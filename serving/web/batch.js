@@ -33,10 +33,10 @@ function* inRequests(rows, columns) {
  *
  * It tries again while the server's queue is full.
  */
-async function predictPatiently(texts, task, getTask, signal) {
+async function predictPatiently(texts, task, getTask, options) {
   for (let attempt = 1; ; attempt++) {
     try {
-      return {task, predictions: await predict(texts, {signal, version: task.version})};
+      return {task, predictions: await predict(texts, {...options, version: task.version})};
     } catch (error) {
       if (![404, 503].includes(error.status) || attempt === ATTEMPTS) throw error;
       await new Promise((resolve) => setTimeout(resolve, 500 * attempt));
@@ -45,16 +45,28 @@ async function predictPatiently(texts, task, getTask, signal) {
   }
 }
 
+/** Returns, for each row, the columns of which the model sees no token. */
+async function findEmpty(texts, task, getTask, signal) {
+  if (!task.canTokenize) return texts.map(() => []);
+  const options = {signal, signature: "tokenize"};
+  const {predictions} = await predictPatiently(texts, task, getTask, options);
+  return predictions.map(({column, cut}) =>
+    task.columns.filter((_, index) => !column.includes(index) && !cut[index]));
+}
+
 /** Yields the output columns of rows, a list for each request. */
 async function* predictParts(rows, task, getTask, signal) {
   const {columns} = task;
   for (const part of inRequests(rows, columns)) {
-    const texts = part.filter(({empty}) => !empty.length).map(({values}) =>
+    const all = part.map(({values}) =>
       Object.fromEntries(columns.map((name) => [name, values[name]])));
     let predictions = [];
     try {
+      const empty = await findEmpty(all, task, getTask, signal);
+      part.forEach((row, index) => { row.empty = empty[index]; });
+      const texts = all.filter((_, index) => !empty[index].length);
       if (texts.length) {
-        ({task, predictions} = await predictPatiently(texts, task, getTask, signal));
+        ({task, predictions} = await predictPatiently(texts, task, getTask, {signal}));
       }
     } catch (error) {
       if (error.name === "AbortError") throw error;
@@ -127,8 +139,9 @@ function offer(csv) {
 /**
  * Connects the form.
  *
- * @param getTask Resolves to {version, columns, fields} of the newest version: its text
- *   columns, and a function from a prediction to an object of output columns.
+ * @param getTask Resolves to {version, columns, canTokenize, fields} of the newest version: its
+ *   text columns, whether it has the signature `tokenize`, and a function from a prediction to
+ *   an object of output columns.
  */
 export function connectTable(getTask) {
   const text = byId("table-text"), status = byId("table-status"), progress = byId("table-progress");

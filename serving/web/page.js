@@ -362,8 +362,9 @@ function outputFields(prediction, classes) {
 
 async function getTableTask() {
   await refresh();
-  const {version, columns, classes} = task;
-  return {version, columns, fields: (prediction) => outputFields(prediction, classes)};
+  const {version, columns, classes, canTokenize} = task;
+  const fields = (prediction) => outputFields(prediction, classes);
+  return {version, columns, canTokenize, fields};
 }
 
 // ---- events --------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 // Reads TSV, CSV and JSON Lines, and writes CSV.
 
-// What BERT's tokenizer drops: a text of nothing else is empty, as for training.
-const EMPTY = /^[\p{Z}\p{Cc}\p{Cf}\ufffd]*$/u;
 // The comma first: a header of one column has no separator, and its texts may be quoted.
 const SEPARATORS = [",", "\t", ";"];
 
@@ -100,8 +98,7 @@ function readJsonLines(text) {
 /**
  * Reads a table whose header, or keys, have the names of columns.
  *
- * @returns {header, rows: [{line, values, empty}]}; `empty` names the columns without a
- *   visible character.
+ * @returns {header, rows: [{line, values}]}
  */
 export function readTable(text, columns) {
   // Without the mark that Excel puts first.
@@ -116,7 +113,6 @@ export function readTable(text, columns) {
         throw new Error(`line ${row.line} has no text ${name}`);
       }
     }
-    row.empty = columns.filter((name) => EMPTY.test(row.values[name]));
   }
   if (!table.rows.length) throw new Error("there is a header, but no row below it");
   return table;

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.inputs.examples.card import DataCard
+from pipeline.inputs.examples.row_parser import RowParser
+from pipeline.inputs.examples.splits import GoodRow, LocatedRow
 from pipeline.inputs.rows.delimited import LeftOutError
 from pipeline.inputs.rows.row_errors import FileError, Location, RowError
 
@@ -41,6 +43,7 @@ class BadRows:
       directory: Where skipped rows are written, as `skipped.jsonl`.
 
     Attributes:
+      directory: See above.
       skips: Whether bad rows are skipped.
       counts: Bad rows by split.
       first: The first of them, with their reasons.
@@ -49,7 +52,7 @@ class BadRows:
 
     def __init__(self, policy: str, directory: Path) -> None:
         self.skips = policy == "skip"
-        self._path = directory / SKIPPED_FILE
+        self.directory = directory
         self._file: IO[str] | None = None
         self.counts: Counter[str] = Counter()
         self.first: list[str] = []
@@ -70,34 +73,43 @@ class BadRows:
     def filter(
         self,
         split: str,
-        rows: Iterator[tuple[Location, dict[str, Any] | RowError]],
-        parse: Callable[[dict[str, Any], int], dict[str, Any]],
-    ) -> Iterator[tuple[Location, dict[str, Any]]]:
-        """Yields the features of the rows that are not bad.
+        rows: Iterable[LocatedRow],
+        parser: RowParser,
+    ) -> Iterator[GoodRow]:
+        """Yields the rows that are not bad.
 
         Args:
           split: Their split.
           rows: Locations, and rows or why they cannot be read.
-          parse: Returns the features of a row, by its number among those yielded.
+          parser: Returns the features of a row.
 
         Raises:
           UsageError: A file, or the rest of it, cannot be read.
         """
-        number = 0
         for location, row in rows:
-            try:
-                if isinstance(row, FileError):
-                    raise UsageError(f"{location}: {row}") from row
-                if isinstance(row, RowError):
-                    raise row
-                features = parse(row, number)
-            except LeftOutError:
-                self.left_out[split] += 1
-            except RowError as error:
-                self._add(split, location, row, error)
-            else:
-                yield location, features
-                number += 1
+            features = self.check(split, location, row, parser)
+            if features is not None:
+                yield GoodRow(location, features)
+
+    def check(
+        self,
+        split: str,
+        location: Location,
+        row: dict[str, Any] | RowError,
+        parser: RowParser,
+    ) -> dict[str, Any] | None:
+        """Returns the features of a row; None if it is bad. See `filter`."""
+        try:
+            if isinstance(row, FileError):
+                raise UsageError(f"{location}: {row}") from row
+            if isinstance(row, RowError):
+                raise row
+            return parser.parse(row)
+        except LeftOutError:
+            self.left_out[split] += 1
+        except RowError as error:
+            self._add(split, location, row, error)
+        return None
 
     def refuse(self, card: DataCard) -> None:
         """Refuses the rows, unless they are skipped.
@@ -130,7 +142,7 @@ class BadRows:
         if not self.skips:
             return
         if self._file is None:
-            self._file = self._path.open("w", encoding="utf-8")
+            self._file = (self.directory / SKIPPED_FILE).open("w", encoding="utf-8")
         line = {
             "split": split,
             "file": location.file,

@@ -28,9 +28,8 @@ from pipeline.inputs.examples.card import (
     describe_splitting,
     read_card,
 )
-from pipeline.inputs.examples.row_values import RowParser
 from pipeline.inputs.examples.spans import Span
-from pipeline.inputs.examples.splits import MissingSplitError, OpenSplit, Report
+from pipeline.inputs.examples.splits import GoodRow, MissingSplitError, Report
 from pipeline.inputs.examples.tfrecords import (
     ExamplesDirectory,
     find_examples,
@@ -89,6 +88,7 @@ def _resolve(
     settings: DataConfig,
     span: Span | None = None,
 ) -> ExamplesDirectory:
+    files = None
     if source.startswith(tfds_source.PREFIX):
         key = source
     elif not uris.is_local(source):
@@ -98,7 +98,7 @@ def _resolve(
         files = sources.find_source(source, settings)
         if task.is_tokenized or not files.files:
             return _find_local(files, task, settings, span)
-        key = fingerprint.of_files(files.all_files)
+        key = files.sha256
     _refuse_tokenized(source, task)
     code = fingerprint.of_code(__name__)
     # Key on the span: equal text in two spans yields two sets of Examples.
@@ -111,7 +111,7 @@ def _resolve(
         destination /= number
     # The name is a hash of the content: what another run wrote there is the same.
     with contextlib.suppress(DestinationExistsError):
-        prepare(source, str(destination), task, report, settings)
+        prepare(source, str(destination), task, report, settings, files)
     examples = find_examples(str(destination))
     # The same rows may have been elsewhere in an earlier run.
     card = examples.card.model_copy(update={"source": source})
@@ -124,6 +124,7 @@ def prepare(
     task: TaskConfig,
     report: Report = lambda _: None,
     settings: DataConfig = DEFAULTS,
+    files: sources.Source | None = None,
 ) -> dict[str, int]:
     """Writes the rows of a source as TFRecords, a folder for each split.
 
@@ -133,6 +134,7 @@ def prepare(
       task: Names the columns and classes.
       report: Called with a line for the user.
       settings: How the source is read and split, and what happens to bad rows.
+      files: The source's files, if they were found already.
 
     Returns:
       The number of examples of each split.
@@ -147,19 +149,36 @@ def prepare(
     card = DataCard(
         source=source, on_bad_rows=settings.on_bad_rows, license=settings.license
     )
-    if source.startswith(tfds_source.PREFIX):
-        opened = tfds_source.open_splits(source, task, report)
-    else:
-        opened = _open_files(source, task, settings, report, card)
+    if not source.startswith(tfds_source.PREFIX):
+        files = files or sources.find_source(source, settings)
+        if files.has_splits or not files.files:
+            splits.require_splits(source, filter(None, files.files), "train.csv")
+        else:
+            card.splitting = describe_splitting(settings)
+        card.origin = read_card(source)
     working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
     working.open(wait=report)
     try:
         _refuse_existing(target)
-        for line in card.files:
-            report(line)
-        _write(opened, working.path, task, settings, report, card)
-        if card.skipped_file:
-            card.skipped_file = str(target / card.skipped_file)
+        with BadRows(settings.on_bad_rows, working.path) as bad_rows:
+            opened: dict[str, Iterator[GoodRow] | None]
+            if files is None:
+                opened = tfds_source.open_splits(
+                    source, task, settings, report, bad_rows
+                )
+            else:
+                opened = text_source.open_splits(
+                    files, task, settings, report, bad_rows
+                )
+                card.files = files.describe_reading()
+            for line in card.files:
+                report(line)
+            _write(opened, working.path, report, card, bad_rows)
+            card.fingerprint = None if files is None else files.sha256
+            bad_rows.refuse(card)
+        _report_splits(card, report)
+        if bad_rows.counts:
+            card.skipped_file = str(target / SKIPPED_FILE)
             skipped = sum(split.bad for split in card.splits.values())
             report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
         card.write(working.path)
@@ -169,58 +188,35 @@ def prepare(
     return {name: split.rows for name, split in card.splits.items()}
 
 
-def _open_files(
-    source: str,
-    task: TaskConfig,
-    settings: DataConfig,
-    report: Report,
-    card: DataCard,
-) -> dict[str, OpenSplit | None]:
-    files = sources.find_source(source, settings)
-    if not files.files:
-        splits.require_splits(source, (), "train.csv")
-    card.fingerprint = fingerprint.of_files(files.all_files)
-    card.files = files.describe_reading(settings)
-    card.origin = read_card(source)
-    if files.has_splits:
-        splits.require_splits(source, filter(None, files.files), "train.csv")
-    else:
-        card.splitting = describe_splitting(settings)
-    return text_source.open_splits(files, task, settings, report)
-
-
 def _write(
-    opened: dict[str, OpenSplit | None],
+    opened: dict[str, Iterator[GoodRow] | None],
     directory: Path,
-    task: TaskConfig,
-    settings: DataConfig,
     report: Report,
     card: DataCard,
+    bad_rows: BadRows,
 ) -> None:
-    """Writes the splits that have labels, and completes the card."""
-    with BadRows(settings.on_bad_rows, directory) as bad_rows:
-        for name, split in opened.items():
-            if split is None:
-                continue
-            parser = RowParser(task, settings, split.class_of_value)
-            rows = bad_rows.filter(name, split.rows, parser.parse)
-            count = write_records(_show_progress(name, rows, report), directory / name)
-            card.splits[name] = SplitCard(
-                rows=count,
-                bad=bad_rows.counts[name],
-                left_out=bad_rows.left_out[name],
-            )
-        bad_rows.refuse(card)
-    if bad_rows.counts:
-        card.skipped_file = SKIPPED_FILE
-    for name, split_card in card.splits.items():
-        if not split_card.rows:
+    """Writes the splits that have labels, and counts their rows in the card."""
+    for name, rows in opened.items():
+        if rows is None:
+            continue
+        count = write_records(_show_progress(name, rows, report), directory / name)
+        card.splits[name] = SplitCard(
+            rows=count, bad=bad_rows.counts[name], left_out=bad_rows.left_out[name]
+        )
+
+
+def _report_splits(card: DataCard, report: Report) -> None:
+    """Reports the rows of the splits.
+
+    Raises:
+      UsageError: A split has none.
+    """
+    for name, split in card.splits.items():
+        if not split.rows:
             raise UsageError(f"the split {name} has no rows left; add some")
-        report(f"{name}: {split_card.rows} examples")
-        if split_card.left_out:
-            report(
-                f"{name}: {split_card.left_out} malformed rows left out, as TFDS does"
-            )
+        report(f"{name}: {split.rows} examples")
+        if split.left_out:
+            report(f"{name}: {split.left_out} malformed rows left out, as TFDS does")
 
 
 def _show_progress(

@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modules import fingerprint
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import splits, tf_examples
 from pipeline.inputs.examples.card import CARD_FILE
+from pipeline.inputs.examples.splits import LocatedRow, Row
 from pipeline.inputs.rows import hugging_face, readers
 from pipeline.inputs.rows.delimited import LeftOutError
 from pipeline.inputs.rows.formats import FORMATS, TFRECORD, format_of, stem_of
 from pipeline.inputs.rows.row_errors import Location, RowError
+from pipeline.inputs.rows.row_file import RowFile
+from pipeline.inputs.rows.spool import Spool
 
 # The longest first: `eval_mismatched` is no shard of `eval`.
 _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
@@ -35,8 +39,6 @@ _RECORDS = ("*.tf*record*", "*/*.tf*record*")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _SHOWN = 8
 
-ReadRow = dict[str, Any] | RowError
-
 
 @dataclasses.dataclass(frozen=True)
 class Source:
@@ -47,29 +49,36 @@ class Source:
       files: The files of each split in their order; those of a source without splits
         are of the split None.
       left_out: Names of splits and files that are not read.
+      kept: Rows that were read before and are on disk, by split: file, number, row.
     """
 
     location: str
-    files: dict[str | None, list[str]]
+    files: dict[str | None, list[RowFile]]
     left_out: tuple[str, ...] = ()
+    kept: dict[str | None, Spool[tuple[str, int, Row | RowError]]] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
-    def all_files(self) -> list[str]:
+    def all_files(self) -> list[RowFile]:
         """The files of all splits."""
-        return [path for paths in self.files.values() for path in paths]
+        return [file for files in self.files.values() for file in files]
 
     @property
     def has_splits(self) -> bool:
         """Whether the files say which split a row belongs to."""
         return None not in self.files
 
-    def describe_reading(self, settings: DataConfig) -> list[str]:
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the names and contents of all files."""
+        return fingerprint.of_hashes({f.path: f.sha256 for f in self.all_files})
+
+    def describe_reading(self) -> list[str]:
         """Returns a line for each way that files are read: format and dialect."""
         ways: dict[str, list[str]] = {}
-        for path in self.all_files:
-            file_format = file_format_of(path, settings)
-            way = readers.describe_dialect(path, file_format, settings)
-            ways.setdefault(way, []).append(Path(path).name)
+        for file in self.all_files:
+            ways.setdefault(file.describe_dialect(), []).append(Path(file.path).name)
         lines = [f"{_join(names)}: {way}" for way, names in ways.items()]
         if self.left_out:
             lines.append(f"{_join(self.left_out)}: no known split or format, left out")
@@ -78,26 +87,35 @@ class Source:
     def describe(self, split: str | None) -> str:
         """Returns the file of a split, or the folder of its files."""
         files = self.files[split]
-        return files[0] if len(files) == 1 else str(Path(files[0]).parent)
+        return files[0].path if len(files) == 1 else str(Path(files[0].path).parent)
 
     def read(
-        self, split: str | None, settings: DataConfig, task: TaskConfig | None = None
-    ) -> Iterator[tuple[Location, ReadRow]]:
+        self, split: str | None, task: TaskConfig | None = None
+    ) -> Iterator[LocatedRow]:
         """Reads the rows of a split.
 
         Args:
           split: One of `files`.
-          settings: How the files are read.
           task: Its GLUE task decides which layout of an archive a file may have.
 
         Yields:
           Locations, and rows by column or why one cannot be read.
         """
-        for path in self.files[split]:
-            file_format = file_format_of(path, settings)
-            rows = readers.read_rows(path, file_format, settings, task)
-            for location, row in rows:
+        if split in self.kept:
+            for path, number, kept in self.kept[split]:
+                yield Location(path, number), kept
+            return
+        for file in self.files[split]:
+            for location, row in file.read(task):
                 yield location, _decode(row) if isinstance(row, bytes) else row
+
+    def read_and_keep(self, split: str | None) -> Iterator[LocatedRow]:
+        """Reads the rows of a split, and keeps them for the next `read`."""
+        spool: Spool[tuple[str, int, Row | RowError]] = Spool()
+        for location, row in self.read(split):
+            spool.append((*location, row))
+            yield location, row
+        self.kept[split] = spool
 
 
 def _join(names: Sequence[str]) -> str:
@@ -105,15 +123,28 @@ def _join(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
 
 
-def file_format_of(path: str, settings: DataConfig) -> FileFormat:
-    """Returns the format of a file of a source.
+def open_source(
+    location: str,
+    paths: Mapping[str | None, Sequence[str]],
+    settings: DataConfig,
+    left_out: Sequence[str] = (),
+) -> Source:
+    """Returns the source of files that are known by split.
 
     Raises:
-      UsageError: Its name shows none.
+      UsageError: The name of a file shows no format.
     """
-    file_format = settings.format or format_of(path)
+    files = {
+        split: [RowFile(path, _format_of(path, settings), settings) for path in shards]
+        for split, shards in paths.items()
+    }
+    return Source(location, files, tuple(left_out))
+
+
+def _format_of(path: str, settings: DataConfig) -> FileFormat:
     if path.lower().endswith(_SPREADSHEETS):
         raise UsageError(f"data {path} is a spreadsheet; save it as CSV (UTF-8)")
+    file_format = settings.format or format_of(path)
     if file_format is None:
         raise UsageError(
             f"data {path}: its name shows no format; allowed are "
@@ -140,8 +171,7 @@ def find_source(location: str, settings: DataConfig) -> Source:
     """
     path = Path(location)
     if path.is_file():
-        file_format_of(location, settings)
-        return Source(location, {None: [location]})
+        return open_source(location, {None: [location]}, settings)
     if not path.is_dir():
         raise UsageError(
             f"data {location} does not exist; give a file, a directory with train.csv "
@@ -151,19 +181,21 @@ def find_source(location: str, settings: DataConfig) -> Source:
     saved = hugging_face.find_files(path)
     if saved is not None:
         if None in saved:
-            return Source(location, saved)
+            return open_source(location, saved, settings)
         unknown = tuple(str(name) for name in saved if name not in splits.SPLIT_NAMES)
-        return Source(location, _by_split(location, saved.items()), unknown)
+        by_split = _by_split(location, saved.items())
+        return open_source(location, by_split, settings, unknown)
     files, others = _list_files(path, settings)
     named = _find_named_files(path, files, settings)
     if named:
         read = {file for _, paths in named for file in paths}
         unread = (Path(file).name for file in files if file not in read)
-        return Source(location, _by_split(location, named), (*unread, *others))
+        by_split = _by_split(location, named)
+        return open_source(location, by_split, settings, (*unread, *others))
     if any(True for pattern in _RECORDS for _ in path.glob(pattern)):
         return Source(location, {})
     _refuse_mixture(location, files)
-    return Source(location, {None: files} if files else {}, others)
+    return open_source(location, {None: files} if files else {}, settings, others)
 
 
 def _refuse_mixture(location: str, files: list[str]) -> None:
@@ -206,7 +238,7 @@ def read_split(
             f"data {location} has no files of the split {split}; give a directory with "
             f"{split}.tsv with --data DIR"
         )
-    for row_location, row in source.read(split, settings, task):
+    for row_location, row in source.read(split, task):
         if isinstance(row, RowError):
             if isinstance(row, LeftOutError):
                 continue
@@ -272,7 +304,7 @@ def _by_split(
     return {split: by_split[split] for split in splits.SPLITS if split in by_split}
 
 
-def _decode(serialized: bytes) -> ReadRow:
+def _decode(serialized: bytes) -> dict[str, Any] | RowError:
     try:
         return tf_examples.to_row(serialized)
     except RowError as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from modules.config.task import TaskConfig
+from modules.data import row_values
 from pipeline.config.errors import UsageError
 from pipeline.inputs.rows.row_errors import Location, RowError
 
@@ -28,20 +28,40 @@ SPLIT_NAMES = {split: split for split in SPLITS} | {
 }
 
 Row = dict[str, Any]
+LocatedRow = tuple[Location, Row | RowError]
 Report = Callable[[str], None]
 
 
-@dataclasses.dataclass(frozen=True)
-class OpenSplit:
-    """The rows of a split.
+class GoodRow(NamedTuple):
+    """A row that training can take.
 
     Attributes:
-      rows: Locations, and rows or why one cannot be read; to be read once.
-      class_of_value: The class by label of the source; None if it says nothing of it.
+      location: Where it is.
+      features: What its Example gets: texts, label, id and weight by column. The id is
+        None until the rows of its split are numbered.
+      text_hash: `row_facts.hash_texts` of its texts; None if it was not needed.
     """
 
-    rows: Iterator[tuple[Location, Row | RowError]]
-    class_of_value: Mapping[str, str] | None = None
+    location: Location
+    features: dict[str, Any]
+    text_hash: int | None = None
+
+
+def number_rows(rows: Iterator[GoodRow], id_column: str) -> Iterator[GoodRow]:
+    """Numbers the rows of a split that have no id, from 0."""
+    for number, row in enumerate(rows):
+        if row.features[id_column] is None:
+            row.features[id_column] = number
+        yield row
+
+
+def watch(
+    rows: Iterator[LocatedRow], watcher: Callable[[Row | RowError], None]
+) -> Iterator[LocatedRow]:
+    """Calls a function with each row, and yields them."""
+    for location, row in rows:
+        watcher(row)
+        yield location, row
 
 
 def by_index(class_names: Iterable[str] | None) -> dict[str, str]:
@@ -134,11 +154,4 @@ def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bo
     if is_required:
         return True
     label = row.get(task.label_column)
-    return label is not None and not _is_secret(str(label), task)
-
-
-def _is_secret(label: str, task: TaskConfig) -> bool:
-    """Returns whether a label is the -1 of TFDS for the secret labels of GLUE."""
-    if label not in ("-1", "-1.0") or label in (task.classes or ()):
-        return False
-    return task.label_range is None or task.label_range[0] > -1
+    return label is not None and not row_values.is_secret_label(label, task)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,17 +14,78 @@ from modules.config.task import TaskConfig
 from modules.data.row_facts import hash_texts
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
-from pipeline.inputs.examples.row_values import RowParser
-from pipeline.inputs.rows.row_errors import RowError
+from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs.examples.row_parser import RowParser
+from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, LocatedRow
+from pipeline.inputs.rows.row_errors import Location
+from pipeline.inputs.rows.spool import Spool
 
 _SCORE_STRATA = 10
 
 
-def choose_eval_rows(
-    rows: Iterable[dict[str, Any] | RowError],
+def split_rows(
+    rows: Iterable[LocatedRow],
+    parser: RowParser,
+    bad_rows: BadRows,
     task: TaskConfig,
     settings: DataConfig,
-    parser: RowParser,
+) -> dict[str, Iterator[GoodRow]]:
+    """Splits rows, which are read once and wait on disk until all are known.
+
+    Args:
+      rows: Locations, and rows or why one cannot be read.
+      parser: Returns the features of a row.
+      bad_rows: Collects the bad rows, as rows of `train`.
+      task: Names the columns.
+      settings: `test_size`, `group_column` and `split_seed`.
+
+    Returns:
+      The rows of `train` and `eval`. The first of them reads all rows, and raises a
+      `UsageError` if a file cannot be read, there is no group column, or a class has
+      too few rows for two splits.
+    """
+    # Plain tuples: pickle takes twice as long for named ones.
+    waiting: Spool[tuple[Any, ...]] = Spool(bad_rows.directory)
+
+    @functools.cache
+    def read() -> np.ndarray:
+        """Returns which of the good rows are in `eval`."""
+        texts, groups, labels = array("Q"), array("Q"), array("d")
+        for number, (location, row) in enumerate(rows):
+            features = bad_rows.check(TRAIN, location, row, parser)
+            if features is None:
+                continue
+            assert isinstance(row, dict)
+            text_hash = hash_texts([features[column] for column in task.text_columns])
+            texts.append(text_hash)
+            labels.append(features[task.label_column])
+            if settings.group_column:
+                groups.append(_hash_group(row, settings.group_column, number))
+            waiting.append((*location, features, text_hash))
+        try:
+            return choose_eval_rows(
+                np.array(texts), np.array(groups), np.array(labels), task, settings
+            )
+        except UsageError:
+            if bad_rows.skips or not bad_rows.counts:
+                raise
+            return np.zeros(len(texts), bool)  # the bad rows are refused first
+
+    def take(split: str) -> Iterator[GoodRow]:
+        is_chosen = read() == (split == EVAL)
+        chosen = itertools.compress(waiting, is_chosen)
+        for file, number, features, text_hash in chosen:
+            yield GoodRow(Location(file, number), features, text_hash)
+
+    return {TRAIN: take(TRAIN), EVAL: take(EVAL)}
+
+
+def choose_eval_rows(
+    texts: np.ndarray,
+    groups: np.ndarray,
+    labels: np.ndarray,
+    task: TaskConfig,
+    settings: DataConfig,
 ) -> np.ndarray:
     """Chooses the rows of the split `eval`.
 
@@ -31,44 +94,26 @@ def choose_eval_rows(
     by tenths of the scores, and follow from the seed.
 
     Args:
-      rows: All rows, which are read once. Bad rows are not chosen.
-      task: Names the columns.
-      settings: `test_size`, `group_column` and `split_seed`.
-      parser: Checks the rows, and reads their labels.
+      texts: `hash_texts` of each row, uint64[rows].
+      groups: A hash of the group of each row, uint64[rows]; empty without groups.
+      labels: Indices of classes, or scores, float64[rows].
+      task: The classes.
+      settings: `test_size` and `split_seed`.
 
     Returns:
       bool[rows], True for the split `eval`.
 
     Raises:
-      UsageError: There is no group column, or a class has too few rows for two splits.
+      UsageError: A class has too few rows for two splits.
     """
-    texts, groups, labels, positions = array("Q"), array("Q"), array("d"), array("q")
-    number = -1
-    for number, row in enumerate(rows):
-        if isinstance(row, RowError):
-            continue
-        try:
-            features = parser.parse(row, number)
-        except RowError:
-            continue
-        texts.append(hash_texts([features[column] for column in task.text_columns]))
-        labels.append(features[task.label_column])
-        positions.append(number)
-        if settings.group_column:
-            groups.append(_hash_group(row, settings.group_column, number))
-    is_eval = np.zeros(number + 1, bool)
     if not len(labels):
-        return is_eval
-    units = _join(np.array(texts), np.array(groups))
-    strata = _stratify(units, np.array(labels), task)
+        return np.zeros(0, bool)
+    units = _join(texts, groups)
+    strata = _stratify(units, labels, task)
     problem = _find_problem(strata, task, settings)
     if problem:
-        if settings.on_bad_rows == "refuse" and len(labels) <= number:
-            return is_eval  # whoever reads the rows reports the bad ones
         raise UsageError(problem)
-    is_chosen = _choose_units(strata, np.bincount(units), settings)
-    is_eval[np.array(positions)[is_chosen[units]]] = True
-    return is_eval
+    return _choose_units(strata, np.bincount(units), settings)[units]
 
 
 def _hash_group(row: dict[str, Any], column: str, number: int) -> int:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
-
-import numpy as np
+from collections.abc import Callable, Iterator, Mapping
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
 from pipeline.inputs.examples import splits, splitting
-from pipeline.inputs.examples.row_values import RowParser
-from pipeline.inputs.examples.sources import ReadRow, Source, file_format_of
-from pipeline.inputs.examples.splits import OpenSplit, Report, by_index
+from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs.examples.row_parser import RowParser
+from pipeline.inputs.examples.sources import Source
+from pipeline.inputs.examples.splits import (
+    GoodRow,
+    LocatedRow,
+    Report,
+    Row,
+    by_index,
+)
 from pipeline.inputs.rows import hugging_face
-from pipeline.inputs.rows.row_errors import Location, RowError
+from pipeline.inputs.rows.row_errors import RowError
 
 # A split whose first rows are all malformed has no columns to check.
 _FIRST_ROWS = 1000
@@ -27,17 +32,21 @@ def open_splits(
     task: TaskConfig,
     settings: DataConfig,
     report: Report,
+    bad_rows: BadRows,
     class_of_value: Mapping[str, str] | None = None,
-) -> dict[str, OpenSplit | None]:
+    watch: Callable[[Row | RowError], None] | None = None,
+) -> dict[str, Iterator[GoodRow] | None]:
     """Returns the rows of each split of a source.
 
     Args:
       source: The files. Without splits, their rows are split.
       task: Names the columns.
-      settings: How the files are read and split.
+      settings: How the rows are split, and what is a bad row.
       report: Called with a line for the user.
+      bad_rows: Collects the bad rows.
       class_of_value: The class by label; None takes the names that the files of each
         split have.
+      watch: Called with each row of `train`, or of a source without splits.
 
     Returns:
       The splits; None for one without labels.
@@ -45,82 +54,74 @@ def open_splits(
     Raises:
       UsageError: A column is missing, or a split that a run needs has no rows.
     """
-    opened: dict[str, OpenSplit | None] = {}
+    opened: dict[str, Iterator[GoodRow] | None] = {}
     for split in source.files:
         names = class_of_value
         if names is None:
-            names = find_class_names(source, split, task.label_column, settings)
+            names = find_class_names(source, split, task.label_column)
             splits.refuse_other_classes(source.describe(split), names, task)
+        rows = source.read(split, task)
+        if watch and split in (None, splits.TRAIN):
+            rows = splits.watch(rows, watch)
+        first = _take_first(rows)
+        rows = itertools.chain(first, rows)
+        parser = RowParser(task, settings, names)
         if split is None:
-            return _split(source, task, settings, names)
-        if _has_labels(source, split, task, settings, report):
-            opened[split] = OpenSplit(source.read(split, settings, task), names)
+            _has_labels(source, split, first, task, report)
+            opened |= splitting.split_rows(rows, parser, bad_rows, task, settings)
+        elif _has_labels(source, split, first, task, report):
+            opened[split] = bad_rows.filter(split, rows, parser)
         else:
             opened[split] = None
-    return opened
+    return {
+        name: rows and splits.number_rows(rows, task.id_column)
+        for name, rows in opened.items()
+    }
 
 
-def find_class_names(
-    source: Source, split: str | None, column: str, settings: DataConfig
-) -> dict[str, str]:
+def find_class_names(source: Source, split: str | None, column: str) -> dict[str, str]:
     """Returns the names of classes by index that the files of a split have.
 
     Raises:
       UsageError: Two files have different names.
     """
-    paths = source.files[split]
+    files = source.files[split]
     first, *others = (
-        hugging_face.class_names(path, file_format_of(path, settings), column)
-        for path in paths
+        hugging_face.class_names(file.path, file.file_format, column) for file in files
     )
-    for path, names in zip(paths[1:], others, strict=True):
+    for file, names in zip(files[1:], others, strict=True):
         if names != first:
             raise UsageError(
-                f"{paths[0]} has the classes {first} for {column}, and {path} {names}; "
-                "save them again with the same names"
+                f"{files[0].path} has the classes {first} for {column}, and "
+                f"{file.path} {names}; save them again with the same names"
             )
     return by_index(first)
 
 
-def _split(
-    source: Source,
-    task: TaskConfig,
-    settings: DataConfig,
-    class_of_value: Mapping[str, str],
-) -> dict[str, OpenSplit | None]:
-    _has_labels(source, None, task, settings, lambda _: None)
-    rows = (row for _, row in source.read(None, settings, task))
-    parser = RowParser(task, settings, class_of_value)
-    is_eval = splitting.choose_eval_rows(rows, task, settings, parser)
-
-    def chosen(mask: np.ndarray) -> Iterator[tuple[Location, ReadRow]]:
-        return itertools.compress(source.read(None, settings, task), mask)
-
-    # Bad rows are reported with those of `train`.
-    return {
-        splits.TRAIN: OpenSplit(chosen(~is_eval), class_of_value),
-        splits.EVAL: OpenSplit(chosen(is_eval), class_of_value),
-    }
+def _take_first(rows: Iterator[LocatedRow]) -> list[LocatedRow]:
+    """Takes the rows up to the first one that can be read."""
+    first = []
+    for located in itertools.islice(rows, _FIRST_ROWS):
+        first.append(located)
+        if not isinstance(located[1], RowError):
+            break
+    return first
 
 
 def _has_labels(
     source: Source,
     split: str | None,
+    first: list[LocatedRow],
     task: TaskConfig,
-    settings: DataConfig,
     report: Report,
 ) -> bool:
     """Checks the columns of a split's first row; see `splits.has_labels`."""
     name = source.describe(split)
-    rows = [
-        row
-        for _, row in itertools.islice(source.read(split, settings, task), _FIRST_ROWS)
-    ]
-    first = next((row for row in rows if not isinstance(row, RowError)), None)
-    if rows and first is None:
+    row = next((row for _, row in first if not isinstance(row, RowError)), None)
+    if first and row is None:
         return True  # all rows are bad, which is reported later
-    if splits.has_labels(name, split or splits.TRAIN, first, task):
+    if splits.has_labels(name, split or splits.TRAIN, row, task):
         return True
-    reason = "only -1 for" if first and task.label_column in first else "no column"
+    reason = "only -1 for" if row and task.label_column in row else "no column"
     report(f"{os.path.basename(name)} has {reason} {task.label_column}: left out")
     return False

@@ -6,28 +6,45 @@ import itertools
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
+from pipeline.config.sections import DataConfig
 from pipeline.inputs.examples import splits
-from pipeline.inputs.examples.splits import OpenSplit, Report, Row, by_index
-from pipeline.inputs.rows.row_errors import Location
+from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs.examples.row_parser import RowParser
+from pipeline.inputs.examples.splits import (
+    GoodRow,
+    LocatedRow,
+    Report,
+    Row,
+    by_index,
+)
+from pipeline.inputs.rows.row_errors import Location, RowError
 
 PREFIX = "tfds:"
 _TIMEOUT_SECONDS = 10
 
 
 def open_splits(
-    source: str, task: TaskConfig, report: Report
-) -> dict[str, OpenSplit | None]:
+    source: str,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+    bad_rows: BadRows,
+    watch: Callable[[Row | RowError], None] | None = None,
+) -> dict[str, Iterator[GoodRow] | None]:
     """Returns the rows of each split of a data set.
 
     Args:
       source: `tfds:NAME`.
       task: Names the columns.
+      settings: What is a bad row.
       report: Called with a line for the user.
+      bad_rows: Collects the bad rows.
+      watch: Called with each row of `train`.
 
     Returns:
       The splits; None for one without labels.
@@ -39,7 +56,8 @@ def open_splits(
     label = dict(info.features.items()).get(task.label_column)
     class_of_value = by_index(getattr(label, "names", ()))
     splits.refuse_other_classes(f"data {source}", class_of_value, task)
-    opened: dict[str, OpenSplit | None] = {}
+    parser = RowParser(task, settings, class_of_value)
+    opened: dict[str, Iterator[GoodRow] | None] = {}
     for name in data:
         split = splits.SPLIT_NAMES.get(name)
         if split is None:
@@ -50,7 +68,11 @@ def open_splits(
         opened[split] = None
         if splits.has_labels(f"data {source} {name}", split, first and first[1], task):
             assert first is not None
-            opened[split] = OpenSplit(itertools.chain([first], rows), class_of_value)
+            located: Iterator[LocatedRow] = itertools.chain([first], rows)
+            if watch and split == splits.TRAIN:
+                located = splits.watch(located, watch)
+            good_rows = bad_rows.filter(split, located, parser)
+            opened[split] = splits.number_rows(good_rows, task.id_column)
         else:
             report(f"{source} {name} has no {task.label_column}: left out")
     missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]

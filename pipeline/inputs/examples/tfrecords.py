@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from modules import fingerprint, uris
 from modules.data.source_rows import LocationWriter
@@ -14,7 +13,7 @@ from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import splits, tf_examples
 from pipeline.inputs.examples.card import DataCard, read_card
 from pipeline.inputs.examples.spans import Span
-from pipeline.inputs.rows.row_errors import Location
+from pipeline.inputs.examples.splits import GoodRow
 
 _FILE = "data-00000-of-00001.tfrecord.gz"
 _GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -84,13 +83,11 @@ def find_examples(source: str) -> ExamplesDirectory:
     return ExamplesDirectory(source, patterns, card)
 
 
-def write_records(
-    rows: Iterable[tuple[Location, dict[str, Any]]], directory: Path
-) -> int:
+def write_records(rows: Iterable[GoodRow], directory: Path) -> int:
     """Writes rows as Examples, and where each came from.
 
     Args:
-      rows: Locations, and features: text becomes bytes, an int int64, a float float32.
+      rows: The rows: text becomes bytes, an int int64, a float float32.
       directory: A new directory.
 
     Returns:
@@ -105,9 +102,9 @@ def write_records(
         tf.io.TFRecordWriter(path, options="GZIP") as writer,
         LocationWriter(directory) as locations,
     ):
-        for location, features in rows:
-            writer.write(tf_examples.from_row(features))
-            locations.add(location.file, location.row)
+        for row in rows:
+            writer.write(tf_examples.from_row(row.features))
+            locations.add(row.location.file, row.location.row)
             count += 1
     return count
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 import csv
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from typing import IO
 
 from modules.config.task import TaskConfig
-from pipeline.config.sections import DataConfig
 from pipeline.inputs.rows import dialects, glue_files, text_lines
-from pipeline.inputs.rows.row_errors import FileError, RowError
+from pipeline.inputs.rows.row_errors import DAMAGE, FileError, RowError
 
 # Of a field. An unclosed quote takes in the rest of the file, up to this.
 _MOST_CHARACTERS = 1 << 24
+_BATCH_CHARACTERS = 1 << 15
 
 
 class LeftOutError(RowError):
@@ -27,19 +26,17 @@ class LeftOutError(RowError):
 
 
 def read_table(
-    path: str,
-    open_file: Callable[[], AbstractContextManager[IO[bytes]]],
-    settings: DataConfig,
-    default_delimiter: str,
+    file: IO[bytes],
+    dialect: dialects.Dialect,
+    encoding: str,
     task: TaskConfig | None = None,
 ) -> Iterator[tuple[int, dict[str, str] | RowError]]:
     """Reads a table with a header, or a file of GLUE's archives.
 
     Args:
-      path: The path of the file, for messages.
-      open_file: Opens it.
-      settings: Its encoding, delimiter and quoting.
-      default_delimiter: That of the format: a comma, or a tab.
+      file: A buffered file, which is read from its start.
+      dialect: How it separates and quotes its fields.
+      encoding: Its encoding.
       task: Its GLUE task decides which layout of an archive the file may have. That of
         MRPC is recognized without.
 
@@ -47,23 +44,10 @@ def read_table(
       The number of the row's first line from 1, and the row by column or why it cannot
       be read. After an error in the header there are no rows.
     """
-    dialect = find_dialect(path, open_file, settings, default_delimiter)
-    with open_file() as file:
-        lines = text_lines.decode(file, settings.encoding, dialect.newline)
-        for _ in range(dialect.skipped_lines):
-            next(lines, None)
-        yield from _to_rows(_records(lines, dialect, settings.encoding), task)
-
-
-def find_dialect(
-    path: str,
-    open_file: Callable[[], AbstractContextManager[IO[bytes]]],
-    settings: DataConfig,
-    default_delimiter: str,
-) -> dialects.Dialect:
-    """Finds the dialect of a file; see `dialects.find_dialect`."""
-    with open_file() as file:
-        return dialects.find_dialect(path, file, settings, default_delimiter)
+    lines = text_lines.decode(file, encoding, dialect.newline)
+    for _ in range(dialect.skipped_lines):
+        next(lines, None)
+    yield from _to_rows(_records(lines, dialect, encoding), task)
 
 
 def _records(
@@ -71,12 +55,57 @@ def _records(
 ) -> Iterator[tuple[int, list[str] | RowError]]:
     """Yields the number of the first line and the fields of each record.
 
+    Lines that are a record each are parsed many at a time. All others are parsed by
+    themselves: only so is it known which line is at fault.
+    """
+    source = _Rewindable(lines, dialect.skipped_lines)
+    csv.field_size_limit(_MOST_CHARACTERS)
+    slow = _records_by_line(source, dialect, encoding)
+    first = next(slow, None)
+    if first is None:
+        return
+    yield first
+    columns = len(first[1]) if isinstance(first[1], list) else 0
+    while batch := source.take_batch():
+        start = source.number + 1 - len(batch)
+        records = _parse_batch(batch, dialect, columns)
+        if records is not None:
+            yield from enumerate(records, start)
+            continue
+        end = source.number
+        source.put_back(batch)
+        while source.number < end:
+            record = next(slow, None)
+            if record is None:
+                return
+            yield record
+
+
+def _parse_batch(
+    batch: list[str], dialect: dialects.Dialect, columns: int
+) -> list[list[str]] | None:
+    """Returns the fields of lines; None if one is not a whole, well-formed record."""
+    if not text_lines.are_decoded(batch):
+        return None
+    if dialect.quoting == dialects.BACKSLASH:
+        batch = list(map(dialect.normalize, batch))
+    try:
+        records = list(csv.reader(batch, **dialect.reader_options))
+    except csv.Error:
+        return None
+    is_regular = len(records) == len(batch) and set(map(len, records)) == {columns}
+    return records if is_regular else None
+
+
+def _records_by_line(
+    source: _Rewindable, dialect: dialects.Dialect, encoding: str
+) -> Iterator[tuple[int, list[str] | RowError]]:
+    """Yields the number of the first line and the fields of each record.
+
     A record over several lines that is malformed, or has another number of fields than
     the first record, is refused for its first line alone: a stray quote must not hide
     the rows after it.
     """
-    source = _Rewindable(lines, dialect.skipped_lines)
-    csv.field_size_limit(_MOST_CHARACTERS)
     reader = csv.reader(map(dialect.normalize, source), **dialect.reader_options)
     columns = None
     while True:
@@ -125,15 +154,42 @@ class _Rewindable:
         self._again: deque[str] = deque()
         self.taken: list[str] = []
         self.number = number
+        self._damage: Exception | None = None
 
     def __iter__(self) -> _Rewindable:
         return self
 
     def __next__(self) -> str:
+        if self._damage is not None and not self._again:
+            raise self._damage
         line = self._again.popleft() if self._again else next(self._lines)
         self.taken.append(line)
         self.number += 1
         return line
+
+    def take_batch(self) -> list[str]:
+        """Takes the next lines, none of them at the end, outside of a record."""
+        batch: list[str] = []
+        characters = 0
+        while characters < _BATCH_CHARACTERS and (self._again or not self._damage):
+            try:
+                line = self._again.popleft() if self._again else next(self._lines)
+            except StopIteration:
+                break
+            except DAMAGE as error:  # the lines before it come first
+                self._damage = error
+                break
+            batch.append(line)
+            characters += len(line)
+        if not batch and self._damage is not None:
+            raise self._damage
+        self.number += len(batch)
+        return batch
+
+    def put_back(self, batch: list[str]) -> None:
+        """Gives back the lines of a batch."""
+        self._again.extendleft(reversed(batch))
+        self.number -= len(batch)
 
     def rewind(self) -> None:
         """Gives back all lines of the record but the first."""
@@ -167,10 +223,13 @@ def _to_rows(
         if layout and not is_named:
             header = glue_files.name_columns(header, fields, layout, task)
             is_named = True
-        yield number, _to_row(header, fields, layout)
+        if layout or len(fields) != len(header):
+            yield number, _to_irregular_row(header, fields, layout)
+        else:
+            yield number, dict(zip(header, fields, strict=True))
 
 
-def _to_row(
+def _to_irregular_row(
     header: list[str], fields: list[str], layout: glue_files.Layout | None
 ) -> dict[str, str] | RowError:
     row = dict(zip(header, fields, strict=False))

@@ -1,46 +1,27 @@
-"""Reads rows of files of all formats, in order and in bounded memory."""
+"""Finds files, and reads the rows of an open one, in order and in bounded memory."""
 
 from __future__ import annotations
 
-import contextlib
 import glob
-import gzip
-import io
 import json
 import os
 import re
-import zlib
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from modules import uris
-from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
-from pipeline.inputs.rows import delimited, text_lines
-from pipeline.inputs.rows.formats import (
-    ARROW,
-    CSV,
-    DELIMITED,
-    FORMATS,
-    JSONL,
-    PARQUET,
-    TFRECORD,
-    TSV,
-    format_of,
-)
-from pipeline.inputs.rows.row_errors import FileError, Location, Row, RowError
+from pipeline.inputs.rows import text_lines
+from pipeline.inputs.rows.formats import FORMATS, format_of
+from pipeline.inputs.rows.row_errors import Row, RowError
 
 DEFAULTS = DataConfig()
-_DELIMITERS = {CSV: ",", TSV: "\t"}
 _ROWS_AT_A_TIME = 1024
-_BUFFER_BYTES = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# Raised for a file that is truncated, or not of the format of its name.
-_DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile)
 _ARROW_ERRORS = (pa.ArrowException, OSError)
 # Values that Python cannot hold: invalid UTF-8, dates after 9999, unknown time zones.
 _UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
@@ -97,97 +78,17 @@ def _match(source: str) -> tuple[list[str], bool]:
     return sorted(file.path for file in files), is_directory
 
 
-def read_rows(
-    path: str,
-    file_format: FileFormat,
-    settings: DataConfig = DEFAULTS,
-    task: TaskConfig | None = None,
-) -> Iterator[tuple[Location, Row]]:
-    """Reads a file.
-
-    Args:
-      path: The file, local or remote.
-      file_format: Its format.
-      settings: How text is encoded, and fields are separated and quoted.
-      task: Its GLUE task decides which layout of GLUE's archives a TSV file may have.
-
-    Yields:
-      Locations and rows in order. A damaged file ends with a `FileError`.
-
-    Raises:
-      UsageError: The delimiter of the file is ambiguous.
-    """
-    number = 0
-    try:
-        for number, row in _read(path, file_format, settings, task):
-            yield Location(path, number), row
-    except _DAMAGE as error:
-        message = f"the file cannot be read from here: {error}"
-        yield Location(path, number + 1), FileError(message)
-
-
-def describe_dialect(path: str, file_format: FileFormat, settings: DataConfig) -> str:
-    """Returns how a file is read, for people; its format alone if that says all."""
-    if file_format not in DELIMITED:
-        return file_format
-    try:
-        dialect = delimited.find_dialect(
-            path, lambda: _open(path), settings, _DELIMITERS[file_format]
-        )
-    except RowError as error:
-        raise UsageError(f"{path}: {error}") from error
-    return f"{file_format}: {dialect}"
-
-
-def _read(
-    path: str,
-    file_format: FileFormat,
-    settings: DataConfig,
-    task: TaskConfig | None,
-) -> Iterator[tuple[int, Row]]:
-    if file_format in DELIMITED:
-        delimiter = _DELIMITERS[file_format]
-        return delimited.read_table(
-            path, lambda: _open(path), settings, delimiter, task
-        )
-    if file_format == JSONL:
-        return _read_json_lines(path, settings.encoding)
-    return _BINARY_READERS[file_format](path)
-
-
-@contextlib.contextmanager
-def _open(path: str) -> Iterator[IO[bytes]]:
-    with _open_packed(path) as packed:
-        if path.endswith(".gz"):
-            # Beam's decompression takes a truncated gzip file for a complete one.
-            with gzip.GzipFile(fileobj=packed) as file:
-                yield cast(IO[bytes], file)
-        else:
-            yield packed
-
-
-def _open_packed(path: str) -> IO[bytes]:
-    if uris.is_local(path):
-        return open(path, "rb")
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    # The reader of Google Cloud Storage looks for the end of a line byte by byte.
-    return io.BufferedReader(file, _BUFFER_BYTES)
-
-
-def _read_json_lines(path: str, encoding: str) -> Iterator[tuple[int, Row]]:
-    with _open(path) as file:
-        lines = text_lines.decode(file, encoding)
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue  # as pandas does
-            try:
-                text_lines.check(line, encoding)
-                yield number, _parse_object(line)
-            except RowError as error:
-                yield number, error
+def read_json_lines(file: IO[bytes], encoding: str) -> Iterator[tuple[int, Row]]:
+    """Yields the number of each line from 1, and its object or why it is not one."""
+    lines = text_lines.decode(file, encoding)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue  # as pandas does
+        try:
+            text_lines.check(line, encoding)
+            yield number, _parse_object(line)
+        except RowError as error:
+            yield number, error
 
 
 def _parse_object(text: str) -> dict[str, Any]:
@@ -212,13 +113,13 @@ def _refuse_surrogates(row: dict[str, Any]) -> None:
             raise RowError(f"column {name} is not Unicode text: {error}") from error
 
 
-def _read_parquet(path: str) -> Iterator[tuple[int, Row]]:
-    with _open(path) as file:
-        table = parquet.ParquetFile(file)
-        first = 1
-        for group in range(table.num_row_groups):
-            yield from enumerate(_read_group(table, group), start=first)
-            first += table.metadata.row_group(group).num_rows
+def read_parquet(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
+    """Yields the number of each row from 1, and the row or why it cannot be read."""
+    table = parquet.ParquetFile(file)
+    first = 1
+    for group in range(table.num_row_groups):
+        yield from enumerate(_read_group(table, group), start=first)
+        first += table.metadata.row_group(group).num_rows
 
 
 def _read_group(table: parquet.ParquetFile, group: int) -> Iterator[Row]:
@@ -269,23 +170,23 @@ def _read_row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
     return row
 
 
-def _read_arrow(path: str) -> Iterator[tuple[int, Row]]:
-    """Reads a file of Arrow's streaming format, as Hugging Face `datasets` writes."""
+def read_arrow(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
+    """Reads Arrow's streaming format, as Hugging Face `datasets` writes it."""
     first = 1
     try:
-        with _open(path) as file:
-            for batch in pa.ipc.open_stream(file):
-                for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
-                    rows = _read_batch(batch.slice(start, _ROWS_AT_A_TIME))
-                    yield from enumerate(rows, start=first + start)
-                first += batch.num_rows
+        for batch in pa.ipc.open_stream(file):
+            for start in range(0, batch.num_rows, _ROWS_AT_A_TIME):
+                rows = _read_batch(batch.slice(start, _ROWS_AT_A_TIME))
+                yield from enumerate(rows, start=first + start)
+            first += batch.num_rows
     except _ARROW_ERRORS as error:
         if not _is_damage(error):
             raise
         raise ValueError(str(error)) from error
 
 
-def _read_examples(path: str) -> Iterator[tuple[int, Row]]:
+def read_examples(path: str) -> Iterator[tuple[int, Row]]:
+    """Yields the number of each record from 1, and the record."""
     import tensorflow as tf
 
     compression = "GZIP" if path.endswith(".gz") else ""
@@ -294,10 +195,3 @@ def _read_examples(path: str) -> Iterator[tuple[int, Row]]:
         yield from enumerate(records, start=1)
     except tf.errors.DataLossError as error:
         raise ValueError(error.message) from error
-
-
-_BINARY_READERS = {
-    PARQUET: _read_parquet,
-    ARROW: _read_arrow,
-    TFRECORD: _read_examples,
-}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+import gzip
+import zlib
+from typing import Any, NamedTuple
+
+# Raised for a file that is truncated, or not of the format of its name.
+DAMAGE = (ValueError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class RowError(ValueError):
@@ -18,8 +22,7 @@ class EncodingError(RowError):
     """The byte of a row that its encoding does not have."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """Where a row is.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from pipeline.inputs.rows.row_errors import EncodingError, RowError
@@ -26,12 +27,18 @@ def decode(file: Any, encoding: str, newline: str = "\n") -> io.TextIOWrapper:
       newline: The end of a line.
 
     Raises:
-      RowError: The file is UTF-16, and `encoding` is another one.
+      RowError: The file is UTF-16, but `encoding` is not.
     """
     refuse_utf_16(file.peek(_MARK_BYTES), encoding)
     if encoding == "utf-8":
         encoding = "utf-8-sig"
     return io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=newline)
+
+
+def are_decoded(lines: Iterable[str]) -> bool:
+    """Returns whether `check` accepts all of the lines."""
+    text = "".join(lines)
+    return text.isascii() or not _BAD.search(text)
 
 
 def check(line: str, encoding: str, place: str = "") -> None:
@@ -61,7 +68,7 @@ def refuse_utf_16(start: bytes, encoding: str) -> None:
     """Refuses a file that starts with the byte order mark of UTF-16.
 
     Raises:
-      RowError: It does, and the encoding is another one.
+      RowError: It does, but `encoding` is not UTF-16.
     """
     if start.startswith(_UTF_16_MARKS) and not encoding.startswith("utf-16"):
         raise RowError(

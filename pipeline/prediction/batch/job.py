@@ -12,8 +12,9 @@ from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
 from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.rows import formats, readers
+from pipeline.inputs.rows import formats
 from pipeline.inputs.rows.row_errors import Location, Row, RowError
+from pipeline.inputs.rows.row_file import RowFile
 from pipeline.prediction import serializers
 from pipeline.prediction.batch.saved_model_handler import SavedModelHandler
 from pipeline.prediction.model_description import (
@@ -166,7 +167,7 @@ class _Read(beam.DoFn):
 
     def process(self, path: str) -> Iterator[Any]:
         count = 0
-        rows = readers.read_rows(path, self._job.file_format, self._job.settings)
+        rows = RowFile(path, self._job.file_format, self._job.settings).read()
         for location, row in rows:
             count += 1
             try:
@@ -204,7 +205,7 @@ class _Serialize(beam.DoFn):
 
 
 def _refuse(location: Location, error: RowError) -> beam.pvalue.TaggedOutput:
-    refusal = {**dataclasses.asdict(location), "reason": str(error)}
+    refusal = {**location._asdict(), "reason": str(error)}
     return beam.pvalue.TaggedOutput(REFUSED, refusal)
 
 

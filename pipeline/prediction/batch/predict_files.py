@@ -22,6 +22,7 @@ from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import tf_examples
 from pipeline.inputs.rows import formats, readers
 from pipeline.inputs.rows.row_errors import Location, Row, RowError
+from pipeline.inputs.rows.row_file import RowFile
 from pipeline.prediction import serializers
 from pipeline.prediction.batch import destination as destination_lib
 from pipeline.prediction.batch import execution
@@ -144,7 +145,7 @@ def _plan(
     predicted: dict[str, Any] = {"prediction": "", "probability": 0.0}
     if model.is_score:
         predicted = {"prediction": 0.0}
-    all_rows = (readers.read_rows(path, file_format, options.reading) for path in paths)
+    all_rows = (RowFile(path, file_format, options.reading).read() for path in paths)
     rows = itertools.chain.from_iterable(all_rows)
     first = list(itertools.islice(rows, _FIRST_ROWS))
     output_format = options.output_format or file_format

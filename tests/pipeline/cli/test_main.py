@@ -10,6 +10,7 @@ from rich.console import Console
 
 from modules import file_format
 from modules.verdicts import MetricVerdict
+from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from pipeline.cli.metric_tables import verdict_tables
 from tests import tiny, toy_models

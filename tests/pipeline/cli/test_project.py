@@ -7,7 +7,9 @@ import re
 import pandas as pd
 import pytest
 
+from modules import fingerprint
 from pipeline.config.recipe import load_config
+from tests import opened_files
 from tests.pipeline.cli.own_rows import make_rows, write
 
 pytestmark = pytest.mark.slow
@@ -52,6 +54,16 @@ def test_project_has_a_recipe_that_loads_the_splits_and_a_short_readme(init, tmp
     assert len(readme.splitlines()) <= 10
     for command in ("run --config", "predict --model", "serve --model"):
         assert command in readme
+
+
+def test_file_is_opened_once(init, tmp_path):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    with opened_files.counted() as opened:
+        result, folder = init(path)
+    assert result.exit_code == 0, result.output
+    assert opened["rows.csv"] == 1
+    card = json.loads((folder / "data" / "data_card.json").read_text())
+    assert card["fingerprint"] == fingerprint.of_files([path])
 
 
 def test_each_setting_of_the_recipe_is_explained(init, tmp_path):

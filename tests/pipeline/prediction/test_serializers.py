@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from pipeline.inputs.rows import readers
+from pipeline.inputs.rows.row_file import RowFile
 from pipeline.prediction import serializers
 
 
@@ -34,4 +34,4 @@ def test_csv_that_is_written_is_read_back(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("csv") / "out.csv"
     lines = [table.header, *map(table.serialize, rows)]
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    assert [row for _, row in readers.read_rows(str(path), "csv")] == rows
+    assert [row for _, row in RowFile(str(path), "csv").read()] == rows

@@ -5,11 +5,12 @@ import threading
 
 import pytest
 
+from modules import fingerprint
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.inputs import examples as examples_lib
-from tests import records, tiny
+from tests import opened_files, records, tiny
 
 TASK = TaskConfig()
 
@@ -234,6 +235,50 @@ def test_same_text_is_prepared_once_and_an_edit_again(tmp_path):
     with open(source / "train.tsv", "a") as file:
         file.write("99\t1\tA cat.\tThe cat.\n")
     assert examples_lib.resolve_examples(str(source), TASK, paths) != first
+
+
+def write_rows(tmp_path, kind):
+    """Writes 40 rows as a file, as a file for each split, or as shards of one."""
+    rows = [f'{n},text {n},"left, {n}",right,{n % 2}\n' for n in range(40)]
+    header = "idx,sentence1,more,sentence2,label\n"
+    names = {"one": ["a"], "splits": ["train", "eval"], "shards": ["a-0", "a-1"]}[kind]
+    source = tmp_path / "rows"
+    source.mkdir()
+    for index, name in enumerate(names):
+        part = rows[index :: len(names)]
+        (source / f"{name}.csv").write_text(header + "".join(part))
+    return source, [f"{name}.csv" for name in names]
+
+
+@pytest.mark.parametrize("kind", ["one", "splits", "shards"])
+def test_file_is_opened_once(tmp_path, kind):
+    source, names = write_rows(tmp_path, kind)
+    with opened_files.counted() as opened:
+        examples_lib.prepare(str(source), str(tmp_path / "records"), TASK)
+    # The dialects of all shards are shown before the rows of the first are read.
+    times = [1, 2] if kind == "shards" else [1] * len(names)
+    assert [opened[name] for name in names] == times
+    card = examples_lib.find_examples(str(tmp_path / "records")).card
+    assert card.fingerprint == fingerprint.of_files(source / name for name in names)
+
+
+def test_run_opens_a_file_once_more_to_look_for_earlier_examples(tmp_path):
+    source, (name,) = write_rows(tmp_path, "one")
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    for times in (2, 1):  # to hash it and to read its rows; to hash it
+        with opened_files.counted() as opened:
+            examples_lib.resolve_examples(str(source), TASK, paths)
+        assert opened[name] == times
+
+
+def test_dialects_of_all_shards_are_known_before_the_rows_are_written(tmp_path):
+    source, _ = write_rows(tmp_path, "shards")
+    with (source / "a-1.csv").open("w") as file:
+        file.write("idx;sentence1|sentence2;label\n1;a|b;1\n")
+    lines = []
+    with pytest.raises(UsageError, match=r"a-1\.csv: its fields may be separated by"):
+        examples_lib.prepare(str(source), str(tmp_path / "r"), TASK, lines.append)
+    assert not lines
 
 
 def test_directory_of_tfrecords_is_not_copied(tmp_path):

@@ -1,22 +1,38 @@
 """Splitting the rows of a source without splits."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
-from pipeline.inputs.examples.row_values import RowParser
-from pipeline.inputs.examples.splitting import choose_eval_rows
-from pipeline.inputs.rows.row_errors import RowError
+from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs.examples.row_parser import RowParser
+from pipeline.inputs.examples.splitting import split_rows
+from pipeline.inputs.rows.row_errors import Location, RowError
 
 TASK = TaskConfig(text_columns=["text"], classes=["rare", "common"])
 SCORES = TaskConfig(text_columns=["text"], label_range=[0, 1])
 
 
 def choose(rows, task=TASK, **settings):
+    """Returns which of the rows are in the split `eval`."""
     settings = DataConfig(**settings)
-    return choose_eval_rows(rows, task, settings, RowParser(task, settings))
+    located = [(Location("rows", number), row) for number, row in enumerate(rows)]
+    with tempfile.TemporaryDirectory() as directory:
+        bad_rows = BadRows(settings.on_bad_rows, Path(directory))
+        with bad_rows:
+            parser = RowParser(task, settings)
+            splits = split_rows(located, parser, bad_rows, task, settings)
+            is_eval = np.zeros(len(rows), bool)
+            is_eval[[row.location.row for row in splits["eval"]]] = True
+            in_train = [row.location.row for row in splits["train"]]
+    assert not is_eval[in_train].any()
+    assert len(in_train) + is_eval.sum() + bad_rows.counts.total() == len(rows)
+    return is_eval
 
 
 def rows_of(labels):

@@ -1,7 +1,6 @@
 """CSV and TSV as pandas, `csv`, spreadsheets and databases write them."""
 
 import codecs
-import contextlib
 import csv
 import gzip
 import io
@@ -13,8 +12,9 @@ from hypothesis import strategies as st
 
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig
-from pipeline.inputs.rows import readers
+from pipeline.inputs.rows import delimited, dialects, readers, row_file
 from pipeline.inputs.rows.row_errors import RowError
+from pipeline.inputs.rows.row_file import RowFile
 
 ROWS = [
     {"text": "A cat.", "label": "1"},
@@ -28,7 +28,7 @@ def read(path, **settings):
     """Returns lines and rows of a file; the format follows from its name."""
     settings = DataConfig(**settings)
     file_format = readers.find_files(str(path))[0]
-    rows = readers.read_rows(str(path), file_format, settings)
+    rows = RowFile(str(path), file_format, settings).read()
     return [(location.row, row) for location, row in rows]
 
 
@@ -264,20 +264,19 @@ def test_truncated_gzip_file_ends_with_an_error(tmp_path):
 
 def test_first_row_does_not_wait_for_the_last(tmp_path, monkeypatch):
     opened = []
-    open_file = readers._open
+    open_packed = row_file.open_packed
 
-    @contextlib.contextmanager
     def spy(path):
-        with open_file(path) as file:
-            opened.append(file)
-            yield file
+        opened.append(open_packed(path))
+        return opened[-1]
 
-    monkeypatch.setattr(readers, "_open", spy)
-    lines = (f'"row {n}, with a comma",{n % 2}\n' for n in range(20_000))
+    monkeypatch.setattr(row_file, "open_packed", spy)
+    lines = (f'"row {n}, with a comma",{n % 2}\n' for n in range(200_000))
     path = write(tmp_path / "in.csv", "text,label\n" + "".join(lines))
-    rows = readers.read_rows(str(path), "csv")
+    rows = RowFile(str(path), "csv").read()
     next(rows)
-    assert opened[-1].tell() < path.stat().st_size / 10
+    (file,) = opened
+    assert file.tell() < path.stat().st_size / 2
 
 
 # NUL: Python 3.10 has no CSV with it.
@@ -330,3 +329,30 @@ def test_tsv_without_quoting_is_read_back(tmp_path_factory, rows):
     write(path, "\n".join(lines) + "\n")
     read_back = rows_of(path, quoting="none")
     assert [tuple(row.values()) for row in read_back] == rows
+
+
+@hypothesis.settings(deadline=None, max_examples=500)
+@hypothesis.given(
+    content=st.lists(
+        st.sampled_from(
+            [b"a", b"b", b",", b'"', b"\n", b"\r\n", b"\\", b"\xc3\xa9", b"\xff"]
+        )
+    ).map(b"".join),
+    quoting=st.sampled_from([dialects.DOUBLE, dialects.BACKSLASH, dialects.NONE]),
+    batch=st.sampled_from([1, 5, 1000]),
+)
+def test_lines_parsed_many_at_a_time_are_those_parsed_by_themselves(
+    content, quoting, batch
+):
+    dialect = dialects.Dialect(",", quoting)
+
+    def read():
+        file = io.BufferedReader(io.BytesIO(b"x,y\n" + content))
+        rows = delimited.read_table(file, dialect, "utf-8")
+        return [(number, str(row)) for number, row in rows]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "_BATCH_CHARACTERS", batch)
+        many = read()
+        patch.setattr(delimited, "_parse_batch", lambda *_: None)
+        assert read() == many

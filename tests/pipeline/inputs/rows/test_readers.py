@@ -9,6 +9,7 @@ from pyarrow import parquet
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
 from pipeline.inputs.rows import readers
+from pipeline.inputs.rows.row_file import RowFile
 from tests.pipeline.prediction.batch.conftest import write_rows
 
 
@@ -35,14 +36,14 @@ def test_name_with_the_characters_of_a_glob_is_read(tmp_path, name):
         path = source / "a*.tsv"
     path.write_text("left\tright\na\tb\n")
     assert readers.find_files(str(source)) == ("tsv", [str(path)])
-    ((location, row),) = readers.read_rows(str(path), "tsv")
+    ((location, row),) = RowFile(str(path), "tsv").read()
     assert (str(location), row) == (f"{path}:2", {"left": "a", "right": "b"})
 
 
 def test_columns_of_mrpc_as_it_is_published_get_the_names_of_tfds(tmp_path):
     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     (tmp_path / "in.tsv").write_text(header + "1\t2\t3\ta\tb\n")
-    ((location, row),) = readers.read_rows(str(tmp_path / "in.tsv"), "tsv")
+    ((location, row),) = RowFile(str(tmp_path / "in.tsv"), "tsv").read()
     assert (str(location), row["label"]) == (f"{tmp_path}/in.tsv:2", "1")
     assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
 
@@ -50,7 +51,7 @@ def test_columns_of_mrpc_as_it_is_published_get_the_names_of_tfds(tmp_path):
 def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path):
     header = b"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     (tmp_path / "in.tsv").write_bytes(header + b"1\t2\t3\t\xff\tb\n1\t2\t3\ta\tb\n")
-    (_, error), (_, row) = readers.read_rows(str(tmp_path / "in.tsv"), "tsv")
+    (_, error), (_, row) = RowFile(str(tmp_path / "in.tsv"), "tsv").read()
     assert "is not utf-8" in str(error)
     assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
 
@@ -77,7 +78,7 @@ def test_lack_of_memory_refuses_no_row_of_parquet(tmp_path, monkeypatch, read):
     parquet.write_table(pa.table({"left": ["a"]}), source)
     monkeypatch.setattr(parquet.ParquetFile, "iter_batches", read)
     with pytest.raises(MemoryError):
-        list(readers.read_rows(str(source), "parquet"))
+        list(RowFile(str(source), "parquet").read())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_rows_of_a_long_file_are_numbered_in_order(tmp_path, name, first):
     rows = [{"n": str(index), "text": "é" * (index % 50)} for index in range(3000)]
     source = write_rows(tmp_path / name, rows)
     file_format, paths = readers.find_files(str(source))
-    located = list(readers.read_rows(*paths, file_format))
+    located = list(RowFile(*paths, file_format).read())
     assert [location.row for location, _ in located] == [*range(first, 3000 + first)]
     decoded = (
         tf_examples.to_row(row) if isinstance(row, bytes) else row for _, row in located
