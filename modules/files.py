@@ -8,7 +8,7 @@ import math
 import os
 import posixpath
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +16,9 @@ import tensorflow as tf
 from modules import uris
 
 _CHUNK_BYTES = 1 << 20
+# How the names begin of what is beside records: files about them, incomplete files, and
+# folders of lost attempts of a Beam job (`FileBasedSink._create_temp_dir`).
+_NO_RECORDS = ("_", ".", "beam-temp-")
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
 
 
@@ -25,6 +28,20 @@ def list_files(directory: str) -> list[str]:
         posixpath.relpath(posixpath.join(folder, name), directory)
         for folder, _, names in tf.io.gfile.walk(directory)
         for name in names
+    )
+
+
+def list_records(patterns: Iterable[str]) -> list[str]:
+    """Returns the files of records that match patterns, in the order to read them in.
+
+    Leaves out what else is in their directories: files whose names begin with an
+    underscore or a dot, and incomplete files of Beam.
+    """
+    return sorted(
+        path
+        for pattern in patterns
+        for path in tf.io.gfile.glob(pattern)
+        if not posixpath.basename(path.rstrip("/")).startswith(_NO_RECORDS)
     )
 
 

@@ -23,8 +23,8 @@ def render(card: str) -> str:
     """Returns a model card as HTML.
 
     Args:
-      card: Markdown, in the format of Hugging Face's cards: with metadata in YAML at its
-        top, which are shown as they are.
+      card: Markdown, as Hugging Face's cards with YAML at its top, which is shown as it
+        is.
     """
     card = card.replace("\r\n", "\n")
     metadata = _METADATA.match(card)
