@@ -38,7 +38,7 @@ def render(card: str) -> str:
 
 
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt(
+    parser = _Parser(
         "commonmark", {"html": False, "linkify": True}, renderer_cls=_Renderer
     )
     # The page's policy refuses pictures of other sites, and the server sends none.
@@ -46,10 +46,17 @@ def _parser() -> MarkdownIt:
     parser.block.ruler.before(
         "paragraph", "comment", _skip_comment, {"alt": ["paragraph", "blockquote"]}
     )
+    assert parser.linkify is not None  # the package that `markdown-it-py[linkify]` adds
     # Not README.md, though .md is a domain.
     parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
-    parser.validateLink = _is_web_address  # type: ignore[method-assign]
     return parser
+
+
+class _Parser(MarkdownIt):
+    """Makes links of web addresses alone."""
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802 (markdown-it's name)
+        return url.lower().startswith(("https://", "http://"))
 
 
 class _Renderer(RendererHTML):
@@ -86,7 +93,3 @@ def _skip_comment(state: StateBlock, line: int, end_line: int, silent: bool) -> 
     if is_comment and not silent:
         state.line = line + 1
     return is_comment
-
-
-def _is_web_address(address: str) -> bool:
-    return address.lower().startswith(("https://", "http://"))

@@ -36,6 +36,7 @@ def test_our_training_is_compared_with_the_tutorials(measure):
     assert len(training.machine_share(results, training.OURS).splitlines()) == 2 + 4
 
 
+@pytest.mark.nightly
 def test_training_of_a_gpu_is_measured_with_xla(measure):
     def peers(settings):
         trainings = gpu.peers(None, "cpu", PRECISION, settings)
