@@ -80,10 +80,11 @@ bench-gpu: $(INSTALLED)  ## training on this machine's GPU beside Transformers'
 	  --requirement stacks/$$(cat $(INSTALLED))/gpu.lock
 	@$(PY) -m benchmarks.gpu $(ARGS)
 
-lint: $(INSTALLED)  ## style and imports: ruff check, ruff format --check, lint-imports
+lint: $(INSTALLED)  ## style and imports: ruff check, ruff format --check, lint-imports, hadolint
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@.venv/bin/lint-imports
+	@.venv/bin/hadolint Dockerfile
 
 types: $(INSTALLED)  ## types: mypy
 	@$(PY) -m mypy

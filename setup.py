@@ -42,6 +42,7 @@ setup(
         "importlib-resources",
         "jinja2>=3",
         "kfp>=2.5,<3",
+        "markdown-it-py[linkify]>=3,<5",
         "matplotlib>=3.7,<4",
         f"ml-metadata>=1.16,<1.17; {ON_TFX_116}",
         f"ml-metadata>=1.21,<1.22; {ON_TFX_121}",

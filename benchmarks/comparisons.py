@@ -78,8 +78,10 @@ def _hash_rows(directory: str) -> tuple[int, int]:
     """Returns the number of rows and the sum of their hashes."""
     import tensorflow as tf
 
+    from modules import files
+
     count, total = 0, 0
-    paths = sorted(glob.glob(f"{directory}/*"))
+    paths = files.list_records([f"{directory}/*"])
     for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
         features = tf.train.Example.FromString(record).features.feature
         # A serialized map has no defined order.

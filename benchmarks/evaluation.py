@@ -202,6 +202,17 @@ def _outputs(
 @click.option("--rounds", "count", default=3, show_default=True)
 def main(rows: tuple[int, ...], count: int) -> None:
     """Measures, and prints the table."""
+    print(f"{rounds.describe_machine()}; the best of {count} rounds\n")
+    print(measure(rows, count))
+
+
+def measure(rows: Sequence[int], count: int) -> str:
+    """Returns the table.
+
+    Args:
+      rows: Numbers of rows.
+      count: Number of rounds, of which the best counts.
+    """
     config = configure(TASKS["two classes"], MODELS[:1])
     reference = with_tfma_metrics(TASKS["two classes"], MODELS[:1])
     lines = []
@@ -211,14 +222,13 @@ def main(rows: tuple[int, ...], count: int) -> None:
             theirs.append(_measure(min(size, _TFMA_ROWS), reference, by_batch=False))
             ours.append(_measure(size, config, by_batch=True))
         lines.append((str(size), f"{min(theirs):.3f}", f"{min(ours):.4f}"))
-    print(f"{rounds.describe_machine()}; the best of {count} rounds\n")
-    print(rounds.table(["rows", "TFMA, ms a row", "ours, ms a row"], lines))
+    return rounds.table(["rows", "TFMA, ms a row", "ours, ms a row"], lines)
 
 
 def _measure(size: int, config: config_pb2.EvalConfig, *, by_batch: bool) -> float:
     """Returns the milliseconds a row that the metrics of some rows take."""
     task, models = TASKS["two classes"], MODELS[:1]
-    sizes = [_BATCH] * (size // _BATCH)
+    sizes = [min(size, _BATCH)] * max(size // _BATCH, 1)
     seconds = []
     for extracts in (extract(task, [1], models), extract(task, sizes, models)):
         started = time.perf_counter()

@@ -35,22 +35,31 @@ _TITLES = {
 def main(output: Path, recipe: str, count: int, short: bool) -> None:
     """Measures, and prints the table."""
     environment.set_up(quiet=True)
+    results = rounds.run_rounds(peers(output, Path(recipe)), 1 if short else count)
+    print(f"{rounds.describe_machine()}\n")
+    print(table(results))
+
+
+def peers(output: Path, recipe: Path) -> list[Peer]:
+    """Returns the trainings to measure.
+
+    Args:
+      output: The output directory of a finished run.
+      recipe: Its recipe.
+    """
     from pipeline.config.recipe import load_config
     from pipeline.inputs.encoder_source import resolve_encoder
 
     settings = {
-        "config": str(Path(recipe).absolute()),
+        "config": str(recipe.absolute()),
         "encoder": resolve_encoder(load_config(recipe)).directory,
         "examples": _newest_artifact(output, "Transform", "transformed_examples"),
         "transform_graph": _newest_artifact(output, "Transform", "transform_graph"),
     }
-    peers = [
+    return [
         Peer(name, "first_step.py", settings | {"autograph_is_kept_out": kept_out})
         for name, kept_out in (("ours", True), ("AutoGraph converts Keras", False))
     ]
-    results = rounds.run_rounds(peers, 1 if short else count)
-    print(f"{rounds.describe_machine()}\n")
-    print(table(results))
 
 
 def _newest_artifact(output: Path, component: str, key: str) -> str:

@@ -70,27 +70,32 @@ def find_gpu() -> Gpu:
     return Gpu.parse(output.splitlines()[0])
 
 
-def peers(settings: rounds.Settings, precision: str) -> list[Peer]:
+def peers(
+    python: str | None, device: str, precision: str, settings: rounds.Settings
+) -> list[Peer]:
     """Returns the trainings to measure.
 
     Args:
-      settings: Those of `training.measure`.
+      python: The Python that has Transformers; None leaves its trainings out.
+      device: `gpu`, or `cpu` to try the benchmark without one.
       precision: Compute type.
+      settings: Those of `training.measure`.
     """
-    settings = settings | {"device": "gpu", "precision": precision, "padding": "group"}
-    python, script = peer_environment.build(), "transformers_training.py"
-    return [
+    settings = settings | {"device": device, "precision": precision, "padding": "group"}
+    trainings = [
         Peer(OURS, "ours_training.py", settings | {"xla": False}),
         Peer(OURS_XLA, "ours_training.py", settings | {"xla": True}),
-        *(
-            Peer(
-                f"Transformers, SDPA{name}",
-                script,
-                settings | {"is_compiled": is_compiled},
-                python,
-            )
-            for is_compiled, name in ((False, ""), (True, ", `torch.compile`"))
-        ),
+    ]
+    if python is None:
+        return trainings
+    return trainings + [
+        Peer(
+            f"Transformers, SDPA{name}",
+            "transformers_training.py",
+            settings | {"is_compiled": is_compiled},
+            python,
+        )
+        for is_compiled, name in ((False, ""), (True, ", `torch.compile`"))
     ]
 
 
@@ -98,15 +103,20 @@ def peers(settings: rounds.Settings, precision: str) -> list[Peer]:
 @training.DATA
 @training.ROUNDS
 @training.SHORT
-def main(data: str | None, count: int, short: bool) -> None:
+@peer_environment.WITHOUT
+def main(data: str | None, count: int, short: bool, without_pytorch: bool) -> None:
     """Measures, and prints the tables."""
     gpu = find_gpu()
     environment.set_up(quiet=True)
-    precision = gpu.precision
+    python = None if without_pytorch else peer_environment.build()
     results = training.measure(
-        data, count, short, functools.partial(peers, precision=precision)
+        training.CONFIG,
+        data,
+        count,
+        training.SHORT_STEPS if short else None,
+        functools.partial(peers, python, "gpu", gpu.precision),
     )
-    print(f"{gpu.name}, driver {gpu.driver}, {precision}\n")
+    print(f"{gpu.name}, driver {gpu.driver}, {gpu.precision}\n")
     print(training.throughput(results, [OURS, OURS_XLA]))
     for name in (OURS, OURS_XLA):
         print()

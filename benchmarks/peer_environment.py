@@ -5,11 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
+
 from benchmarks.rounds import PEERS, ROOT
 from modules import fingerprint
 
 _DIRECTORY = ROOT / ".venv-peers"
 _LOCK = PEERS / "requirements.lock"
+WITHOUT = click.option(
+    "--without-pytorch",
+    is_flag=True,
+    help="Leave out the peers that need PyTorch, an environment of 5 GB.",
+)
 
 
 def build() -> str:

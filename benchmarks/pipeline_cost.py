@@ -34,6 +34,33 @@ TWO_STEPS = ("trainer.epochs=1", "trainer.steps_per_epoch=2")
 _EXIT_STATUSES = (exit_status.SUCCESS, exit_status.REFUSED)
 
 
+def measure(
+    checkouts: Sequence[tuple[str, Path]],
+    config: Path,
+    settings: Sequence[str],
+    count: int,
+) -> dict[str, dict[str, list[Figures]]]:
+    """Runs the pipeline of checkouts in turn, each anew and then from its cache.
+
+    Args:
+      checkouts: Names and directories.
+      config: The recipe.
+      settings: As of `pipeline run --set`.
+      count: Number of rounds.
+
+    Returns:
+      For `NEW` and `CACHED` the figures of each round by the checkout's name.
+    """
+    results: dict[str, dict[str, list[Figures]]] = {NEW: {}, CACHED: {}}
+    for number in range(count):
+        for name, tree in rounds.in_turn(checkouts, number):
+            with tempfile.TemporaryDirectory() as output:
+                for figures in results.values():
+                    measured = run(tree, Path(output), config, settings)
+                    figures.setdefault(name, []).append(measured)
+    return results
+
+
 def run(tree: Path, output: Path, config: Path, settings: Sequence[str]) -> Figures:
     """Runs the pipeline of a checkout.
 
@@ -109,14 +136,7 @@ def main(
     """Measures, and prints the tables."""
     environment.set_up(quiet=True)
     checkouts = [_tree(text) for text in trees]
-    settings = (*settings, *TWO_STEPS)
-    results: dict[str, dict[str, list[Figures]]] = {NEW: {}, CACHED: {}}
-    for number in range(count):
-        for name, tree in rounds.in_turn(checkouts, number):
-            with tempfile.TemporaryDirectory() as output:
-                for figures in results.values():
-                    measured = run(tree, Path(output), config.absolute(), settings)
-                    figures.setdefault(name, []).append(measured)
+    results = measure(checkouts, config.absolute(), (*settings, *TWO_STEPS), count)
     print(rounds.describe_machine())
     for state, figures in results.items():
         print(f"\n{state}\n\n{to_markdown(figures)}")

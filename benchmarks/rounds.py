@@ -27,6 +27,8 @@ from benchmarks.peer import Figures, Settings
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "benchmarks" / "peers"
 THREADS = 2
+# Of a CPU: they decide the rate of matrix products.
+_FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16")
 T = TypeVar("T")
 
 
@@ -51,7 +53,9 @@ class Peer:
     python: str = sys.executable
 
 
-class _Process:
+class Process:
+    """A peer that runs; it has prepared."""
+
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (`end` closes it)
@@ -76,12 +80,14 @@ class _Process:
         self._read()  # "ready"
 
     def run_round(self, number: int) -> Figures:
+        """Runs a round; returns its figures."""
         assert self._process.stdin is not None
         print(number, file=self._process.stdin, flush=True)
         figures: Figures = self._read()
         return figures
 
     def end(self) -> None:
+        """Ends the process."""
         # Closes the pipes; it may have ended before.
         with self._errors, contextlib.suppress(BrokenPipeError), self._process:
             pass
@@ -140,8 +146,8 @@ def in_turn(peers: Sequence[T], number: int) -> list[T]:
 
 
 @contextlib.contextmanager
-def _running(peer: Peer) -> Iterator[_Process]:
-    process = _Process(peer)
+def _running(peer: Peer) -> Iterator[Process]:
+    process = Process(peer)
     try:
         yield process
     finally:
@@ -191,10 +197,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def describe_machine() -> str:
     """Returns a line about this machine, for above the figures."""
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    known = " ".join(flag for flag in _FLAGS if flag in flags)
     memory = psutil.virtual_memory().total / 2**30
     return (
-        f"{len(names)} cores of {names[0]}, {memory:.0f} GiB, Python "
-        f"{platform.python_version()}, {THREADS} threads"
+        f"{len(names)} cores of {names[0]} ({known}), "
+        f"{memory:.0f} GiB, Python {platform.python_version()}, {THREADS} threads"
     )

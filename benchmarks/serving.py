@@ -51,7 +51,7 @@ _FIGURES = (
     (latency.at(latency.P99, 1), 1),
 )
 _SHORT_ROWS = 96
-_CLIENT_SECONDS = 6.0
+_SHORT_SECONDS, _SECONDS = 2.0, 6.0
 
 
 def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
@@ -78,8 +78,45 @@ def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
     return [row for row in rows if all(t.lower() == t.casefold() for t in row)]
 
 
+def measure(
+    config: recipe.Config,
+    model: Path,
+    texts: list[list[str]],
+    count: int,
+    seconds: float,
+    python: str | None,
+) -> tuple[dict[str, list[Figures]], dict[str, float]]:
+    """Runs the peers in turn.
+
+    Args:
+      config: Names the task and the encoder.
+      model: As of `serve`.
+      texts: The rows.
+      count: Number of rounds.
+      seconds: Time of a round for each number of clients of the server.
+      python: The Python that has Transformers and ONNX Runtime; None leaves them out.
+
+    Returns:
+      The figures of each round, and the result of `find_differences`.
+    """
+    versions = discovery.find_model(model).scan()
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        rows = directory / "rows.json"
+        rows.write_text(json.dumps(texts))
+        newest = versions[max(versions)]
+        peers = prepare_peers(config, newest, rows, directory, seconds, python)
+        results = rounds.run_rounds(peers, count)
+        return results, find_differences(_read_predictions(peers))
+
+
 def prepare_peers(
-    config: recipe.Config, model: Path, rows: Path, directory: Path
+    config: recipe.Config,
+    model: Path,
+    rows: Path,
+    directory: Path,
+    seconds: float,
+    python: str | None,
 ) -> list[Peer]:
     """Writes the peers' models with the weights of ours; returns all peers.
 
@@ -88,13 +125,13 @@ def prepare_peers(
       model: The SavedModel.
       rows: A JSON file of the texts of each row.
       directory: For the models, and the probabilities that the peers predict.
+      seconds: Time of a round for each number of clients of the server.
+      python: The Python of the peers that need PyTorch; None leaves them out.
     """
-    environment.set_up()
     from benchmarks import same_weights
     from modules import encoder as encoder_lib
     from pipeline.inputs.encoder_source import resolve_encoder
 
-    python = peer_environment.build()
     task, length = config.task, config.preprocessing.max_seq_length
     encoder = encoder_lib.open_encoder(resolve_encoder(config).directory)
     restored = same_weights.restore(model, encoder, task)
@@ -120,12 +157,17 @@ def prepare_peers(
         "columns": task.text_columns,
         "options": [],
         "clients": [1, BATCH],
-        "seconds": _CLIENT_SECONDS,
+        "seconds": seconds,
     }
-    return [
+    peers = [
         Peer(OURS, "saved_model.py", settings(model, "ours.json")),
         Peer(SERVER, "server.py", requests),
         Peer(TUTORIAL, "saved_model.py", settings(tutorial, "tutorial.json")),
+    ]
+    if python is None:
+        return peers
+    return [
+        *peers,
         Peer(
             TRANSFORMERS,
             "transformers_pipeline.py",
@@ -198,6 +240,7 @@ def speed_table(results: dict[str, list[Figures]]) -> str:
 )
 @click.option("--rounds", "count", type=int, default=5, show_default=True)
 @click.option("--short", is_flag=True, help=f"{_SHORT_ROWS} rows, 1 round.")
+@peer_environment.WITHOUT
 def main(
     config_file: Path,
     overrides: dict[str, Any],
@@ -205,6 +248,7 @@ def main(
     model: Path,
     count: int,
     short: bool,
+    without_pytorch: bool,
 ) -> None:
     """Measures, and prints the tables."""
     environment.set_up(quiet=True)
@@ -212,14 +256,14 @@ def main(
         overrides["data.source"] = source
     config = recipe.load_config(config_file, overrides)
     texts = read_rows(config, _SHORT_ROWS if short else None)
-    versions = discovery.find_model(model).scan()
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        rows = directory / "rows.json"
-        rows.write_text(json.dumps(texts))
-        peers = prepare_peers(config, versions[max(versions)], rows, directory)
-        results = rounds.run_rounds(peers, 1 if short else count)
-        differences = find_differences(_read_predictions(peers))
+    results, differences = measure(
+        config,
+        model,
+        texts,
+        1 if short else count,
+        _SHORT_SECONDS if short else _SECONDS,
+        None if without_pytorch else peer_environment.build(),
+    )
     print(f"{len(texts)} rows, {rounds.describe_machine()}\n", file=sys.stderr)
     print(speed_table(results))
     print("\nLargest difference of a probability from ours:", end=" ")

@@ -50,6 +50,31 @@ def read_rows(source: str, columns: Sequence[str]) -> list[list[str]]:
     return [[row[name] for name in columns] for row in rows]
 
 
+def measure(
+    model: Path, data: str, clients: list[int], seconds: float, count: int
+) -> dict[str, list[Figures]]:
+    """Runs the peers in turn.
+
+    Args:
+      model: As of `serve`.
+      data: Directory of TSV splits, whose evaluation split is sent.
+      clients: Numbers of concurrent clients.
+      seconds: Time for each of them.
+      count: Number of rounds.
+
+    Returns:
+      The figures of each round by the peer's name.
+    """
+    columns = find_columns(model)
+    rows = read_rows(data, columns)
+    print(f"{len(rows)} rows, {rounds.describe_machine()}\n", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "rows.json"
+        path.write_text(json.dumps(rows))
+        peers = prepare_peers(model, columns, path, clients, seconds)
+        return rounds.run_rounds(peers, count)
+
+
 def prepare_peers(
     model: Path, columns: list[str], rows: Path, clients: list[int], seconds: float
 ) -> list[Peer]:
@@ -145,15 +170,7 @@ def main(
     """Measures, and prints the table."""
     if short:
         count, seconds = 1, 2
-    columns = find_columns(model)
-    rows = read_rows(data, columns)
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "rows.json"
-        path.write_text(json.dumps(rows))
-        peers = prepare_peers(model, columns, path, list(clients), seconds)
-        results = rounds.run_rounds(peers, count)
-    print(f"{len(rows)} rows, {rounds.describe_machine()}\n", file=sys.stderr)
-    print(table(results, clients))
+    print(table(measure(model, data, list(clients), seconds, count), clients))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from modules import files
 from modules.data import preprocessing
 from pipeline.config.recipe import Config
 from pipeline.inputs.examples import preparation
@@ -64,8 +65,8 @@ def _tokenize(
         **{name: tf.io.FixedLenFeature([], tf.string) for name in task.text_columns},
         task.label_column: tf.io.FixedLenFeature([], tf.int64),
     }
-    files = tf.data.Dataset.list_files(f"{directory}/*", shuffle=False)
-    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
+    paths = files.list_records([f"{directory}/*"])
+    records = tf.data.TFRecordDataset(paths, compression_type="GZIP")
 
     def tokenize(serialized: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         columns = tf.io.parse_example(serialized, features)

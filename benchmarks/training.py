@@ -9,6 +9,7 @@ tables in Markdown.
 
 from __future__ import annotations
 
+import functools
 import math
 import tempfile
 from collections.abc import Callable, Sequence
@@ -38,48 +39,54 @@ FLOAT32, BFLOAT16 = "float32", "bfloat16"
 @DATA
 @ROUNDS
 @SHORT
-def main(data: str | None, count: int, short: bool) -> None:
+@peer_environment.WITHOUT
+def main(data: str | None, count: int, short: bool, without_pytorch: bool) -> None:
     """Measures, and prints the table."""
-    results = measure(data, count, short, peers)
+    environment.set_up(quiet=True)
+    python = None if without_pytorch else peer_environment.build()
+    steps = SHORT_STEPS if short else None
+    results = measure(CONFIG, data, count, steps, functools.partial(peers, python))
     print(throughput(results, [OURS, OURS_BFLOAT16]))
     print()
     print(machine_share(results, OURS))
 
 
 def measure(
+    recipe: Path,
     data: str | None,
     count: int,
-    is_short: bool,
+    steps: int | None,
     peers: Callable[[rounds.Settings], list[Peer]],
 ) -> dict[str, list[rounds.Figures]]:
     """Runs trainings in turn; prints the machine.
 
     Args:
+      recipe: Names the encoder, and the settings of the trainings.
       data: Directory of TSV splits; None takes the sample's.
-      count: Number of rounds, which make one epoch.
-      is_short: Whether a round has 3 steps.
+      count: Number of rounds.
+      steps: Those of a round; None makes all rounds one epoch.
       peers: Returns the trainings for their common settings.
     """
-    environment.set_up(quiet=True)
     from benchmarks import tokenized
     from pipeline.config.recipe import load_config
     from pipeline.inputs.encoder_source import resolve_encoder
 
     data = data or load_config(DEFAULT_CONFIG).data.source
-    config = load_config(CONFIG, {"data.source": data})
+    config = load_config(recipe, {"data.source": data})
     encoder = resolve_encoder(config)
     batch_size = config.trainer.batch_size
     with tempfile.TemporaryDirectory() as directory:
         rows = tokenized.write_train_split(config, encoder.directory, Path(directory))
         epoch = math.ceil(rows / batch_size)
         settings = {
-            "config": str(CONFIG),
+            "config": str(recipe),
             "encoder": encoder.directory,
             "records": f"{directory}/{tokenized.RECORDS}",
             "arrays": f"{directory}/{tokenized.ARRAYS}",
             "batch_size": batch_size,
             "learning_rate": config.trainer.learning_rate,
-            "steps": SHORT_STEPS if is_short else math.ceil(epoch / count),
+            "length": config.preprocessing.max_seq_length,
+            "steps": steps or math.ceil(epoch / count),
             "warmup": WARMUP_STEPS,
             "rounds": count,
             "threads": rounds.THREADS,
@@ -89,31 +96,37 @@ def measure(
     return results
 
 
-def peers(settings: rounds.Settings) -> list[Peer]:
-    """Returns the trainings to measure, all with the same settings."""
+def peers(python: str | None, settings: rounds.Settings) -> list[Peer]:
+    """Returns the trainings to measure, all with the same settings.
+
+    Args:
+      python: The Python that has Transformers; None leaves its trainings out.
+      settings: Those of `measure`.
+    """
     tutorial = "tutorial_training.py"
-    transformers = "transformers_training.py"
-    python = peer_environment.build()
     settings = settings | {"device": "cpu", "xla": False, "is_compiled": False}
-    return [
+    padded = f"padded to {settings['length']}"
+    trainings = [
         Peer(OURS, "ours_training.py", settings | {"precision": FLOAT32}),
         Peer(OURS_BFLOAT16, "ours_training.py", settings | {"precision": BFLOAT16}),
-        Peer("tutorial: Orbit, padded to 128", tutorial, settings | {"loop": "orbit"}),
-        Peer("Keras `fit`, padded to 128", tutorial, settings | {"loop": "keras"}),
-        *(
-            Peer(
-                f"Transformers, {name}",
-                transformers,
-                settings | {"padding": padding, "precision": precision},
-                python,
-            )
-            for padding, precision, name in (
-                ("batch", FLOAT32, "padded to the batch"),
-                ("group", FLOAT32, "grouped by length"),
-                ("group", BFLOAT16, "grouped by length, bfloat16 by `torch.autocast`"),
-                ("128", FLOAT32, "padded to 128"),
-            )
-        ),
+        Peer(f"tutorial: Orbit, {padded}", tutorial, settings | {"loop": "orbit"}),
+        Peer(f"Keras `fit`, {padded}", tutorial, settings | {"loop": "keras"}),
+    ]
+    if python is None:
+        return trainings
+    return trainings + [
+        Peer(
+            f"Transformers, {name}",
+            "transformers_training.py",
+            settings | {"padding": padding, "precision": precision},
+            python,
+        )
+        for padding, precision, name in (
+            ("batch", FLOAT32, "padded to the batch"),
+            ("group", FLOAT32, "grouped by length"),
+            ("group", BFLOAT16, "grouped by length, bfloat16 by `torch.autocast`"),
+            ("longest", FLOAT32, padded),
+        )
     ]
 
 

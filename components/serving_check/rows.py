@@ -6,7 +6,6 @@ import base64
 import collections
 import csv
 import itertools
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from components.serving_check.request import (
     ServingRequest,
     SignatureRequest,
 )
-from modules import uris
+from modules import files, uris
 
 # Sent to models trained on token ids, whose Examples contain no text: a plain sentence,
 # nothing, other scripts, and more than the longest sequence.
@@ -150,12 +149,8 @@ def select_examples(
 def _select_rows(
     pattern: str, predictions: dict[int, Any], id_column: str
 ) -> Iterator[tuple[int, tf.train.Example]]:
-    paths = tfx.dsl.io.fileio.glob(pattern)
-    # Lost attempts of a Beam job leave folders with incomplete files.
-    records = sorted(
-        path for path in paths if not os.path.basename(path).startswith("beam-temp-")
-    )
-    for record in tf.data.TFRecordDataset(records, "GZIP").as_numpy_iterator():
+    paths = files.list_records([pattern])
+    for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
         example = tf.train.Example.FromString(record)
         row = read_id(example, id_column)
         if row in predictions or not predictions:

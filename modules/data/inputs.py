@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 from official.core import config_definitions
 
+from modules import files
 from modules.data import preprocessing
 
 LABELS = "labels"
@@ -20,7 +20,6 @@ IDS = "ids"
 POSITIONS = "positions"
 
 _ENDLESS = 1 << 40  # epochs
-_UNFINISHED = "beam-temp-"
 _FILES_AT_ONCE = 16
 _FIXED_LENGTHS = 4
 _PREFETCHED = 2  # batches; to make one takes far less than a step
@@ -82,18 +81,9 @@ def fixed_lengths(max_seq_length: int) -> list[int]:
     return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
 
 
-def list_files(patterns: Iterable[str]) -> list[str]:
-    """Returns the files that match, in the order that they are read in.
-
-    Leaves out folders of lost attempts of a Beam job, which hold incomplete files.
-    """
-    paths = (path for pattern in patterns for path in tf.io.gfile.glob(pattern))
-    return sorted(p for p in paths if not os.path.basename(p).startswith(_UNFINISHED))
-
-
-def suffices_for_hosts(files: Sequence[str], hosts: int) -> bool:
+def suffices_for_hosts(paths: Sequence[str], hosts: int) -> bool:
     """Returns whether each of several hosts can read files of its own."""
-    return 1 < hosts <= len(files)
+    return 1 < hosts <= len(paths)
 
 
 def count_steps(config: ExamplesConfig) -> int:
@@ -279,12 +269,12 @@ def _complete(batches: tf.data.Dataset, config: ExamplesConfig) -> tf.data.Datas
 
 
 def _files(config: ExamplesConfig) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(list_files(config.input_path))
+    return tf.data.Dataset.from_tensor_slices(files.list_records(config.input_path))
 
 
-def _read(files: tf.data.Dataset) -> tf.data.Dataset:
-    return files.interleave(
-        lambda file: tf.data.TFRecordDataset(file, compression_type="GZIP"),
+def _read(paths: tf.data.Dataset) -> tf.data.Dataset:
+    return paths.interleave(
+        lambda path: tf.data.TFRecordDataset(path, compression_type="GZIP"),
         cycle_length=_FILES_AT_ONCE,
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,

@@ -115,7 +115,9 @@ def _read(pattern: str) -> Iterator[tuple[bytes, Callable[[], str]]]:
     """Yields the records of files, each with a function that returns its location."""
     import tensorflow as tf
 
-    paths = sorted(tf.io.gfile.glob(pattern))
+    from modules import files
+
+    paths = files.list_records([pattern])
     sidecar = os.path.join(os.path.dirname(paths[0]), LOCATIONS_FILE) if paths else ""
     origins = None
     if sidecar and tf.io.gfile.exists(sidecar):

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
-from modules import metrics
+from modules import files, metrics
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
-from modules.data import inputs, preprocessing, row_facts
+from modules.data import preprocessing, row_facts
 from modules.report.content import (
     CalibrationBin,
     Classification,
@@ -210,8 +210,8 @@ def _find_examples(
     pattern: str, task: TaskConfig, ids: set[int]
 ) -> dict[int, tf.train.Example]:
     """Returns the Examples with some ids, without those whose id another one has."""
-    files = inputs.list_files([pattern])
-    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
+    paths = files.list_records([pattern])
+    records = tf.data.TFRecordDataset(paths, compression_type="GZIP")
     column = {task.id_column: tf.io.FixedLenFeature([], tf.int64, default_value=-1)}
     matches: dict[int, tf.train.Example] = {}
     repeated: set[int] = set()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modules import fingerprint
+from modules import files, fingerprint
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import experiment, strategies, warm_start
@@ -44,7 +44,7 @@ def compute(
     """
     strategy = strategy or tf.distribute.get_strategy()
     _, hosts = strategies.find_host(strategy)
-    paths = {split: inputs.list_files(patterns) for split, patterns in splits.items()}
+    paths = {split: files.list_records(patterns) for split, patterns in splits.items()}
     content: dict[str, Any] = {"files": _hash_files(paths, strategy)}
     if inputs.suffices_for_hosts(paths[experiment.TRAIN_SPLIT], hosts):
         # Each trains on files of its own, so their number decides the rows of a step.

@@ -10,6 +10,7 @@ import tensorflow as tf
 from official.core import config_definitions
 
 from modules import encoder as encoder_lib
+from modules import files
 from modules.config.task import TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
@@ -248,10 +249,10 @@ def share_files(
       strategy: The strategy.
     """
     host, hosts = strategies.find_host(strategy)
-    files = inputs.list_files(data.input_path)
-    if not inputs.suffices_for_hosts(files, hosts) or data.first_rows:
+    paths = files.list_records(data.input_path)
+    if not inputs.suffices_for_hosts(paths, hosts) or data.first_rows:
         return data
-    shard = data.replace(input_path=files[host::hosts])
+    shard = data.replace(input_path=paths[host::hosts])
     counts = [0] * hosts
     counts[host] = inputs.count_examples(shard)
     counts = strategies.sum_over_hosts(strategy, counts)

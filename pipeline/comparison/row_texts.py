@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from modules import environment
 from modules.config.task import TaskConfig
 from pipeline.inputs.examples import tf_examples
@@ -20,12 +18,14 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
     Returns:
       Nothing if the examples hold tokens, or were deleted.
     """
-    paths = sorted(map(str, Path(examples, f"Split-{split}").glob("*")))
-    if task.is_tokenized or not paths:
+    if task.is_tokenized:
         return {}
     environment.set_up(quiet=True)
     import tensorflow as tf
 
+    from modules import files
+
+    paths = files.list_records([f"{examples}/Split-{split}/*"])
     texts = {}
     for serialized in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
         row = tf_examples.to_row(serialized)

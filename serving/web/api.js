@@ -25,11 +25,6 @@ export const readStatus = async () => (await call(path)).model_version_status;
 
 export const readMetadata = async () => (await call(path + "/metadata")).metadata;
 
-export async function readCard() {
-  const response = await fetch(path + "/card");
-  return response.ok ? response.text() : "";
-}
-
 /**
  * Returns a prediction for each row; a single output gets the name `score`.
  *

@@ -2,7 +2,6 @@
 
 import * as api from "/page/api.js";
 import {connectTable} from "/page/batch.js";
-import {readCard} from "/page/card.js";
 import {byId, make, percent, shorten, showError} from "/page/dom.js";
 import {forgetAll, readHistory, remember} from "/page/history.js";
 import {writeRequests} from "/page/snippets.js";
@@ -80,15 +79,9 @@ async function showTask(version) {
   byId("table-help").textContent = `Paste a table, or drop a file here. Its header, or the keys ` +
     `of its lines, must have ${columns.join(" and ")}; other columns are kept. Columns are ` +
     "separated by tabs, commas or semicolons.";
-  await showCard(metadata.has_card);
+  byId("card-link").hidden = !metadata.has_card;
   if (isFirst) readLocation();
   else showRequest();
-}
-
-async function showCard(hasCard) {
-  byId("card").hidden = byId("card-link").hidden = !hasCard;
-  byId("card-link").href = api.path + "/card";
-  if (hasCard) byId("card-content").replaceChildren(...readCard(await api.readCard(), 2));
 }
 
 // ---- the form ----------------------------------------------------------------------

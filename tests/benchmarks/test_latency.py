@@ -4,8 +4,6 @@ import pytest
 
 from benchmarks import latency
 
-pytestmark = pytest.mark.nightly
-
 
 def test_percentiles_are_of_calls_and_rows_per_second_of_rows():
     calls = [0.010] * 98 + [0.020, 0.030]

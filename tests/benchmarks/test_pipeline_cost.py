@@ -1,11 +1,8 @@
 """What `pipeline_cost` prints of runs, and which checkouts it refuses."""
 
-import pytest
 from click.testing import CliRunner
 
 from benchmarks import pipeline_cost
-
-pytestmark = pytest.mark.nightly
 
 
 def figures(trainer, rest):

@@ -8,8 +8,6 @@ from click.testing import CliRunner
 from benchmarks import projection
 from benchmarks.projection import ENCODERS, Cost, Machines
 
-pytestmark = pytest.mark.nightly
-
 COST = Cost(start=10.0, row=0.001)
 
 

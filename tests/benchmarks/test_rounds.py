@@ -5,8 +5,6 @@ import pytest
 from benchmarks import rounds
 from benchmarks.rounds import Peer
 
-pytestmark = pytest.mark.nightly
-
 PEER = """
 from benchmarks import peer
 

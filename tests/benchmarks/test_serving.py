@@ -9,8 +9,6 @@ from pipeline.config.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
 
-pytestmark = pytest.mark.nightly
-
 PREDICTIONS = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
 
 

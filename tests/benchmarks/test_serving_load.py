@@ -11,8 +11,6 @@ from benchmarks.peers import server as server_peer
 from pipeline.config.errors import UsageError
 from tests import tiny
 
-pytestmark = pytest.mark.nightly
-
 PATH = "/v1/models/m:predict"
 ROWS = [[f"first {index}", f"second {index}"] for index in range(12)]
 

@@ -54,6 +54,14 @@ def test_directory_is_copied_with_all_its_files(directory):
     assert tf.io.gfile.GFile(f"{directory}/copy/b/d/e").read() == "b/d/e"
 
 
+def test_records_of_a_directory_are_listed_without_what_is_beside_them(directory):
+    names = ("1.gz", "0.gz", "_locations.jsonl", ".incomplete-2", "beam-temp-a-3/4.gz")
+    for name in names:
+        files.write(f"{directory}/train/{name}", name)
+    records = files.list_records([f"{directory}/train/*", f"{directory}/eval/*"])
+    assert records == [f"{directory}/train/0.gz", f"{directory}/train/1.gz"]
+
+
 def test_what_is_written_to_an_object_store_leaves_no_directories(bucket, object_store):
     files.write(f"{bucket}/a/b", "c")
     files.make_directory(f"{bucket}/d")

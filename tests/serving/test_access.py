@@ -21,7 +21,7 @@ def post(server, **headers):
 )
 def test_foreign_host_is_refused_on_loopback(half_plus_three, host):
     model = "/v1/models/half_plus_three"
-    files = ("/", "/page/page.js", "/openapi.json", "/metrics")
+    files = ("/", "/card", "/page/page.js", "/openapi.json", "/metrics")
     for path in (*files, model, f"{model}/metadata", f"{model}/card"):
         response = half_plus_three.http.get(path, headers={"host": host})
         assert response.status_code == 400

@@ -77,7 +77,7 @@ def test_every_documented_path_exists_and_no_api_is_missing(document, half_plus_
     assert methods == {
         ("post", f"{model}:predict"),
         *[("get", f"{model}{suffix}") for suffix in ("", "/metadata", "/card")],
-        *[("get", path) for path in ("/", "/healthz", "/readyz", "/metrics")],
+        *[("get", path) for path in ("/", "/card", "/healthz", "/readyz", "/metrics")],
         ("get", "/monitoring/prometheus/metrics"),
     }
 

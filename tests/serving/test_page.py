@@ -29,11 +29,16 @@ def test_page_names_model_signature_and_port_and_loads_nothing_from_other_sites(
     assert "://" not in page.text
 
 
-def test_name_of_the_model_is_escaped(tmp_path):
+def test_name_and_card_of_the_model_are_escaped(tmp_path):
     root = tmp_path / "half_plus_three"
     saved_models.save_half_plus_three(root / "1")
     with running(root, name='"><script>') as server:
         assert "<script>" not in server.http.get("/").text.replace("<script type", "")
+        (root / "1" / "README.md").write_bytes(b"# \xff<script>$model")
+        card = server.http.get("/card").text
+        assert "<script" not in card
+        assert "<h1>\ufffd&lt;script&gt;$model</h1>" in card
+        assert "/v1/models/%22%3E%3Cscript%3E/versions/1/card" in card
 
 
 @pytest.mark.parametrize(("name", "media_type"), FILES.items())
@@ -49,7 +54,8 @@ def test_file_has_its_type_and_is_sent_again_only_if_it_has_changed(
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/page/page.js", "/page/none", "/v1/models/none", "/openapi.json"]
+    "path",
+    ["/", "/card", "/page/page.js", "/page/none", "/v1/models/none", "/openapi.json"],
 )
 def test_every_response_has_the_security_headers(half_plus_three, path):
     headers = half_plus_three.http.get(path).headers
@@ -86,9 +92,11 @@ def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path):
         assert metadata["classes"] == task.classes
         assert metadata["examples"] == examples
         assert metadata["has_card"] is False
-        missing = server.http.get(f"{address}/card")
-        assert missing.status_code == 404
-        assert missing.json() == {"error": "Version 1 has no model card (README.md)"}
+        for path in (f"{address}/card", "/card"):
+            missing = server.http.get(path)
+            assert missing.status_code == 404
+            expected = {"error": "Version 1 has no model card (README.md)"}
+            assert missing.json() == expected
         # A card may be written after the version is loaded.
         (root / "1" / "README.md").write_text("# Łódź\n")
         assert server.http.get(f"{address}/metadata").json()["metadata"]["has_card"]
@@ -96,6 +104,9 @@ def test_metadata_has_classes_examples_and_card_of_the_files(tmp_path):
             card = server.http.get(path)
             assert card.text == "# Łódź\n"
             assert card.headers["content-type"] == "text/markdown; charset=utf-8"
+        page = server.http.get("/card")
+        assert "<h1>Łódź</h1>" in page.text
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
 
 
 @pytest.mark.parametrize(

@@ -11,27 +11,6 @@ from tests.serving.conftest import running
 pytestmark = pytest.mark.slow
 
 EXAMPLE = {"question": "the cat", "answer": "a dog"}
-CARD = r"""# Card
-
-<!-- person: use -->
-*To be filled in by a person: who may use it.*
-<!-- end -->
-
-Not \*emphasized\*, nor \[a link\](https://example.com/) \<b>.
-
-| class | rows |
-|---|---|
-| a\|b | 1 |
-
-| class | rows |
-|---|---|
-| c\_ | 2 |
-
-```yaml
-    ```
-# no heading
-```
-"""
 HISTORY = [None, 1, {"row": "text"}, {"row": None}, {"row": {"question": "a"}}]
 
 
@@ -39,7 +18,6 @@ HISTORY = [None, 1, {"row": "text"}, {"row": None}, {"row": {"question": "a"}}]
 def served(exported, tmp_path_factory):
     root = tmp_path_factory.mktemp("page") / "pairs"
     shutil.copytree(exported.directory, root / "1")
-    (root / "1" / "README.md").write_text(CARD)
     examples = root / "1" / "assets.extra" / "examples.json"
     examples.parent.mkdir(exist_ok=True)
     rows = [None, 1.0, {"question": "alone"}, EXAMPLE, {**EXAMPLE, "answer": "a bird"}]
@@ -75,20 +53,6 @@ def delay(page, address, milliseconds):
         route.continue_()
 
     page.route(address, handle)
-
-
-def test_card_shows_escaped_characters_and_no_comments(page):
-    content = page.locator("#card-content")
-    content.locator("table").first.wait_for()
-    paragraphs = content.locator("p").all_inner_texts()
-    assert paragraphs == [
-        "To be filled in by a person: who may use it.",
-        "Not *emphasized*, nor [a link](https://example.com/) <b>.",
-    ]
-    assert content.locator("em").count() == 1
-    assert content.locator("pre").inner_text() == "    ```\n# no heading"
-    assert content.locator("td").all_inner_texts() == ["a|b", "1", "c_", "2"]
-    assert browser.axe_violations(page) == []
 
 
 def test_rows_without_the_inputs_are_no_examples_and_no_history(page):

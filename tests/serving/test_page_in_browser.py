@@ -29,7 +29,11 @@ license: apache-2.0
 |---|---|
 | accuracy | **0.9** |
 
-#### Limits
+```
+curl -d '{"instances": [{"question": "the cat", "answer": "a dog"}]}' http://localhost:8501/v1/models/pairs:predict
+```
+
+## Limits
 - none <b>known</b>
 - see [the docs](https://example.com/)
 """
@@ -214,15 +218,22 @@ def test_page_is_used_by_keyboard(page):
     assert "urllib" in page.locator("#request-code").inner_text()
 
 
-def test_card_is_shown_without_reading_html(page):
-    card = page.locator("#card")
-    assert card.get_by_role("heading", level=3).inner_text() == "Card of pairs"
-    assert card.get_by_role("heading", level=4).inner_text() == "Limits"
-    assert card.locator("td").all_inner_texts() == ["accuracy", "0.9"]
-    assert card.locator("li").first.inner_text() == "none <b>known</b>"
-    link = card.get_by_role("link", name="the docs")
-    assert link.get_attribute("href") == "https://example.com/"
-    assert "license: apache-2.0" in card.locator("pre").text_content()
+@pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
+def test_card_is_a_page_that_is_accessible_and_fits(open_page, served, width, scheme):
+    page = open_page(served.http.base_url, width, scheme)
+    page.get_by_role("link", name="Model card").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "Card of pairs"
+    assert page.locator("td").all_inner_texts() == ["accuracy", "0.9"]
+    assert page.locator("li").first.inner_text() == "none <b>known</b>"
+    page.get_by_text("Metadata").click()
+    assert "license: apache-2.0" in page.locator("details pre").inner_text()
+    assert browser.axe_violations(page) == []
+    assert browser.hidden_width(page) == 0
+    page.get_by_role("link", name="Try it").click()
+    page.locator("#examples .choice").first.wait_for()
+    page.get_by_role("link", name="Model card").click()
+    markdown = page.get_by_role("link", name="Markdown").get_attribute("href")
+    assert served.http.get(markdown).text == CARD
 
 
 def test_score_of_a_regression_is_explained(open_page, export):
@@ -248,7 +259,7 @@ def test_model_of_another_pipeline_has_inputs_and_outputs(open_page, half_plus_t
     fill(page, {"x": "1.0"})
     assert page.locator(".verdict").inner_text() == "3.500"
     assert not error.is_visible()
-    for section in ("tokens", "words", "table", "card", "examples"):
+    for section in ("tokens", "words", "table", "card-link", "examples"):
         assert not page.locator(f"#{section}").is_visible()
     assert browser.axe_violations(page) == []
 

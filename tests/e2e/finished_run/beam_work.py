@@ -22,6 +22,7 @@ def check(finished, beam, work=WORK):
     measured = beam_runners.measure(finished.config, run_id, [beam], work)
     assert [m.work for m in measured if m.runner.startswith(beam.runner)] == [*work]
     assert [(m.work, m.differences) for m in measured if m.differences] == []
+    assert beam_runners.to_markdown(measured).count("| the same |") == len(work)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modules import files
 from modules.data import inputs
 from tests import tiny
 
@@ -64,15 +65,6 @@ def batches(config, count, context=None, **changes):
 
 def rows_of(epoch):
     return [int(row) for _, targets in epoch for row in targets["ids"]]
-
-
-def test_files_of_a_lost_attempt_of_beam_are_not_read(tmp_path):
-    config = write_examples(tmp_path / "examples-00000-of-00001.gz", 3)
-    lost = tmp_path / "beam-temp-examples-0a1b"
-    lost.mkdir()
-    shutil.copy(config.input_path[0], lost / "0.gz")
-    config = dataclasses.replace(config, input_path=[f"{tmp_path}/*"])
-    assert inputs.count_examples(config) == 3
 
 
 def test_every_epoch_holds_each_row_once_in_an_order_of_its_own(config):
@@ -199,15 +191,15 @@ def test_split_beyond_the_buffer_comes_whole_each_epoch_its_files_mixed(many_fil
     first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
     assert sorted(first) == sorted(second) == list(range(ROWS))
     assert first != second
-    files = {row // 100 for row in first[: 2 * BATCH]}
-    assert len(files) > 5
+    parts = {row // 100 for row in first[: 2 * BATCH]}
+    assert len(parts) > 5
 
 
 def host_batches(many_files, hosts, count, **changes):
     """Returns the batches of each host, one replica each, and the rows of its files."""
-    files = inputs.list_files(many_files.input_path)
+    paths = files.list_records(many_files.input_path)
     configs = [
-        dataclasses.replace(many_files, input_path=files[host::hosts], **changes)
+        dataclasses.replace(many_files, input_path=paths[host::hosts], **changes)
         for host in range(hosts)
     ]
     examples = [inputs.count_examples(config) for config in configs]

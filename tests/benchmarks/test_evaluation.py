@@ -1,0 +1,13 @@
+"""The benchmark of the Evaluator's metrics in its smallest form."""
+
+import pytest
+
+from benchmarks import evaluation
+
+pytestmark = pytest.mark.slow
+
+
+def test_metrics_by_batch_are_compared_with_tfmas():
+    head, _, line = evaluation.measure([20], 1).splitlines()
+    assert head == "| rows | TFMA, ms a row | ours, ms a row |"
+    assert line.startswith("| 20 | ")

@@ -1,0 +1,62 @@
+"""Benchmarks of a finished run in their smallest form."""
+
+import pytest
+
+from benchmarks import first_step, pipeline_cost, rounds, serving, serving_load
+from benchmarks.peers import first_step as first_step_peer
+from pipeline.config.paths import REPOSITORY
+from tests.benchmarks import peers_in_process
+
+pytestmark = pytest.mark.e2e
+
+
+def test_parts_of_run_fn_are_measured(finished):
+    ours, converted = first_step.peers(finished.paths.root, finished.recipe)
+    assert ours.settings["autograph_is_kept_out"]
+    assert not converted.settings["autograph_is_kept_out"]
+    # Not in the new process that `first_step_peer.prepare` starts for each round.
+    figures = first_step_peer.measure(ours.settings)
+    assert all(seconds > 0 for seconds in figures.values())
+    parts = ("first_step", "evaluation", "export", "predictions")
+    assert sum(figures[part] for part in parts) < figures["run_fn"]
+    assert len(first_step.table({ours.name: [figures]}).splitlines()) == 2 + 6
+
+
+def test_components_of_a_cached_run_are_measured(finished):
+    output, recipe = finished.paths.root, finished.recipe
+    figures = pipeline_cost.run(REPOSITORY, output, recipe, ())
+    assert {"Transform", "Trainer", "Report"} < figures.keys()
+    parts = sum(figures.values()) - figures[pipeline_cost.TOTAL]
+    assert parts == pytest.approx(figures[pipeline_cost.TOTAL])
+    assert figures["Trainer"] < figures[pipeline_cost.REST]
+
+
+def test_peers_serve_the_same_weights(finished, monkeypatch):
+    peers_in_process.install(monkeypatch)
+    run_rounds = rounds.run_rounds
+
+    def run_without_server(peers, count):  # the next test starts one
+        return run_rounds(
+            [peer for peer in peers if peer.name != serving.SERVER], count
+        )
+
+    monkeypatch.setattr(rounds, "run_rounds", run_without_server)
+    config = finished.config
+    texts = serving.read_rows(config, None)
+    results, differences = serving.measure(
+        config, finished.paths.pushed, texts, 1, 0.2, None
+    )
+    assert list(results) == [serving.OURS, serving.TUTORIAL]
+    assert differences[serving.TUTORIAL] < 1e-5
+    assert len(serving.speed_table(results).splitlines()) == 2 + 2
+
+
+def test_server_is_compared_with_the_bare_model(finished, monkeypatch):
+    peers_in_process.install(monkeypatch)
+    (name, *_) = serving_load.SERVERS
+    monkeypatch.setattr(serving_load, "SERVERS", {name: []})
+    monkeypatch.setattr(serving_load, "SIZES", [1, 16])  # of 48 rows
+    data = finished.config.data_source
+    results = serving_load.measure(finished.paths.pushed, data, [1, 2], 0.2, 1)
+    assert all(rounds.spread(results[name], f"rows/s at {n}").low > 0 for n in (1, 2))
+    assert len(serving_load.table(results, [1, 2]).splitlines()) == 2 + 2 + 2
