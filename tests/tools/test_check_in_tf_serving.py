@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from components.serving_check import rows
-from components.serving_check.request import Settings
+from components.serving_check.request import ServingCheckSettings
 from pipeline.config.paths import REPOSITORY
 from tests import exported as exported_lib
 from tests import records, served
@@ -54,7 +54,7 @@ def write_request(directory, examples, settings):
     pattern = records.write(directory / "examples.gz", examples)
     limits = {"rows": len(examples), "timeout_seconds": 120}
     request = rows.build_request(
-        pattern, str(directory), Settings(**{**settings, **limits})
+        pattern, str(directory), ServingCheckSettings(**{**settings, **limits})
     )
     path = directory / "request.json"
     path.write_text(request.model_dump_json())
