@@ -18,7 +18,8 @@ from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
 from components import examples
-from modules.data.row_facts import hash_record, is_empty
+from modules.data.row_facts import hash_record
+from modules.data.row_values import is_empty
 
 # The annotation tag of features whose texts must not be empty.
 NOT_EMPTY_TAG = "not_empty"
