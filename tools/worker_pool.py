@@ -7,7 +7,9 @@ A Flink cluster on one machine needs a pool for each TaskManager, at the same po
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import grpc
 from apache_beam.portability.api import beam_fn_api_pb2_grpc
@@ -15,6 +17,9 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from apache_beam.utils import thread_pool_executor
 
 if __name__ == "__main__":
+    # Beam starts the workers as `python`.
+    folder = Path(sys.executable).parent
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
     server = grpc.server(thread_pool_executor.shared_unbounded_instance())
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(
         BeamFnExternalWorkerPoolServicer(use_process=True), server
