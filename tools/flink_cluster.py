@@ -189,7 +189,7 @@ class FlinkCluster:
             [
                 sys.executable,
                 "-m",
-                "tools.worker_pool",
+                "pipeline.beam.worker_pool",
                 f"{address}:{self._pool_port}",
             ],
         )
@@ -276,12 +276,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_workers(pool: subprocess.Popen[bytes]) -> int:
-    """Kills the connected workers of a pool with SIGKILL; returns how many.
-
-    Flink would wait forever for one that was killed before it connected.
-    """
-    children = psutil.Process(pool.pid).children()
-    workers = [child for child in children if child.net_connections()]
+    """Kills the workers of a pool with SIGKILL, but not the pool; returns how many."""
+    workers = psutil.Process(pool.pid).children()
     for worker in workers:
         worker.kill()
     return len(workers)

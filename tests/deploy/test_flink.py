@@ -38,11 +38,12 @@ def test_every_task_manager_has_its_own_pool_where_the_recipe_names_it(beam):
     assert POOL in sidecars
     # Without it, the container would have to end before the TaskManager starts.
     assert POOL["restartPolicy"] == "Always"
-    *_, module, option = POOL["command"]
+    *_, module, address = POOL["command"]
     assert importlib.util.find_spec(module)
-    port = option.removeprefix("--service_port=")
     assert beam.environment == "external"
-    assert beam.environment_config == f"localhost:{port}"
+    assert beam.environment_config == address
+    host, _, port = address.partition(":")
+    assert host == "localhost"  # only its own pod reaches it
     assert port in POOL["startupProbe"]["exec"]["command"][-1]
 
 
