@@ -63,7 +63,7 @@ def test_worker_that_is_killed_while_it_starts_is_replaced(tmp_path, pool):
     killed = kill_first_worker(process)
     options = PipelineOptions(
         [
-            "--runner=pipeline.beam.job_runners.PortableRunner",
+            "--runner=PortableRunner",
             "--job_endpoint=embed",
             "--environment_type=EXTERNAL",
             f"--environment_config={address}",
