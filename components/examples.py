@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules.data.row_values import NO_ID
+from modules.config.task import NO_ID
 
 
 def read_values(example: tf.train.Example, column: str) -> list[Any]:

@@ -36,8 +36,8 @@ def statistics_files(statistics: tfx.dsl.Artifact) -> dict[str, str]:
 
 def write_report(directory: str, report: Report) -> None:
     """Writes a report's numbers and its page into a directory."""
-    numbers, rendered = report.model_dump_json(indent=1), page.render(report)
-    files.write(uris.join(directory, JSON_FILE), numbers)
+    rendered = page.render(report)
+    files.write_record(uris.join(directory, JSON_FILE), report.model_dump(mode="json"))
     files.write(uris.join(directory, PAGE_FILE), rendered)
 
 

@@ -233,6 +233,8 @@ class Metric:
       of_class: Whether each class has one. Of two classes that of the positive class
         has the bare name, too.
       deciding_rows: The rows that decide how exactly it is known.
+      is_share_of_right: Whether it is the share of rows that are predicted right, of
+        which two models can be compared by McNemar's test.
       trials: Of a proportion the weight that it is a share of, with the arguments and
         result of `compute`.
       of_proportion: Makes the metric of the proportion that has these trials.
@@ -250,6 +252,7 @@ class Metric:
     needs_probabilities: bool = False
     of_class: bool = False
     deciding_rows: Literal["all", "class", "smaller class", "every class"] = "all"
+    is_share_of_right: bool = False
     trials: Callable[..., np.ndarray] | None = None
     of_proportion: Callable[[float], float] = float
     hub_name: str = ""
@@ -313,6 +316,7 @@ METRICS: tuple[Metric, ...] = (
         "accuracy",
         _CLASSES,
         lambda sample: _ratio(sample.right.sum(axis=0), sample.total, np.nan),
+        is_share_of_right=True,
         trials=lambda sample: sample.total,
         hub_name="accuracy",
     ),

@@ -34,7 +34,8 @@ class ComponentRun:
     Attributes:
       name: The component's id.
       seconds: Duration of the execution, up to now if it is running.
-      state: `done`, `cached`, `failed`, or `running`, also if it was killed.
+      state: `done`, `cached`, `failed`, or `running`, also if it was killed, which
+        `pipeline.history.runs` knows.
     """
 
     name: str

@@ -18,6 +18,7 @@ Directories are local or remote. Reading local ones does not import TensorFlow.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -67,6 +68,9 @@ def find_problem(path: str) -> str:
 
     Args:
       path: Directory of the version.
+
+    Raises:
+      FormatError: The manifest has a format that this release does not know.
     """
     directory, name = os.path.split(path.rstrip("/"))
     try:
@@ -77,8 +81,8 @@ def find_problem(path: str) -> str:
         return _find_damage(path, read_manifest(path), compare_hashes=False)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
-    except file_format.FormatError as error:
-        return str(error)
+    except file_format.FormatError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return f"{MANIFEST_FILE} lists no files with sizes ({type(error).__name__})"
 
@@ -278,7 +282,9 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     version = next(complete, "")
     if os.path.basename(version) != name:
         raise VersionError(f"version {pushed} is no longer there, or is incomplete")
-    cards = (files.read(uris.join(path, CARD_FILE)) for path in (version, *complete))
+    # Lazily: on an object store each check of a version costs a request per file.
+    described = itertools.chain([version], complete)
+    cards = (files.read(uris.join(path, CARD_FILE)) for path in described)
     previous = next((card for card in cards if card is not None), None)
     card = render(None if previous is None else previous.decode())
     # A rollback that moves the version now must not leave a directory with a card.

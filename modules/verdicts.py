@@ -48,7 +48,7 @@ class DataVerdict(pydantic.BaseModel):
 
 
 # JSON has no NaN or infinity.
-_Number = Annotated[
+Number = Annotated[
     float,
     pydantic.PlainSerializer(lambda x: x if math.isfinite(x) else str(x)),
 ]
@@ -68,10 +68,10 @@ class MetricVerdict(pydantic.BaseModel):
 
     metric: str
     slice: str = ALL_ROWS
-    value: _Number
-    champion: _Number | None = None
-    threshold: _Number | None = None
-    max_regression: _Number | None = None
+    value: Number
+    champion: Number | None = None
+    threshold: Number | None = None
+    max_regression: Number | None = None
 
     @property
     def is_bounded(self) -> bool:

@@ -15,7 +15,9 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 _METADATA = re.compile(r"---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
-_COMMENT = re.compile(r"<!--.*-->\s*")
+# A larger card is shown as it is: a hostile one of 1 MiB takes 12 s to render.
+_MOST_CHARACTERS = 1 << 16
+_COMMENT = re.compile(r"<!--(?:(?!-->).)*-->\s*")
 
 
 @functools.lru_cache(maxsize=4)
@@ -27,6 +29,8 @@ def render(card: str) -> str:
         is.
     """
     card = card.replace("\r\n", "\n")
+    if len(card) > _MOST_CHARACTERS:
+        return f"<pre>{html.escape(card)}</pre>\n"
     metadata = _METADATA.match(card)
     if metadata is None:
         return _parser().render(card)

@@ -61,7 +61,10 @@ class Source:
         with contextlib.suppress(OSError):  # `find_problem` describes it
             if is_loaded and served_versions.is_saved_model(str(path)):
                 return True
-        problem = served_versions.find_problem(str(path))
+        try:
+            problem = served_versions.find_problem(str(path))
+        except ValueError as error:  # a manifest of another format
+            problem = str(error)
         if not problem:
             self._problems.pop(path, None)
         elif self._problems.get(path) != problem:

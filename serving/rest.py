@@ -333,5 +333,5 @@ def _read_card(model: Model) -> bytes:
 
 
 def _render_card(name: str, model: Model) -> fastapi.Response:
-    text = _read_card(model).decode(errors="replace")
+    text = _read_card(model).decode("utf-8-sig", "replace")
     return page.render_card(name, model.version, text)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from modules.data.row_values import NO_ID
+from modules.config.task import NO_ID
 
 # Split and hash of a row; its locations, as many as there are rows with this hash.
 Key = tuple[str, int]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 
 from tfx import v1 as tfx
@@ -23,13 +22,12 @@ def read_last(directory: str, span: int) -> Profile | None:
     last = max((number for number in spans if number < span), default=None)
     if last is None:
         return None
-    with tfx.dsl.io.fileio.open(_path(directory, last)) as file:
-        return Profile(**json.load(file))
+    return Profile(**files.read_record(_path(directory, last)))
 
 
 def write(directory: str, span: int, profile: Profile) -> None:
     """Writes the profile of a span, replacing an older one."""
-    files.write(_path(directory, span), json.dumps(dataclasses.asdict(profile)))
+    files.write_record(_path(directory, span), dataclasses.asdict(profile))
 
 
 def _path(directory: str, span: int) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import tensorflow_model_analysis as tfma
 
+from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
+
 _DIFFERENCE = "_diff"
-_COUNT = "example_count"
 
 SliceKey = tuple[tuple[str, str], ...]
 Values = dict[str, dict[str, Any]]
@@ -31,7 +32,7 @@ def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
         {
             "feature": " and ".join(feature for feature, _ in key),
             "value": " and ".join(value for _, value in key),
-            "rows": int(numbers(values)[_COUNT]),
+            "rows": int(numbers(values)[EXAMPLE_COUNT]),
             "metrics": _finite(numbers(values)),
             "champion": _finite(numbers(champion.get(key, {}))),
         }
@@ -73,5 +74,5 @@ def _finite(metrics: dict[str, float]) -> dict[str, float]:
     return {
         name: value
         for name, value in metrics.items()
-        if name != _COUNT and math.isfinite(value)
+        if name != EXAMPLE_COUNT and math.isfinite(value)
     }

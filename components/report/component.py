@@ -20,8 +20,8 @@ from components.report_files import statistics_files, write_error, write_report
 from components.serving_check import read_report
 from modules import files, served_versions, uris
 from modules.report import model_card
-from modules.report.content import ERROR_FILE, PAGE_FILE
-from modules.report.model_picture import MODEL_PICTURE, draw_model
+from modules.report.content import ERROR_FILE, MODEL_PICTURE, PAGE_FILE
+from modules.report.model_picture import draw_model
 from modules.verdicts import MISSING, PUSHED, PUSHED_DESTINATION, WITHDRAWN_VERSION
 
 logger = logging.getLogger(__name__)
@@ -62,8 +62,8 @@ def Report(
       report: `report.html`, with `report.json` and `model.svg` beside it.
       settings: JSON of `ReportSettings`.
       fingerprint: Hash of this code and its templates; part of the cache key.
-      components: JSON: name, seconds and whether it was cached, of each component.
-        Set by the driver; None where no driver runs.
+      components: JSON: name and seconds of each component. Set by the driver; None
+        where no driver runs.
       last_failure: ID of the last page with an error, 0 without one, so that such a
         page is not taken from the cache. Set by the driver, too.
     """

@@ -11,6 +11,7 @@ from components.report.settings import ReportSettings
 from modules import fingerprint, run_states, verdicts
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files, resampling
+from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
 from modules.export import model_digest
 from modules.metrics import Rows
 from modules.report import content, predictions_part
@@ -19,7 +20,6 @@ from modules.report.training_part import read_batch, read_training
 from modules.verdicts import DataVerdict, Verdict
 
 _TRAIN = "train"
-_NOT_SHOWN = ("example_count",)
 _VERSION_LENGTH = 16  # characters of a hash
 
 
@@ -134,7 +134,7 @@ def _metrics(
             failures=metric.failures,
         )
         for metric in verdict.metrics
-        if metric.metric not in _NOT_SHOWN
+        if metric.metric != EXAMPLE_COUNT
     ]
     # Those of one class last; within both, those with bounds are first already.
     return sorted(metrics, key=lambda metric: "/" in metric.name)

@@ -15,10 +15,11 @@ class DataGateConfig(Settings):
         evaluator, on the rows that its metric counts. The default is 0.1: with fewer
         rows, models of 0.8 and of 0.9 cannot be told apart. Correlations, which go from
         -1 to 1, may have twice as much. It refuses.
-      max_contradictions: Largest share of rows, over all splits, whose texts stand with
-        another label too (of a regression: with a score that is more than a fifth of
-        `label_range` away). The default is 0.05: no model can learn both labels, so
-        half of such rows are errors in any evaluation. It refuses; fewer are a warning.
+      max_contradictions: Largest share of rows, over all splits, that have the same
+        texts as another row but a different label (of a regression: a score that is
+        more than a fifth of `label_range` away). The default is 0.05: no model can
+        learn both labels, so half of such rows are errors in any evaluation. It
+        refuses; fewer are a warning.
       warn_duplicates: Share of a split's rows that repeat the texts of another row of
         it, which then count several times.
       warn_shared: Share of the rows of `evaluator.split` whose texts are in the

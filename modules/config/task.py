@@ -15,6 +15,8 @@ TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
 TOKENIZED_LABEL = "label_ids"
 TOKENIZED_ID = "example_id"
 
+NO_ID = -1  # of an Example without an id
+
 
 # Wang et al. 2018, "GLUE", table 1; columns and classes as TFDS has them.
 GLUE: dict[str, dict[str, Any]] = {

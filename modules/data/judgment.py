@@ -207,8 +207,9 @@ class _Judgment:
         is_refused = count > limit * len(facts)
         advice = "correct the labels" + (", or raise the limit" if is_refused else "")
         message = (
-            f"all splits: {_share(count, len(facts))} have texts that stand with "
-            f"another label too; data_gate.max_contradictions is {limit:g}: {advice}"
+            f"all splits: {_share(count, len(facts))} have the same texts as "
+            "another row but a different label; data_gate.max_contradictions is "
+            f"{limit:g}: {advice}"
         )
         splits = list(self._filled)
         ends = np.cumsum([len(self._filled[split]) for split in splits])

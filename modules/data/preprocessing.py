@@ -17,13 +17,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
 
 INPUT_WORD_IDS = "input_word_ids"
 INPUT_MASK = "input_mask"
 INPUT_TYPE_IDS = "input_type_ids"
 ENCODER_INPUTS = (INPUT_WORD_IDS, INPUT_MASK, INPUT_TYPE_IDS)
-NO_ID = -1
 
 # Files beside a vocabulary that may hold settings of its tokenizer, first match wins.
 _SETTINGS_FILES = ("tokenizer_config.json", "bert_config.json", "config.json")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_values
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def describe_examples(
         )
         if label is not None and content is not None:
             number = _read(example, task.id_column, "int64_list")
-            rows.append((content, label, [*number, row_values.NO_ID][0], record))
+            rows.append((content, label, [*number, NO_ID][0], record))
     if not rows:
         return RowFacts.concatenate([])
     contents, labels, ids, records = zip(*rows, strict=True)

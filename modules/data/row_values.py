@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from modules.config.task import TaskConfig
 
-NO_ID = -1  # of an Example without an id
 # Unicode categories of the characters that BERT's tokenizer drops.
 _INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 _FLOAT32_MAX = 3.4e38
@@ -55,9 +56,18 @@ def label_bounds(task: TaskConfig) -> tuple[float, float]:
 
 
 def is_label(number: float, task: TaskConfig) -> bool:
-    """Returns whether a number is the index of a class, or a score in the range."""
+    """Returns whether a number is the index of a class, or a score in the range.
+
+    Scores are compared as Examples hold them, in float32.
+    """
     low, high = label_bounds(task)
-    return low <= number <= high  # NaN is not
+    if low <= number <= high:  # NaN is not
+        return True
+    if task.classes is not None:
+        return False
+    with np.errstate(over="ignore"):
+        low, high, number = np.array([low, high, number], np.float32).tolist()
+    return low <= number <= high
 
 
 def describe_labels(task: TaskConfig) -> str:

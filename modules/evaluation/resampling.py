@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pydantic
@@ -13,6 +13,7 @@ from scipy import stats
 from modules import metrics
 from modules.config.task import TaskConfig
 from modules.metrics import Metric, Rows, Sample
+from modules.verdicts import Number
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000
@@ -36,11 +37,6 @@ class Units(NamedTuple):
 
 _Divide = Callable[[Sequence[Rows]], Units]  # `_by_row` or `_by_cell`
 
-# JSON has no NaN or infinity.
-_Number = Annotated[
-    float, pydantic.PlainSerializer(lambda x: x if math.isfinite(x) else str(x))
-]
-
 
 class PairedTest(pydantic.BaseModel):
     """Whether two models differ in a metric by more than the choice of rows explains.
@@ -61,12 +57,12 @@ class PairedTest(pydantic.BaseModel):
 
     metric: str
     rows: int
-    a: _Number
-    b: _Number
-    difference: _Number
-    low: _Number
-    high: _Number
-    p_value: _Number
+    a: Number
+    b: Number
+    difference: Number
+    low: Number
+    high: Number
+    p_value: Number
     method: str
     only_a_right: int | None = None
     only_b_right: int | None = None
@@ -204,26 +200,29 @@ def paired_tests(
         resampled = {
             name: metric
             for name, metric in table.items()
-            if name in names and name != "accuracy"
+            if name in names and not metric.is_share_of_right
         }
         samples: dict[str, np.ndarray] = {}
         if resampled:
             samples = _bootstrap(divide, resampled, models, resamples, seed)
         for name in table:
-            if name in names:
-                interval = (
-                    _test(np.subtract(*samples[name][::-1]))
-                    if name in samples
-                    else _mcnemar(**right, rows=len(rows_a))
-                )
-                values = a[name], b[name]
-                tests[name] = _describe(name, values, interval, len(rows_a), right)
+            if name not in names:
+                continue
+            if name in samples:
+                method = "paired bootstrap"
+                interval = _test(np.subtract(*samples[name][::-1]))
+            else:
+                method = "McNemar"
+                interval = _mcnemar(**right, rows=len(rows_a))
+            values = a[name], b[name]
+            tests[name] = _describe(name, values, method, interval, len(rows_a), right)
     return {name: tests[name] for name in names}
 
 
 def _describe(
     metric: str,
     values: tuple[float, float],
+    method: str,
     result: tuple[float, float, float],
     rows: int,
     right: dict[str, int],
@@ -242,7 +241,7 @@ def _describe(
         low=low,
         high=high,
         p_value=p_value,
-        method="McNemar" if metric == "accuracy" else "paired bootstrap",
+        method=method,
         **right,
     )
 

@@ -13,6 +13,7 @@ from modules.run_states import Outcome
 # the traceback.
 JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
+MODEL_PICTURE = "model.svg"
 ERROR_FILE = "report_error.txt"
 
 
@@ -355,7 +356,6 @@ class Report(_Part):
       settings: The recipe.
     """
 
-    format: Literal[1] = 1
     pipeline: str
     created: str
     outcome: Outcome

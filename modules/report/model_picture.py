@@ -6,9 +6,8 @@ import logging
 import sys
 
 from modules import files, fingerprint, uris
+from modules.report.content import MODEL_PICTURE
 from modules.training import model_run
-
-MODEL_PICTURE = "model.svg"
 
 logger = logging.getLogger(__name__)
 

@@ -115,7 +115,8 @@ def worst_rows(
       vocab_file: One token a line.
       max_seq_length: Tokens from which rows are cut.
     """
-    losses = row_losses(task, labels, outputs)
+    # Recorded probabilities have six digits; a smaller one is 0.
+    losses = metrics.Rows.of(labels, outputs).losses
     worst = np.argsort(-losses, kind="stable")[:MOST_ROWS]
     matches = _find_examples(examples, task, set(ids[worst].tolist()))
     texts = {row_id: _read_texts(example, task) for row_id, example in matches.items()}
@@ -140,15 +141,6 @@ def worst_rows(
             )
         )
     return rows
-
-
-def row_losses(task: TaskConfig, labels: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Returns the cross entropy of each row, or its squared error, float64[rows]."""
-    if task.is_regression:
-        return (labels - outputs) ** 2
-    # Recorded probabilities have six digits; a smaller one is 0.
-    probabilities = np.take_along_axis(outputs, labels[:, None], axis=1)[:, 0]
-    return -np.log(np.maximum(probabilities, 1e-7))
 
 
 def _describe_prediction(task: TaskConfig, label: Any, output: Any) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def read_batch(directory: str) -> Batch:
     Args:
       directory: The Trainer's `ModelRun`.
     """
-    return Batch(**files.read_json(uris.join(directory, model_run.BATCH_FILE)))
+    return Batch(**files.read_record(uris.join(directory, model_run.BATCH_FILE)))
 
 
 def _read_evaluations(directory: str, metric: str) -> dict[str, Curve]:
@@ -95,7 +95,7 @@ def _read_curves(directory: str) -> dict[str, Curve]:
 
 
 def _facts(content: dict[str, Any], best_directory: str) -> dict[str, str]:
-    optimizer = files.read_record(uris.join(best_directory, model_run.OPTIMIZER_FILE))
+    optimizer = files.read_json(uris.join(best_directory, model_run.OPTIMIZER_FILE))
     facts = {
         "started from": content["started_from"],
         "optimizer": optimizer["optimizer"]["type"],

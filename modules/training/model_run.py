@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +36,8 @@ def write_params(params: config_definitions.ExperimentConfig, directory: str) ->
     """
     train_utils.serialize_config(params, directory)
     optimizer = params.trainer.optimizer_config
-    files.write_record(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
+    # Official's format: `trainer.optimization` takes the file as it is.
+    files.write_json(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
 
 
 def write_batch(
@@ -52,8 +52,8 @@ def write_batch(
       directory: Directory of `batch.json` and `batch.tsv`.
     """
     batch = batch_view.first_batch(data)
-    features = json.dumps(batch_view.list_features(batch))
-    files.write(uris.join(directory, BATCH_FILE), features)
+    features = batch_view.list_features(batch)
+    files.write_record(uris.join(directory, BATCH_FILE), features)
     table = [[task.id_column, task.label_column, "length", "tokens"]]
     table += [
         [str(row.id), row.label, str(len(row.tokens)), " ".join(row.tokens)]

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.tree import Tree
 
+from modules import file_format
 from modules.report.content import PAGE_FILE
 from modules.report.formats import duration
 from modules.run_states import MARKS
@@ -179,7 +180,7 @@ def _data_card(run: Run) -> dict[str, Any]:
     from pipeline.inputs.examples.card import CARD_FILE
 
     card = run.directory / CARD_FILE
-    return json.loads(card.read_bytes()) if card.is_file() else {}
+    return file_format.parse(card.read_bytes(), card) if card.is_file() else {}
 
 
 def _files(run: Run) -> list[Path]:
@@ -213,11 +214,11 @@ def _components_table(run: Run) -> Table:
             if name == component.name
         ]
         deleted = sum(artifact.state == artifact.DELETED for artifact in artifacts)
-        is_killed = component.state == "running" != run.record.state
+        is_killed = component.state == "interrupted"
         table.add_row(
             component.name,
             "" if is_killed else duration(component.seconds),
-            "interrupted" if is_killed else component.state,
+            component.state,
             f"{len(artifacts)}" + (f", {deleted} deleted" if deleted else ""),
         )
     return table

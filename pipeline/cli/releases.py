@@ -113,7 +113,7 @@ def override_command(
     refused is never pushed.
     """
     if not reason.strip():
-        raise UsageError("--reason is empty; say why the model is pushed all the same")
+        raise UsageError("--reason is empty; say why the model is pushed nevertheless")
     paths = options.find_output(config_file, output)
     from pipeline.history import override
     from pipeline.history.runs import RunList

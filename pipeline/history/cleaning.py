@@ -178,7 +178,7 @@ class _Planner:
             if trainer.last_known_state == mlmd.Execution.COMPLETE:
                 yield _obsolete("training", path, "finished, of a run that is not kept")
             elif self._is_of_other_code(trainer):
-                why = "unfinished, and the code or a library is another one since"
+                why = "unfinished, and the code or a library has changed since"
                 yield _obsolete("training", path, why)
 
     def records(self) -> Iterator[Obsolete]:

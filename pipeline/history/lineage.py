@@ -124,8 +124,8 @@ class _Tracer:
         """Returns source and fingerprint of the data, as DataGate of the run knew."""
         run_id = self._reader.run_id_of(execution)
         for component, gate in self._reader.executions(run_id):
-            if component.name == "DataGate" and "card" in values(gate):
-                card = json.loads(values(gate)["card"])
+            if component.name == "DataGate":
+                card = json.loads(values(gate)["settings"])["card"]
                 return {"data": card["source"], "data sha256": card["fingerprint"]}
         return {}
 

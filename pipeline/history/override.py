@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import file_format, run_metadata, served_versions, verdicts
+from modules import file_format, files, run_metadata, served_versions, verdicts
 from modules.report import model_card
 from modules.report.content import JSON_FILE, Report
 from pipeline.config.errors import UsageError
@@ -57,9 +57,9 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     examples = _read_examples(outputs)
     served_versions.push(model, str(directory), version, examples=examples)
     _write_metadata(paths, run, outputs, release)
-    _write_card(paths, run, release)
     run.pushed = str(directory / version)
     run.write(paths.run(run.id))
+    _write_card(paths, run, release)
     return release
 
 
@@ -131,11 +131,10 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
 
 
 def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
-
-    numbers = paths.run(run.id) / JSON_FILE
-    if not numbers.exists():  # its Report failed
+    numbers = files.read_record(str(paths.run(run.id) / JSON_FILE))
+    if numbers is None:  # its Report failed
         return
-    report = Report.model_validate_json(numbers.read_bytes())
+    report = Report.model_validate(numbers)
     pushed = str(paths.pushed / str(release.version))
     described = release.model_dump(mode="json", include=_RECORDED)
     served_versions.write_card(

@@ -43,7 +43,15 @@ class Run:
         if not self.paths.metadata.exists():
             return RunOutputs()
         reader = MetadataReader.of_file(self.paths.metadata)
-        return RunOutputs(reader, self.record.tfx_run_id)
+        outputs = RunOutputs(reader, self.record.tfx_run_id)
+        if self.record.state != "running":  # ML Metadata never learns of a kill
+            outputs.components = [
+                dataclasses.replace(component, state="interrupted")
+                if component.state == "running"
+                else component
+                for component in outputs.components
+            ]
+        return outputs
 
 
 class RunList(Sequence[RunRecord]):

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from modules.report import content
-from modules.report.content import JSON_FILE, PAGE_FILE
+from modules.report.content import JSON_FILE, MODEL_PICTURE, PAGE_FILE
 from modules.report.data_part import describe_refused_data
 from modules.verdicts import DataVerdict
 from pipeline.config.recipe import Config
@@ -20,9 +20,9 @@ def copy_report(page: Path, record: Path) -> None:
       page: The page of the report, with its numbers beside it.
       record: The record of the run.
     """
-    for name in (PAGE_FILE, JSON_FILE):
+    for name in (PAGE_FILE, JSON_FILE, MODEL_PICTURE):
         path = page.with_name(name)
-        if path.exists():  # a report that failed has no numbers
+        if path.exists():  # a report that failed has no numbers or picture
             shutil.copyfile(path, record / name)
 
 

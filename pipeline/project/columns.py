@@ -78,7 +78,7 @@ class Column:
         )
 
     def add(self, value: Any) -> None:
-        """Counts a value; None, and what programs write for it, are none."""
+        """Counts a value. None and its usual spellings (NA, null, …) are ignored."""
         if value is None or isinstance(value, list | dict):
             return
         text = row_values.to_text(value)

@@ -103,7 +103,7 @@ class Inspection:
       splits: The rows by split.
       max_seq_length: The tokens that a model sees of a row.
       histogram: Rows by length: the lower bounds of the bins, in tokens, and the rows.
-      contradictions: Rows whose texts stand with another label, too.
+      contradictions: Rows with the texts of another row but a different label.
       shared: Rows whose texts are in an earlier split, too, by "SPLIT, EARLIER SPLIT".
       odd: Rows by kind of odd characters.
       refused: Why a run would be refused.
@@ -161,11 +161,12 @@ class Inspector:
             while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
                 if described:
                     parts.append(described.result())
+                    self._progress(len(self._locations))
                 described = executor.submit(self._describe, inspected, batch)
-                self._progress(len(self._locations))
                 yield from batch
             if described:
                 parts.append(described.result())
+                self._progress(len(self._locations))
         self.facts[split] = RowFacts.concatenate(parts)
 
     def count_labels(self, split: str) -> dict[str, int]:
@@ -238,7 +239,7 @@ class Inspector:
         lines += [f"bad row {row}" for row in bad_rows.first]
         if bad_rows.counts.total() > len(bad_rows.first):
             more = bad_rows.counts.total() - len(bad_rows.first)
-            lines.append(f"{more} bad rows more")
+            lines.append(f"{more} more bad rows")
         inspection.has_refused_bad_rows = bool(bad_rows.counts) and not bad_rows.skips
 
     def _describe(

@@ -126,7 +126,7 @@ def add_gate(
     value = thresholds[name]
     reason = "a correlation that chance does not reach"
     if task.classes:
-        reason = "a tenth of the way from what one class reaches by itself to 1"
+        reason = "10 % above the majority-class baseline, relative to the gap to 1"
     if name != task.metric:
         rows, kind = _count(table[task.metric], numbers)
         needed = needed_rows(table[task.metric], thresholds[task.metric], most)

@@ -7,8 +7,7 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-import pydantic
-
+from modules import file_format
 from modules.report.content import JSON_FILE, Curve, Report, SeedTraining
 from pipeline.config.paths import OutputPaths
 from pipeline.history import run_progress
@@ -40,7 +39,7 @@ class Entry(Run):
         try:
             path = self.directory / JSON_FILE
             return _read_report(path, path.stat().st_mtime_ns)
-        except (OSError, pydantic.ValidationError):
+        except (OSError, ValueError):
             return None
 
     @property
@@ -97,7 +96,7 @@ class Entry(Run):
 def _read_report(path: Path, modified: int) -> Report:
     """Reads a report; `modified` makes a new report another one for the cache."""
     del modified
-    return Report.model_validate_json(path.read_bytes())
+    return Report.model_validate(file_format.parse(path.read_bytes(), path))
 
 
 def list_entries(outputs: Sequence[Path]) -> list[Entry]:

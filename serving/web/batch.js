@@ -45,13 +45,14 @@ async function predictPatiently(texts, task, getTask, options) {
   }
 }
 
-/** Returns, for each row, the columns of which the model sees no token. */
+/** Returns the task, and for each row the columns of which the model sees no token. */
 async function findEmpty(texts, task, getTask, signal) {
-  if (!task.canTokenize) return texts.map(() => []);
+  if (!task.canTokenize) return {task, empty: texts.map(() => [])};
   const options = {signal, signature: "tokenize"};
-  const {predictions} = await predictPatiently(texts, task, getTask, options);
-  return predictions.map(({column, cut}) =>
+  const tokenized = await predictPatiently(texts, task, getTask, options);
+  const empty = tokenized.predictions.map(({column, cut}) =>
     task.columns.filter((_, index) => !column.includes(index) && !cut[index]));
+  return {task: tokenized.task, empty};
 }
 
 /** Yields the output columns of rows, a list for each request. */
@@ -62,7 +63,8 @@ async function* predictParts(rows, task, getTask, signal) {
       Object.fromEntries(columns.map((name) => [name, values[name]])));
     let predictions = [];
     try {
-      const empty = await findEmpty(all, task, getTask, signal);
+      let empty;
+      ({task, empty} = await findEmpty(all, task, getTask, signal));
       part.forEach((row, index) => { row.empty = empty[index]; });
       const texts = all.filter((_, index) => !empty[index].length);
       if (texts.length) {

@@ -134,8 +134,8 @@ def edit(monkeypatch):
         ("modules/report/plots.py", '"viridis"', '"magma"', {"Report"}),
         (
             "modules/data/preprocessing.py",
-            "NO_ID = -1",
-            "NO_ID = -2",
+            "_DEFAULT_TYPES = 2",
+            "_DEFAULT_TYPES = 1",
             {"DataGate", "Transform", "Trainer", "Report"},
         ),
         (

@@ -77,3 +77,13 @@ def test_metadata_are_shown_as_they_are(newline):
 
 def test_metadata_without_an_end_are_markdown():
     assert card.render("---\na: b") == "<hr />\n<p>a: b</p>\n"
+
+
+def test_text_between_comments_is_shown():
+    shown = card.render("<!-- a --> **not for production** <!-- b -->\n")
+    assert "<strong>not for production</strong>" in shown
+
+
+def test_large_card_is_shown_as_it_is():
+    large = "[" * (1 << 17)
+    assert card.render(large) == f"<pre>{large}</pre>\n"

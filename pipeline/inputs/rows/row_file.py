@@ -129,6 +129,8 @@ class RowFile:
                     yield cast(IO[bytes], file)
             else:
                 yield buffered
+        if self._sha256 and hashed.sha256 and self._sha256 != hashed.sha256:
+            raise UsageError(f"{self.path} changed while it was read; run again")
         self._sha256 = self._sha256 or hashed.sha256
 
 

@@ -122,6 +122,7 @@ def test_model_run_holds_all_records_of_every_seed(finished):
         assert sorted(scalars(directory / "validation", "accuracy")) == [6, 12]
         assert scalars(directory / "train", "gradient_norm")
         content = files.read_json(str(directory / model_run.OPTIMIZER_FILE))
+        assert set(content) <= set(optimization.OptimizationConfig().as_dict())
         optimizer = optimization.OptimizationConfig(content)
         assert optimizer.learning_rate.polynomial.initial_learning_rate == 3e-3
         assert optimization.build_optimizer(optimizer) is not None

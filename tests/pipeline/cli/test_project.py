@@ -225,7 +225,7 @@ def test_rare_class_is_weighed(init, tmp_path):
         ),
         (
             lambda rows: [{**r, "Art": a} for r in rows for a in ("ham", "spam")],
-            "have texts that stand with another label too",
+            "have the same texts as another row but a different label",
         ),
     ],
 )
