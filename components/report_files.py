@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 
 from tfx import v1 as tfx
 from tfx.types import artifact_utils
@@ -37,7 +38,8 @@ def statistics_files(statistics: tfx.dsl.Artifact) -> dict[str, str]:
 def write_report(directory: str, report: Report) -> None:
     """Writes a report's numbers and its page into a directory."""
     rendered = page.render(report)
-    files.write_record(uris.join(directory, JSON_FILE), report.model_dump(mode="json"))
+    numbers = json.loads(report.model_dump_json())
+    files.write_record(uris.join(directory, JSON_FILE), numbers)
     files.write(uris.join(directory, PAGE_FILE), rendered)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from modules import files
 from modules.config.task import TaskConfig
 from modules.run_states import Outcome
 
@@ -378,3 +379,13 @@ class Report(_Part):
     serving_check: dict[str, Any] | None = None
     pushed: str | None = None
     settings: dict[str, Any] = {}
+
+
+def read_report(path: str) -> Report | None:
+    """Reads the numbers of a report; returns None if there is no file.
+
+    Raises:
+      FormatError: The number of its format is unknown.
+    """
+    content = files.read_record(path)
+    return None if content is None else Report.model_validate(content)

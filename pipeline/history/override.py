@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import file_format, files, run_metadata, served_versions, verdicts
+from modules import file_format, run_metadata, served_versions, verdicts
 from modules.report import model_card
-from modules.report.content import JSON_FILE, Report
+from modules.report.content import JSON_FILE, read_report
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history import releases
@@ -131,10 +131,9 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
 
 
 def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:
-    numbers = files.read_record(str(paths.run(run.id) / JSON_FILE))
-    if numbers is None:  # its Report failed
+    report = read_report(str(paths.run(run.id) / JSON_FILE))
+    if report is None:  # its Report failed
         return
-    report = Report.model_validate(numbers)
     pushed = str(paths.pushed / str(release.version))
     described = release.model_dump(mode="json", include=_RECORDED)
     served_versions.write_card(

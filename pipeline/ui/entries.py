@@ -7,8 +7,13 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from modules import file_format
-from modules.report.content import JSON_FILE, Curve, Report, SeedTraining
+from modules.report.content import (
+    JSON_FILE,
+    Curve,
+    Report,
+    SeedTraining,
+    read_report,
+)
 from pipeline.config.paths import OutputPaths
 from pipeline.history import run_progress
 from pipeline.history.run_progress import Progress
@@ -93,10 +98,10 @@ class Entry(Run):
 
 
 @functools.lru_cache(maxsize=64)
-def _read_report(path: Path, modified: int) -> Report:
+def _read_report(path: Path, modified: int) -> Report | None:
     """Reads a report; `modified` makes a new report another one for the cache."""
     del modified
-    return Report.model_validate(file_format.parse(path.read_bytes(), path))
+    return read_report(str(path))
 
 
 def list_entries(outputs: Sequence[Path]) -> list[Entry]:

@@ -14,7 +14,7 @@ import yaml
 
 from components.evaluator import read_verdict
 from modules import metrics
-from modules.report.content import Report
+from modules.report.content import read_report
 from pipeline.comparison.comparison import compare
 from pipeline.comparison.runs import FinishedRun
 from pipeline.config.paths import OutputPaths
@@ -107,7 +107,7 @@ class Released:
         content = json.loads((self.record / "metrics.json").read_text())
         self.metric, self.recorded = content["metric"], content["splits"]
         numbers = outputs("Report", "report").parent / "report.json"
-        self.report = Report.model_validate_json(numbers.read_bytes())
+        self.report = read_report(str(numbers))
         self.pushed = Path(self.report.pushed)
         self._loaded = tf.saved_model.load(str(self.pushed))
         self.predict = self._loaded.signatures["serving_default"]

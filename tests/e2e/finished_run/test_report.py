@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modules.report import page
-from modules.report.content import Report
+from modules.report.content import read_report
 from pipeline.cli import main
 from pipeline.config.errors import UsageError
 from pipeline.history.runs import Run, RunList
@@ -18,8 +18,7 @@ def last_record(finished):
 
 
 def read(finished):
-    text = (last_record(finished) / "report.json").read_text()
-    return Report.model_validate_json(text)
+    return read_report(str(last_record(finished) / "report.json"))
 
 
 def test_report_of_a_pushed_model_has_all_parts(finished):
