@@ -232,6 +232,7 @@ def test_champion_is_checked_on_vertex(runner, tmp_path):
     spec = compile_pipeline([champion_check(str(serving))], tmp_path)
     assert runner.run(spec).states == {"ChampionCheck": "run"}
     description.write_description(str(serving / "1"), {"classes": ["c", "d"]})
+    (serving / "1" / "saved_model.pb").touch()
     with pytest.raises(JobFailedError, match="serving/1: classes"):
         runner.run(spec)
 
