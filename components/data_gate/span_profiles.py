@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from tfx import v1 as tfx
-
 from modules import files, uris
 from modules.data.profile import Profile
 
@@ -15,9 +13,7 @@ _FILE = re.compile(r"(\d+)\.json")
 
 def read_last(directory: str, span: int) -> Profile | None:
     """Returns the profile of the largest span below another; None if there is none."""
-    if not tfx.dsl.io.fileio.exists(directory):
-        return None
-    matches = map(_FILE.fullmatch, tfx.dsl.io.fileio.listdir(directory))
+    matches = map(_FILE.fullmatch, files.list_names(directory))
     spans = [int(match[1]) for match in matches if match]
     last = max((number for number in spans if number < span), default=None)
     if last is None:

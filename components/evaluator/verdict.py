@@ -7,11 +7,10 @@ import json
 from typing import Any
 
 import tensorflow_model_analysis as tfma
-from tfx.utils import io_utils
 
 from components.evaluator import slices
 from components.evaluator.bounds import Bounds
-from modules import file_format, uris
+from modules import files, uris
 from modules.verdicts import VERDICT_FILE, MetricVerdict, Verdict
 
 
@@ -58,16 +57,13 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
 
 def write_verdict(verdict: Verdict, directory: str) -> None:
     """Writes a verdict as JSON."""
-    content = file_format.with_format(verdict.as_json())
-    text = json.dumps(content, indent=1, allow_nan=False)
-    io_utils.write_string_file(uris.join(directory, VERDICT_FILE), text)
+    files.write_record(uris.join(directory, VERDICT_FILE), verdict.as_json())
 
 
 def read_verdict(directory: str) -> Verdict:
     """Reads what `write_verdict` wrote."""
-    path = uris.join(directory, VERDICT_FILE)
-    text = io_utils.read_string_file(path)
-    return Verdict.model_validate(file_format.parse(text, path))
+    content = files.read_record(uris.join(directory, VERDICT_FILE))
+    return Verdict.model_validate(content)
 
 
 def _read_overall(evaluation: str, model: str) -> slices.Values:

@@ -10,7 +10,7 @@ from tfx.utils import io_utils, path_utils
 
 from components.serving_check import check, rows
 from components.serving_check.request import ServingCheckSettings
-from modules import file_format, uris
+from modules import files, uris
 from modules.verdicts import SERVING_CHECK_FILE
 
 REQUEST_FILE = "request.json"
@@ -54,8 +54,8 @@ def ServingCheck(
     request = rows.build_request(pattern, model_run.uri, config)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
     _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
-    numbered = file_format.with_format(json.loads(report.model_dump_json()))
-    _write(blessing, SERVING_CHECK_FILE, json.dumps(numbered, indent=1))
+    path = uris.join(blessing.uri, SERVING_CHECK_FILE)
+    files.write_record(path, json.loads(report.model_dump_json()))
     if examples_to_try := rows.select_examples(request, config):
         content = json.dumps({"instances": examples_to_try}, indent=1)
         _write(blessing, EXAMPLES_FILE, content)
@@ -72,8 +72,7 @@ def read_report(directory: str) -> dict[str, Any]:
     Args:
       directory: Of the component's `blessing`.
     """
-    path = uris.join(directory, SERVING_CHECK_FILE)
-    return file_format.parse(io_utils.read_string_file(path), path)
+    return files.read_record(uris.join(directory, SERVING_CHECK_FILE))
 
 
 def _write(artifact: tfx.dsl.Artifact, name: str, content: str) -> None:

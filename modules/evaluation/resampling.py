@@ -325,14 +325,21 @@ def _bootstrap(
     ]
     scale = math.sqrt(part.counts.sum() / units.counts.sum())
     samples: dict[str, list[np.ndarray]] = {name: [] for name in table}
-    for model, of_all in enumerate(units.models):
-        whole = _values(table, of_all, units.counts[:, None].astype(float))
-        of_part = part.models[model]
-        center = _values(table, of_part, part.counts[:, None].astype(float))
-        for name in table:
-            values = np.concatenate([chunk[model][name] for chunk in chunks])
-            if part is not units:
-                values = whole[name] + scale * (values - center[name])
+    for model, (of_all, of_part) in enumerate(
+        zip(units.models, part.models, strict=True)
+    ):
+        drawn = {
+            name: np.concatenate([chunk[model][name] for chunk in chunks])
+            for name in table
+        }
+        if part is not units:
+            whole = _values(table, of_all, units.counts[:, None].astype(float))
+            center = _values(table, of_part, part.counts[:, None].astype(float))
+            drawn = {
+                name: whole[name] + scale * (values - center[name])
+                for name, values in drawn.items()
+            }
+        for name, values in drawn.items():
             samples[name].append(values)
     return {name: np.stack(of_models) for name, of_models in samples.items()}
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.tree import Tree
 
-from modules import file_format
+from modules import files
 from modules.report.content import PAGE_FILE
 from modules.report.formats import duration
 from modules.run_states import MARKS
@@ -179,8 +179,7 @@ def _show(run: Run, console: Console) -> None:
 def _data_card(run: Run) -> dict[str, Any]:
     from pipeline.inputs.examples.card import CARD_FILE
 
-    card = run.directory / CARD_FILE
-    return file_format.parse(card.read_bytes(), card) if card.is_file() else {}
+    return files.read_record(str(run.directory / CARD_FILE)) or {}
 
 
 def _files(run: Run) -> list[Path]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import file_format, run_metadata, served_versions, verdicts
+from modules import files, run_metadata, served_versions, uris, verdicts
 from modules.report import model_card
 from modules.report.content import JSON_FILE, read_report
 from pipeline.config.errors import UsageError
@@ -123,11 +122,9 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
     recorded = release.model_dump(mode="json", include=_RECORDED)
     override = verdicts.Override.model_validate(recorded)
     verdict = outputs.verdict.model_copy(update={"override": override})
-    path = Path(outputs.artifacts["Evaluator", "verdict"].uri, verdicts.VERDICT_FILE)
-    incomplete = path.with_suffix(".incomplete")
-    content = file_format.with_format(verdict.as_json())
-    incomplete.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    incomplete.replace(path)
+    directory = outputs.artifacts["Evaluator", "verdict"].uri
+    path = uris.join(directory, verdicts.VERDICT_FILE)
+    files.write_record(path, verdict.as_json())
 
 
 def _write_card(paths: OutputPaths, run: RunRecord, release: Release) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
-from modules import file_format, verdicts
+from modules import files, uris, verdicts
 from modules.run_metadata import ComponentRun, MetadataReader, values
 from modules.verdicts import DataVerdict, ServingReport, Verdict
 
@@ -36,19 +37,19 @@ class RunOutputs:
             for key, artifact in reader.outputs(execution).items():
                 self.artifacts[component.name, key] = artifact
 
-    @property
+    @functools.cached_property
     def data_verdict(self) -> DataVerdict | None:
         """DataGate's verdict."""
         content = self._read("DataGate", "verdict", verdicts.VERDICT_FILE)
         return DataVerdict.model_validate(content) if content else None
 
-    @property
+    @functools.cached_property
     def verdict(self) -> Verdict | None:
         """The Evaluator's verdict."""
         content = self._read("Evaluator", "verdict", verdicts.VERDICT_FILE)
         return Verdict.model_validate(content) if content else None
 
-    @property
+    @functools.cached_property
     def serving_check(self) -> ServingReport | None:
         """The report of the serving check."""
         content = self._read("ServingCheck", "blessing", verdicts.SERVING_CHECK_FILE)
@@ -95,10 +96,7 @@ class RunOutputs:
 
     def _read(self, component: str, key: str, file: str) -> Any:
         artifact = self.artifacts.get((component, key))
-        path = Path(artifact.uri, file) if artifact else None
-        if path is None or not path.is_file():
-            return None
-        return file_format.parse(path.read_bytes(), path)
+        return artifact and files.read_record(uris.join(artifact.uri, file))
 
     def _properties(self, component: str, key: str) -> dict[str, Any]:
         artifact = self.artifacts.get((component, key))

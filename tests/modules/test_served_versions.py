@@ -222,9 +222,9 @@ def test_incomplete_version_is_skipped_with_a_warning(paths, caplog):
 def test_number_that_was_given_is_never_given_again(model, root, name, request):
     """Also if the clock is behind, and whatever became of the version."""
     directory = f"{request.getfixturevalue(root)}/serving"
-    given = 2 * int(served_versions.choose_version(directory, str(model)))
-    files.write(f"{directory}/{name.format(given)}/saved_model.pb", "of another model")
-    assert served_versions.choose_version(directory, str(model)) == str(given + 1)
+    number = 2 * int(served_versions.choose_version(directory, str(model)))
+    files.write(f"{directory}/{name.format(number)}/saved_model.pb", "of another model")
+    assert served_versions.choose_version(directory, str(model)) == str(number + 1)
 
 
 def test_local_versions_are_read_without_tensorflow(paths):
