@@ -18,6 +18,8 @@ WIDTHS = (390, 1280)
 SCHEMES = ("light", "dark")
 VIEWS = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
 HEIGHT = 900
+# Only a hang takes so long; Playwright's 30 s can pass on a busy machine.
+PATIENCE_MILLISECONDS = 120_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -61,7 +63,13 @@ def opening(chromium):
     problems = []
     with contextlib.ExitStack() as stack:
 
-        def open_page(address, width=1280, scheme="light", **options):
+        def open_page(
+            address="about:blank",
+            width=1280,
+            scheme="light",
+            may_have_errors=False,
+            **options,
+        ):
             """Returns `playwright.sync_api.Page` of an address.
 
             `options` are those of `Browser.new_context`.
@@ -72,9 +80,11 @@ def opening(chromium):
                 **options,
             )
             stack.callback(context.close)
+            context.set_default_timeout(PATIENCE_MILLISECONDS)
             page = context.new_page()
-            page.on("console", lambda m: m.type == "error" and problems.append(m.text))
-            page.on("pageerror", lambda error: problems.append(str(error)))
+            if not may_have_errors:
+                page.on("console", lambda m: m.type == "error" and problems.append(m.text))
+                page.on("pageerror", lambda error: problems.append(str(error)))
             page.goto(str(address))
             return page
 

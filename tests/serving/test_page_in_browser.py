@@ -275,12 +275,10 @@ def test_outputs_without_probabilities_are_shown_as_json(open_page, types):
     assert json.loads(answer.inner_text())["text"] == "<b>"
 
 
-def test_refusal_of_the_server_is_shown(chromium, half_plus_three):
-    page = chromium.new_page()  # whose console shows the refusal as well
-    page.goto(str(half_plus_three.http.base_url))
+def test_refusal_of_the_server_is_shown(open_page, half_plus_three):
+    page = open_page(half_plus_three.http.base_url, may_have_errors=True)
     page.get_by_label("x", exact=True).fill('"one"')
     page.get_by_role("button", name="Predict", exact=True).click()
     error = page.locator("#error")
     error.wait_for()
     assert 'Input "x" has "one", which is not a valid float32' in error.inner_text()
-    page.close()

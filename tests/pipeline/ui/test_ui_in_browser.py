@@ -120,17 +120,16 @@ def other_site(tmp_path):
 
 
 def test_another_site_loads_nothing_but_may_link(
-    address, chromium, other_site, tmp_path
+    address, open_page, other_site, tmp_path
 ):
     content = f"<iframe src='{address}/live'></iframe><a href='{address}/'>runs</a>"
     (tmp_path / "page.html").write_text(content)
-    page = chromium.new_page()  # whose console shows the refusal as well
+    page = open_page(may_have_errors=True)
     with page.expect_response(f"{address}/live") as response:
         page.goto(f"{other_site}/page.html")
     assert response.value.status == 403
     page.get_by_role("link", name="runs").click()
     page.locator("#curves figure").first.wait_for()
-    page.close()
 
 
 def test_the_table_sorts(address, open_page):
@@ -148,13 +147,12 @@ def test_runs_that_cannot_be_compared_say_why(address, open_page):
     page.locator("#runs").wait_for()
 
 
-def test_comparison_without_a_server_says_so(address, chromium):
-    page = chromium.new_page()  # whose console shows the failure as well
+def test_comparison_without_a_server_says_so(address, open_page):
+    page = open_page(may_have_errors=True)
     page.route("**/compare/result**", lambda route: route.abort())
     page.goto(f"{address}/compare?run=0/{FIRST}&run=0/{SECOND}")
     page.get_by_text("The server cannot be reached").wait_for()
     assert page.locator("[aria-busy]").count() == 0
-    page.close()
 
 
 def test_page_in_the_background_asks_for_nothing(address, open_page):
