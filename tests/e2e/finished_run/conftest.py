@@ -23,6 +23,9 @@ from pipeline.local.run import run_locally
 from tests import tiny, warm_probe
 
 
+SECOND = {"trainer.learning_rate": 0.002}
+
+
 @dataclasses.dataclass(frozen=True)
 class FinishedRun:
     """A finished run of the tiny recipe.
@@ -86,10 +89,38 @@ def restore(tmp_path_factory):
     return restore
 
 
+@pytest.fixture(scope="session")
+def restore_second(restore, tmp_path_factory):
+    """Returns a function that undoes everything since a second run ended.
+
+    That run has `SECOND`, and its model is pushed beside the first one's.
+    """
+    directory = restore().recipe.parent
+    config = load_config(directory / "recipe.yaml", SECOND)
+    with pytest.MonkeyPatch.context() as patched:
+        warm_probe.install(patched)
+        report = run_locally(config, Console(file=io.StringIO())).outputs
+    copy = tmp_path_factory.mktemp("second") / "tiny"
+    shutil.copytree(directory, copy)
+
+    def restore_second():
+        shutil.rmtree(directory)
+        shutil.copytree(copy, directory)
+        return report
+
+    return restore_second
+
+
 @pytest.fixture
 def finished(restore):
     """A finished run of the tiny recipe, which the test may change."""
     return restore()
+
+
+@pytest.fixture
+def second(finished, restore_second):
+    """What a second run of the recipe wrote, which the test may change."""
+    return restore_second()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pipeline.config.paths import REPOSITORY
 from tests.e2e.finished_run import beam_work
 from tools.local_cluster import free_ports
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 _SECONDS = 120
 
 

@@ -8,6 +8,16 @@ from tests.e2e.finished_run import beam_work
 pytestmark = pytest.mark.e2e
 
 
-def test_processes_of_this_machine_compute_the_same(finished):
+@pytest.mark.parametrize(
+    "component",
+    [
+        "StatisticsGen",
+        *(
+            pytest.param(c, marks=pytest.mark.nightly)
+            for c in ("Transform", "Evaluator")
+        ),
+    ],
+)
+def test_processes_of_this_machine_compute_the_same(finished, component):
     beam = BeamConfig(runner="multi_processing", workers=2)
-    beam_work.check(finished, beam, ("StatisticsGen", "Transform", "Evaluator"))
+    beam_work.check(finished, beam, (component,))

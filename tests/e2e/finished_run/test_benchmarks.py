@@ -7,7 +7,7 @@ from benchmarks.peers import first_step as first_step_peer
 from pipeline.config.paths import REPOSITORY
 from tests.benchmarks import peers_in_process
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 
 def test_parts_of_run_fn_are_measured(finished):

@@ -39,11 +39,10 @@ def test_deleted_model_is_pushed_again_without_training(run, finished):
 
 
 def test_new_model_is_compared_with_the_served_one_and_the_old_one_can_come_back(
-    run, finished
+    run, finished, second
 ):
     first = finished.report
-    second, executed = run(trainer__learning_rate=0.002)
-    assert executed == {"Hyperparameters", *MODEL}
+    assert finished.executed() == {"Hyperparameters", *MODEL}
     assert version(second.pushed) > version(first.pushed)
     assert Path(first.pushed).is_dir()  # a server may still load it
     assert second.verdict.champion == first.pushed

@@ -28,9 +28,8 @@ SETTINGS = {
 SECONDS = 300
 
 
-def start(recipe, **changes):
-    settings = {**SETTINGS, **changes}
-    settings = [f"--set={key}={value}" for key, value in settings.items()]
+def start(recipe):
+    settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
     return commands.start("run", "--config", recipe, *settings)
 
 
@@ -65,8 +64,11 @@ def read_best(model_run):
     return json.loads(Path(model_run, "metrics.json").read_text())["best"]
 
 
-def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alone(
-    finished, run, console
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)]
+)
+def test_training_survives_sigkill_and_a_signal_and_ends_as_one_that_was_left_alone(
+    finished, run, console, number
 ):
     output = finished.paths.root
     process = start(finished.recipe)
@@ -76,12 +78,21 @@ def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alo
     assert left < STEPS
 
     process = start(finished.recipe)
-    text = interrupt(process, output, left + CHECKPOINTS, signal.SIGTERM)
-    assert process.returncode == 128 + signal.SIGTERM, text
+    text = interrupt(process, output, left + CHECKPOINTS, number)
+    assert process.returncode == 128 + number, text
     assert resumed_step(text) == left
-    assert "SIGTERM: checkpoint" in text
     saved = newest_step(output)
     assert left < saved < STEPS
+    assert f"{number.name}: checkpoint" in text
+    *_, reason, kept, advice, command = text.splitlines()
+    name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[number]
+    assert reason == f"stopped by {name} in Trainer"
+    assert kept.startswith("kept: the outputs of ")
+    assert kept.endswith(f" components and the training up to step {saved}")
+    assert advice == "to resume, run:"
+    assert shlex.split(command) == process.args
+    with hold_output(finished.paths, "run this"):
+        pass  # the lock is free
 
     report, _ = run(**{key.replace(".", "__"): v for key, v in SETTINGS.items()})
     text = console.file.getvalue()
@@ -98,29 +109,3 @@ def test_training_survives_sigkill_and_sigterm_and_ends_as_one_that_was_left_alo
     assert resumed["steps"] == expected["steps"] == STEPS
     assert resumed["best_step"] == expected["best_step"]
     assert resumed["metrics"] == pytest.approx(expected["metrics"], rel=1e-3)
-
-
-def test_interrupted_training_continues_at_its_step(finished):
-    output = finished.paths.root
-    changes = {"trainer.epochs": 3000}  # none of them ends
-    process = start(finished.recipe, **changes)
-    text = interrupt(process, output, CHECKPOINTS, signal.SIGINT)
-    assert process.returncode == 128 + signal.SIGINT, text
-    saved = newest_step(output)
-    assert saved >= CHECKPOINTS
-    *_, reason, kept, advice, command = text.splitlines()
-    assert reason == "stopped by Ctrl-C in Trainer"
-    assert kept.startswith("kept: the outputs of ")
-    assert kept.endswith(f" components and the training up to step {saved}")
-    assert advice == "to resume, run:"
-
-    process = start(finished.recipe, **changes)
-    assert shlex.split(command) == process.args
-    while "resumed from step" not in (line := process.stdout.readline()):
-        assert line, "the run ended"
-    assert resumed_step(line) == saved
-    process.send_signal(signal.SIGINT)
-    text, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 128 + signal.SIGINT, text
-    with hold_output(finished.paths, "run this"):
-        pass  # the lock is free

@@ -59,6 +59,7 @@ def test_tfx_command_creates_and_runs_the_pipeline(tfx, finished):
     assert (served / "saved_model.pb").is_file()
 
 
+@pytest.mark.nightly
 def test_tfx_command_compiles_the_pipeline_for_vertex(tfx, tmp_path):
     cluster = {
         "image": "registry/bert:1",

@@ -13,7 +13,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from tests.compiled.spec import check_spec
 from tests.e2e import jobs
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 
 def test_job_trains_in_a_custom_job_from_the_champion_and_pushes(restore, tmp_path):
