@@ -22,7 +22,6 @@ from pipeline.history.run_outputs import RunOutputs
 from pipeline.local.run import run_locally
 from tests import tiny, warm_probe
 
-
 SECOND = {"trainer.learning_rate": 0.002}
 
 
