@@ -112,6 +112,7 @@ def test_no_list_is_in_two_templates_of_the_cluster():
     assert not common.keys() & of_task_managers.keys()
 
 
+@pytest.mark.nightly
 def test_flink_knows_every_setting_of_the_cluster():
     # The operator passes any key on, and Flink ignores those that it does not know.
     jars = [
