@@ -10,14 +10,16 @@ import numpy as np
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
+from serving.access import JSON
 from serving.errors import RequestError
-from serving.loaded_versions import LoadedVersions
+from serving.json_responses import BINARY_SUFFIX
+from serving.loaded_versions import LoadedVersions, State
 from serving.models import Model
 from serving.signatures import DEFAULT_SIGNATURE, Signature, TensorSpec
 
 Schema = dict[str, Any]
 
-_JSON = "application/json"
+MARKDOWN = "text/markdown"
 _DESCRIPTION = """\
 TensorFlow Serving's REST API for one model. The schemas of predict are those of the \
 signatures of the newest version that is loaded. Numbers may be NaN, Infinity and \
@@ -25,12 +27,12 @@ signatures of the newest version that is loaded. Numbers may be NaN, Infinity an
 """
 _ERRORS = {
     400: "The request is invalid, or the `Host` header is not allowed.",
-    403: "The page that sends the request is of another origin.",
+    403: "The request comes from a page of another origin.",
     404: "The model, the version or the card does not exist.",
-    415: "A browser sends another type than `application/json`.",
+    415: f"A browser sent a content type other than `{JSON}`.",
     500: "The server failed; its log has the details.",
-    501: "An input has a type that JSON cannot have.",
-    503: "A queue or the memory is full, or the server shuts down.",
+    501: "An input has a type that JSON cannot represent.",
+    503: "A queue or the memory is full, or the server is shutting down.",
     504: "The request took longer than `--request-seconds`.",
 }
 _PARAMETERS = {
@@ -75,7 +77,7 @@ def _operation(
     responses: dict[int | str, dict[str, Any]] = {
         code: {
             "description": _ERRORS[code],
-            "content": {_JSON: {"schema": _ref("Error")}},
+            "content": {JSON: {"schema": _ref("Error")}},
         }
         for code in (400, 403, *errors)
     }
@@ -93,7 +95,7 @@ def _operation(
 
 
 def _health(operation_id: str, summary: str) -> dict[str, Any]:
-    operation = _operation(operation_id, summary, {_JSON: _ref("Health")})
+    operation = _operation(operation_id, summary, {JSON: _ref("Health")})
     del operation["responses"][400]  # probes may send any host
     return operation
 
@@ -109,7 +111,7 @@ ALIVE = _health("alive", "Whether the process lives")
 READY = _health("ready", "Whether a version is loaded and the server does not drain")
 READY["responses"][503] = {
     "description": "No version is loaded, or the server drains.",
-    "content": {_JSON: {"schema": _ref("Health")}},
+    "content": {JSON: {"schema": _ref("Health")}},
 }
 METRICS = _operation("metrics", "Metrics for Prometheus", {"text/plain": _STRING})
 TF_SERVING_METRICS = _operation(
@@ -122,14 +124,14 @@ TF_SERVING_METRICS = _operation(
 def _model_operations() -> list[tuple[str, str, dict[str, Any]]]:
     body = {
         "required": True,
-        "content": {_JSON: {"schema": _ref("PredictRequest")}},
+        "content": {JSON: {"schema": _ref("PredictRequest")}},
     }
     predict_errors = (404, 415, 500, 501, 503, 504)
     operations = []
     for key, infix in (("", ""), ("version", "versions/"), ("label", "labels/")):
         target = "/v1/models/{name}" + (f"/{infix}{{{key}}}" if key else "")
         suffix = f"_of_{key}" if key else ""
-        of_which = f" of a {key}" if key else ""
+        scope = f" of a {key}" if key else ""
         parameters = [
             {
                 "name": name,
@@ -149,8 +151,8 @@ def _model_operations() -> list[tuple[str, str, dict[str, Any]]]:
         ):
             operation = _operation(
                 f"{name}{suffix}",
-                summary + of_which,
-                {_JSON: _ref(content)} if content else {"text/markdown": _STRING},
+                summary + scope,
+                {JSON: _ref(content)} if content else {MARKDOWN: _STRING},
                 predict_errors if extra else (404, 500, 503, 504),
                 parameters=parameters,
                 **({"requestBody": extra} if extra else {}),
@@ -164,10 +166,10 @@ MODEL_OPERATIONS = _model_operations()
 
 
 def describe(routes: Sequence[BaseRoute], name: str) -> dict[str, Any]:
-    """Returns the document without its schemas, which takes tens of milliseconds.
+    """Builds the document without its schemas, which takes tens of milliseconds.
 
     Args:
-      routes: The application's.
+      routes: The application's routes.
       name: The model's name.
     """
     return get_openapi(title=name, version="1", description=_DESCRIPTION, routes=routes)
@@ -180,11 +182,28 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
       document: What `describe` returns.
       versions: The model.
     """
+    version = _object(
+        version=_STRING,
+        state={"type": "string", "enum": [state.name for state in State]},
+        status=_object(error_code=_STRING, error_message=_STRING),
+    )
+    metadata = _object(
+        signature_def=_object(signature_def={"type": "object"}),
+        has_card={"type": "boolean"},
+    )
+    strings = {"type": "array", "items": _STRING}
+    metadata["properties"] |= {  # not required: other pipelines' models lack them
+        "text_columns": strings,
+        "classes": strings,
+        "label_range": {"type": "array", "items": {"type": "number"}},
+        "examples": {"type": "array"},
+    }
+    spec = _object(name=_STRING, signature_name=_STRING, version=_STRING)
     schemas = {
         "Error": _object(error=_STRING),
         "Health": _object(status=_STRING),
-        "Status": _status_schema(),
-        "Metadata": _metadata_schema(),
+        "Status": _object(model_version_status={"type": "array", "items": version}),
+        "Metadata": _object(model_spec=spec, metadata=metadata),
     }
     try:
         with versions.use(versions.name) as model:
@@ -192,32 +211,6 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
     except RequestError:  # no version is loaded
         schemas |= {"PredictRequest": {}, "PredictResponse": {}}
     return {**document, "components": {"schemas": schemas}}
-
-
-def _status_schema() -> Schema:
-    states = ["LOADING", "AVAILABLE", "UNLOADING", "END"]
-    version = _object(
-        version=_STRING,
-        state={"type": "string", "enum": states},
-        status=_object(error_code=_STRING, error_message=_STRING),
-    )
-    return _object(model_version_status={"type": "array", "items": version})
-
-
-def _metadata_schema() -> Schema:
-    strings = {"type": "array", "items": _STRING}
-    metadata = _object(
-        signature_def=_object(signature_def={"type": "object"}),
-        has_card={"type": "boolean"},
-    )
-    metadata["properties"] |= {
-        "text_columns": strings,
-        "classes": strings,
-        "label_range": {"type": "array", "items": {"type": "number"}},
-        "examples": {"type": "array"},
-    }
-    spec = _object(name=_STRING, signature_name=_STRING, version=_STRING)
-    return _object(model_spec=spec, metadata=metadata)
 
 
 def _predict_schemas(model: Model) -> dict[str, Schema]:
@@ -229,22 +222,19 @@ def _predict_schemas(model: Model) -> dict[str, Schema]:
         ):
             # The characters that OpenAPI allows in a name.
             key = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-            schemas[f"{key}.{kind}.request"] = _with_signature(read(signature), name)
+            request = read(signature)
+            if name == DEFAULT_SIGNATURE:
+                request["properties"]["signature_name"] = {"enum": [name, ""]}
+            else:
+                request["properties"]["signature_name"] = {"const": name}
+                request["required"].append("signature_name")
+            schemas[f"{key}.{kind}.request"] = request
             schemas[f"{key}.{kind}.response"] = write(signature)
             requests.append(f"{key}.{kind}")
     for suffix in ("Request", "Response"):
         parts = [_ref(f"{name}.{suffix.lower()}") for name in requests]
         schemas[f"Predict{suffix}"] = {"anyOf": parts}
     return schemas
-
-
-def _with_signature(request: Schema, name: str) -> Schema:
-    if name == DEFAULT_SIGNATURE:
-        request["properties"]["signature_name"] = {"enum": [name, ""]}
-    else:
-        request["properties"]["signature_name"] = {"const": name}
-        request["required"].append("signature_name")
-    return request
 
 
 def _rows_request(signature: Signature) -> Schema:
@@ -289,7 +279,7 @@ def _or_bare(inputs: Schema, tensors: dict[str, Schema]) -> Schema:
 
 
 def _output_string(name: str) -> Schema:
-    return _INPUT_STRING["anyOf"][1] if name.endswith("_bytes") else _STRING
+    return _INPUT_STRING["anyOf"][1] if name.endswith(BINARY_SUFFIX) else _STRING
 
 
 def _tensor(spec: TensorSpec, string: Schema, *, is_row: bool = False) -> Schema:

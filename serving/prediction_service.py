@@ -24,11 +24,9 @@ from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions
 from serving.models import Model
 from serving.monitoring import GRPC, Call, Metrics
-from serving.signatures import Signature
+from serving.signatures import SIGNATURE_DEF, Signature
 
 logger = logging.getLogger(__name__)
-
-_SIGNATURE_DEF = "signature_def"
 
 Context: TypeAlias = grpc.aio.ServicerContext
 
@@ -106,8 +104,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Returns the signatures."""
         async with _responding(self._metrics, "metadata", context):
-            if set(request.metadata_field) != {_SIGNATURE_DEF}:
-                raise invalid(f"metadata_field must be {_SIGNATURE_DEF}")
+            if set(request.metadata_field) != {SIGNATURE_DEF}:
+                raise invalid(f"metadata_field must be {SIGNATURE_DEF}")
             with self._versions.use(*_target(request)) as model:
                 response = get_model_metadata_pb2.GetModelMetadataResponse(
                     model_spec=_model_spec(request, model, "")
@@ -115,7 +113,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 signatures = get_model_metadata_pb2.SignatureDefMap(
                     signature_def=model.signature_defs
                 )
-                response.metadata[_SIGNATURE_DEF].Pack(signatures)
+                response.metadata[SIGNATURE_DEF].Pack(signatures)
                 return response
 
 
@@ -156,7 +154,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 async def _responding(
     metrics: Metrics, api: str, context: Context
 ) -> AsyncIterator[Call]:
-    """Counts a request, and sends its errors to the client."""
+    """Counts a call, and sends its errors to the client."""
     try:
         with metrics.call(GRPC, api) as call:
             yield call
