@@ -83,7 +83,9 @@ def opening(chromium):
             context.set_default_timeout(PATIENCE_MILLISECONDS)
             page = context.new_page()
             if not may_have_errors:
-                page.on("console", lambda m: m.type == "error" and problems.append(m.text))
+                page.on(
+                    "console", lambda m: m.type == "error" and problems.append(m.text)
+                )
                 page.on("pageerror", lambda error: problems.append(str(error)))
             page.goto(str(address))
             return page
