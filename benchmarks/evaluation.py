@@ -215,7 +215,7 @@ def measure(rows: Sequence[int], count: int) -> str:
 
     Args:
       rows: Numbers of rows.
-      count: Number of rounds, of which the best counts.
+      count: Number of rounds; the fastest one is reported.
     """
     config = configure(TASKS["two classes"], MODELS[:1])
     reference = with_tfma_metrics(TASKS["two classes"], MODELS[:1])
@@ -226,7 +226,7 @@ def measure(rows: Sequence[int], count: int) -> str:
             theirs.append(_measure(min(size, _TFMA_ROWS), reference, by_batch=False))
             ours.append(_measure(size, config, by_batch=True))
         lines.append((str(size), f"{min(theirs):.3f}", f"{min(ours):.4f}"))
-    return rounds.table(["rows", "TFMA, ms a row", "ours, ms a row"], lines)
+    return rounds.table(["rows", "TFMA, ms per row", "ours, ms per row"], lines)
 
 
 def _measure(size: int, config: config_pb2.EvalConfig, *, by_batch: bool) -> float:

@@ -137,7 +137,7 @@ def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifie
     """Builds the Model Garden's own classifier, untrained, as tutorials do.
 
     Args:
-      encoder: Gives the architecture.
+      encoder: The encoder, whose architecture is used.
       outputs: Number of classes.
     """
     size = {key: encoder.config[key] for key in SIZE_KEYS}

@@ -89,7 +89,7 @@ def find_model(directory: Path, name: str | None = None) -> Source:
     source = Source(name or default, directory.absolute())
     if not source.scan():
         raise SettingsError(
-            f"--model {directory} holds no complete SavedModel, itself or in a "
+            f"--model {directory} has no complete SavedModel, itself or in a "
             "numbered directory; give the directory that a run pushes to, such as "
             "output/sample/serving/sample"
         )

@@ -104,7 +104,14 @@ def read_inputs(document: dict[str, Any], specs: Specs, max_rows: int) -> Tensor
         columns = _transpose(document[INSTANCES], specs, max_rows)
     else:
         columns = _select_columns(document[INPUTS], specs, max_rows)
-    return {name: _to_tensor(name, columns[name], specs[name]) for name in specs}
+    tensors = {}
+    for name, spec in specs.items():
+        # NumPy leaves lists of different lengths, or of too many axes, as elements.
+        values = np.array(columns[name], dtype=object)
+        tensor = np.empty(values.size, spec.dtype)
+        tensor[:] = [_convert(name, element, spec) for element in values.ravel()]
+        tensors[name] = tensor.reshape(values.shape)
+    return tensors
 
 
 def _transpose(rows: Any, specs: Specs, max_rows: int) -> dict[str, list[Any]]:
@@ -147,14 +154,6 @@ def _is_base64(value: Any) -> bool:
         and value.keys() == {"b64"}
         and isinstance(value["b64"], str)
     )
-
-
-def _to_tensor(name: str, value: Any, spec: TensorSpec) -> np.ndarray:
-    # NumPy leaves lists of different lengths, or of too many axes, as elements.
-    values = np.array(value, dtype=object)
-    tensor = np.empty(values.size, spec.dtype)
-    tensor[:] = [_convert(name, element, spec) for element in values.ravel()]
-    return tensor.reshape(values.shape)
 
 
 def _convert(name: str, value: Any, spec: TensorSpec) -> Any:

@@ -75,5 +75,5 @@ def listen(host: str, port: int, option: str) -> socket.socket:
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {host} port {port}: {error.strerror or error}; "
-            f"give another address with --host and {option}"
+            f"choose a different address with --host and {option}"
         ) from error

@@ -15,7 +15,7 @@ from serving.errors import RequestError
 from serving.json_responses import BINARY_SUFFIX
 from serving.loaded_versions import LoadedVersions, State
 from serving.models import Model
-from serving.signatures import DEFAULT_SIGNATURE, Signature, TensorSpec
+from serving.signatures import DEFAULT_SIGNATURE, TensorSpec
 
 Schema = dict[str, Any]
 
@@ -41,17 +41,13 @@ _PARAMETERS = {
     "label": ("A label of `--label`.", {"type": "string"}),
 }
 _STRING: Schema = {"type": "string"}
-_INPUT_STRING: Schema = {
-    "anyOf": [
-        _STRING,
-        {
-            "type": "object",
-            "properties": {"b64": {"type": "string", "contentEncoding": "base64"}},
-            "required": ["b64"],
-            "additionalProperties": False,
-        },
-    ]
+_BASE64: Schema = {
+    "type": "object",
+    "properties": {"b64": {"type": "string", "contentEncoding": "base64"}},
+    "required": ["b64"],
+    "additionalProperties": False,
 }
+_INPUT_STRING: Schema = {"anyOf": [_STRING, _BASE64]}
 
 
 def _ref(name: str) -> Schema:
@@ -216,20 +212,39 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
 def _predict_schemas(model: Model) -> dict[str, Schema]:
     requests, schemas = [], {}
     for name, signature in model.signatures.items():
-        for kind, read, write in (
-            ("rows", _rows_request, _rows_response),
-            ("columns", _columns_request, _columns_response),
-        ):
-            # The characters that OpenAPI allows in a name.
-            key = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-            request = read(signature)
+        # The characters that OpenAPI allows in a name.
+        key = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+        for kind, is_row in (("rows", True), ("columns", False)):
+            inputs = {
+                tensor: _tensor(spec, _INPUT_STRING, is_row=is_row)
+                for tensor, spec in signature.inputs.items()
+            }
+            outputs = {
+                tensor: _tensor(
+                    spec,
+                    _BASE64 if tensor.endswith(BINARY_SUFFIX) else _STRING,
+                    is_row=is_row,
+                )
+                for tensor, spec in signature.outputs.items()
+            }
+            # A single output has no name in a response.
+            (output, *others) = outputs.values()
+            output = _object(**outputs) if others else output
+            if is_row:
+                row = {**_object(**inputs), "additionalProperties": False}
+                rows = {"type": "array", "items": _or_bare(row, inputs), "minItems": 1}
+                request = _object(instances=rows)
+                response = _object(predictions={"type": "array", "items": output})
+            else:
+                request = _object(inputs=_or_bare(_object(**inputs), inputs))
+                response = _object(outputs=output)
             if name == DEFAULT_SIGNATURE:
                 request["properties"]["signature_name"] = {"enum": [name, ""]}
             else:
                 request["properties"]["signature_name"] = {"const": name}
                 request["required"].append("signature_name")
             schemas[f"{key}.{kind}.request"] = request
-            schemas[f"{key}.{kind}.response"] = write(signature)
+            schemas[f"{key}.{kind}.response"] = response
             requests.append(f"{key}.{kind}")
     for suffix in ("Request", "Response"):
         parts = [_ref(f"{name}.{suffix.lower()}") for name in requests]
@@ -237,49 +252,9 @@ def _predict_schemas(model: Model) -> dict[str, Schema]:
     return schemas
 
 
-def _rows_request(signature: Signature) -> Schema:
-    inputs = {
-        name: _tensor(spec, _INPUT_STRING, is_row=True)
-        for name, spec in signature.inputs.items()
-    }
-    row = {**_object(**inputs), "additionalProperties": False}
-    rows = {"type": "array", "items": _or_bare(row, inputs), "minItems": 1}
-    return _object(instances=rows)
-
-
-def _columns_request(signature: Signature) -> Schema:
-    inputs = {
-        name: _tensor(spec, _INPUT_STRING) for name, spec in signature.inputs.items()
-    }
-    return _object(inputs=_or_bare(_object(**inputs), inputs))
-
-
-def _rows_response(signature: Signature) -> Schema:
-    outputs = {
-        name: _tensor(spec, _output_string(name), is_row=True)
-        for name, spec in signature.outputs.items()
-    }
-    row = _object(**outputs) if len(outputs) > 1 else next(iter(outputs.values()))
-    return _object(predictions={"type": "array", "items": row})
-
-
-def _columns_response(signature: Signature) -> Schema:
-    outputs = {
-        name: _tensor(spec, _output_string(name))
-        for name, spec in signature.outputs.items()
-    }
-    if len(outputs) == 1:
-        return _object(outputs=next(iter(outputs.values())))
-    return _object(outputs=_object(**outputs))
-
-
 def _or_bare(inputs: Schema, tensors: dict[str, Schema]) -> Schema:
-    """A single input needs no name."""
+    """Allows a single input without its name."""
     return {"anyOf": [inputs, *tensors.values()]} if len(tensors) == 1 else inputs
-
-
-def _output_string(name: str) -> Schema:
-    return _INPUT_STRING["anyOf"][1] if name.endswith(BINARY_SUFFIX) else _STRING
 
 
 def _tensor(spec: TensorSpec, string: Schema, *, is_row: bool = False) -> Schema:

@@ -54,7 +54,15 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             with self._versions.use(*_target(request)) as model:
                 signature = model.find_signature(request.model_spec.signature_name)
                 call.signature = signature.name
-                names = _output_names(signature, list(request.output_filter))
+                names = list(request.output_filter) or list(signature.outputs)
+                if (
+                    len(set(names)) < len(names)
+                    or set(names) - signature.outputs.keys()
+                ):
+                    raise invalid(
+                        "output_filter must name different outputs of the signature: "
+                        f"{', '.join(signature.outputs)}"
+                    )
                 tensor_protos.check(request.inputs, signature, self._batcher.max_rows)
                 outputs = await self._run(request, model, signature)
                 return predict_pb2.PredictResponse(
@@ -180,14 +188,3 @@ def _model_spec(request: Any, model: Model, signature: str) -> model_pb2.ModelSp
     spec = model_pb2.ModelSpec(name=request.model_spec.name, signature_name=signature)
     spec.version.value = model.version
     return spec
-
-
-def _output_names(signature: Signature, names: list[str]) -> list[str]:
-    if not names:
-        return list(signature.outputs)
-    if len(set(names)) < len(names) or not set(names) <= signature.outputs.keys():
-        raise invalid(
-            "output_filter must name different outputs of the signature: "
-            f"{', '.join(signature.outputs)}"
-        )
-    return names

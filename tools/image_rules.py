@@ -200,7 +200,7 @@ def packages_are_in_context(root: Path) -> Iterator[str]:
 
 
 def context_is_clean(root: Path) -> Iterator[str]:
-    """.dockerignore excludes secrets, caches and outputs beside the code."""
+    """.dockerignore excludes secrets, caches and outputs next to the code."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
         for path in DECOYS:

@@ -103,7 +103,7 @@ while IFS='=' read -r -d '' name value; do
   [[ $value != /* || $value == /etc/ssl/certs/ca-certificates.crt ]] || bring "$value" "$value"
 done < <(env --null)
 
-# --- The working tree as it is, and the data beside it. ---
+# --- The working tree with its changes, and the data next to it. ---
 
 rm -rf "$work"
 mkdir -p "$work"
