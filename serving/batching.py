@@ -152,8 +152,8 @@ class Batcher:
         ]
         if shapes == by_row:
             return _concatenate(outputs)
-        # The sizes of an output differ beyond the rows, such as padded tokens, so the
-        # pieces cannot be joined.
+        # The pieces cannot be joined: an output is not by row, or its other sizes
+        # differ, such as padded tokens.
         self._count_queued(rows)
         return await self._submit(model, signature, whole)
 
@@ -284,7 +284,7 @@ def estimate_tokens(inputs: Tensors, rows: int) -> np.ndarray:
 
     Args:
       inputs: The request's tensors.
-      rows: Its rows. Tensors with another size of axis 0 are not counted.
+      rows: Its rows. Tensors with a different size of axis 0 are not counted.
     """
     tokens = np.zeros(rows, np.int64)
     for tensor in inputs.values():

@@ -58,8 +58,8 @@ def check(inputs: Protos, signature: Signature, max_rows: int) -> None:
             values = len(tensor.tensor_content) // dtype.itemsize
         if expected != values:
             raise invalid(
-                f'Input "{name}" must have {expected} values, as its shape says; the '
-                f"request has {values}"
+                f'Input "{name}" must have {expected} values, as its shape requires; '
+                f"the request has {values}"
             )
 
 

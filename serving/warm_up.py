@@ -39,7 +39,7 @@ def build_rows(signature: Signature, example: bytes | None) -> Iterator[Tensors]
 def build_example(graph: graph_pb2.GraphDef) -> bytes | None:
     """Returns a serialized Example with every feature that a graph parses.
 
-    A feature has ones or empty strings, as many as its shape says.
+    A feature has ones or empty strings, as many as its shape requires.
 
     Args:
       graph: The graph of a SavedModel with its functions.
