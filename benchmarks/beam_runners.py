@@ -1,4 +1,4 @@
-"""Compares Beam's runners: the same results, in what time.
+"""Compares the results and the time of Beam's runners.
 
     python -m benchmarks.beam_runners OUTPUT --rows 500000
     python -m benchmarks.beam_runners OUTPUT --config configs/mrpc_minilm.yaml
@@ -9,7 +9,7 @@ Evaluator and batch prediction run `in_process` and with all runners. Each resul
 compared with that of `in_process`: statistics and metrics, and transformed rows and
 predictions in any order.
 
-`--rows` generates that many pairs of the sample's sentences and an encoder of 2 layers
+`--rows` generates that many pairs of the sample's sentences, and an encoder of 2 layers
 and hidden size 16 with the real vocabulary: much work for Beam, little for TensorFlow.
 """
 
@@ -29,9 +29,12 @@ from typing import Any
 import click
 import numpy as np
 import yaml
+from rich.console import Console
+from safetensors.numpy import save_file
 
 from benchmarks import comparisons, process_memory, rounds
 from modules import environment
+from modules.run_metadata import MetadataReader
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
@@ -39,11 +42,14 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
 from pipeline.inputs import examples
 from pipeline.inputs.encoder_source import resolve_encoder
+from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import run as run_lib
+from pipeline.platforms import local_platform
 
 COMPONENTS = ("StatisticsGen", "Transform", "Evaluator")
 PREDICTION = "predict"
 SAMPLE = REPOSITORY / "sample_data"
+RECIPE_FILE = "recipe.yaml"
 ENCODER = {
     "model_type": "bert",
     "hidden_size": 16,
@@ -64,8 +70,8 @@ class Measured:
       work: The component, or `predict`.
       runner: Beam's runner, and its workers if they are set.
       seconds: Its time, with imports and the start of workers.
-      memory: Peak memory of each process, in words; empty if it was not measured.
-      differences: From the result of `in_process`, in words.
+      memory: Peak memory of each process, as text; empty if it was not measured.
+      differences: Differences from the result of `in_process`, as text.
     """
 
     work: str
@@ -108,15 +114,15 @@ def write_large(directory: Path, rows: int, seed: int = 0) -> Path:
         "evaluator": {"thresholds": {"accuracy": 0.0}},
         "output": "output",
     }
-    path = directory / "recipe.yaml"
+    path = directory / RECIPE_FILE
     path.write_text(yaml.safe_dump(settings))
     return path
 
 
 def write_encoder(directory: Path) -> None:
     """Writes a Hugging Face folder: random weights, the sample's vocabulary."""
-    from safetensors.numpy import save_file
-
+    # Imports TensorFlow, which takes seconds.
+    from modules.encoder import directory as encoder_directory
     from modules.encoder import hugging_face
 
     vocab_file = resolve_encoder(recipe.load_config(DEFAULT_CONFIG)).vocab_file
@@ -128,21 +134,20 @@ def write_encoder(directory: Path) -> None:
         for name, shape in hugging_face.expected_shapes(config).items()
     }
     directory.mkdir(parents=True)
-    save_file(tensors, directory / "model.safetensors")
-    (directory / "config.json").write_text(json.dumps(config))
-    shutil.copy(vocab_file, directory / "vocab.txt")
+    save_file(tensors, directory / encoder_directory.HUGGING_FACE_WEIGHTS)
+    (directory / encoder_directory.HUGGING_FACE_CONFIG).write_text(json.dumps(config))
+    shutil.copy(vocab_file, directory / encoder_directory.VOCAB_FILE)
 
 
 def _run_component(
     config: recipe.Config, component: str, beam: BeamConfig, run_id: str
 ) -> tuple[float, dict[str, str]]:
     """Runs one component again on the inputs that a whole run left."""
+    # TFX takes many seconds to import.
     from tfx import v1 as tfx
     from tfx.orchestration.pipeline import RunOptions
 
-    from pipeline.inputs.resolve import resolve_inputs
     from pipeline.pipeline import create_pipeline
-    from pipeline.platforms import local_platform
 
     paths = OutputPaths.of(config)
     platform = dataclasses.replace(local_platform(paths, beam), enable_cache=False)
@@ -157,9 +162,7 @@ def _run_component(
 
 
 def latest_run_id(config: recipe.Config) -> str:
-    """Returns TFX's id of the latest run of a pipeline."""
-    from modules.run_metadata import MetadataReader
-
+    """Returns TFX's ID of the latest run of a pipeline."""
     return MetadataReader.of_file(OutputPaths.of(config).metadata).latest_run_id()
 
 
@@ -167,8 +170,6 @@ def _read_component(
     config: recipe.Config, component: str, run_id: str
 ) -> tuple[float, dict[str, str]]:
     """Returns the seconds of a component of a run, and its outputs' URIs by key."""
-    from modules.run_metadata import MetadataReader
-
     reader = MetadataReader.of_file(OutputPaths.of(config).metadata)
     (execution,) = (e for run, e in reader.executions(run_id) if run.name == component)
     outputs = reader.outputs(execution)
@@ -193,9 +194,9 @@ def measure(
     """Runs components and prediction on each runner, and compares with `in_process`.
 
     Args:
-      config: The settings of a finished run; if it was `in_process`, that does not
-        run again.
-      run_id: TFX's id of that run.
+      config: The settings of a finished run. If it ran `in_process`, its components
+        do not run again.
+      run_id: TFX's ID of that run.
       runners: Settings of Beam.
       works: Names of components, and `predict`.
     """
@@ -221,6 +222,7 @@ def measure(
 
 
 def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
+    # Imports Beam, which takes seconds.
     from pipeline.prediction.batch import BatchOptions, predict_files
 
     paths = OutputPaths.of(config)
@@ -272,14 +274,12 @@ def main(
     overrides: dict[str, Any],
 ) -> None:
     """Measures, and prints the table."""
-    from rich.console import Console
-
     environment.set_up(quiet=True)
     overrides["output"] = str(output.absolute() / "output")
     beams = [BeamConfig.model_validate(yaml.safe_load(text)) for text in runners]
     overrides["beam"] = beams[0].model_dump()
     if rows:
-        config_file = output / "recipe.yaml"
+        config_file = output / RECIPE_FILE
         if not config_file.exists():
             write_large(output, rows)
     config = recipe.load_config(config_file, overrides)

@@ -1,4 +1,7 @@
-"""Compares the results of two of Beam's runners."""
+"""Compares the results of two Beam runners.
+
+TensorFlow, TFDV and TFMA are imported where they are used: each takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from modules import files
 from pipeline.inputs.rows import formats
 from pipeline.inputs.rows.row_file import RowFile
 
@@ -20,9 +24,9 @@ _STRINGS = ("unique", "avg_length")
 
 
 def compare_statistics(one: dict[str, str], other: dict[str, str]) -> list[str]:
-    """Returns the differences of two outputs of StatisticsGen, in words.
+    """Returns the differences of two outputs of StatisticsGen, as text.
 
-    Quantiles are left out: runners merge their sketches in different orders.
+    Quantiles are not compared: runners merge their sketches in different orders.
     """
     import tensorflow_data_validation as tfdv
 
@@ -77,8 +81,6 @@ def compare_rows(one: dict[str, str], other: dict[str, str]) -> list[str]:
 def _hash_rows(directory: str) -> tuple[int, int]:
     """Returns the number of rows and the sum of their hashes."""
     import tensorflow as tf
-
-    from modules import files
 
     count, total = 0, 0
     paths = files.list_records([f"{directory}/*"])

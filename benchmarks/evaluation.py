@@ -2,9 +2,9 @@
 
     python -m benchmarks.evaluation --rows 4000 --rows 500000
 
-Random predictions of two classes stand for the model's, in batches as TFX's Evaluator
-extracts them, with the slices of MRPC. Each round takes TFMA's metrics row by row (of
-at most 4,000 rows), then ours by batch. Prints a table in Markdown.
+The predictions are random, of two classes, in batches as TFX's Evaluator extracts them,
+with the slices of MRPC. Each round computes TFMA's metrics row by row (of at most 4,000
+rows), then ours by batch. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from benchmarks import rounds
 from modules import metrics
 from modules.config.task import TaskConfig
+from modules.data import slicing
 from modules.evaluation import eval_config, tfma_metrics
 from modules.export import signatures
 
@@ -34,10 +35,10 @@ TASKS = {
     "scores": TaskConfig(label_range=[0, 5]),
 }
 MODELS = (tfma.CANDIDATE_KEY, tfma.BASELINE_KEY)
-# TFMA's metrics with the values of ours; its AUC is of buckets.
+# TFMA's metrics with the same values as ours, except AUC: TFMA computes it in buckets.
 _TFMA_METRICS = {
-    "ExampleCount": "example_count",
-    "MultiClassConfusionMatrixPlot": "multi_class_confusion_matrix_plot",
+    "ExampleCount": tfma_metrics.EXAMPLE_COUNT,
+    "MultiClassConfusionMatrixPlot": tfma_metrics.CONFUSION_MATRIX,
 }
 _TFMA_BINARY = {
     "BinaryAccuracy": "accuracy",
@@ -54,7 +55,7 @@ _TFMA_CLASSES = {
 }
 _TFMA_SCORES = {"MeanSquaredError": "mse", "MeanAbsoluteError": "mae"}
 
-_BATCH = 1000  # the most rows that TFX puts in one
+_BATCH = 1000  # the maximum rows of a batch in TFX
 _TFMA_ROWS = 4000
 _KINDS = ("metrics", "plots")
 
@@ -71,7 +72,7 @@ def configure(
 def with_tfma_metrics(
     task: TaskConfig, models: Sequence[str] = MODELS
 ) -> config_pb2.EvalConfig:
-    """Returns the configuration of `configure` with TFMA's own metrics."""
+    """Returns the configuration of `configure`, with TFMA's own metrics."""
     config = configure(task, models)
     plain = dict(_TFMA_METRICS)
     if task.is_regression:
@@ -122,9 +123,9 @@ def evaluate(
     """Returns TFMA's metrics and plots by slice.
 
     Args:
-      extracts: Those of each batch.
+      extracts: The extracts of each batch.
       config: The Evaluator's configuration.
-      by_batch: Whether whole batches are sliced, or rows, as TFMA does.
+      by_batch: Whether whole batches are sliced; otherwise rows, as TFMA does.
     """
     if by_batch:
         slices = [beam.ParDo(tfma_metrics.SliceBatch(config))]
@@ -170,7 +171,10 @@ def _batch(
         labels = random.integers(0, task.outputs, size)
         labels[lengths == b"20-39"] = 1  # a slice of one class
     outputs = {name: _outputs(task, random, size, first) for name in models}
-    features = {"pair_length": lengths, "word_overlap": np.full(size, b"25-49")}
+    features = {
+        slicing.PAIR_LENGTH: lengths,
+        slicing.WORD_OVERLAP: np.full(size, b"25-49"),
+    }
     output = signatures.prediction_output(task)
     predictions = {name: {output: values} for name, values in outputs.items()}
     by_model: dict[str, Any] = {
@@ -211,7 +215,7 @@ def measure(rows: Sequence[int], count: int) -> str:
 
     Args:
       rows: Numbers of rows.
-      count: Number of rounds, of which the best counts.
+      count: Number of rounds; the fastest one is reported.
     """
     config = configure(TASKS["two classes"], MODELS[:1])
     reference = with_tfma_metrics(TASKS["two classes"], MODELS[:1])
@@ -222,11 +226,11 @@ def measure(rows: Sequence[int], count: int) -> str:
             theirs.append(_measure(min(size, _TFMA_ROWS), reference, by_batch=False))
             ours.append(_measure(size, config, by_batch=True))
         lines.append((str(size), f"{min(theirs):.3f}", f"{min(ours):.4f}"))
-    return rounds.table(["rows", "TFMA, ms a row", "ours, ms a row"], lines)
+    return rounds.table(["rows", "TFMA, ms per row", "ours, ms per row"], lines)
 
 
 def _measure(size: int, config: config_pb2.EvalConfig, *, by_batch: bool) -> float:
-    """Returns the milliseconds a row that the metrics of some rows take."""
+    """Returns the milliseconds per row that metrics take, without start-up."""
     task, models = TASKS["two classes"], MODELS[:1]
     sizes = [min(size, _BATCH)] * max(size // _BATCH, 1)
     seconds = []

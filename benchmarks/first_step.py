@@ -4,7 +4,7 @@
 
 OUTPUT is the output directory of a finished run of the recipe. A round calls `run_fn`
 in a new process for two steps: as it is, and with AutoGraph converting Keras. Prints a
-table of seconds in Markdown.
+table of the seconds in Markdown.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import click
 from benchmarks import rounds
 from benchmarks.rounds import Peer
 from modules import environment
+from pipeline.config.recipe import load_config
+from pipeline.inputs.encoder_source import resolve_encoder
 
 _TITLES = {
     "imports": "imports, before `run_fn`",
@@ -47,9 +49,6 @@ def peers(output: Path, recipe: Path) -> list[Peer]:
       output: The output directory of a finished run.
       recipe: Its recipe.
     """
-    from pipeline.config.recipe import load_config
-    from pipeline.inputs.encoder_source import resolve_encoder
-
     settings = {
         "config": str(recipe.absolute()),
         "encoder": resolve_encoder(load_config(recipe)).directory,

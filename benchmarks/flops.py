@@ -15,11 +15,12 @@ _REPEATS = 5
 
 
 def training_flops(model: models.BertClassifier, lengths: np.ndarray) -> float:
-    """Counts the operations of real tokens: 6 a parameter and token, and attention.
+    """Counts the operations of real tokens: 6 per parameter and token, and attention.
 
-    Padding does not count. What an implementation skips counts (ours skips all but
-    `[CLS]` in the last layer). Source: Kaplan et al. 2020, section 2.1; attention takes
-    4 operations forward and 8 backward for each layer, pair of tokens and hidden unit.
+    Padding is not counted. Operations that an implementation skips are counted (ours
+    skips all tokens but `[CLS]` in the last layer). Attention takes 4 operations
+    forward and 8 backward for each layer, pair of tokens and hidden unit. Source:
+    Kaplan et al. 2020, section 2.1.
 
     Args:
       model: The classifier.

@@ -2,8 +2,8 @@
 
     make bench-gpu
 
-All train MiniLM on the same rows in batches of 32: in bfloat16 where the GPU multiplies
-it, else in float32. Transformers runs with scaled dot product attention, as PyTorch
+All train MiniLM on the same rows in batches of 32, in bfloat16 if the GPU supports it,
+else in float32. Transformers runs with scaled dot product attention, as PyTorch
 executes it and by `torch.compile`. Prints tables in Markdown.
 """
 
@@ -19,7 +19,7 @@ from benchmarks import peer_environment, rounds, training
 from benchmarks.rounds import Peer
 from modules import environment
 
-OURS, OURS_XLA = "ours", "ours, XLA"
+OURS, OURS_XLA = training.OURS, f"{training.OURS}, XLA"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Gpu:
     @property
     def precision(self) -> str:
         """The compute type that is measured."""
+        # Imports TensorFlow, which takes seconds.
         from modules.training import precision
 
         dtype = precision.of_capability(self.capability)
@@ -56,7 +57,7 @@ def find_gpu() -> Gpu:
     """Returns the first GPU.
 
     Raises:
-      click.UsageError: The driver finds none.
+      click.UsageError: The driver finds no GPU.
     """
     query = ["--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"]
     try:
@@ -76,10 +77,10 @@ def peers(
     """Returns the trainings to measure.
 
     Args:
-      python: The Python that has Transformers; None leaves its trainings out.
+      python: The Python that has Transformers. None leaves out its trainings.
       device: `gpu`, or `cpu` to try the benchmark without one.
       precision: Compute type.
-      settings: Those of `training.measure`.
+      settings: The settings of `training.measure`.
     """
     settings = settings | {"device": device, "precision": precision, "padding": "group"}
     trainings = [

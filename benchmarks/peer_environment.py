@@ -7,10 +7,11 @@ import sys
 
 import click
 
-from benchmarks.rounds import PEERS, ROOT
+from benchmarks.rounds import PEERS
 from modules import fingerprint
+from pipeline.config.paths import REPOSITORY
 
-_DIRECTORY = ROOT / ".venv-peers"
+_DIRECTORY = REPOSITORY / ".venv-peers"
 _LOCK = PEERS / "requirements.lock"
 WITHOUT = click.option(
     "--without-pytorch",
@@ -26,11 +27,13 @@ def build() -> str:
     expected = fingerprint.of_files([str(_LOCK)])
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == expected:
         return str(python)
-    print(f"installing {_LOCK.relative_to(ROOT)} in {_DIRECTORY}", file=sys.stderr)
+    print(
+        f"installing {_LOCK.relative_to(REPOSITORY)} in {_DIRECTORY}", file=sys.stderr
+    )
     uv = [sys.executable, "-m", "uv", "--quiet"]
     sync = ["pip", "sync", "--require-hashes", "--python", str(python), str(_LOCK)]
     create = ["venv", "--clear", "--python", sys.executable, str(_DIRECTORY)]
     for command in (create, sync):
-        subprocess.run([*uv, *command], check=True, cwd=ROOT)
+        subprocess.run([*uv, *command], check=True, cwd=REPOSITORY)
     stamp.write_text(expected, encoding="utf-8")
     return str(python)

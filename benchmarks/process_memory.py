@@ -8,8 +8,7 @@ import threading
 
 import psutil
 
-_SECONDS = 0.5
-# What their command lines contain.
+# The kind of a process by a part of its command line.
 _KINDS = {
     "sh -c ": None,  # Beam starts its workers in shells
     "sdk_worker_main": "worker",
@@ -22,9 +21,9 @@ _KINDS = {
 
 
 class PeakMemory:
-    """Samples the resident memory of this process and Beam's, as long as it is open.
+    """Samples the resident memory of this process and of Beam's, until it is closed.
 
-    Workers of other jobs on the machine count, too: run one at a time.
+    Run one job at a time: workers of other jobs on the machine are counted, too.
     """
 
     def __init__(self) -> None:
@@ -48,17 +47,13 @@ class PeakMemory:
         return ", ".join(f"{kind} {' + '.join(peaks)}" for kind, peaks in kinds.items())
 
     def _sample(self) -> None:
-        while not self._is_over.wait(_SECONDS):
+        while not self._is_over.wait(0.5):
             for process in psutil.process_iter(["pid", "cmdline", "memory_info"]):
-                kind = _kind(process)
+                kind: str | None = "component"
+                if process.pid != os.getpid():
+                    line = " ".join(process.info["cmdline"] or ())
+                    kind = next((_KINDS[part] for part in _KINDS if part in line), None)
                 if kind:
                     key = kind, process.pid
                     size = process.info["memory_info"].rss
                     self._peaks[key] = max(size, self._peaks.get(key, 0))
-
-
-def _kind(process: psutil.Process) -> str | None:
-    if process.pid == os.getpid():
-        return "component"
-    command = " ".join(process.info["cmdline"] or ())
-    return next((kind for text, kind in _KINDS.items() if text in command), None)

@@ -5,8 +5,8 @@
         --workers 64 --files 256 --devices 8 --gflops 60000 --link-gbps 400
 
 Each part of a run has a formula with measured constants; docs/scale.md has their
-sources and errors. Beam's workers are simulated: each takes the next file when it has
-finished one. Prints a table in Markdown: each part's time, and its bottleneck.
+sources and errors. Beam's workers are simulated: each reads the next file after it has
+finished one. Prints a table in Markdown with the time and the bottleneck of each part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from benchmarks import rounds
 from modules.config.trainer import TrainerConfig
 
 _FLOAT_BYTES = 4
-_DAY = 86400.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Encoder:
         return self.layers * (weights + biases)
 
     def forward_flops(self, tokens: float) -> float:
-        """Returns the operations of a row of so many tokens.
+        """Returns the operations of a row with this number of tokens.
 
         Source: Kaplan et al. 2020, section 2.1.
         """
@@ -116,7 +115,7 @@ class Part:
     Attributes:
       name: The component.
       seconds: Its time.
-      bottleneck: What it would take less time without.
+      bottleneck: What limits its speed.
     """
 
     name: str
@@ -125,12 +124,12 @@ class Part:
 
 
 def simulate_workers(name: str, rows: int, cost: Cost, machines: Machines) -> Part:
-    """Simulates workers that take file after file; a GZIP file cannot be split.
+    """Simulates workers that each read whole files: a GZIP file cannot be split.
 
     Args:
       name: The component.
       rows: Rows of all files, assigned at random, as ExampleGen's hash does.
-      cost: Of the component.
+      cost: The cost of the component.
       machines: Workers and files.
     """
     chance = np.random.default_rng(0)
@@ -157,7 +156,7 @@ def training_step(
 
     Args:
       encoder: Its size.
-      tokens: Mean number of a row.
+      tokens: Mean tokens of a row.
       batch: Rows of all devices.
       machines: Devices, their rate and their links.
     """
@@ -191,7 +190,7 @@ def project(
       encoder: Its size.
       machines: The machines of the run.
       evaluated: Rows of the evaluation split.
-      tokens: Mean number of a row.
+      tokens: Mean tokens of a row.
       epochs: Epochs of the training, each with an evaluation.
       batch: Rows of a step.
     """
@@ -219,8 +218,8 @@ def project(
 
 
 def format_seconds(seconds: float) -> str:
-    """Returns a time in the largest unit that it is two of."""
-    for unit, size in (("days", _DAY), ("h", 3600.0), ("min", 60.0)):
+    """Formats a time in the largest unit that fits into it twice."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
@@ -230,14 +229,16 @@ def format_seconds(seconds: float) -> str:
 @click.option("--rows", "counts", multiple=True, default=[4076], type=int)
 @click.option("--evaluated", default=0.1, help="Share of the rows.", show_default=True)
 @click.option("--encoder", type=click.Choice(list(ENCODERS)), default="minilm")
-@click.option("--tokens", default=53.0, help="Mean number of a row.", show_default=True)
+@click.option("--tokens", default=53.0, help="Mean tokens of a row.", show_default=True)
 @click.option("--epochs", default=TrainerConfig().epochs, show_default=True)
 @click.option("--batch", default=TrainerConfig().batch_size, show_default=True)
 @click.option("--workers", default=1, show_default=True, help="Beam's workers.")
 @click.option("--files", default=1, show_default=True, help="Files of a split.")
 @click.option("--devices", default=1, show_default=True, help="Devices that train.")
-@click.option("--gflops", default=200.0, show_default=True, help="Of one device.")
-@click.option("--link-gbps", default=100.0, show_default=True, help="Of one device.")
+@click.option("--gflops", default=200.0, show_default=True, help="Rate of a device.")
+@click.option(
+    "--link-gbps", default=100.0, show_default=True, help="Bandwidth of a device."
+)
 def main(
     counts: tuple[int, ...],
     evaluated: float,

@@ -1,8 +1,8 @@
 """Runs peers in turn, round by round, on the same work and machine.
 
-A machine's speed drifts, and that of a shared one jumps, so that measurements of
-different times do not compare. Each round runs every peer once, in an order that
-rotates, and ratios are taken within a round.
+The speed of a machine changes with time, so measurements of different times are not
+comparable. Each round runs every peer once, in an order that rotates, and ratios are
+computed within a round.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from typing import Any, TypeVar
 import psutil
 
 from benchmarks.peer import Figures, Settings
+from pipeline.config.paths import REPOSITORY
 
-ROOT = Path(__file__).resolve().parent.parent
-PEERS = ROOT / "benchmarks" / "peers"
+PEERS = REPOSITORY / "benchmarks" / "peers"
 THREADS = 2
-# Of a CPU: they decide the rate of matrix products.
-_FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16")
 T = TypeVar("T")
 
 
@@ -43,8 +41,8 @@ class Peer:
     Attributes:
       name: Its name in tables.
       script: File name in `benchmarks/peers`.
-      settings: The argument of its `prepare`.
-      python: The Python that has its packages.
+      settings: The argument of the script's `prepare`.
+      python: The Python that has the script's packages.
     """
 
     name: str
@@ -54,7 +52,7 @@ class Peer:
 
 
 class Process:
-    """A peer that runs; it has prepared."""
+    """A running peer that has prepared."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -65,11 +63,11 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            cwd=ROOT,
+            cwd=REPOSITORY,
             env={
                 **os.environ,
                 # A script can import `benchmarks`, but no packages of this Python.
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": str(REPOSITORY),
                 "OMP_NUM_THREADS": str(THREADS),
                 "TF_NUM_INTRAOP_THREADS": str(THREADS),
                 "TF_NUM_INTEROP_THREADS": str(THREADS),
@@ -108,7 +106,7 @@ def run_rounds(peers: Sequence[Peer], count: int) -> dict[str, list[Figures]]:
     """Runs all peers in each round, and reports progress on standard error.
 
     Args:
-      peers: All prepare before the first round.
+      peers: The peers, which all prepare before the first round.
       count: Number of rounds.
 
     Returns:
@@ -138,8 +136,8 @@ def in_turn(peers: Sequence[T], number: int) -> list[T]:
     """Returns the peers in the order of a round.
 
     Args:
-      peers: In the order of the first round.
-      number: Of the round, from 0.
+      peers: The peers in the order of the first round.
+      number: The number of the round, from 0.
     """
     first = number % len(peers)
     return [*peers[first:], *peers[:first]]
@@ -172,7 +170,7 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
     def format(self, digits: int) -> str:
-        """Returns `median (low to high)`, with so many digits after the point."""
+        """Returns `median (low to high)` with this number of decimals."""
         values = (self.median, self.low, self.high)
         median, low, high = (f"{value:.{digits}f}" for value in values)
         return f"{median} ({low} to {high})"
@@ -196,13 +194,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def describe_machine() -> str:
-    """Returns a line about this machine, for above the figures."""
+    """Returns a line about this machine, to print above the figures."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     names = [line.split(":")[1].strip() for line in lines if "model name" in line]
     flags = next((line.split() for line in lines if line.startswith("flags")), [])
-    known = " ".join(flag for flag in _FLAGS if flag in flags)
+    # These flags of a CPU decide the rate of matrix products.
+    known = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16")
+    shown = " ".join(flag for flag in known if flag in flags)
     memory = psutil.virtual_memory().total / 2**30
     return (
-        f"{len(names)} cores of {names[0]} ({known}), "
+        f"{len(names)} cores of {names[0]} ({shown}), "
         f"{memory:.0f} GiB, Python {platform.python_version()}, {THREADS} threads"
     )

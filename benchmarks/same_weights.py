@@ -1,4 +1,4 @@
-"""Writes a model of ours as others serve it: the same weights, their own code."""
+"""Writes the weights of our model as models of other projects' code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.data import preprocessing
 from modules.encoder import hugging_face
-from modules.encoder.directory import SIZE_KEYS, VOCAB_FILE, EncoderDirectory
+from modules.encoder.directory import (
+    HUGGING_FACE_CONFIG,
+    HUGGING_FACE_WEIGHTS,
+    LOWER_CASE_KEY,
+    SIZE_KEYS,
+    TOKENIZER_CONFIG,
+    VOCAB_FILE,
+    EncoderDirectory,
+)
+from modules.export import signatures
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 
@@ -68,7 +77,8 @@ class InputProcessor(tf_keras.layers.Layer):
 class TutorialModel(tf.Module):
     """The export of the Model Garden's tutorial "Fine-tuning a BERT model".
 
-    Here `tf.argmax` is over the classes; the tutorial's, over the batch, is a mistake.
+    Here `tf.argmax` runs over the classes. In the tutorial it runs over the batch: a
+    mistake.
     """
 
     def __init__(
@@ -84,7 +94,11 @@ class TutorialModel(tf.Module):
         logits = self._classifier(self._processor(inputs), training=False)
         class_id = tf.argmax(logits, axis=-1)
         names = tf.gather(tf.constant(self._classes), class_id)
-        return {"logits": logits, "class_id": class_id, "class": names}
+        return {
+            signatures.LOGITS: logits,
+            signatures.CLASS_ID: class_id,
+            signatures.CLASS: names,
+        }
 
 
 def write_tutorial(
@@ -114,14 +128,16 @@ def write_tutorial(
         name: tf.TensorSpec([None], tf.string, name=name) for name in task.text_columns
     }
     signature = tf.function(serving.serve).get_concrete_function(columns)
-    tf.saved_model.save(serving, str(directory), {"serving_default": signature})
+    tf.saved_model.save(
+        serving, str(directory), {signatures.SERVING_DEFAULT: signature}
+    )
 
 
 def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifier:
     """Builds the Model Garden's own classifier, untrained, as tutorials do.
 
     Args:
-      encoder: Gives the architecture.
+      encoder: The encoder, whose architecture is used.
       outputs: Number of classes.
     """
     size = {key: encoder.config[key] for key in SIZE_KEYS}
@@ -134,7 +150,7 @@ def build_stock(encoder: EncoderDirectory, outputs: int) -> models.BertClassifie
         max_sequence_length=size["max_position_embeddings"],
         type_vocab_size=size["type_vocab_size"],
         inner_dim=size["intermediate_size"],
-        # The tutorial's is approximate; these weights may need the exact one.
+        # The tutorial uses approximate GELU; these weights may need the exact one.
         inner_activation=lambda x: tf_keras.activations.gelu(x, approximate),
         dict_outputs=True,
     )
@@ -156,13 +172,19 @@ def write_hugging_face(
     variables = {v.name.removesuffix(":0"): v.numpy() for v in model.variables}
     shapes = hugging_face.expected_shapes(encoder.config)
     names = hugging_face._variable_names(encoder.config["num_hidden_layers"])
-    tensors = {
-        f"bert.{name}": _as_stored(variables[names[name]], names[name], shape)
-        for name, shape in shapes.items()
-    }
+    tensors = {}
+    for name, shape in shapes.items():
+        value = variables[names[name]]
+        # PyTorch's linear layers have [outputs, inputs].
+        is_kernel = names[name].endswith("/kernel")
+        tensors[f"bert.{name}"] = (
+            _transposed(value.reshape(shape[::-1]))
+            if is_kernel
+            else value.reshape(shape)
+        )
     tensors["classifier.weight"] = _transposed(variables[f"{_HEAD}/kernel"])
     tensors["classifier.bias"] = variables[f"{_HEAD}/bias"]
-    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, directory / HUGGING_FACE_WEIGHTS, metadata={"format": "pt"})
     activation = "gelu_new" if encoder.is_gelu_approximate else "gelu"
     config = {
         **{key: encoder.config[key] for key in SIZE_KEYS},
@@ -173,19 +195,11 @@ def write_hugging_face(
         "id2label": dict(enumerate(task.classes or [])),
         "label2id": {name: index for index, name in enumerate(task.classes or [])},
     }
-    (directory / "config.json").write_text(json.dumps(config))
+    (directory / HUGGING_FACE_CONFIG).write_text(json.dumps(config))
     shutil.copy(encoder.vocab_file, directory / VOCAB_FILE)
     lower = not preprocessing.is_cased(encoder.vocab_file)
-    tokenizer = {"tokenizer_class": "BertTokenizer", "do_lower_case": lower}
-    (directory / "tokenizer_config.json").write_text(json.dumps(tokenizer))
-
-
-def _as_stored(
-    value: np.ndarray, variable: str, shape: hugging_face.Shape
-) -> np.ndarray:
-    if not variable.endswith("/kernel"):
-        return value.reshape(shape)
-    return _transposed(value.reshape(shape[::-1]))
+    tokenizer = {"tokenizer_class": "BertTokenizer", LOWER_CASE_KEY: lower}
+    (directory / TOKENIZER_CONFIG).write_text(json.dumps(tokenizer))
 
 
 def _transposed(kernel: np.ndarray) -> np.ndarray:

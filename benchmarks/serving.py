@@ -6,9 +6,9 @@
 One thread predicts the rows of the evaluation split, in batches of 32 and of 1. The
 peers are the SavedModel of the Model Garden's tutorial ("Fine-tuning a BERT model"),
 which pads every pair to the maximum length, Transformers' pipeline on PyTorch, and ONNX
-Runtime, which all must predict the same probabilities; and ONNX Runtime in int8, which
-does not. Our server gets requests of one row over HTTP, from 1 client and from 32.
-Prints tables in Markdown.
+Runtime. All must predict the same probabilities, except a further ONNX Runtime in int8.
+Our server gets requests of one row over HTTP, from 1 client and from 32. Prints tables
+in Markdown.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 from benchmarks import latency, peer_environment, rounds
 from benchmarks.peer import Figures
@@ -31,11 +31,8 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.inputs import examples
+from pipeline.inputs.encoder_source import resolve_encoder
 from serving import discovery
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 OURS = "our `serving_default`"
 SERVER = "our server, 1 and 32 clients"
@@ -51,11 +48,10 @@ _FIGURES = (
     (latency.at(latency.P99, 1), 1),
 )
 _SHORT_ROWS = 96
-_SHORT_SECONDS, _SECONDS = 2.0, 6.0
 
 
 def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
-    """Returns the texts of the evaluation split that all peers tokenize alike.
+    """Returns the texts of the evaluation split that all peers tokenize identically.
 
     An uncased tokenizer of TensorFlow Text folds cases, and Transformers' lowers them,
     which differs for a few characters such as "ß" and the micro sign.
@@ -65,11 +61,13 @@ def read_rows(config: recipe.Config, limit: int | None) -> list[list[str]]:
       limit: Maximum number of rows to read; None reads all.
 
     Raises:
-      UsageError: There is no such file, or the task is a regression.
+      UsageError: The file is missing, or the task is a regression.
     """
     task = config.task
     if task.classes is None:
-        raise UsageError(f"task {task.name} is a regression; give one of classes")
+        raise UsageError(
+            f"task {task.name} is a regression; give a recipe of classes with --config"
+        )
     table = examples.read_split(config.data_source, "eval", config.data, task)
     rows = [
         [row[name] for name in task.text_columns]
@@ -90,7 +88,7 @@ def measure(
 
     Args:
       config: Names the task and the encoder.
-      model: As of `serve`.
+      model: A directory of versions or a SavedModel, as for `serve --model`.
       texts: The rows.
       count: Number of rounds.
       seconds: Time of a round for each number of clients of the server.
@@ -107,7 +105,14 @@ def measure(
         newest = versions[max(versions)]
         peers = prepare_peers(config, newest, rows, directory, seconds, python)
         results = rounds.run_rounds(peers, count)
-        return results, find_differences(_read_predictions(peers))
+        predictions = {
+            peer.name: np.array(
+                json.loads(Path(peer.settings["predictions"]).read_text())
+            )
+            for peer in peers
+            if "predictions" in peer.settings
+        }
+        return results, find_differences(predictions)
 
 
 def prepare_peers(
@@ -128,9 +133,9 @@ def prepare_peers(
       seconds: Time of a round for each number of clients of the server.
       python: The Python of the peers that need PyTorch; None leaves them out.
     """
+    # These import TensorFlow, which takes seconds.
     from benchmarks import same_weights
     from modules import encoder as encoder_lib
-    from pipeline.inputs.encoder_source import resolve_encoder
 
     task, length = config.task, config.preprocessing.max_seq_length
     encoder = encoder_lib.open_encoder(resolve_encoder(config).directory)
@@ -196,8 +201,8 @@ def find_differences(predictions: dict[str, np.ndarray]) -> dict[str, float]:
       predictions: Probabilities float[rows, classes] by peer.
 
     Raises:
-      ValueError: A difference is larger than the same weights explain; those of int8
-        weights are not the same.
+      ValueError: A difference is larger than the same weights explain. Differences of
+        int8 weights are not checked.
     """
     differences = {
         name: float(abs(values - predictions[OURS]).max())
@@ -206,8 +211,8 @@ def find_differences(predictions: dict[str, np.ndarray]) -> dict[str, float]:
     for name, difference in differences.items():
         if name != ONNX_INT8 and not difference <= TOLERANCE:
             raise ValueError(
-                f"{name} predicts a probability that is {difference:.3g} from ours, "
-                f"more than {TOLERANCE}: the models differ, and do not compare"
+                f"{name} predicts a probability that differs by {difference:.3g} from "
+                f"ours, more than {TOLERANCE}: the models are not comparable"
             )
     return differences
 
@@ -231,12 +236,12 @@ def speed_table(results: dict[str, list[Figures]]) -> str:
 @click.command(help=__doc__)
 @options.CONFIG
 @options.SET
-@click.option("--data", "source", help="Directory of TSV splits, as of `run`.")
+@click.option("--data", "source", help="Directory of TSV splits, as for `run`.")
 @click.option(
     "--model",
     type=click.Path(path_type=Path, exists=True),
     required=True,
-    help="As of `serve`.",
+    help="A directory of versions or a SavedModel, as for `serve`.",
 )
 @click.option("--rounds", "count", type=int, default=5, show_default=True)
 @click.option("--short", is_flag=True, help=f"{_SHORT_ROWS} rows, 1 round.")
@@ -261,24 +266,13 @@ def main(
         model,
         texts,
         1 if short else count,
-        _SHORT_SECONDS if short else _SECONDS,
+        2.0 if short else 6.0,
         None if without_pytorch else peer_environment.build(),
     )
     print(f"{len(texts)} rows, {rounds.describe_machine()}\n", file=sys.stderr)
     print(speed_table(results))
     print("\nLargest difference of a probability from ours:", end=" ")
     print(", ".join(f"{name} {value:.1e}" for name, value in differences.items()))
-
-
-def _read_predictions(peers: Sequence[Peer]) -> dict[str, np.ndarray]:
-    import numpy as np
-
-    files = {
-        peer.name: Path(peer.settings["predictions"])
-        for peer in peers
-        if "predictions" in peer.settings
-    }
-    return {name: np.array(json.loads(f.read_text())) for name, f in files.items()}
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 One process calls the bare SavedModel with batches of 1 and of 64 rows. Another sends
 requests of one row to the server from 1, 8 and 64 clients, over HTTP on loopback, with
-the server's batching and without. Prints a table in Markdown; its ratios are to the
-bare SavedModel with one row, within a round.
+the server's batching and without. Prints a table in Markdown. Its ratios compare with
+the bare SavedModel with one row, within a round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ import click
 from benchmarks import latency, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
+from modules.export import signatures
+from modules.served_versions import GRAPH_FILE
 from pipeline.config.errors import UsageError
+from pipeline.config.paths import REPOSITORY
 from pipeline.inputs import examples
 from serving import discovery
 
@@ -44,8 +47,8 @@ def read_rows(source: str, columns: Sequence[str]) -> list[list[str]]:
     missing = [name for name in columns if name not in rows[0]]
     if missing:
         raise UsageError(
-            f"data {source} has no column {', '.join(missing)} of the model; give a "
-            "directory with --data DIR that has"
+            f"--data {source} has no column {', '.join(missing)}, which the model "
+            "needs; give a directory of its task's splits"
         )
     return [[row[name] for name in columns] for row in rows]
 
@@ -56,7 +59,7 @@ def measure(
     """Runs the peers in turn.
 
     Args:
-      model: As of `serve`.
+      model: A directory of versions or a SavedModel, as for `serve --model`.
       data: Directory of TSV splits, whose evaluation split is sent.
       clients: Numbers of concurrent clients.
       seconds: Time for each of them.
@@ -81,7 +84,7 @@ def prepare_peers(
     """Returns the processes to measure.
 
     Args:
-      model: As of `serve`.
+      model: A directory of versions or a SavedModel, as for `serve --model`.
       columns: The names of its texts.
       rows: A JSON file of rows.
       clients: Numbers of concurrent clients.
@@ -135,12 +138,13 @@ def _line(
 
 def find_columns(model: Path) -> list[str]:
     """Returns the names of the texts of a model, given as for `serve`."""
+    # Imports TensorFlow, which takes seconds.
     from tensorflow.core.protobuf import saved_model_pb2
 
     versions = discovery.find_model(model).scan()
-    content = (versions[max(versions)] / "saved_model.pb").read_bytes()
+    content = (versions[max(versions)] / GRAPH_FILE).read_bytes()
     (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
-    return sorted(graph.signature_def["serving_default"].inputs)
+    return sorted(graph.signature_def[signatures.SERVING_DEFAULT].inputs)
 
 
 @click.command(help=__doc__)
@@ -148,11 +152,11 @@ def find_columns(model: Path) -> list[str]:
     "--model",
     type=click.Path(path_type=Path, exists=True),
     required=True,
-    help="As of `serve`.",
+    help="A directory of versions or a SavedModel, as for `serve`.",
 )
 @click.option(
     "--data",
-    default=str(rounds.ROOT / "sample_data"),
+    default=str(REPOSITORY / "sample_data"),
     help="Directory of TSV splits.  [default: sample_data]",
 )
 @click.option("--clients", type=int, multiple=True, default=[1, 8, 64])

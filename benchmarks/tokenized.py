@@ -1,6 +1,6 @@
-"""Writes the rows that peers train on, tokenized as Transform does.
+"""Writes the rows that peers train on, tokenized as Transform tokenizes them.
 
-As TFRecords, and as NumPy arrays for peers without TensorFlow.
+Writes TFRecords, and NumPy arrays for peers without TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from modules import files
 from modules.data import preprocessing
+from modules.encoder.directory import VOCAB_FILE
 from pipeline.config.recipe import Config
 from pipeline.inputs.examples import preparation
 
@@ -72,7 +73,7 @@ def _tokenize(
         columns = tf.io.parse_example(serialized, features)
         packed = preprocessing.text_to_inputs(
             [columns[name] for name in task.text_columns],
-            f"{encoder}/vocab.txt",
+            f"{encoder}/{VOCAB_FILE}",
             config.preprocessing.max_seq_length,
         )
         names = (preprocessing.INPUT_WORD_IDS, preprocessing.INPUT_TYPE_IDS)

@@ -3,8 +3,8 @@
     python -m benchmarks.training --data DIR
 
 All train MiniLM on the same rows in batches of 32, with two threads. Each takes 5 steps
-to warm up, then a part of an epoch in every round; the rounds make one epoch. Prints
-tables in Markdown.
+to warm up, then a part of an epoch in every round; all rounds together are one epoch.
+Prints tables in Markdown.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from pathlib import Path
 
 import click
 
-from benchmarks import peer_environment, rounds
+from benchmarks import latency, peer_environment, rounds
 from benchmarks.rounds import Peer
 from modules import environment
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY
+from pipeline.config.recipe import load_config
+from pipeline.inputs.encoder_source import resolve_encoder
 
 CONFIG = REPOSITORY / "configs" / "mrpc_minilm.yaml"
 WARMUP_STEPS = 5
@@ -31,8 +33,8 @@ DATA = click.option(
 ROUNDS = click.option("--rounds", "count", default=5, show_default=True)
 SHORT = click.option("--short", is_flag=True, help="3 steps a round.")
 OURS = "ours"
-OURS_BFLOAT16 = "ours, bfloat16"
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
+OURS_BFLOAT16 = f"{OURS}, {BFLOAT16}"
 
 
 @click.command(help=__doc__)
@@ -62,14 +64,13 @@ def measure(
 
     Args:
       recipe: Names the encoder, and the settings of the trainings.
-      data: Directory of TSV splits; None takes the sample's.
+      data: Directory of TSV splits; None for the sample's.
       count: Number of rounds.
-      steps: Those of a round; None makes all rounds one epoch.
+      steps: Steps of a round. If it is None, all rounds together are one epoch.
       peers: Returns the trainings for their common settings.
     """
+    # Imports TensorFlow, which takes seconds.
     from benchmarks import tokenized
-    from pipeline.config.recipe import load_config
-    from pipeline.inputs.encoder_source import resolve_encoder
 
     data = data or load_config(DEFAULT_CONFIG).data.source
     config = load_config(recipe, {"data.source": data})
@@ -100,8 +101,8 @@ def peers(python: str | None, settings: rounds.Settings) -> list[Peer]:
     """Returns the trainings to measure, all with the same settings.
 
     Args:
-      python: The Python that has Transformers; None leaves its trainings out.
-      settings: Those of `measure`.
+      python: The Python that has Transformers. None leaves out its trainings.
+      settings: The common settings, from `measure`.
     """
     tutorial = "tutorial_training.py"
     settings = settings | {"device": "cpu", "xla": False, "is_compiled": False}
@@ -133,7 +134,7 @@ def peers(python: str | None, settings: rounds.Settings) -> list[Peer]:
 def throughput(
     results: dict[str, list[rounds.Figures]], compared: Sequence[str]
 ) -> str:
-    """Returns a table of rows/s, and of the compared trainings' rate by each one's.
+    """Returns a table of rows/s, and the ratios of the compared trainings to them.
 
     Args:
       results: The figures of each training.
@@ -152,7 +153,12 @@ def throughput(
         for name, figures in results.items()
     ]
     return rounds.table(
-        ["training", "rows/s", *(f"{name} is x times" for name in compared)], lines
+        [
+            "training",
+            latency.ROWS_PER_SECOND,
+            *(f"{name} is x times" for name in compared),
+        ],
+        lines,
     )
 
 

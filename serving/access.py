@@ -16,11 +16,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_LOOPBACK = ["localhost", "127.0.0.1", "::1"]
-# Load balancers and Kubernetes send an address as the host.
-_PROBES = ("/healthz", "/readyz")
+JSON = "application/json"
+ALIVE_PATH, READY_PATH = "/healthz", "/readyz"
 _ANY = "*"
-_JSON = "application/json"
 
 
 def trusted_hosts(host: str, allowed: Sequence[str]) -> list[str]:
@@ -28,23 +26,20 @@ def trusted_hosts(host: str, allowed: Sequence[str]) -> list[str]:
 
     Args:
       host: The address that the server listens on.
-      allowed: Further hosts. If there are none and other machines can reach the
-        address, every host is allowed.
+      allowed: Further hosts. If it is empty and other machines can reach the address,
+        every host is allowed.
     """
-    if not allowed and not _is_loopback(host):
-        return [_ANY]
-    return list(dict.fromkeys([*_LOOPBACK, host, *allowed]))
-
-
-def _is_loopback(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, not an address
+        is_loopback = host == "localhost"
+    if not allowed and not is_loopback:
+        return [_ANY]
+    return list(dict.fromkeys(["localhost", "127.0.0.1", "::1", host, *allowed]))
 
 
 class AccessMiddleware:
-    """Refuses unknown hosts, pages of other origins, and other types than JSON.
+    """Refuses unknown hosts, pages of other origins, and content types other than JSON.
 
     Requests without an `Origin` header may have any content type: they do not come from
     a browser.
@@ -72,32 +67,30 @@ class AccessMiddleware:
     def _check(self, scope: Scope) -> tuple[int, str]:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        is_probe = scope["path"] in _PROBES
+        # Load balancers and Kubernetes send an address as the host.
+        is_probe = scope["path"] in (ALIVE_PATH, READY_PATH)
         if not is_probe and not _matches(_hostname(f"//{host}"), self._hosts):
             return 400, (
                 f"Host {host[:200]} is not allowed; allow it with --allowed-host"
             )
         if origin is None:
             return 200, ""
+        # Compared without the scheme, which a proxy may have changed.
+        _, _, authority = origin.lower().partition("://")
+        is_same = bool(authority) and authority == host.lower()
         site = _hostname(origin)
-        if not _is_same(origin, host) and not (site and _matches(site, self._origins)):
+        if not is_same and not (site and _matches(site, self._origins)):
             return 403, (
                 f"Origin {origin[:200]} is not allowed; allow its host with "
                 "--allowed-host"
             )
         content_type = headers.get("content-type", "").partition(";")[0].strip()
-        if scope["method"] == "POST" and content_type.lower() != _JSON:
+        if scope["method"] == "POST" and content_type.lower() != JSON:
             return 415, (
                 f"Content-Type {content_type[:200]!r} is not allowed from a browser; "
-                f"send {_JSON}"
+                f"send {JSON}"
             )
         return 200, ""
-
-
-def _is_same(origin: str, host: str) -> bool:
-    """Compares without the scheme, which a proxy may have changed."""
-    _, _, site = origin.partition("://")
-    return bool(site) and site.lower() == host.lower()
 
 
 def _hostname(url: str) -> str:

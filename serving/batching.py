@@ -20,8 +20,8 @@ from serving.signatures import Signature, Tensors
 
 Outputs = dict[str, np.ndarray]
 
-_BYTES_OF_A_TOKEN = 4  # of English text; MRPC has 4.1
-_MOST_TOKENS = 512  # of a row: BERT's own limit, to which a model cuts its texts
+_BYTES_PER_TOKEN = 4  # in English text; MRPC has 4.1
+_MAX_TOKENS = 512  # per row: BERT's limit; a model truncates longer texts
 
 
 class Runnable(Protocol):
@@ -38,7 +38,7 @@ class BatchingSettings:
     Attributes:
       max_batch_rows: Maximum rows of a batch. A larger request is run in pieces.
       max_batch_tokens: Maximum tokens of a batch, by `estimate_tokens`. A larger
-        request is run in pieces, of one row at least.
+        request is run in pieces of at least one row.
       timeout_seconds: Maximum time that a request waits for others while a batch is
         running. If none is running, it does not wait.
       max_queued_rows: Maximum rows that wait; more are refused.
@@ -123,7 +123,14 @@ class Batcher:
             model fails.
         """
         rows = signature.check({name: (t.dtype, t.shape) for name, t in inputs.items()})
-        self._admit(rows)
+        check_rows(rows, self.max_rows)
+        if self._queued_rows + rows > self.max_rows:
+            raise RequestError(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"The queue is full: {self._queued_rows} of {self.max_rows} rows "
+                "(--max-queued-rows) wait. Try again later",
+            )
+        self._count_queued(rows)
         waiting = rows
         try:
             tokens = estimate_tokens(inputs, rows)
@@ -131,26 +138,32 @@ class Batcher:
             is_cut = signature.is_by_row and not self._fits(rows, whole.tokens)
             pieces = self._cut(inputs, tokens) if is_cut else [whole]
             outputs = []
-            for piece in pieces:  # one after the other, so that other requests run
+            for piece in pieces:  # one at a time, so that other requests run between
                 waiting -= piece.rows
                 outputs.append(await self._submit(model, signature, piece))
         finally:
             self._count_queued(-waiting)
         if len(pieces) == 1:
             return outputs[0]
-        joined = _join(outputs, [piece.rows for piece in pieces])
-        if joined is not None:
-            return joined
+        shapes = [[value.shape for value in piece.values()] for piece in outputs]
+        by_row = [
+            [(piece.rows, *value.shape[1:]) for value in outputs[0].values()]
+            for piece in pieces
+        ]
+        if shapes == by_row:
+            return _concatenate(outputs)
+        # The pieces cannot be joined: an output is not by row, or its other sizes
+        # differ, such as padded tokens.
         self._count_queued(rows)
         return await self._submit(model, signature, whole)
 
     def _fits(self, rows: int, tokens: int) -> bool:
-        """Returns whether so many rows and tokens may be one batch."""
+        """Returns whether a batch may have this many rows and tokens."""
         settings = self._settings
         return rows <= settings.max_batch_rows and tokens <= settings.max_batch_tokens
 
     def _is_full(self, queue: _Queue) -> bool:
-        # The size of a next request is not known.
+        # The next request has at least one row and one token.
         return not self._fits(queue.rows + 1, queue.tokens + 1)
 
     def _cut(self, inputs: Tensors, tokens: np.ndarray) -> list[_Request]:
@@ -202,16 +215,6 @@ class Batcher:
         self._count_queued(-request.rows)
         if not self._is_full(queue):
             queue.is_full.clear()
-
-    def _admit(self, rows: int) -> None:
-        check_rows(rows, self.max_rows)
-        if self._queued_rows + rows > self.max_rows:
-            raise RequestError(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"The queue is full: {self._queued_rows} of {self.max_rows} rows "
-                "(--max-queued-rows) wait. Try again later",
-            )
-        self._count_queued(rows)
 
     async def _run_queue(self, key: Hashable, model: Runnable, signature: str) -> None:
         """Runs batches of a queue until it is empty."""
@@ -281,7 +284,7 @@ def estimate_tokens(inputs: Tensors, rows: int) -> np.ndarray:
 
     Args:
       inputs: The request's tensors.
-      rows: Its rows; a tensor without that axis does not count.
+      rows: Its rows. Tensors with a different size of axis 0 are not counted.
     """
     tokens = np.zeros(rows, np.int64)
     for tensor in inputs.values():
@@ -290,10 +293,10 @@ def estimate_tokens(inputs: Tensors, rows: int) -> np.ndarray:
         values = tensor.reshape(rows, tensor.size // max(rows, 1))
         if tensor.dtype.kind == "O":
             sizes = (sum(map(len, row)) for row in values)
-            tokens += np.fromiter(sizes, np.int64, rows) // _BYTES_OF_A_TOKEN + 1
+            tokens += np.fromiter(sizes, np.int64, rows) // _BYTES_PER_TOKEN + 1
         else:
             tokens += values.shape[1]
-    return np.minimum(tokens, _MOST_TOKENS)
+    return np.minimum(tokens, _MAX_TOKENS)
 
 
 def _run_joined(
@@ -311,8 +314,16 @@ def _run_joined(
             *_run_joined(model, signature, batch[:middle]),
             *_run_joined(model, signature, batch[middle:]),
         ]
-    parts = _split(outputs, [request.rows for request in batch])
-    return parts or [_run_alone(model, signature, request) for request in batch]
+    rows = [request.rows for request in batch]
+    if any(value.shape[:1] != (sum(rows),) for value in outputs.values()):
+        # An output is not by row, so it cannot be split.
+        return [_run_alone(model, signature, request) for request in batch]
+    ends = np.cumsum(rows)[:-1]
+    parts = {name: np.split(value, ends) for name, value in outputs.items()}
+    return [
+        {name: part[index] for name, part in parts.items()}
+        for index in range(len(batch))
+    ]
 
 
 def _run_alone(
@@ -322,30 +333,6 @@ def _run_alone(
         return model.run(signature, request.inputs)
     except Exception as error:  # noqa: BLE001 (the request's future raises it)
         return error
-
-
-def _split(outputs: Outputs, rows: list[int]) -> list[Outputs | Exception] | None:
-    """Returns the outputs of each request; None if an output is not by row."""
-    if any(value.shape[:1] != (sum(rows),) for value in outputs.values()):
-        return None
-    ends = np.cumsum(rows)[:-1]
-    parts = {name: np.split(value, ends) for name, value in outputs.items()}
-    return [
-        {name: part[index] for name, part in parts.items()}
-        for index in range(len(rows))
-    ]
-
-
-def _join(outputs: list[Outputs], rows: list[int]) -> Outputs | None:
-    """Returns the outputs of pieces as one; None if an output is not by row.
-
-    Outputs of different sizes beyond the rows, such as padded tokens, are not by row.
-    """
-    shapes = [
-        [(size, *value.shape[1:]) for value in outputs[0].values()] for size in rows
-    ]
-    actual = [[value.shape for value in piece.values()] for piece in outputs]
-    return _concatenate(outputs) if actual == shapes else None
 
 
 def _concatenate(parts: Sequence[Tensors]) -> Outputs:

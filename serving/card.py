@@ -15,8 +15,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 _METADATA = re.compile(r"---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
-# A larger card is shown as it is: a hostile one of 1 MiB takes 12 s to render.
-_MOST_CHARACTERS = 1 << 16
+# A longer card is shown unrendered: a hostile one of 1 MiB takes 12 s to render.
+_MAX_CHARACTERS = 1 << 16
 _COMMENT = re.compile(r"<!--(?:(?!-->).)*-->\s*")
 
 
@@ -25,39 +25,32 @@ def render(card: str) -> str:
     """Returns a model card as HTML.
 
     Args:
-      card: Markdown, as Hugging Face's cards with YAML at its top, which is shown as it
-        is.
+      card: Markdown. YAML at its top, as in Hugging Face's cards, is shown unrendered.
     """
     card = card.replace("\r\n", "\n")
-    if len(card) > _MOST_CHARACTERS:
+    if len(card) > _MAX_CHARACTERS:
         return f"<pre>{html.escape(card)}</pre>\n"
-    metadata = _METADATA.match(card)
-    if metadata is None:
-        return _parser().render(card)
-    return (
-        "<details><summary>Metadata</summary>"
-        f"<pre>{html.escape(metadata[1])}</pre></details>\n"
-        + _parser().render(card[metadata.end() :])
-    )
-
-
-def _parser() -> MarkdownIt:
+    head = ""
+    if metadata := _METADATA.match(card):
+        text = html.escape(metadata[1])
+        head = f"<details><summary>Metadata</summary><pre>{text}</pre></details>\n"
+        card = card[metadata.end() :]
     parser = _Parser(
         "commonmark", {"html": False, "linkify": True}, renderer_cls=_Renderer
     )
-    # The page's policy refuses pictures of other sites, and the server sends none.
+    # The page's security policy blocks pictures of other sites.
     parser.enable(["table", "linkify"]).disable("image")
     parser.block.ruler.before(
         "paragraph", "comment", _skip_comment, {"alt": ["paragraph", "blockquote"]}
     )
     assert parser.linkify is not None  # the package that `markdown-it-py[linkify]` adds
-    # Not README.md, though .md is a domain.
+    # Otherwise README.md becomes a link, because .md is a top-level domain.
     parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
-    return parser
+    return head + parser.render(card)
 
 
 class _Parser(MarkdownIt):
-    """Makes links of web addresses alone."""
+    """Links only to web addresses."""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 (markdown-it's name)
         return url.lower().startswith(("https://", "http://"))
@@ -76,7 +69,7 @@ class _Renderer(RendererHTML):
     def table_close(self, *_: Any) -> str:
         return "</table></div>\n"
 
-    # markdown-it aligns cells by style attributes, which the page's policy refuses.
+    # markdown-it aligns cells by style attributes, which the security policy blocks.
     def th_open(self, *_: Any) -> str:
         return '<th scope="col">'
 
@@ -91,7 +84,7 @@ class _Renderer(RendererHTML):
 
 
 def _skip_comment(state: StateBlock, line: int, end_line: int, silent: bool) -> bool:
-    """Is markdown-it's rule for a line with a comment alone, which is not shown."""
+    """Skips a line that is only a comment; a rule of markdown-it."""
     start = state.bMarks[line] + state.tShift[line]
     is_comment = bool(_COMMENT.fullmatch(state.src[start : state.eMarks[line]]))
     if is_comment and not silent:

@@ -10,6 +10,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from serving.access import JSON
 from serving.limits import RequestLimits
 from serving.monitoring import Metrics
 
@@ -17,7 +18,7 @@ MAX_HEADER_BYTES = 64 << 10
 
 
 class LimitedProtocol(H11Protocol):
-    """Limits connections, and clients that do not send or read.
+    """Limits connections, and the time of clients that do not send or read.
 
     uvicorn waits forever for the first request of a connection and for clients that do
     not read, and `limit_concurrency` keeps refused connections open until they send a
@@ -99,7 +100,7 @@ class LimitedProtocol(H11Protocol):
     def _close_idle(self) -> bool:
         """Closes the connection that has been idle longest; returns whether one was.
 
-        If an idle connection is closed, a client sends its request on a new one.
+        The client of a closed idle connection sends its next request on a new one.
         """
         idle = {
             connection.timeout_keep_alive_task.when(): connection
@@ -118,7 +119,7 @@ class LimitedProtocol(H11Protocol):
         body = json.dumps({"error": problem})
         self.transport.write(
             f"HTTP/1.1 {status} {status.phrase}\r\n"
-            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            f"content-type: {JSON}\r\ncontent-length: {len(body)}\r\n"
             f"connection: close\r\n\r\n{body}".encode()
         )
         self.transport.close()

@@ -13,9 +13,6 @@ from serving.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
-# The version of a SavedModel whose directory is not numbered.
-_FIRST_VERSION = 1
-
 
 @dataclasses.dataclass(frozen=True)
 class Source:
@@ -29,7 +26,7 @@ class Source:
 
     name: str
     directory: Path
-    # Versions of SavedModels in directories without a number, in the order they appear.
+    # Versions of SavedModels in directories without a number: 1, 2, ... as they appear.
     _numbers: dict[Path, int] = dataclasses.field(default_factory=dict, compare=False)
     # Reasons why versions are incomplete, to log each one once.
     _problems: dict[Path, str] = dataclasses.field(default_factory=dict, compare=False)
@@ -42,7 +39,11 @@ class Source:
         """
         path = self.directory.resolve()
         if served_versions.is_saved_model(str(path)):
-            versions = {self._number(path): path}
+            if served_versions.is_version(path.name):
+                number = int(path.name)
+            else:
+                number = self._numbers.setdefault(path, len(self._numbers) + 1)
+            versions = {number: path}
         else:
             names = served_versions.list_versions(str(path))
             versions = {int(name): path / name for name in names}
@@ -51,11 +52,6 @@ class Source:
             for version, path in versions.items()
             if self._is_complete(path, is_loaded=version in loaded)
         }
-
-    def _number(self, path: Path) -> int:
-        if served_versions.is_version(path.name):
-            return int(path.name)
-        return self._numbers.setdefault(path, _FIRST_VERSION + len(self._numbers))
 
     def _is_complete(self, path: Path, *, is_loaded: bool) -> bool:
         with contextlib.suppress(OSError):  # `find_problem` describes it
@@ -93,8 +89,8 @@ def find_model(directory: Path, name: str | None = None) -> Source:
     source = Source(name or default, directory.absolute())
     if not source.scan():
         raise SettingsError(
-            f"--model {directory} holds no complete SavedModel, itself or in a "
-            "numbered directory; give the directory that a run pushes to, as "
+            f"--model {directory} has no complete SavedModel, itself or in a "
+            "numbered directory; give the directory that a run pushes to, such as "
             "output/sample/serving/sample"
         )
     return source

@@ -17,13 +17,6 @@ from serving.health import Health
 from serving.limits import RequestLimits
 from serving.prediction_service import ModelService, PredictionService
 
-# gRPC's default. It parses a message on the event loop, 0.1 s for 4 MiB of empty
-# strings, and holds it in memory before it is counted.
-_MAX_MESSAGE_BYTES = 4 << 20
-_MAX_STREAMS = 64  # per connection
-_NO_COMPRESSION = 1  # a bit set, whose first bit is `identity`
-_IDLE_MILLISECONDS = 300_000
-
 
 class ParsingInterceptor(grpc.aio.ServerInterceptor):
     """Refuses a malformed message with INVALID_ARGUMENT.
@@ -71,10 +64,29 @@ def build(
       models: The model service.
       health: The readiness of the server.
     """
+    # Time to receive a request and to predict. A stalled call ends with its connection.
+    milliseconds = round(2 * 1000 * limits.request_seconds)
     server = grpc.aio.server(
         interceptors=(ParsingInterceptor(),),
         maximum_concurrent_rpcs=limits.max_connections,
-        options=_options(limits),
+        options=(
+            # By default a second server could listen on the same port.
+            ("grpc.so_reuseport", 0),
+            # gRPC's default. gRPC parses a message on the event loop, 0.1 s for 4 MiB
+            # of empty strings, and holds it in memory before it is counted.
+            ("grpc.max_receive_message_length", 4 << 20),
+            ("grpc.max_send_message_length", -1),
+            # A compressed message of kilobytes could expand to megabytes. The first bit
+            # of the set is `identity`, no compression.
+            ("grpc.compression_enabled_algorithms_bitset", 1),
+            ("grpc.max_allowed_incoming_connections", limits.max_connections),
+            ("grpc.max_concurrent_streams", 64),  # per connection
+            # Idle connections would use up the file descriptors.
+            ("grpc.server_handshake_timeout_ms", round(1000 * limits.header_seconds)),
+            ("grpc.max_connection_idle_ms", 300_000),
+            ("grpc.max_connection_age_ms", milliseconds),
+            ("grpc.max_connection_age_grace_ms", milliseconds),
+        ),
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         predictions, server
@@ -82,22 +94,3 @@ def build(
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(models, server)
     health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
     return server
-
-
-def _options(limits: RequestLimits) -> tuple[tuple[str, int], ...]:
-    # Time to receive a request and to predict. A stalled call ends with its connection.
-    milliseconds = round(2 * 1000 * limits.request_seconds)
-    return (
-        ("grpc.so_reuseport", 0),
-        ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-        ("grpc.max_send_message_length", -1),
-        # A compressed message of kilobytes could expand to megabytes.
-        ("grpc.compression_enabled_algorithms_bitset", _NO_COMPRESSION),
-        ("grpc.max_allowed_incoming_connections", limits.max_connections),
-        ("grpc.max_concurrent_streams", _MAX_STREAMS),
-        # Idle connections would use up the file descriptors.
-        ("grpc.server_handshake_timeout_ms", round(1000 * limits.header_seconds)),
-        ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
-        ("grpc.max_connection_age_ms", milliseconds),
-        ("grpc.max_connection_age_grace_ms", milliseconds),
-    )

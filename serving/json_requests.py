@@ -19,12 +19,11 @@ from serving.signatures import DEFAULT_SIGNATURE, Tensors, TensorSpec
 
 INSTANCES = "instances"
 INPUTS = "inputs"
-# Deeper than a tensor of NumPy in a row.
+# A row with a tensor of 32 axes, the maximum of NumPy 1, is allowed.
 MAX_DEPTH = 40
 # Values take up to 70 times their JSON in memory, and Python's parser holds the global
 # interpreter lock: 0.3 s for this many.
 MAX_VALUES = 2_000_000
-_QUOTED_CHARACTERS = 100
 _TOO_DEEP = (
     f"The request is nested deeper than {MAX_DEPTH} levels. Send tensors of fewer axes"
 )
@@ -59,11 +58,6 @@ def parse(body: bytes) -> dict[str, Any]:
         raise invalid(f"The request is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise invalid("The request is not a JSON object")
-    _check_depth(document)
-    return document
-
-
-def _check_depth(document: dict[str, Any]) -> None:
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
         level = [
@@ -73,7 +67,7 @@ def _check_depth(document: dict[str, Any]) -> None:
             if isinstance(child, list | dict)
         ]
         if not level:
-            return
+            return document
     raise invalid(_TOO_DEEP)
 
 
@@ -102,7 +96,7 @@ def read_inputs(document: dict[str, Any], specs: Specs, max_rows: int) -> Tensor
 
     Raises:
       RequestError: The request has neither or both keys, too many rows, or a value that
-        its input cannot have.
+        is invalid for its input.
     """
     if (INSTANCES in document) == (INPUTS in document):
         raise invalid(f"Send either '{INSTANCES}' (rows) or '{INPUTS}' (columns)")
@@ -110,7 +104,14 @@ def read_inputs(document: dict[str, Any], specs: Specs, max_rows: int) -> Tensor
         columns = _transpose(document[INSTANCES], specs, max_rows)
     else:
         columns = _select_columns(document[INPUTS], specs, max_rows)
-    return {name: _to_tensor(name, columns[name], specs[name]) for name in specs}
+    tensors = {}
+    for name, spec in specs.items():
+        # NumPy leaves lists of different lengths, or of too many axes, as elements.
+        values = np.array(columns[name], dtype=object)
+        tensor = np.empty(values.size, spec.dtype)
+        tensor[:] = [_convert(name, element, spec) for element in values.ravel()]
+        tensors[name] = tensor.reshape(values.shape)
+    return tensors
 
 
 def _transpose(rows: Any, specs: Specs, max_rows: int) -> dict[str, list[Any]]:
@@ -155,14 +156,6 @@ def _is_base64(value: Any) -> bool:
     )
 
 
-def _to_tensor(name: str, value: Any, spec: TensorSpec) -> np.ndarray:
-    # NumPy leaves lists of different lengths, or of too many axes, as elements.
-    values = np.array(value, dtype=object)
-    tensor = np.empty(values.size, spec.dtype)
-    tensor[:] = [_convert(name, element, spec) for element in values.ravel()]
-    return tensor.reshape(values.shape)
-
-
 def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
     if isinstance(value, list):
         raise invalid(
@@ -174,13 +167,17 @@ def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
     elif kind == "b":
         is_valid = isinstance(value, bool)
     elif kind in "iu":
-        is_valid = _is_integer(value) and _fits_integer(value, spec.dtype)
+        integers = np.iinfo(spec.dtype)
+        is_valid = _is_integer(value) and integers.min <= value <= integers.max
     elif kind == "f":
-        is_valid = (
-            _fits_significand(value, spec.dtype)
-            if _is_integer(value)
-            else isinstance(value, float) and _fits_range(value, spec.dtype)
-        )
+        floats = np.finfo(spec.dtype)
+        if _is_integer(value):
+            # A larger integer may change its value as a floating-point number.
+            is_valid = abs(value) < 2 << floats.nmant
+        else:
+            is_valid = isinstance(value, float) and (
+                not math.isfinite(value) or abs(value) <= float(floats.max)
+            )
     else:
         raise RequestError(
             grpc.StatusCode.UNIMPLEMENTED,
@@ -190,28 +187,8 @@ def _convert(name: str, value: Any, spec: TensorSpec) -> Any:
         raise invalid(
             f'Input "{name}" has {_quote(value)}, which is not a valid {spec.type_name}'
         )
-    return _encode(name, value) if kind == "O" else value
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _fits_integer(value: int, dtype: np.dtype) -> bool:
-    limits = np.iinfo(dtype)
-    return bool(limits.min <= value <= limits.max)
-
-
-def _fits_significand(value: int, dtype: np.dtype) -> bool:
-    """Returns whether an integer surely keeps its value as a floating-point number."""
-    return abs(value) < 2 << np.finfo(dtype).nmant
-
-
-def _fits_range(value: float, dtype: np.dtype) -> bool:
-    return not math.isfinite(value) or abs(value) <= float(np.finfo(dtype).max)
-
-
-def _encode(name: str, value: Any) -> bytes:
+    if kind != "O":
+        return value
     try:
         if isinstance(value, str):
             return value.encode()
@@ -220,7 +197,11 @@ def _encode(name: str, value: Any) -> bytes:
         raise invalid(f'Input "{name}" has {_quote(value)}: {error}') from error
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _quote(value: Any) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
-    return json.dumps(value[:_QUOTED_CHARACTERS] if isinstance(value, str) else value)
+    return json.dumps(value[:100] if isinstance(value, str) else value)

@@ -10,19 +10,19 @@ import numpy as np
 from serving.errors import invalid
 from serving.signatures import Tensors
 
-_BINARY_SUFFIX = "_bytes"
+BINARY_SUFFIX = "_bytes"
 
 
 def write_rows(outputs: Tensors) -> dict[str, Any]:
     """Returns the response to a request in rows.
 
     Raises:
-      RequestError: An output has another number of rows than the others, or none.
+      RequestError: The outputs have different numbers of rows, or one has no rows.
     """
     rows = {tensor.shape[:1] for tensor in outputs.values()}
     if len(rows) != 1 or () in rows:
         raise invalid(
-            "The outputs have no rows, or not the same number: "
+            "The outputs have no rows, or different numbers of rows: "
             + ", ".join(f"{name} {list(t.shape)}" for name, t in outputs.items())
             + ". Send 'inputs' instead of 'instances'"
         )
@@ -69,12 +69,12 @@ def to_json(name: str, tensor: np.ndarray) -> Any:
 
 
 def _decode(name: str, value: bytes) -> Any:
-    if name.endswith(_BINARY_SUFFIX):
+    if name.endswith(BINARY_SUFFIX):
         return {"b64": base64.b64encode(value).decode()}
     try:
         return value.decode()
     except UnicodeDecodeError as error:
         raise invalid(
             f"Output {name} is not UTF-8; the name of a binary output must end in "
-            f"{_BINARY_SUFFIX}"
+            f"{BINARY_SUFFIX}"
         ) from error

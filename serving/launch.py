@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from serving.server import Server
 
 EXIT_NOT_DRAINED = 1
-_BACKLOG = 2048
 
 
 def serve(settings: ServerSettings) -> None:
@@ -33,7 +32,7 @@ def serve(settings: ServerSettings) -> None:
       settings: The settings.
 
     Raises:
-      SettingsError: There is no SavedModel, or a port cannot be opened.
+      SettingsError: The directory has no SavedModel, or a port cannot be opened.
     """
     source = discovery.find_model(settings.model, settings.name)
     with contextlib.ExitStack() as sockets:
@@ -72,9 +71,9 @@ def listen(host: str, port: int, option: str) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {host} port {port}: {error.strerror or error}; "
-            f"give another address with --host and {option}"
+            f"choose a different address with --host and {option}"
         ) from error

@@ -89,7 +89,9 @@ class RequestMemory:
 
         def add(size: int) -> None:
             nonlocal reserved
-            limit = self._limit(reserved + size)
+            limit = self.limits.max_queued_bytes
+            if reserved + size > _SMALL_REQUEST_BYTES:
+                limit = int(limit * _LARGE_REQUESTS_SHARE)
             if reserved + size > limit:
                 raise invalid(
                     f"The request has more than {limit / 2**20:g} MiB (three quarters "
@@ -109,11 +111,6 @@ class RequestMemory:
         finally:
             self._used_bytes -= reserved
 
-    def _limit(self, size: int) -> int:
-        if size <= _SMALL_REQUEST_BYTES:
-            return self.limits.max_queued_bytes
-        return int(self.limits.max_queued_bytes * _LARGE_REQUESTS_SHARE)
-
     async def process(
         self, size: int, function: Callable[..., T], *arguments: object
     ) -> T:
@@ -130,7 +127,7 @@ class RequestMemory:
         if size <= _INLINE_BYTES:
             return function(*arguments)
         loop = asyncio.get_running_loop()
-        # A request in the executor's queue would stay in memory if its client left.
+        # A call in the executor's queue would hold its request after the client left.
         async with self._free_parsers:
             call = loop.run_in_executor(self._parsers, function, *arguments)
             try:

@@ -95,7 +95,7 @@ class LoadedVersions:
         return bool(self._available())
 
     async def refresh(self) -> None:
-        """Loads new versions in the directory, then unloads those it replaced."""
+        """Loads new versions in the directory, then unloads those that they replace."""
         paths = await self._run(self._source.scan, set(self._available()))
         current = [
             number
@@ -108,10 +108,20 @@ class LoadedVersions:
             if newest < self._keep and await self._ensure_loaded(number, paths[number]):
                 current.append(number)
                 newest += 1
-        self._warn_if_orphaned(is_orphaned=not current and self.is_available)
+        is_orphaned = not current and self.is_available
+        if is_orphaned and not self._is_orphaned:
+            logger.warning(
+                "%s has no version that can be loaded; version %s stays in memory",
+                self._source.directory,
+                max(self._available()),
+            )
+        self._is_orphaned = is_orphaned
         if current:
             for number in self._available().keys() - set(current):
-                self._retire(self._versions[number])
+                version = self._versions[number]
+                version.state = State.UNLOADING
+                if not version.users:
+                    self._unload(version)
 
     @contextlib.contextmanager
     def use(
@@ -179,7 +189,7 @@ class LoadedVersions:
         }
 
     async def _ensure_loaded(self, number: int, path: Path) -> bool:
-        """Loads a version unless it is in memory; returns whether it is now."""
+        """Loads a version unless it is in memory; returns whether it is available."""
         known = self._versions.get(number)
         if known is not None and known.state is not State.END:
             return known.state is State.AVAILABLE
@@ -206,11 +216,6 @@ class LoadedVersions:
         logger.info("loaded %s version %d in %.1f s", self.name, number, seconds)
         return True
 
-    def _retire(self, version: Version) -> None:
-        version.state = State.UNLOADING
-        if not version.users:
-            self._unload(version)
-
     def _unload(self, version: Version) -> None:
         version.model = None
         version.state = State.END
@@ -219,15 +224,6 @@ class LoadedVersions:
         # A SavedModel has reference cycles. Collecting them would block the event loop.
         self._loader.submit(gc.collect)
         logger.info("unloaded %s version %d", self.name, version.number)
-
-    def _warn_if_orphaned(self, *, is_orphaned: bool) -> None:
-        if is_orphaned and not self._is_orphaned:
-            logger.warning(
-                "%s has no version that can be loaded; version %s stays in memory",
-                self._source.directory,
-                max(self._available()),
-            )
-        self._is_orphaned = is_orphaned
 
     async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What lies beside the graph of a SavedModel: its task, examples and card."""
+"""Reads the files next to the graph of a SavedModel: its task, examples and card."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modules.served_versions import CARD_FILE, DESCRIPTION_FILE, EXAMPLES_FILE
+from serving.json_requests import INSTANCES
 
 logger = logging.getLogger(__name__)
 
@@ -15,10 +16,9 @@ _MAX_BYTES = 1 << 20  # of a file
 
 
 def read_description(directory: Path) -> dict[str, list[Any]]:
-    """Returns what the files of a SavedModel say about it.
+    """Reads the description and the examples of a SavedModel.
 
-    A model of another pipeline has none of the files. A file of other content is a
-    warning in the log.
+    A model of another pipeline has no such files. An invalid file is logged.
 
     Args:
       directory: The SavedModel.
@@ -26,13 +26,13 @@ def read_description(directory: Path) -> dict[str, list[Any]]:
     Returns:
       `classes`, the names in the order of the probabilities; `label_range`, the lowest
       and highest score of a regression; and `examples`, rows of the default signature.
-      Each only if a file has it.
+      A key without a value in the files is missing.
     """
     lists = {
         "classes": _read_list(directory / DESCRIPTION_FILE, "classes"),
         "label_range": _read_list(directory / DESCRIPTION_FILE, "label_range"),
         # The file is a predict request.
-        "examples": _read_list(directory / EXAMPLES_FILE, "instances"),
+        "examples": _read_list(directory / EXAMPLES_FILE, INSTANCES),
     }
     return {name: values for name, values in lists.items() if values}
 
@@ -43,7 +43,7 @@ def has_card(directory: Path) -> bool:
 
 
 def read_card(directory: Path) -> bytes | None:
-    """Returns the model card, in Markdown; None if there is none.
+    """Returns the model card, in Markdown; None if it is missing.
 
     It may change while the model is loaded. Only the first MiB is read.
     """
@@ -54,7 +54,7 @@ def read_card(directory: Path) -> bytes | None:
 
 
 def _read(path: Path) -> bytes:
-    # Not a pipe, whose reader waits, nor a device, which has no end.
+    # A pipe would block its reader, and a device may have no end.
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not a file")
     with path.open("rb") as file:
@@ -67,6 +67,6 @@ def _read_list(path: Path, key: str) -> list[Any]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        logger.warning("%s is not read: %s", path, type(error).__name__)
+        logger.warning("cannot read %s: %s", path, type(error).__name__)
         return []
     return values if isinstance(values, list) else []

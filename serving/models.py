@@ -19,7 +19,6 @@ from serving.signatures import DEFAULT_SIGNATURE, Signature, Tensors, TensorSpec
 
 logger = logging.getLogger(__name__)
 
-_TAG = "serve"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -47,8 +46,10 @@ class Model:
         graph = _read_meta_graph(directory)
         self.signature_defs = dict(graph.signature_def)
         self._example = warm_up.build_example(graph.graph_def)
-        # Owns the variables of the signatures.
-        self._loaded = tf.saved_model.load(str(directory), tags=[_TAG])
+        # The signatures do not keep their variables alive; this object does.
+        self._loaded = tf.saved_model.load(
+            str(directory), tags=[tf.saved_model.SERVING]
+        )
         self._functions = dict(self._loaded.signatures)
         self.signatures = {
             name: Signature(
@@ -135,7 +136,7 @@ class Model:
                     return None
         except (TypeError, ValueError) as error:  # no row can be built for an input
             errors.append(error)
-        # An error of the model says more than one of the made-up row.
+        # An error of the model is more useful than one of the made-up row.
         return min(errors, key=is_invalid)
 
 
@@ -164,21 +165,20 @@ def _read_meta_graph(directory: Path) -> meta_graph_pb2.MetaGraphDef:
     saved_model = saved_model_pb2.SavedModel()
     saved_model.ParseFromString((directory / GRAPH_FILE).read_bytes())
     for graph in saved_model.meta_graphs:
-        if _TAG in graph.meta_info_def.tags:
+        if tf.saved_model.SERVING in graph.meta_info_def.tags:
             return graph
-    raise ValueError(f"{directory} has no graph with the tag {_TAG!r}")
+    raise ValueError(f"{directory} has no graph with the tag {tf.saved_model.SERVING}")
 
 
 def _specs(infos: dict[str, meta_graph_pb2.TensorInfo]) -> dict[str, TensorSpec]:
-    return {name: _spec(infos[name]) for name in sorted(infos)}
-
-
-def _spec(info: meta_graph_pb2.TensorInfo) -> TensorSpec:
-    shape = tf.TensorShape(info.tensor_shape)
-    return TensorSpec(
-        np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype),
-        None if shape.rank is None else tuple(shape.as_list()),
-    )
+    specs = {}
+    for name, info in sorted(infos.items()):
+        shape = tf.TensorShape(info.tensor_shape)
+        specs[name] = TensorSpec(
+            np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype),
+            None if shape.rank is None else tuple(shape.as_list()),
+        )
+    return specs
 
 
 def _shorten(message: str) -> str:

@@ -41,7 +41,7 @@ class Metrics:
 
     Attributes:
       registry: The Prometheus registry.
-      in_flight: Requests received and not yet answered.
+      in_flight: Requests that were received and have no complete response.
       queued_rows: Rows that wait for a thread.
       batch_rows: Rows per batch.
       batch_tokens: Estimated tokens per batch.
@@ -134,15 +134,12 @@ class Metrics:
             self.in_flight -= 1
             seconds = time.perf_counter() - start
             self._seconds.labels(transport, api).observe(seconds)
-            label = _code_label(transport, code)
+            if transport == GRPC or code is grpc.StatusCode.CANCELLED:
+                label = code.name
+            else:
+                label = str(http_status(code))
             self._requests.labels(transport, api, call.signature, label).inc()
 
     def text(self) -> bytes:
         """Returns all metrics in Prometheus' text format."""
         return prometheus_client.generate_latest(self.registry)
-
-
-def _code_label(transport: str, code: grpc.StatusCode) -> str:
-    if transport == GRPC or code is grpc.StatusCode.CANCELLED:
-        return code.name
-    return str(http_status(code))

@@ -10,14 +10,16 @@ import numpy as np
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
+from serving.access import JSON
 from serving.errors import RequestError
-from serving.loaded_versions import LoadedVersions
+from serving.json_responses import BINARY_SUFFIX
+from serving.loaded_versions import LoadedVersions, State
 from serving.models import Model
-from serving.signatures import DEFAULT_SIGNATURE, Signature, TensorSpec
+from serving.signatures import DEFAULT_SIGNATURE, TensorSpec
 
 Schema = dict[str, Any]
 
-_JSON = "application/json"
+MARKDOWN = "text/markdown"
 _DESCRIPTION = """\
 TensorFlow Serving's REST API for one model. The schemas of predict are those of the \
 signatures of the newest version that is loaded. Numbers may be NaN, Infinity and \
@@ -25,12 +27,12 @@ signatures of the newest version that is loaded. Numbers may be NaN, Infinity an
 """
 _ERRORS = {
     400: "The request is invalid, or the `Host` header is not allowed.",
-    403: "The page that sends the request is of another origin.",
+    403: "The request comes from a page of another origin.",
     404: "The model, the version or the card does not exist.",
-    415: "A browser sends another type than `application/json`.",
+    415: f"A browser sent a content type other than `{JSON}`.",
     500: "The server failed; its log has the details.",
-    501: "An input has a type that JSON cannot have.",
-    503: "A queue or the memory is full, or the server shuts down.",
+    501: "An input has a type that JSON cannot represent.",
+    503: "A queue or the memory is full, or the server is shutting down.",
     504: "The request took longer than `--request-seconds`.",
 }
 _PARAMETERS = {
@@ -39,17 +41,13 @@ _PARAMETERS = {
     "label": ("A label of `--label`.", {"type": "string"}),
 }
 _STRING: Schema = {"type": "string"}
-_INPUT_STRING: Schema = {
-    "anyOf": [
-        _STRING,
-        {
-            "type": "object",
-            "properties": {"b64": {"type": "string", "contentEncoding": "base64"}},
-            "required": ["b64"],
-            "additionalProperties": False,
-        },
-    ]
+_BASE64: Schema = {
+    "type": "object",
+    "properties": {"b64": {"type": "string", "contentEncoding": "base64"}},
+    "required": ["b64"],
+    "additionalProperties": False,
 }
+_INPUT_STRING: Schema = {"anyOf": [_STRING, _BASE64]}
 
 
 def _ref(name: str) -> Schema:
@@ -75,7 +73,7 @@ def _operation(
     responses: dict[int | str, dict[str, Any]] = {
         code: {
             "description": _ERRORS[code],
-            "content": {_JSON: {"schema": _ref("Error")}},
+            "content": {JSON: {"schema": _ref("Error")}},
         }
         for code in (400, 403, *errors)
     }
@@ -93,7 +91,7 @@ def _operation(
 
 
 def _health(operation_id: str, summary: str) -> dict[str, Any]:
-    operation = _operation(operation_id, summary, {_JSON: _ref("Health")})
+    operation = _operation(operation_id, summary, {JSON: _ref("Health")})
     del operation["responses"][400]  # probes may send any host
     return operation
 
@@ -109,7 +107,7 @@ ALIVE = _health("alive", "Whether the process lives")
 READY = _health("ready", "Whether a version is loaded and the server does not drain")
 READY["responses"][503] = {
     "description": "No version is loaded, or the server drains.",
-    "content": {_JSON: {"schema": _ref("Health")}},
+    "content": {JSON: {"schema": _ref("Health")}},
 }
 METRICS = _operation("metrics", "Metrics for Prometheus", {"text/plain": _STRING})
 TF_SERVING_METRICS = _operation(
@@ -122,14 +120,14 @@ TF_SERVING_METRICS = _operation(
 def _model_operations() -> list[tuple[str, str, dict[str, Any]]]:
     body = {
         "required": True,
-        "content": {_JSON: {"schema": _ref("PredictRequest")}},
+        "content": {JSON: {"schema": _ref("PredictRequest")}},
     }
     predict_errors = (404, 415, 500, 501, 503, 504)
     operations = []
     for key, infix in (("", ""), ("version", "versions/"), ("label", "labels/")):
         target = "/v1/models/{name}" + (f"/{infix}{{{key}}}" if key else "")
         suffix = f"_of_{key}" if key else ""
-        of_which = f" of a {key}" if key else ""
+        scope = f" of a {key}" if key else ""
         parameters = [
             {
                 "name": name,
@@ -149,8 +147,8 @@ def _model_operations() -> list[tuple[str, str, dict[str, Any]]]:
         ):
             operation = _operation(
                 f"{name}{suffix}",
-                summary + of_which,
-                {_JSON: _ref(content)} if content else {"text/markdown": _STRING},
+                summary + scope,
+                {JSON: _ref(content)} if content else {MARKDOWN: _STRING},
                 predict_errors if extra else (404, 500, 503, 504),
                 parameters=parameters,
                 **({"requestBody": extra} if extra else {}),
@@ -164,10 +162,10 @@ MODEL_OPERATIONS = _model_operations()
 
 
 def describe(routes: Sequence[BaseRoute], name: str) -> dict[str, Any]:
-    """Returns the document without its schemas, which takes tens of milliseconds.
+    """Builds the document without its schemas, which takes tens of milliseconds.
 
     Args:
-      routes: The application's.
+      routes: The application's routes.
       name: The model's name.
     """
     return get_openapi(title=name, version="1", description=_DESCRIPTION, routes=routes)
@@ -180,11 +178,28 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
       document: What `describe` returns.
       versions: The model.
     """
+    version = _object(
+        version=_STRING,
+        state={"type": "string", "enum": [state.name for state in State]},
+        status=_object(error_code=_STRING, error_message=_STRING),
+    )
+    metadata = _object(
+        signature_def=_object(signature_def={"type": "object"}),
+        has_card={"type": "boolean"},
+    )
+    strings = {"type": "array", "items": _STRING}
+    metadata["properties"] |= {  # not required: other pipelines' models lack them
+        "text_columns": strings,
+        "classes": strings,
+        "label_range": {"type": "array", "items": {"type": "number"}},
+        "examples": {"type": "array"},
+    }
+    spec = _object(name=_STRING, signature_name=_STRING, version=_STRING)
     schemas = {
         "Error": _object(error=_STRING),
         "Health": _object(status=_STRING),
-        "Status": _status_schema(),
-        "Metadata": _metadata_schema(),
+        "Status": _object(model_version_status={"type": "array", "items": version}),
+        "Metadata": _object(model_spec=spec, metadata=metadata),
     }
     try:
         with versions.use(versions.name) as model:
@@ -194,43 +209,42 @@ def with_schemas(document: dict[str, Any], versions: LoadedVersions) -> dict[str
     return {**document, "components": {"schemas": schemas}}
 
 
-def _status_schema() -> Schema:
-    states = ["LOADING", "AVAILABLE", "UNLOADING", "END"]
-    version = _object(
-        version=_STRING,
-        state={"type": "string", "enum": states},
-        status=_object(error_code=_STRING, error_message=_STRING),
-    )
-    return _object(model_version_status={"type": "array", "items": version})
-
-
-def _metadata_schema() -> Schema:
-    strings = {"type": "array", "items": _STRING}
-    metadata = _object(
-        signature_def=_object(signature_def={"type": "object"}),
-        has_card={"type": "boolean"},
-    )
-    metadata["properties"] |= {
-        "text_columns": strings,
-        "classes": strings,
-        "label_range": {"type": "array", "items": {"type": "number"}},
-        "examples": {"type": "array"},
-    }
-    spec = _object(name=_STRING, signature_name=_STRING, version=_STRING)
-    return _object(model_spec=spec, metadata=metadata)
-
-
 def _predict_schemas(model: Model) -> dict[str, Schema]:
     requests, schemas = [], {}
     for name, signature in model.signatures.items():
-        for kind, read, write in (
-            ("rows", _rows_request, _rows_response),
-            ("columns", _columns_request, _columns_response),
-        ):
-            # The characters that OpenAPI allows in a name.
-            key = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-            schemas[f"{key}.{kind}.request"] = _with_signature(read(signature), name)
-            schemas[f"{key}.{kind}.response"] = write(signature)
+        # The characters that OpenAPI allows in a name.
+        key = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+        for kind, is_row in (("rows", True), ("columns", False)):
+            inputs = {
+                tensor: _tensor(spec, _INPUT_STRING, is_row=is_row)
+                for tensor, spec in signature.inputs.items()
+            }
+            outputs = {
+                tensor: _tensor(
+                    spec,
+                    _BASE64 if tensor.endswith(BINARY_SUFFIX) else _STRING,
+                    is_row=is_row,
+                )
+                for tensor, spec in signature.outputs.items()
+            }
+            # A single output has no name in a response.
+            (output, *others) = outputs.values()
+            output = _object(**outputs) if others else output
+            if is_row:
+                row = {**_object(**inputs), "additionalProperties": False}
+                rows = {"type": "array", "items": _or_bare(row, inputs), "minItems": 1}
+                request = _object(instances=rows)
+                response = _object(predictions={"type": "array", "items": output})
+            else:
+                request = _object(inputs=_or_bare(_object(**inputs), inputs))
+                response = _object(outputs=output)
+            if name == DEFAULT_SIGNATURE:
+                request["properties"]["signature_name"] = {"enum": [name, ""]}
+            else:
+                request["properties"]["signature_name"] = {"const": name}
+                request["required"].append("signature_name")
+            schemas[f"{key}.{kind}.request"] = request
+            schemas[f"{key}.{kind}.response"] = response
             requests.append(f"{key}.{kind}")
     for suffix in ("Request", "Response"):
         parts = [_ref(f"{name}.{suffix.lower()}") for name in requests]
@@ -238,58 +252,9 @@ def _predict_schemas(model: Model) -> dict[str, Schema]:
     return schemas
 
 
-def _with_signature(request: Schema, name: str) -> Schema:
-    if name == DEFAULT_SIGNATURE:
-        request["properties"]["signature_name"] = {"enum": [name, ""]}
-    else:
-        request["properties"]["signature_name"] = {"const": name}
-        request["required"].append("signature_name")
-    return request
-
-
-def _rows_request(signature: Signature) -> Schema:
-    inputs = {
-        name: _tensor(spec, _INPUT_STRING, is_row=True)
-        for name, spec in signature.inputs.items()
-    }
-    row = {**_object(**inputs), "additionalProperties": False}
-    rows = {"type": "array", "items": _or_bare(row, inputs), "minItems": 1}
-    return _object(instances=rows)
-
-
-def _columns_request(signature: Signature) -> Schema:
-    inputs = {
-        name: _tensor(spec, _INPUT_STRING) for name, spec in signature.inputs.items()
-    }
-    return _object(inputs=_or_bare(_object(**inputs), inputs))
-
-
-def _rows_response(signature: Signature) -> Schema:
-    outputs = {
-        name: _tensor(spec, _output_string(name), is_row=True)
-        for name, spec in signature.outputs.items()
-    }
-    row = _object(**outputs) if len(outputs) > 1 else next(iter(outputs.values()))
-    return _object(predictions={"type": "array", "items": row})
-
-
-def _columns_response(signature: Signature) -> Schema:
-    outputs = {
-        name: _tensor(spec, _output_string(name))
-        for name, spec in signature.outputs.items()
-    }
-    if len(outputs) == 1:
-        return _object(outputs=next(iter(outputs.values())))
-    return _object(outputs=_object(**outputs))
-
-
 def _or_bare(inputs: Schema, tensors: dict[str, Schema]) -> Schema:
-    """A single input needs no name."""
+    """Allows a single input without its name."""
     return {"anyOf": [inputs, *tensors.values()]} if len(tensors) == 1 else inputs
-
-
-def _output_string(name: str) -> Schema:
-    return _INPUT_STRING["anyOf"][1] if name.endswith("_bytes") else _STRING
 
 
 def _tensor(spec: TensorSpec, string: Schema, *, is_row: bool = False) -> Schema:

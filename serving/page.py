@@ -15,33 +15,28 @@ from serving import card
 
 _DIRECTORY = "web"
 # The page loads its own files and calls its own server, and nothing else.
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-    )
+_POLICY = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
 )
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": "; ".join(_POLICY),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # A server that was updated must not meet the page of the last one: browsers ask
-    # each time, and get 304 for the files that they have.
+    # Browsers revalidate each file, and get status 304 if it is unchanged. Otherwise an
+    # updated server would meet the old page.
     "Cache-Control": "no-cache",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_RAW_HEADERS = [
-    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
-]
 
 
 class HeadersMiddleware:
@@ -53,13 +48,17 @@ class HeadersMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        # ASGI has lower-case names.
+        self._headers = [
+            (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request to the application."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_RAW_HEADERS]
+                message["headers"] = [*message["headers"], *self._headers]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

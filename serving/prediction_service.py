@@ -24,11 +24,9 @@ from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions
 from serving.models import Model
 from serving.monitoring import GRPC, Call, Metrics
-from serving.signatures import Signature
+from serving.signatures import SIGNATURE_DEF, Signature
 
 logger = logging.getLogger(__name__)
-
-_SIGNATURE_DEF = "signature_def"
 
 Context: TypeAlias = grpc.aio.ServicerContext
 
@@ -56,7 +54,15 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             with self._versions.use(*_target(request)) as model:
                 signature = model.find_signature(request.model_spec.signature_name)
                 call.signature = signature.name
-                names = _output_names(signature, list(request.output_filter))
+                names = list(request.output_filter) or list(signature.outputs)
+                if (
+                    len(set(names)) < len(names)
+                    or set(names) - signature.outputs.keys()
+                ):
+                    raise invalid(
+                        "output_filter must name different outputs of the signature: "
+                        f"{', '.join(signature.outputs)}"
+                    )
                 tensor_protos.check(request.inputs, signature, self._batcher.max_rows)
                 outputs = await self._run(request, model, signature)
                 return predict_pb2.PredictResponse(
@@ -106,8 +112,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Returns the signatures."""
         async with _responding(self._metrics, "metadata", context):
-            if set(request.metadata_field) != {_SIGNATURE_DEF}:
-                raise invalid(f"metadata_field must be {_SIGNATURE_DEF}")
+            if set(request.metadata_field) != {SIGNATURE_DEF}:
+                raise invalid(f"metadata_field must be {SIGNATURE_DEF}")
             with self._versions.use(*_target(request)) as model:
                 response = get_model_metadata_pb2.GetModelMetadataResponse(
                     model_spec=_model_spec(request, model, "")
@@ -115,7 +121,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 signatures = get_model_metadata_pb2.SignatureDefMap(
                     signature_def=model.signature_defs
                 )
-                response.metadata[_SIGNATURE_DEF].Pack(signatures)
+                response.metadata[SIGNATURE_DEF].Pack(signatures)
                 return response
 
 
@@ -156,7 +162,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 async def _responding(
     metrics: Metrics, api: str, context: Context
 ) -> AsyncIterator[Call]:
-    """Counts a request, and sends its errors to the client."""
+    """Counts a call, and sends its errors to the client."""
     try:
         with metrics.call(GRPC, api) as call:
             yield call
@@ -182,14 +188,3 @@ def _model_spec(request: Any, model: Model, signature: str) -> model_pb2.ModelSp
     spec = model_pb2.ModelSpec(name=request.model_spec.name, signature_name=signature)
     spec.version.value = model.version
     return spec
-
-
-def _output_names(signature: Signature, names: list[str]) -> list[str]:
-    if not names:
-        return list(signature.outputs)
-    if len(set(names)) < len(names) or not set(names) <= signature.outputs.keys():
-        raise invalid(
-            "output_filter must name different outputs of the signature: "
-            f"{', '.join(signature.outputs)}"
-        )
-    return names

@@ -30,20 +30,20 @@ from serving.limits import RequestMemory, limit_time
 from serving.loaded_versions import LoadedVersions, Version
 from serving.models import Model
 from serving.monitoring import REST, Call, Metrics
-from serving.signatures import DEFAULT_SIGNATURE, Signature, Tensors
+from serving.signatures import (
+    DEFAULT_SIGNATURE,
+    SIGNATURE_DEF,
+    Signature,
+    Tensors,
+)
 
 MAX_BODY_BYTES = 64 << 20
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 _TARGET = (
     r"(?i)/v1/models/(?P<name>[^/:]+)"
     r"(?:/versions/0*(?P<version>[0-9]{1,19})|/labels/(?P<label>[^/:]+))?"
 )
 _PREDICTION = re.compile(rf"{_TARGET}:(?P<api>classify|regress|predict)")
 _DESCRIPTION = re.compile(rf"{_TARGET}(?:/(?P<api>metadata|card))?")
-_JSON = "application/json"
-_MARKDOWN = "text/markdown"
-# The rest of such a request is not received, if it was not received already.
-_CLOSING = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
 
 
 class RestApi:
@@ -87,8 +87,8 @@ class RestApi:
         app.get("/", **openapi.PAGE)(self._page)
         app.get("/card", **openapi.CARD_PAGE)(self._card_page)
         app.mount("/page", page.files())
-        app.get("/healthz", **openapi.ALIVE)(_alive)
-        app.get("/readyz", **openapi.READY)(self._ready)
+        app.get(access.ALIVE_PATH, **openapi.ALIVE)(_alive)
+        app.get(access.READY_PATH, **openapi.READY)(self._ready)
         app.get("/metrics", **openapi.METRICS)(self._prometheus)
         app.get("/monitoring/prometheus/metrics", **openapi.TF_SERVING_METRICS)(
             self._prometheus
@@ -96,9 +96,11 @@ class RestApi:
         for method, path, operation in openapi.MODEL_OPERATIONS:
             app.api_route(path, methods=[method], **operation)(self._process)
         # Every other request gets TensorFlow Serving's error.
-        app.api_route("/v1/{path:path}", methods=_METHODS, include_in_schema=False)(
-            self._process
-        )
+        app.api_route(
+            "/v1/{path:path}",
+            methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"],
+            include_in_schema=False,
+        )(self._process)
         document = openapi.describe(app.routes, self._versions.name)
         app.openapi = functools.partial(  # type: ignore[method-assign]
             openapi.with_schemas, document, self._versions
@@ -142,7 +144,7 @@ class RestApi:
                     respond(match, body, call), self._memory.limits.request_seconds
                 )
                 content = await _while_connected(request, response)
-            media_type = _MARKDOWN if api == "card" else _JSON
+            media_type = openapi.MARKDOWN if api == "card" else access.JSON
             return fastapi.Response(content, media_type=media_type)
 
     async def _receive(
@@ -218,13 +220,15 @@ async def _not_found(request: fastapi.Request, error: Exception) -> fastapi.Resp
 async def _refuse(request: fastapi.Request, error: RequestError) -> fastapi.Response:
     response = _json(error.http_status, {"error": error.message})
     is_received = getattr(request.state, "is_received", False)
-    if error.code in _CLOSING and not is_received:
+    # The rest of a request that was too slow, or that the drain refused, is not read.
+    closing = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
+    if error.code in closing and not is_received:
         response.headers["connection"] = "close"
     return response
 
 
 async def _ignore(request: fastapi.Request, error: Exception) -> fastapi.Response:
-    return fastapi.Response()  # the client has left
+    return fastapi.Response()  # the client disconnected
 
 
 async def _fail(request: fastapi.Request, error: Exception) -> fastapi.Response:
@@ -234,10 +238,10 @@ async def _fail(request: fastapi.Request, error: Exception) -> fastapi.Response:
 async def _while_connected(
     request: fastapi.Request, response: Coroutine[Any, Any, bytes]
 ) -> bytes:
-    """Awaits a response; cancels it if the client leaves.
+    """Awaits a response; cancels it if the client disconnects.
 
     Raises:
-      ClientDisconnect: The client left.
+      ClientDisconnect: The client disconnected.
     """
     task = asyncio.create_task(response)
     leaving = asyncio.create_task(_wait_for_disconnect(request))
@@ -259,7 +263,7 @@ async def _wait_for_disconnect(request: fastapi.Request) -> None:
 
 
 def _json(status: int, content: dict[str, Any]) -> fastapi.Response:
-    return fastapi.Response(_dump(content), status, media_type=_JSON)
+    return fastapi.Response(_dump(content), status, media_type=access.JSON)
 
 
 def _dump(content: dict[str, Any]) -> bytes:
@@ -318,7 +322,7 @@ def _metadata(model: Model) -> dict[str, Any]:
     # With default values and the fields' original names. The arguments are positional
     # because protobuf 5 renamed the first one
     # (https://github.com/protocolbuffers/protobuf/commit/26995798757fbfef5cf6648610848e389db1fecf).
-    metadata = {"signature_def": json_format.MessageToDict(signatures, True, True)}
+    metadata = {SIGNATURE_DEF: json_format.MessageToDict(signatures, True, True)}
     if model.text_columns is not None:
         metadata["text_columns"] = model.text_columns
     has_card = model_files.has_card(model.directory)

@@ -25,12 +25,7 @@ from serving.settings import ServerSettings
 
 logger = logging.getLogger(__name__)
 
-_KEEP_ALIVE_SECONDS = 60
 _POLL_SECONDS = 0.05
-# For responses that are written, but not yet sent.
-_FLUSH_SECONDS = 1.0
-# For requests that are partly received when the drain begins.
-_ARRIVAL_SECONDS = 2.0
 
 
 class _HttpServer(uvicorn.Server):
@@ -83,12 +78,39 @@ class Server:
         Returns:
           Whether all requests in flight were finished.
         """
-        http = self._build_http()
+        settings, limits = self._settings, self._memory.limits
+        http = _HttpServer(
+            uvicorn.Config(
+                self._rest.application(settings.host, settings.allowed_hosts),
+                http=limited_protocol(limits, self.metrics),
+                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                timeout_keep_alive=60,
+                timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
+            )
+        )
         serving = asyncio.create_task(http.serve(sockets=[self._socket]))
-        rpc = None
-        if self._settings.grpc_port is not None:
-            rpc = await self._start_grpc(self._settings.grpc_port)
-        self._log_addresses()
+        rpc: grpc.aio.Server | None = None
+        if settings.grpc_port is not None:
+            rpc = grpc_server.build(
+                limits,
+                PredictionService(
+                    self._versions, self._batcher, self.metrics, self._memory
+                ),
+                ModelService(self._versions, self.metrics),
+                self._health,
+            )
+            self.grpc_port = self._rest.grpc_port = rpc.add_insecure_port(
+                _address(settings.host, settings.grpc_port)
+            )
+            await rpc.start()
+        name, host = self._versions.name, settings.host
+        http_address = _address(host, self._socket.getsockname()[1])
+        rpc_address = _address(host, self.grpc_port) if self.grpc_port else "off"
+        logger.info("serving %s at http://%s, gRPC %s", name, http_address, rpc_address)
         watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(stop.wait())
         # Also ends if HTTP or the scan fails.
@@ -100,42 +122,6 @@ class Server:
         with contextlib.suppress(asyncio.CancelledError):
             await watching
         return is_drained
-
-    def _log_addresses(self) -> None:
-        host, name = self._settings.host, self._versions.name
-        address = _address(host, self._socket.getsockname()[1])
-        rpc = "off" if self.grpc_port is None else _address(host, self.grpc_port)
-        logger.info("serving %s at http://%s, gRPC %s", name, address, rpc)
-
-    def _build_http(self) -> _HttpServer:
-        settings = self._settings
-        return _HttpServer(
-            uvicorn.Config(
-                self._rest.application(settings.host, settings.allowed_hosts),
-                http=limited_protocol(self._memory.limits, self.metrics),
-                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
-            )
-        )
-
-    async def _start_grpc(self, port: int) -> grpc.aio.Server:
-        server = grpc_server.build(
-            self._memory.limits,
-            PredictionService(
-                self._versions, self._batcher, self.metrics, self._memory
-            ),
-            ModelService(self._versions, self.metrics),
-            self._health,
-        )
-        address = _address(self._settings.host, port)
-        self.grpc_port = self._rest.grpc_port = server.add_insecure_port(address)
-        await server.start()
-        return server
 
     async def _watch(self) -> None:
         is_logged = False
@@ -156,7 +142,7 @@ class Server:
         serving: asyncio.Task[None],
         rpc: grpc.aio.Server | None,
     ) -> bool:
-        """Accepts nothing new; returns whether requests in flight were finished."""
+        """Finishes the requests in flight; returns whether all ended in time."""
         logger.info("draining: %d requests in flight", self.metrics.in_flight)
         self._health.is_draining = True
         await self._health.publish()
@@ -164,25 +150,13 @@ class Server:
         closing = None
         if rpc is not None:
             closing = asyncio.create_task(rpc.stop(self._settings.drain_seconds))
-        await self._stop_reading()
-        is_drained = await self._wait_until_idle()
-        await serving
-        if rpc is not None and closing is not None:
-            # Watchers of the health service would stay until the end of the drain.
-            await rpc.stop(_FLUSH_SECONDS)
-            await closing
-        logger.info("stopped")
-        return is_drained
-
-    async def _stop_reading(self) -> None:
-        """Waits a moment for requests that are partly received, then refuses them."""
-        seconds = min(_ARRIVAL_SECONDS, self._settings.drain_seconds)
+        # Requests that are partly received have a moment to arrive.
+        seconds = min(2.0, self._settings.drain_seconds)
         deadline = time.monotonic() + seconds
         while self._rest.is_reading and time.monotonic() < deadline:
             await asyncio.sleep(_POLL_SECONDS)
         self._rest.stop_reading()
-
-    async def _wait_until_idle(self) -> bool:
+        is_drained = True
         deadline = time.monotonic() + self._settings.drain_seconds
         while self.metrics.in_flight:
             if time.monotonic() > deadline:
@@ -191,9 +165,17 @@ class Server:
                     self.metrics.in_flight,
                     self._settings.drain_seconds,
                 )
-                return False
+                is_drained = False
+                break
             await asyncio.sleep(_POLL_SECONDS)
-        return True
+        await serving
+        if rpc is not None and closing is not None:
+            # Watchers of the health service would stay until the end of the drain. One
+            # second is for responses that are written, but not yet sent.
+            await rpc.stop(1.0)
+            await closing
+        logger.info("stopped")
+        return is_drained
 
 
 def _address(host: str, port: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from serving.errors import invalid
 
 DEFAULT_SIGNATURE = "serving_default"
+SIGNATURE_DEF = "signature_def"  # field of the metadata API
 Tensors = Mapping[str, np.ndarray]
 TypeAndShape = tuple[np.dtype, tuple[int, ...]]
 _QUOTED_NAMES = 10  # a request may have a million inputs
@@ -67,7 +68,7 @@ class Signature:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether the shapes say that every input and output has the same rows.
+        """Whether every input and output has the same rows, by the shapes.
 
         The batcher checks outputs of unknown shape when they are computed.
         """
@@ -115,19 +116,16 @@ class Signature:
                 )
         rows = {name: sent[name][1][0] for name in self.inputs if sent[name][1]}
         by_row = [name for name in rows if self.inputs[name].has_free_rows]
-        if self._has_output_rows and len({rows[name] for name in by_row}) > 1:
+        has_output_rows = any(
+            spec.has_free_rows or spec.shape is None for spec in self.outputs.values()
+        )
+        if has_output_rows and len({rows[name] for name in by_row}) > 1:
             counts = ", ".join(f"{name} has {rows[name]}" for name in by_row)
             raise invalid(
                 f'Inputs of signature "{self.name}" must have the same number of '
                 f"rows: {counts}"
             )
         return max(rows.values(), default=1)
-
-    @property
-    def _has_output_rows(self) -> bool:
-        return any(
-            spec.has_free_rows or spec.shape is None for spec in self.outputs.values()
-        )
 
 
 def _type_name(dtype: np.dtype) -> str:

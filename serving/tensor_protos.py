@@ -45,14 +45,21 @@ def check(inputs: Protos, signature: Signature, max_rows: int) -> None:
       RequestError: The inputs do not fit the signature or have too many rows.
     """
     signature.check_names(inputs)
-    sent = {name: (_dtype(tensor), _shape(tensor)) for name, tensor in inputs.items()}
+    sent = {
+        name: (_dtype(tensor), tuple(dim.size for dim in tensor.tensor_shape.dim))
+        for name, tensor in inputs.items()
+    }
     check_rows(signature.check(sent), max_rows)
     for name, (dtype, shape) in sent.items():
-        expected, values = math.prod(shape), _count_values(inputs[name], dtype)
+        tensor, expected = inputs[name], math.prod(shape)
+        if dtype.name in _INPUT_FIELDS and not tensor.tensor_content:
+            values = len(getattr(tensor, _INPUT_FIELDS[dtype.name]))
+        else:
+            values = len(tensor.tensor_content) // dtype.itemsize
         if expected != values:
             raise invalid(
-                f'Input "{name}" must have {expected} values, as its shape says; the '
-                f"request has {values}"
+                f'Input "{name}" must have {expected} values, as its shape requires; '
+                f"the request has {values}"
             )
 
 
@@ -61,16 +68,6 @@ def _dtype(tensor: tensor_pb2.TensorProto) -> np.dtype:
         return np.dtype(tf.as_dtype(tensor.dtype).as_numpy_dtype)
     except (TypeError, KeyError) as error:
         raise invalid(f"Tensors of type {tensor.dtype} are not supported") from error
-
-
-def _shape(tensor: tensor_pb2.TensorProto) -> tuple[int, ...]:
-    return tuple(dim.size for dim in tensor.tensor_shape.dim)
-
-
-def _count_values(tensor: tensor_pb2.TensorProto, dtype: np.dtype) -> int:
-    if dtype.name in _INPUT_FIELDS and not tensor.tensor_content:
-        return len(getattr(tensor, _INPUT_FIELDS[dtype.name]))
-    return len(tensor.tensor_content) // dtype.itemsize
 
 
 def read(inputs: Protos) -> Tensors:

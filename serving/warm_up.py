@@ -12,8 +12,7 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 
 from serving.signatures import Signature, Tensors, TensorSpec
 
-_PARSER = "ParseExampleV2"
-_SPARSE_KEYS, _DENSE_KEYS = 2, 3  # inputs of the op
+_SPARSE_KEYS, _DENSE_KEYS = 2, 3  # positions in the inputs of ParseExampleV2
 _VALUES = {
     types_pb2.DT_STRING: ("bytes_list", b""),
     types_pb2.DT_FLOAT: ("float_list", 1.0),
@@ -26,7 +25,7 @@ def build_rows(signature: Signature, example: bytes | None) -> Iterator[Tensors]
 
     Args:
       signature: The signature.
-      example: The model's Example, serialized; None if it parses none.
+      example: The model's Example, serialized; None if the model parses no Examples.
     """
     specs = signature.inputs
     blank = {name: _fill(spec, 0) for name, spec in specs.items()}
@@ -40,18 +39,18 @@ def build_rows(signature: Signature, example: bytes | None) -> Iterator[Tensors]
 def build_example(graph: graph_pb2.GraphDef) -> bytes | None:
     """Returns a serialized Example with every feature that a graph parses.
 
-    A feature has ones or empty strings, as many as its shape says.
+    A feature has ones or empty strings, as many as its shape requires.
 
     Args:
       graph: The graph of a SavedModel with its functions.
 
     Returns:
-      The Example; None if the graph parses none.
+      The Example; None if the graph parses no Examples.
     """
     example = example_pb2.Example()
     for nodes in (graph.node, *(f.node_def for f in graph.library.function)):
         for node in nodes:
-            if node.op == _PARSER:
+            if node.op == "ParseExampleV2":
                 _add_features(example, node, nodes)
     return example.SerializeToString() if example.features.feature else None
 
@@ -64,7 +63,7 @@ def _add_features(
     sparse = zip(
         _read_keys(parser.input[_SPARSE_KEYS], nodes),
         parser.attr["sparse_types"].list.type,
-        strict=False,  # there are no keys if they are not constant
+        strict=False,  # keys that are not constant are unknown
     )
     dense = zip(
         _read_keys(parser.input[_DENSE_KEYS], nodes),
@@ -82,7 +81,7 @@ def _add_features(
 
 
 def _read_keys(name: str, nodes: Sequence[node_def_pb2.NodeDef]) -> list[str]:
-    """Returns the strings of a constant; none of another node."""
+    """Returns the strings of a constant; an empty list for any other node."""
     for node in nodes:
         if node.name == name.partition(":")[0] and node.op == "Const":
             return [key.decode() for key in tf.make_ndarray(node.attr["value"].tensor)]

@@ -123,7 +123,7 @@ def test_a_forced_stack(install):
 def test_a_forced_stack_that_the_c_library_cannot_run(install, project):
     line = complaint(install({"python3.13": PYTHON_313}, STACK="1.21"), project)
     assert "no stack fits: TFX 1.21 needs glibc 2.39 or later and this is 2.36" in line
-    assert "Debian 13, or take the other: make install STACK=1.16" in line
+    assert "Debian 13, or install TFX 1.16: make install STACK=1.16" in line
     assert "TFX 1.16 needs" not in line
 
 

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from pipeline import entrypoint
+from pipeline.config.paths import REPOSITORY as ROOT
 from tools import image_rules
-from tools.image_content import Image
+from tools.image_content import INSTALL_SCRIPT, Image
 
-ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "bert-fine-tuning-pipeline"
 LOAD = "import ctypes, sys; [ctypes.CDLL(path) for path in sys.argv[1:]]"
 NVIDIA_LIBRARIES = 12
@@ -60,8 +61,8 @@ def packages_are_the_locks(image: Image) -> Iterator[str]:
 
 
 def development_packages() -> set[str]:
-    """Returns the packages that tools/install_image.sh leaves out."""
-    script = (ROOT / "tools/install_image.sh").read_text().replace("\\\n", "")
+    """Returns the packages that `INSTALL_SCRIPT` leaves out."""
+    script = (ROOT / INSTALL_SCRIPT).read_text().replace("\\\n", "")
     (names,) = re.findall('^development="(.*)"$', script, re.MULTILINE)
     return set(names.split())
 
@@ -157,16 +158,16 @@ def component_runs(image: Image, folder: Path) -> Iterator[str]:
     specification = {"parameters": dict.fromkeys(parameters, string)}
     (folder / "verdict").mkdir()
     image.run(
-        *("python", "-m", "pipeline.entrypoint", "--executor_class_path"),
+        *("python", "-m", entrypoint.__name__, entrypoint.EXECUTOR),
         "components.data_gate.component.DataGate_Executor",
-        *("--json_serialized_invocation_args", json.dumps(invocation)),
-        *("--json_serialized_inputs_spec_args", json.dumps(specification)),
+        *(entrypoint.MESSAGE, json.dumps(invocation)),
+        *(entrypoint.INPUTS_SPEC, json.dumps(specification)),
     )
     verdict = json.loads((folder / "verdict/verdict.json").read_text())
     if verdict["notes"] or verdict["warnings"]:
-        yield "DataGate reports anomalies in data without any"
+        yield "DataGate reports anomalies, but the data has none"
     if "verdict" not in json.loads(output.read_text())["artifacts"]:
-        yield f"{output.name} lacks the verdict"
+        yield f"{output.name} has no verdict"
 
 
 def _artifact(schema: str, path: Path, **properties: str) -> dict:
@@ -188,7 +189,7 @@ def cuda_libraries_load(image: Image) -> Iterator[str]:
     ]
     image.run("python", "-c", LOAD, *libraries)
     if len(libraries) < NVIDIA_LIBRARIES:
-        yield f"there are only {len(libraries)} libraries"
+        yield f"there are {len(libraries)} libraries, expected {NVIDIA_LIBRARIES}"
 
 
 def _distributions(image: Image) -> list[metadata.Distribution]:
@@ -239,7 +240,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="image-") as name:
             results += check_content(Path(name), arguments.accelerator)
     failed = results.count(False)
-    print(f"check-image: {failed or 'none'} failed")
+    print(f"check-image: {failed} of {len(results)} checks failed")
     return 1 if failed else 0
 
 

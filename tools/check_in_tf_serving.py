@@ -2,15 +2,15 @@
 
     .venv/bin/python tools/check_in_tf_serving.py MODEL REQUEST
 
-MODEL is a SavedModel, REQUEST the `request.json` beside the blessing of ServingCheck.
+MODEL is a SavedModel, REQUEST the `request.json` next to ServingCheck's blessing.
 TensorFlow Serving 2.16 to 2.19 embed tensorflow-text 2.12.1, so tensorflow-cpu and
 tensorflow-text 2.12.1 load the model and must predict the same. This test is stricter
 than TensorFlow Serving: it also fails on an op that TensorFlow added after 2.12. It
 needs Python 3.10 or 3.11 on the PATH, since 2.12 has no wheels for later ones.
 
 Prints the report. The exit status is 0 if the model passes, 1 if it fails, and 2 if the
-environment cannot be installed. Later calls use the environment again. Its lock is made
-without `tensorflow`, a requirement of tensorflow-text that tensorflow-cpu fulfils:
+environment cannot be installed. Later calls reuse the environment. Its lock omits
+`tensorflow`, a requirement of tensorflow-text that tensorflow-cpu fulfils:
 
     uv pip compile --universal --python-version 3.10 --generate-hashes \
       --no-emit-index-url --no-emit-find-links --no-header \
@@ -25,7 +25,8 @@ import sys
 import warnings
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from pipeline.config.paths import REPOSITORY
+
 REQUIREMENTS = REPOSITORY / "tools" / "tf_serving_stack.txt"
 ENVIRONMENT = REPOSITORY / "build" / "tf_serving_stack"
 PYTHONS = ">=3.10,<3.12"
@@ -74,7 +75,7 @@ def install(environment: Path) -> str | None:
       environment: Its directory.
 
     Returns:
-      The error in a line; None if it succeeded.
+      The error as one line; None if the installation succeeded.
     """
     uv = [sys.executable, "-m", "uv"]
     python = str(interpreter(environment))

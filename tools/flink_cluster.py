@@ -4,8 +4,8 @@
     python -m tools.flink_cluster DIRECTORY --task-managers 3
 
 A JobManager and TaskManagers on loopback, each a process, with a pool of Beam's workers
-for each TaskManager. It runs until Ctrl-C, and prints the lines of a recipe that run
-Beam on it. Its programs are those that `make job-servers` assembles.
+for each TaskManager. It runs until Ctrl-C, and prints the settings of a recipe that
+runs Beam on it. Its programs are those that `make job-servers` assembles.
 """
 
 from __future__ import annotations
@@ -39,14 +39,10 @@ from tools.local_cluster import (
 )
 
 _HOST = "localhost"
-_DEPLOY = REPOSITORY / "deploy" / "flink"
-_ENTRYPOINT = "org.apache.flink.runtime"
-_JOB_MANAGER = f"{_ENTRYPOINT}.entrypoint.StandaloneSessionClusterEntrypoint"
-_TASK_MANAGER = f"{_ENTRYPOINT}.taskexecutor.TaskManagerRunner"
-_ZOOKEEPER = f"{_ENTRYPOINT}.zookeeper.FlinkZooKeeperQuorumPeer"
-# What a job brings: these would hide its versions.
-_OF_THE_JOB = ("beam-", "gapic-", "gax", "gcsio", "google-", "grpc-", "proto")
-# Started without Flink's scripts, a TaskManager computes no memory by itself. Sum: the
+_RUNTIME = "org.apache.flink.runtime"
+# A job brings these jars. On the cluster's class path they would hide its versions.
+_JOB_JARS = ("beam-", "gapic-", "gax", "gcsio", "google-", "grpc-", "proto")
+# Without Flink's scripts, a TaskManager does not compute its memory. The sum is the
 # heap and direct memory of `_MEMORY`, 192 MB metaspace, 128 MB managed. For 1,000,000
 # rows, heap and direct memory for Beam's gRPC were not enough with 512 and 256 MB.
 _TASK_MANAGER_MEMORY = {
@@ -85,12 +81,12 @@ class TaskManager:
 
 
 class FlinkCluster:
-    """A running cluster; ends with the context.
+    """A cluster that runs until the context ends.
 
     Args:
       directory: A directory for logs, and for jobs if `is_highly_available`.
       task_managers: The number of TaskManagers.
-      slots: Task slots of each.
+      slots: Task slots of each TaskManager.
       is_highly_available: Whether jobs survive the loss of the JobManager ("high
         availability"), with ZooKeeper.
 
@@ -118,6 +114,9 @@ class FlinkCluster:
         self.master = f"{_HOST}:{self._rest}"
         self.task_managers: list[TaskManager] = []
         self._is_highly_available = is_highly_available
+        # The restart strategy is that of the cluster on Kubernetes.
+        deployment = REPOSITORY / "deploy" / "flink" / "cluster.yaml"
+        deployed = yaml.safe_load(deployment.read_text())["spec"]["flinkConfiguration"]
         self._settings = {
             "jobmanager.rpc.address": _HOST,
             "jobmanager.rpc.port": rpc,
@@ -130,7 +129,11 @@ class FlinkCluster:
             "taskmanager.numberOfTaskSlots": slots,
             "io.tmp.dirs": directory,
             **_TASK_MANAGER_MEMORY,
-            **_read_restart_strategy(),
+            **{
+                key: value
+                for key, value in deployed.items()
+                if key.startswith("restart-strategy")
+            },
         }
         if is_highly_available:
             self._settings |= {
@@ -157,7 +160,14 @@ class FlinkCluster:
         (self.directory / "conf" / "config.yaml").touch()
         try:
             if self._is_highly_available:
-                self._start_zookeeper()
+                file = self.directory / "zoo.cfg"
+                file.write_text(
+                    f"dataDir={self.directory}/zookeeper\nclientPort={self._quorum}\n"
+                    f"clientPortAddress={_HOST}\nadmin.enableServer=false\n"
+                )
+                main = f"{_RUNTIME}.zookeeper.FlinkZooKeeperQuorumPeer"
+                arguments = ["--zkConfigFile", str(file), "--peerId", "1"]
+                self._run_java("zookeeper", main, ["-Xmx128m"], arguments)
             self.start_job_manager()
             for _ in range(self._count):
                 self.start_task_manager()
@@ -173,7 +183,8 @@ class FlinkCluster:
 
     def start_job_manager(self) -> None:
         """Starts the JobManager, also again after it was killed."""
-        self.job_manager = self._start_java("job-manager", _JOB_MANAGER, "-Xmx768m")
+        main = f"{_RUNTIME}.entrypoint.StandaloneSessionClusterEntrypoint"
+        self.job_manager = self._start_java("job-manager", main, "-Xmx768m")
 
     def start_task_manager(self) -> None:
         """Adds a TaskManager with its pool."""
@@ -195,7 +206,7 @@ class FlinkCluster:
         )
         process = self._start_java(
             name,
-            _TASK_MANAGER,
+            f"{_RUNTIME}.taskexecutor.TaskManagerRunner",
             *_MEMORY,
             f"-Djdk.net.hosts.file={hosts}",
         )
@@ -205,7 +216,7 @@ class FlinkCluster:
         """Waits until the TaskManagers, and no others, are registered.
 
         Raises:
-          RuntimeError: They are not, in two minutes, or a process has ended.
+          RuntimeError: They are not registered after two minutes, or a process ended.
         """
         processes = [self.job_manager, *(t.process for t in self.task_managers)]
         end = time.monotonic() + _START_SECONDS
@@ -217,17 +228,8 @@ class FlinkCluster:
         raise RuntimeError(f"Flink's cluster is not ready; see {self.directory}/*.log")
 
     def request(self, path: str) -> Any:
-        """Returns what the REST API has at a path, such as `/jobs/overview`."""
+        """Returns the JSON of the REST API at a path, such as `/jobs/overview`."""
         return request(f"http://{self.master}{path}")
-
-    def _start_zookeeper(self) -> None:
-        file = self.directory / "zoo.cfg"
-        file.write_text(
-            f"dataDir={self.directory}/zookeeper\nclientPort={self._quorum}\n"
-            f"clientPortAddress={_HOST}\nadmin.enableServer=false\n"
-        )
-        arguments = ["--zkConfigFile", str(file), "--peerId", "1"]
-        self._run_java("zookeeper", _ZOOKEEPER, ["-Xmx128m"], arguments)
 
     def _start_java(
         self, name: str, main: str, *options: str
@@ -242,7 +244,7 @@ class FlinkCluster:
         libraries = (
             str(path)
             for path in find_libraries("flink")
-            if not path.name.startswith(_OF_THE_JOB)
+            if not path.name.startswith(_JOB_JARS)
         )
         times = "-Dorg.slf4j.simpleLogger.showDateTime=true"
         command = ["java", *open_packages("flink"), times, *options]
@@ -259,13 +261,6 @@ class FlinkCluster:
             )
         self._processes.append(process)
         return process
-
-
-def _read_restart_strategy() -> dict[str, str]:
-    """Returns the restart strategy of the cluster on Kubernetes."""
-    cluster = yaml.safe_load((_DEPLOY / "cluster.yaml").read_text())
-    settings = cluster["spec"]["flinkConfiguration"].items()
-    return {key: value for key, value in settings if key.startswith("restart-strategy")}
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -286,7 +281,9 @@ def kill_workers(pool: subprocess.Popen[bytes]) -> int:
 @click.command(help=__doc__)
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
 @click.option("--task-managers", default=2, show_default=True)
-@click.option("--slots", default=1, show_default=True, help="Of each TaskManager.")
+@click.option(
+    "--slots", default=1, show_default=True, help="Task slots of each TaskManager."
+)
 def main(directory: Path | None, task_managers: int, slots: int) -> None:
     """Runs the cluster until Ctrl-C."""
     directory = (directory or Path(tempfile.mkdtemp(prefix="flink-"))).absolute()

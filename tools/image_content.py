@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tools import image_rules
 
-# Settings of the installers that say where packages come from.
+INSTALL_SCRIPT = "tools/install_image.sh"
+# Environment variables that tell the installers where packages come from.
 _INSTALLERS = re.compile("INDEX|FIND_LINKS|CERT|TLS|HOST|PROXY|TIMEOUT|CACHE", re.I)
 
 
@@ -42,7 +43,11 @@ class Image:
         steps = image_rules.image_steps(image_rules.read_dockerfile(root, accelerator))
         variables = [w for key, v in steps if key == "ENV" for w in shlex.split(v)]
         self._environment = dict(variable.split("=", 1) for variable in variables)
-        self._create_base()
+        # The counterpart of the Dockerfile's stage `python`.
+        python = "{}/bin/python{}.{}".format(sys.base_prefix, *sys.version_info)
+        subprocess.run([python, "-m", "venv", self.prefix], check=True)
+        pip = ("python", "-m", "pip", "--disable-pip-version-check")
+        self.run(*pip, "uninstall", "--quiet", "--yes", "setuptools", "wheel")
         for path in image_rules.build_context(root):
             (self.context / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / path, self.context / path)
@@ -50,7 +55,15 @@ class Image:
         parts = ["packages", "accelerator", "project"]
         if accelerator == "cpu":
             parts.remove("accelerator")
-        self.files = {part: self._copy(self._install(part)) for part in parts}
+        self.files: dict[str, list[Path]] = {}
+        for part in parts:
+            # Like `COPY --from=STAGE prefix /usr/local`.
+            source = self._install(part)
+            files = [path for path in source.rglob("*") if not path.is_dir()]
+            self.files[part] = [path.relative_to(source) for path in files]
+            for file in self.files[part]:
+                (self.prefix / file).parent.mkdir(parents=True, exist_ok=True)
+                (source / file).replace(self.prefix / file)
 
     @property
     def site_packages(self) -> Path:
@@ -58,13 +71,13 @@ class Image:
         return next(self.prefix.glob("lib/python*/site-packages"))
 
     def run(self, *command: str | Path) -> None:
-        """Runs a command with the image's environment, and none of this process.
+        """Runs a command with the image's environment only.
 
         Args:
           *command: A program of the image, and its arguments.
 
         Raises:
-          RuntimeError: It failed; the message ends with its last output.
+          RuntimeError: The command failed. The message ends with its last output.
         """
         path = f"{self.prefix}/bin:/usr/bin:/bin"
         finished = subprocess.run(
@@ -80,15 +93,8 @@ class Image:
             last = "\n".join(finished.stdout.splitlines()[-20:])
             raise RuntimeError(f"{command[0]} returned {finished.returncode}:\n{last}")
 
-    def _create_base(self) -> None:
-        """Creates the counterpart of the Dockerfile's stage `python`."""
-        python = "{}/bin/python{}.{}".format(sys.base_prefix, *sys.version_info)
-        subprocess.run([python, "-m", "venv", self.prefix], check=True)
-        pip = ("python", "-m", "pip", "--disable-pip-version-check")
-        self.run(*pip, "uninstall", "--quiet", "--yes", "setuptools", "wheel")
-
     def _install(self, part: str) -> Path:
-        """Runs the Dockerfile's script for a part, into a folder of its own."""
+        """Runs the Dockerfile's script for a part; returns its new folder."""
         prefix = self._folder / part
         environment = {n: v for n, v in os.environ.items() if _INSTALLERS.search(n)}
         environment |= {
@@ -99,19 +105,10 @@ class Image:
             "CXX": "false",
         }
         subprocess.run(
-            ["bash", "tools/install_image.sh", part, prefix],
+            ["bash", INSTALL_SCRIPT, part, prefix],
             cwd=self.context,
             env=environment,
             umask=0o022,
             check=True,
         )
         return prefix
-
-    def _copy(self, prefix: Path) -> list[Path]:
-        """Does what `COPY --from=STAGE prefix /usr/local` does; returns the files."""
-        files = [path for path in prefix.rglob("*") if not path.is_dir()]
-        relative_files = [path.relative_to(prefix) for path in files]
-        for path, relative in zip(files, relative_files, strict=True):
-            (self.prefix / relative).parent.mkdir(parents=True, exist_ok=True)
-            path.replace(self.prefix / relative)
-        return relative_files

@@ -1,6 +1,6 @@
-"""What must hold for the Dockerfile, .dockerignore and the locks before a build.
+"""Rules for the Dockerfile, .dockerignore and the locks, checked before a build.
 
-`make lint` checks the Dockerfile by hadolint's rules; here is what hadolint lacks.
+`make lint` checks the Dockerfile by hadolint's rules. These are rules that it lacks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dockerfile_parse import DockerfileParser
 from dockerfile_parse.parser import image_from
 from packaging.requirements import Requirement
 
-# Files that a checkout may contain; none may reach a builder.
+# Files that a checkout may contain, and that must not reach a builder.
 DECOYS = (
     ".env",
     ".git/config",
@@ -131,8 +131,8 @@ def build_context(root: Path) -> list[str]:
     """Returns the files that .dockerignore lets into a build, relative to `root`."""
     lines = (root / ".dockerignore").read_text().splitlines()
     patterns = [line for line in lines if line.strip() and not line.startswith("#")]
-    # The library adds the Dockerfile and .dockerignore, as every builder does. No COPY
-    # of ours takes them.
+    # The library adds the Dockerfile and .dockerignore, as every builder does. The
+    # Dockerfile copies neither.
     allowed = exclude_paths(str(root), patterns) - {"Dockerfile", ".dockerignore"}
     return sorted(path for path in allowed if (root / path).is_file())
 
@@ -200,7 +200,7 @@ def packages_are_in_context(root: Path) -> Iterator[str]:
 
 
 def context_is_clean(root: Path) -> Iterator[str]:
-    """.dockerignore excludes secrets, caches and outputs beside the code."""
+    """.dockerignore excludes secrets, caches and outputs next to the code."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
         for path in DECOYS:

@@ -76,7 +76,7 @@ fits() {
   [[ " $2 " == *" ${version%.*} "* ]] || { problem="$1 is $version"; return 1; }
   [[ -z $missing ]] || { problem="$1 is $version without$missing"; return 1; }
   [[ $version == 3.10.* ]] || return 0
-  # One package has to be compiled, for 3.10 only: pyfarmhash.
+  # On 3.10 one package has to be compiled: pyfarmhash.
   include=$("$1" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
   # shellcheck disable=SC2086  # CXX may be several words
   printf '#include <Python.h>\n#include <string>\n' |
@@ -127,14 +127,14 @@ if [[ -z $stack ]]; then
     best=${pythons[${STACK:-$name}]%% *}
     advice="install Python $best with its venv module (Debian: apt-get install python3-venv), or name one: make install PYTHON=/path/to/python$best"
   elif reaches "${libc#glibc }" "${needed_glibc[$name]}"; then
-    advice+=", or take the other: make install STACK=$name"
+    advice+=", or install TFX $name: make install STACK=$name"
   fi
   die "no stack fits: $against; $advice"
 fi
 
 # --- Install. ---
 
-trap 'say "not finished; fix the error above and call again, it continues" >&2' ERR
+trap 'say "not finished: fix the error above and run make install again, which resumes" >&2' ERR
 why="the newest"
 [[ -z $against ]] || why="for $against"
 [[ -z ${STACK-} ]] || why="as STACK says"

@@ -7,8 +7,8 @@
 #   tools/job_servers.sh FOLDER
 #
 # Writes FOLDER/beam-runners-flink-1.19-job-server-2.62.0.jar, FOLDER/beam-runners-spark-3-
-# job-server-2.50.0.jar and, in folders beside them, the jars they list: 400 MB. What is
-# there is not assembled again. Requires `mvn` and `jar` (Java 11 or 17).
+# job-server-2.50.0.jar and, in folders next to them, the jars they list: 400 MB. Keeps
+# those that exist. Requires `mvn` and `jar` (Java 11 or 17).
 set -euo pipefail
 
 : "${1:?usage: tools/job_servers.sh FOLDER}"

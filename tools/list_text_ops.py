@@ -19,7 +19,8 @@ from pathlib import Path
 def main() -> None:
     """Replaces the installed version's entry in a table."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    import tensorflow  # noqa: F401  registers its own ops
+    # In this order: an import registers ops, and only tensorflow-text's are listed.
+    import tensorflow  # noqa: F401
 
     core = registered_ops()
     import tensorflow_text
@@ -32,6 +33,7 @@ def main() -> None:
 
 def registered_ops() -> set[str]:
     """Returns the names of all ops registered in this process."""
+    # Not at the top: `main` sets TensorFlow's log level first.
     from tensorflow.core.framework import op_def_pb2
     from tensorflow.python.client import pywrap_tf_session as session
 

@@ -1,4 +1,4 @@
-"""What the clusters of Flink and Spark on this machine share."""
+"""Common functions of the Flink and Spark clusters on this machine."""
 
 from __future__ import annotations
 
@@ -20,17 +20,15 @@ from pipeline.config.beam import BeamConfig, Runner
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import JOB_SERVERS
 
-_SECONDS = 5.0
-
 
 def find_libraries(runner: Runner) -> list[Path]:
-    """Returns the jars that a job server was assembled of.
+    """Returns the jars that a job server was assembled from.
 
     Args:
       runner: `flink` or `spark`.
 
     Raises:
-      UsageError: It was not assembled, or there is no Java to run them.
+      UsageError: The job server was not assembled, or Java is missing.
     """
     return sorted(_find_job_server(runner).with_suffix("").glob("*.jar"))
 
@@ -52,8 +50,8 @@ def _find_job_server(runner: Runner) -> Path:
     jars = assembled(artifact_of(BeamConfig(runner=runner)))
     if not jars or shutil.which("java") is None:
         raise UsageError(
-            f"a cluster of {runner} needs the classes that `make job-servers` writes "
-            f"to {JOB_SERVERS}, and `java` (11 or 17) on the PATH"
+            f"a {runner} cluster needs the jars that `make job-servers` writes to "
+            f"{JOB_SERVERS}, and `java` (11 or 17) on the PATH"
         )
     return jars[0]
 
@@ -62,9 +60,9 @@ def request(url: str) -> Any:
     """Returns the JSON that a cluster responds with.
 
     Raises:
-      OSError: It does not respond.
+      OSError: The cluster does not respond.
     """
-    with urllib.request.urlopen(url, timeout=_SECONDS) as response:
+    with urllib.request.urlopen(url, timeout=5.0) as response:
         return json.load(response)
 
 
@@ -78,7 +76,7 @@ def free_ports(address: str, count: int) -> list[int]:
 
 
 def run_until_interrupted(directory: Path, beam: BeamConfig) -> None:
-    """Prints the lines of a recipe that run Beam on a cluster, and waits for Ctrl-C.
+    """Prints the settings that run Beam on a cluster, and waits for Ctrl-C.
 
     Args:
       directory: Where the cluster's logs are.

@@ -4,9 +4,9 @@
 #                               machine's stack in the newest and the other way round
 #   tools/newest.sh test-fast   `make test-fast` and `make run`
 # Called by `make test-newest` and `make test-newest-fast`, whose ARGS go to the tests.
-# Debian is a folder, build/debian-13 (4 GB), which later calls use again with its cache
-# of packages. Needs root and debootstrap. Mounts are private to this script.
-# Exit status 3: this machine cannot do it; the only line of output says why.
+# Debian is a folder, build/debian-13 (4 GB). Later calls reuse it and its cache of
+# packages. Needs root and debootstrap. Mounts are private to this script.
+# Exit status 3: this machine cannot run it. The only line of output is the reason.
 set -euo pipefail
 
 target=$1
@@ -58,7 +58,7 @@ fi
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
 
-# --- At the end, all goes but the system and the cache of packages. ---
+# --- At the end, delete everything but the system and the cache of packages. ---
 
 brought=()
 exchange=$(mktemp -d) # the same folder outside and inside
@@ -103,7 +103,7 @@ while IFS='=' read -r -d '' name value; do
   [[ $value != /* || $value == /etc/ssl/certs/ca-certificates.crt ]] || bring "$value" "$value"
 done < <(env --null)
 
-# --- The working tree as it is, and the data beside it. ---
+# --- The working tree with its changes, and the data next to it. ---
 
 rm -rf "$work"
 mkdir -p "$work"
@@ -143,7 +143,7 @@ END
 chmod +x "$exchange/python"
 make --no-print-directory install
 if [[ $(<.venv/.installed) == "$newest" ]]; then
-  say "this machine's own stack is the newest, too: there is no other to exchange with"
+  say "this machine's stack is the newest: there is no other stack to exchange models with"
 else
   TMPDIR=$exchange OTHER_STACK_PYTHON=$exchange/python \
     .venv/bin/python -m pytest tests/e2e/test_stacks.py

@@ -23,10 +23,8 @@ from playwright.sync_api import Browser, Error, Page, sync_playwright
 from pipeline.config.paths import REPOSITORY
 
 PICTURES = REPOSITORY / "docs" / "pictures"
-_CHROMIUM = "/usr/bin/chromium"
 _WIDE, _PHONE = (1280, 1100), (390, 844)
 _SECONDS = 120  # to start a server
-_TEXT = "The company reported higher earnings on Thursday."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Picture:
     Attributes:
       page: The page: `report`, `runs` or `serve`.
       view: `light`, `dark` or `phone`; the phone's is light.
-      section: The section at its top; that of the page if empty.
+      section: The section at the top of the picture; empty for the top of the page.
     """
 
     page: str
@@ -83,12 +81,12 @@ def main(output: Path, pictures: Path) -> None:
     if not reports or not models:
         raise click.ClickException(f"{output} has no finished run; see `make run`")
     with contextlib.ExitStack() as stack:
-        serve = ("serve", "--model", str(models[0]), "--port", "8599", "--no-grpc")
-        ui = ("ui", "--output", str(output), "--port", "8598")
+        serve = ("serve", "--model", str(models[0]), "--no-grpc")
+        ui = ("ui", "--output", str(output))
         addresses = {
             "report": reports[-1].absolute().as_uri(),
-            "runs": stack.enter_context(_server("http://127.0.0.1:8598", *ui)),
-            "serve": stack.enter_context(_server("http://127.0.0.1:8599", *serve)),
+            "runs": stack.enter_context(_server(8598, *ui)),
+            "serve": stack.enter_context(_server(8599, *serve)),
         }
         browser = stack.enter_context(_chromium())
         for picture in ALL:
@@ -101,19 +99,19 @@ def main(output: Path, pictures: Path) -> None:
 def _chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=_CHROMIUM, args=["--no-sandbox"]
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
         yield browser
         browser.close()
 
 
 @contextlib.contextmanager
-def _server(address: str, *arguments: str) -> Iterator[str]:
-    """Runs a command of the pipeline that serves, until the context ends."""
-    command = [sys.executable, "-m", "pipeline", *arguments]
+def _server(port: int, *arguments: str) -> Iterator[str]:
+    """Runs a server of the command line until the context ends; yields its address."""
+    command = [sys.executable, "-m", "pipeline", *arguments, "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
-        yield address
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
@@ -137,7 +135,10 @@ def take(browser: Browser, picture: Picture, address: str, path: Path) -> None:
     page = context.new_page()
     _open(page, f"{address}#{picture.section}" if picture.section else address)
     if picture.page == "runs":
-        _tick_runs(page)
+        # Selected runs are drawn in one plot of curves.
+        for box in page.locator("input[name=run]").all()[:2]:
+            box.check()
+        page.wait_for_load_state("networkidle")
     elif picture.page == "serve":
         _predict(page)
     page.screenshot(path=path)
@@ -147,7 +148,7 @@ def take(browser: Browser, picture: Picture, address: str, path: Path) -> None:
 
 
 def _open(page: Page, address: str) -> None:
-    """Opens a page, if need be when its server has started."""
+    """Opens a page, whose server may still be starting."""
     end = time.monotonic() + _SECONDS
     while True:
         try:
@@ -159,22 +160,15 @@ def _open(page: Page, address: str) -> None:
             time.sleep(1)
 
 
-def _tick_runs(page: Page) -> None:
-    """Lays the curves of the newest runs over each other."""
-    for box in page.locator("input[name=run]").all()[:2]:
-        box.check()
-    page.wait_for_load_state("networkidle")
-
-
 def _predict(page: Page) -> None:
-    """Predicts an example, and shows the words that mattered."""
+    """Predicts an example, and computes the effects of its words."""
     page.locator("#predict:enabled").wait_for(timeout=1000 * _SECONDS)
     example = page.locator("#examples button").first
     if example.is_visible():
         example.click()
     else:
         for field in page.locator("#fields textarea").all():
-            field.fill(_TEXT)
+            field.fill("The company reported higher earnings on Thursday.")
     page.locator("#predict").click()
     page.locator("#explain").click()
     page.locator("#explain").wait_for(state="hidden", timeout=1000 * _SECONDS)

@@ -3,8 +3,8 @@
     python -m tools.spark_cluster
     python -m tools.spark_cluster DIRECTORY --workers 3
 
-It runs until Ctrl-C, and prints the lines of a recipe that run Beam on it. Its programs
-are those that `make job-servers` assembles. It needs Java 11 or 17.
+It runs until Ctrl-C, and prints the settings of a recipe that runs Beam on it. Its
+programs are those that `make job-servers` assembles. It needs Java 11 or 17.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _STOP_SECONDS = 30.0
 
 @dataclasses.dataclass
 class SparkCluster:
-    """A master and workers, from `with` to its end.
+    """A master and workers that run until the context ends.
 
     Attributes:
       directory: Where logs, work and shuffled data are written.
       worker_count: The number of workers.
-      cores: Cores of a worker; a job has one executor there, which takes them all.
-      executor_memory: The heap of an executor, as Java spells it.
+      cores: Cores of a worker. A job has one executor there, which uses all of them.
+      executor_memory: The heap of an executor, in Java's notation.
       master: The address, for `beam.master`.
       master_process: The master.
       workers: The workers; an executor is a child process of its worker.
@@ -79,7 +79,16 @@ class SparkCluster:
         )
 
     def __enter__(self) -> SparkCluster:
-        self._link_jars()
+        # A worker requires of SPARK_HOME a file RELEASE and a folder `jars`.
+        libraries = find_libraries("spark")
+        jars = self.directory / "home" / "jars"
+        shutil.rmtree(jars, ignore_errors=True)  # of an earlier cluster
+        jars.mkdir(parents=True)
+        (jars.parent / "RELEASE").touch()
+        for library in libraries:
+            # A job brings Beam's jars, from its job server.
+            if not library.name.startswith("beam-"):
+                (jars / library.name).symlink_to(library)
         port, ui_port = free_ports(_ADDRESS, 2)
         self.master = f"spark://{_ADDRESS}:{port}"
         self._state_url = f"http://{_ADDRESS}:{ui_port}/json/"
@@ -125,18 +134,6 @@ class SparkCluster:
                     f"the master; see {self.directory}/*.log"
                 )
             time.sleep(0.2)
-
-    def _link_jars(self) -> None:
-        """Writes what a worker requires of SPARK_HOME: a file RELEASE, and `jars`."""
-        libraries = find_libraries("spark")
-        jars = self.directory / "home" / "jars"
-        shutil.rmtree(jars, ignore_errors=True)  # of an earlier cluster
-        jars.mkdir(parents=True)
-        (jars.parent / "RELEASE").touch()
-        for library in libraries:
-            # Beam's come with a job, from its job server.
-            if not library.name.startswith("beam-"):
-                (jars / library.name).symlink_to(library)
 
     def _run(self, program: str, arguments: list[str]) -> subprocess.Popen[bytes]:
         home = self.directory / "home"

@@ -1,4 +1,4 @@
-"""`run_fn` with two steps: seconds to the end of step 1, and of what follows."""
+"""`run_fn` with two steps: the seconds to the end of step 1 and of the later parts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measure(settings: peer.Settings) -> peer.Figures:
     """Trains two steps and exports.
 
     Args:
-      settings: Those of `prepare`.
+      settings: The settings of `prepare`.
 
     Returns:
       Seconds: `imports` before `run_fn`; `first_step` from the call of `run_fn` to the
@@ -43,6 +43,7 @@ def measure(settings: peer.Settings) -> peer.Figures:
       all splits but training; `run_fn` in all.
     """
     began = time.perf_counter()
+    # Imported here to measure it.
     from modules import environment
     from modules.training import actions, loop, run_fn
 
@@ -97,6 +98,7 @@ def _timed(
 
 def _arguments(settings: peer.Settings, directory: str) -> SimpleNamespace:
     """Returns the arguments that TFX's Trainer passes to `run_fn`."""
+    # At the top, it would import pydantic before `measure` starts to measure imports.
     from pipeline.config.recipe import load_config
 
     config = load_config(settings["config"])

@@ -1,7 +1,7 @@
 """ONNX Runtime with Transformers' tokenizer, called with batches of rows.
 
 Settings: those of `transformers_pipeline.py`, and `int8`, whether the weights of matrix
-products are quantized. An int8 model predicts other probabilities.
+products are quantized. An int8 model predicts different probabilities.
 """
 
 from __future__ import annotations
@@ -57,7 +57,21 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
 def _open_session(model: str, is_int8: bool) -> onnxruntime.InferenceSession:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "model.onnx"
-        _export(model, path)
+        classifier = transformers.AutoModelForSequenceClassification.from_pretrained(
+            model, attn_implementation="eager"
+        )
+        ones = torch.ones((2, 8), dtype=torch.int64)
+        axes = {name: {0: "batch", 1: "seq_len"} for name in _TOKENS}
+        torch.onnx.export(
+            classifier.eval(),
+            (),
+            str(path),
+            kwargs=dict.fromkeys(_TOKENS, ones) | {"return_dict": False},
+            input_names=list(_TOKENS),
+            output_names=["logits"],
+            dynamic_axes=axes | {"logits": {0: "batch"}},
+            dynamo=False,
+        )
         if is_int8:
             quantized = path.with_name("int8.onnx")
             quantization.quantize_dynamic(path, quantized)
@@ -65,24 +79,6 @@ def _open_session(model: str, is_int8: bool) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(
             path.read_bytes(), providers=["CPUExecutionProvider"]
         )
-
-
-def _export(model: str, path: Path) -> None:
-    classifier = transformers.AutoModelForSequenceClassification.from_pretrained(
-        model, attn_implementation="eager"
-    )
-    ones = torch.ones((2, 8), dtype=torch.int64)
-    axes = {name: {0: "batch", 1: "seq_len"} for name in _TOKENS}
-    torch.onnx.export(
-        classifier.eval(),
-        (),
-        str(path),
-        kwargs=dict.fromkeys(_TOKENS, ones) | {"return_dict": False},
-        input_names=list(_TOKENS),
-        output_names=["logits"],
-        dynamic_axes=axes | {"logits": {0: "batch"}},
-        dynamo=False,
-    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Our training, and the machine's rate of matrix multiplication beside it."""
+"""Our training, and the machine's rate of matrix multiplication during it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     """Builds the trainer; see `benchmarks.training` for the settings."""
     trainer = _build(settings)
     steps, warmup = settings["steps"], settings["warmup"]
-    sizes = _sizes(trainer, warmup + steps * settings["rounds"])
+    # The lengths of the rows of each batch; the seed decides the order of the batches.
+    count = warmup + steps * settings["rounds"]
+    batches = inputs.build_batches(trainer.config.task.train_data).take(count)
+    mask = preprocessing.INPUT_MASK
+    sizes = [features[mask].numpy().sum(axis=1) for features, _ in batches]
     trainer.train(tf.constant(warmup))
     step = tf.function(
         lambda batch: trainer.strategy.run(
@@ -89,13 +93,6 @@ def _build(settings: peer.Settings) -> FineTuningTrainer:
         trainer = build_trainer(FineTuningTask(params.task, config.task), params)
     trainer.initialize()
     return trainer
-
-
-def _sizes(trainer: FineTuningTrainer, count: int) -> list[np.ndarray]:
-    """Returns the lengths of the rows of the next batches, which the seed orders."""
-    batches = inputs.build_batches(trainer.config.task.train_data).take(count)
-    mask = preprocessing.INPUT_MASK
-    return [features[mask].numpy().sum(axis=1) for features, _ in batches]
 
 
 def _input_share(

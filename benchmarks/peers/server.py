@@ -1,6 +1,6 @@
 """Our server under load: requests of one row over HTTP on loopback.
 
-Settings: `model`, as of `serve`; `options`, of `serve`; `rows`, a JSON file of rows,
+Settings: `model`, as for `serve`; `options` of `serve`; `rows`, a JSON file of rows,
 each a list of texts; `columns`, the names of the texts; `clients`, numbers of
 concurrent clients; `seconds` for each of them.
 """
@@ -62,13 +62,13 @@ def measure(
     Args:
       port: The server's port.
       path: The path of predictions.
-      rows: Texts; each client begins with another row.
-      columns: Their names.
+      rows: Texts. Each client begins with a different row.
+      columns: The names of the texts.
       clients: Concurrent clients, each of which waits for its response.
       seconds: Duration.
 
     Raises:
-      RuntimeError: The server answered with another status than 200.
+      RuntimeError: The status of a response is not 200.
     """
     bodies = [
         json.dumps({"instances": [dict(zip(columns, row, strict=True))]})
@@ -105,7 +105,7 @@ def _start(model: str, options: list[str]) -> tuple[int, str]:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and server.poll() is None:
         text = Path(log).read_text()
-        match = re.search(r"http://127.0.0.1:(\d+)", text)
+        match = re.search(rf"http://{re.escape(HOST)}:(\d+)", text)
         if match is not None and "INFO ready" in text:
             return int(match[1]), _find_path(int(match[1]))
         time.sleep(0.1)

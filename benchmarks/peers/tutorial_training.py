@@ -15,7 +15,6 @@ import orbit  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import tf_keras  # noqa: E402
 from official.modeling.optimization import legacy_adamw  # noqa: E402
-from official.nlp.modeling import models  # noqa: E402
 
 from benchmarks.same_weights import build_stock  # noqa: E402
 from modules import encoder as encoder_lib  # noqa: E402
@@ -49,8 +48,10 @@ class Trainer(orbit.StandardTrainer):
 
 def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
     """Builds the model; see `benchmarks.training` for the settings."""
-    model = _build_model(settings["encoder"])
-    # The tutorial's optimizer; it clips gradients to 1.0 itself.
+    encoder = encoder_lib.open_encoder(settings["encoder"])
+    model = build_stock(encoder, outputs=2)
+    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
+    # The tutorial's optimizer, which clips gradients to 1.0 itself.
     optimizer = legacy_adamw.AdamWeightDecay(
         settings["learning_rate"],
         weight_decay_rate=0.01,
@@ -77,13 +78,6 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
         return {"rows_per_second": steps * settings["batch_size"] / seconds}
 
     return run_round
-
-
-def _build_model(directory: str) -> models.BertClassifier:
-    encoder = encoder_lib.open_encoder(directory)
-    model = build_stock(encoder, outputs=2)
-    encoder_lib.restore_encoder(model.checkpoint_items["encoder"], encoder)
-    return model
 
 
 def _batches(settings: peer.Settings) -> tf.data.Dataset:

@@ -12,8 +12,8 @@ async function call(address, options) {
   });
   const content = await response.json().catch((error) => {
     if (error.name === "AbortError") throw error;
-    // A proxy answers in HTML; TensorFlow Serving's API has NaN, which JSON has not.
-    throw new Error(`the answer (HTTP ${response.status}) is not JSON, or has NaN`);
+    // A proxy responds in HTML; TensorFlow Serving's API writes NaN, which is not JSON.
+    throw new Error(`the response (HTTP ${response.status}) is not JSON, or has NaN`);
   });
   if (!response.ok) {
     throw Object.assign(new Error(content.error), {status: response.status});

@@ -4,14 +4,14 @@ import {predict, model} from "/page/api.js";
 import {byId, make, shorten, showError} from "/page/dom.js";
 import {readTable, writeCsv} from "/page/table.js";
 
-const ROWS = 64;  // of a request
-const CHARACTERS = 200_000;  // of a request of several rows
+const ROWS = 64;  // per request
+const CHARACTERS = 200_000;  // per request of several rows
 const ATTEMPTS = 5;
 const PREVIEW_ROWS = 8;
 const PREVIEW_CHARACTERS = 90;
 const LONG_CHARACTERS = 24;
 const NAMED_LINES = 5;
-// Columns of the download beside those of the predictions.
+// Columns that the download has besides the outputs of the model.
 const VERSION = "model_version", REASON = "not_predicted";
 
 function* inRequests(rows, columns) {
@@ -29,9 +29,9 @@ function* inRequests(rows, columns) {
 }
 
 /**
- * Predicts with the version of a task, or the one that replaced it.
+ * Predicts with the version of a task, or with the version that replaced it.
  *
- * It tries again while the server's queue is full.
+ * Repeats the request while the server's queue is full.
  */
 async function predictPatiently(texts, task, getTask, options) {
   for (let attempt = 1; ; attempt++) {
@@ -45,7 +45,7 @@ async function predictPatiently(texts, task, getTask, options) {
   }
 }
 
-/** Returns the task, and for each row the columns of which the model sees no token. */
+/** Returns the task, and for each row the columns without any token. */
 async function findEmpty(texts, task, getTask, signal) {
   if (!task.canTokenize) return {task, empty: texts.map(() => [])};
   const options = {signal, signature: "tokenize"};
@@ -86,7 +86,7 @@ function joinOutputs(header, rows, outputs) {
   // The sort is stable: the names of predictions, all at -1, keep their order.
   const added = [...new Set(outputs.flatMap(Object.keys))]
     .sort((a, b) => last.indexOf(a) - last.indexOf(b));
-  // Predictions that were downloaded before are replaced.
+  // Columns of an earlier download are replaced.
   const kept = header.filter((name) => ![...added, ...last].includes(name));
   const lines = outputs.map((output, index) => [
     ...kept.map((name) => rows[index].values[name]),
@@ -130,14 +130,6 @@ function showPreview(header, rows) {
   byId("table-preview").hidden = false;
 }
 
-function offer(csv) {
-  const link = byId("table-download");
-  URL.revokeObjectURL(link.href);
-  link.href = URL.createObjectURL(new Blob([csv], {type: "text/csv"}));
-  link.download = model + "-predictions.csv";
-  link.hidden = false;
-}
-
 /**
  * Connects the form.
  *
@@ -166,7 +158,11 @@ export function connectTable(getTask) {
     status.textContent = describeOutputs(rows, outputs, (performance.now() - start) / 1000);
     if (!outputs.length) return;
     const {names, lines} = joinOutputs(header, rows, outputs);
-    offer(writeCsv(names, lines));
+    const link = byId("table-download");
+    URL.revokeObjectURL(link.href);
+    link.href = URL.createObjectURL(new Blob([writeCsv(names, lines)], {type: "text/csv"}));
+    link.download = model + "-predictions.csv";
+    link.hidden = false;
     showPreview(names, lines);
   }
 

@@ -1,4 +1,4 @@
-// Builds elements; texts are never read as HTML.
+// Builds elements. Texts are never parsed as HTML.
 
 export const byId = (id) => document.getElementById(id);
 

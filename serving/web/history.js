@@ -1,21 +1,21 @@
-// Remembers what was tried, in this browser only.
+// Stores the predicted rows, in this browser only.
 
 import {model} from "/page/api.js";
 
 const KEY = "tried:" + model;
 const MAX_ENTRIES = 20;
-const MAX_CHARACTERS = 5000;  // of an entry: the browser allows about 5 million for all
+const MAX_CHARACTERS = 5000;  // per entry; browsers store about 5 million per site
 
 export function readHistory() {
   try {
     const entries = JSON.parse(localStorage.getItem(KEY));
     return Array.isArray(entries) ? entries.filter((entry) => entry?.row) : [];
-  } catch {  // the browser forbids it, or another page wrote it
+  } catch {  // storage is forbidden, or has other content
     return [];
   }
 }
 
-/** Puts a row and the text of its prediction first. */
+/** Adds a row and the text of its prediction at the top. */
 export function remember(row, summary) {
   const entry = JSON.stringify({row, summary});
   if (entry.length > MAX_CHARACTERS) return;
@@ -23,13 +23,13 @@ export function remember(row, summary) {
   const entries = [{row, summary}, ...readHistory().filter(isOther)];
   try {
     localStorage.setItem(KEY, JSON.stringify(entries.slice(0, MAX_ENTRIES)));
-  } catch {  // full or forbidden: the page works without
+  } catch {  // storage is full or forbidden; the page works without it
   }
 }
 
 export function forgetAll() {
   try {
     localStorage.removeItem(KEY);
-  } catch {  // forbidden
+  } catch {  // storage is forbidden
   }
 }

@@ -1,4 +1,4 @@
-// The page: a form of the task's texts, and what the model predicts for them.
+// The page: a form for the task's texts, and the model's predictions for them.
 
 import * as api from "/page/api.js";
 import {connectTable} from "/page/batch.js";
@@ -16,7 +16,7 @@ let shown = null;  // {row, prediction, tokenized} of the prediction on the page
 let lastRequest = 0;
 let tab = "Link";
 
-// ---- what the model is -------------------------------------------------------------
+// ---- the model ---------------------------------------------------------------------
 
 function describeVersion(number) {
   // The pipeline's versions are times in milliseconds.
@@ -71,7 +71,7 @@ async function showTask(version) {
     hasText: columns.every((name) => types[name] === "DT_STRING"),
     canTokenize: "tokenize" in signatures && Boolean(metadata.text_columns),
   };
-  // A new version must not take the focus from a field that is filled in.
+  // A new version with the same columns keeps the fields, and the focus of one.
   if (!hasFields) showFields();
   showChoices("examples", (metadata.examples || []).map((row) => ({row})));
   showHistory();
@@ -193,7 +193,7 @@ function describeBar(name, share, isBest) {
     describeTrack(share));
 }
 
-function showAnswer(prediction) {
+function describePrediction(prediction) {
   const {probabilities, score} = prediction;
   if (Array.isArray(probabilities)) {
     const best = bestOf(probabilities);
@@ -230,7 +230,7 @@ async function run() {
     const [prediction] = await api.predict([row]);
     const milliseconds = Math.round(performance.now() - start);
     const [tokenized] = task.canTokenize ? await api.predict([row], {signature: "tokenize"}) : [];
-    if (request !== lastRequest) return;  // another one was sent since
+    if (request !== lastRequest) return;  // a newer request was sent
     if (prediction.class !== undefined && Array.isArray(prediction.probabilities)) {
       task.classes[bestOf(prediction.probabilities)] = prediction.class;
     }
@@ -245,7 +245,7 @@ function showResult(result, milliseconds) {
   shown = result;
   const {row, prediction, tokenized} = result;
   const summary = summarize(prediction);
-  byId("answer").replaceChildren(...showAnswer(prediction),
+  byId("answer").replaceChildren(...describePrediction(prediction),
     make("p", {className: "note"}, `${milliseconds} ms · version ${task.version}`));
   byId("summary").textContent = `${summary || "predicted"}, in ${milliseconds} ms`;
   byId("tokens").hidden = !tokenized;
@@ -254,7 +254,7 @@ function showResult(result, milliseconds) {
   byId("words").hidden = !(task.hasText && valued);
   byId("explain").hidden = byId("explain").disabled = false;
   byId("words-content").replaceChildren(make("p", {className: "note"},
-    "Predicts the text once more without each of its words."));
+    "Predicts the text again without each of its words."));
   history.replaceState(null, "", writeLocation());
   showRequest();
   remember(row, summary);
@@ -278,8 +278,8 @@ async function explain() {
     byId("words-content").replaceChildren(
       ...showWords(task.columns, row, words, unit),
       make("p", {className: "note"}, `How much each word adds to ${value}` +
-        (isScore ? "" : ", in percentage points") + ": the difference to the same text without it. Underlined words lower it."));
-    byId("words-content").focus();  // the button is gone
+        (isScore ? "" : ", in percentage points") + ": the difference from the same text without the word. Underlined words lower it."));
+    byId("words-content").focus();  // the button, which had it, is hidden
     byId("explain").hidden = true;
   } catch (error) {
     if (shown.row === row) showError(byId("error"), error);
@@ -288,7 +288,7 @@ async function explain() {
   }
 }
 
-// ---- the same request elsewhere ------------------------------------------------------
+// ---- the same request for other clients ------------------------------------------------
 
 function showRequest() {
   let requests;

@@ -1,9 +1,9 @@
-// Writes a row as requests of other clients.
+// Writes the request of a row for other clients.
 
 import {grpcPort, model, path} from "/page/api.js";
 
 const quoteForShell = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
-// Names and texts in JSON are literals of Python as well.
+// JSON of names and texts is also valid Python.
 const literal = (value) => JSON.stringify(value);
 
 function writeCurl(row) {
@@ -50,7 +50,7 @@ ${tensors.join("")}for name, tensor in stub.Predict(request).outputs.items():
 `;
 }
 
-/** Returns what the page shows of a row, by the name of its tab. */
+/** Returns the requests of a row by the name of their tab. */
 export function writeRequests(row, link, types) {
   const requests = {Link: link, curl: writeCurl(row), Python: writePython(row)};
   return grpcPort ? {...requests, gRPC: writeGrpc(row, types)} : requests;

@@ -1,6 +1,6 @@
 // Reads TSV, CSV and JSON Lines, and writes CSV.
 
-// The comma first: a header of one column has no separator, and its texts may be quoted.
+// Comma is first: a header of one column has no separator, and its texts may be quoted.
 const SEPARATORS = [",", "\t", ";"];
 
 /** Yields the records of CSV as {line, fields}; quotes are those of RFC 4180. */
@@ -35,7 +35,7 @@ function* splitCsv(text, separator) {
   if (!isBlank()) yield endRecord();
 }
 
-/** Yields the records of TSV, where a quote is a character as any other. */
+/** Yields the records of TSV, where quotes have no special meaning. */
 function* splitTsv(text) {
   for (const [index, content] of text.split("\n").entries()) {
     if (content !== "") yield {line: index + 1, fields: content.split("\t")};
@@ -57,8 +57,8 @@ function findSeparator(text, columns) {
     other.fields.length > best.fields.length ? other : best);
   const missing = columns.filter((name) => !fields.includes(name));
   throw new Error(`line 1: the header has no ${missing.join(", ")}; it has ` +
-    `${fields.join(", ")}. Expected is a header with ${columns.join(" and ")}, separated by ` +
-    "tabs, commas or semicolons; or JSON Lines with these keys");
+    `${fields.join(", ")}. Paste a table whose header has ${columns.join(" and ")}, separated ` +
+    "by tabs, commas or semicolons, or JSON Lines with these keys");
 }
 
 function readDelimited(records) {
@@ -69,7 +69,7 @@ function readDelimited(records) {
   }
   const rows = others.map(({line, fields}) => {
     if (fields.length !== header.length) {
-      throw new Error(`line ${line} has ${fields.length} fields, and the header ` +
+      throw new Error(`line ${line} has ${fields.length} fields, but the header has ` +
         `${header.length}`);
     }
     return {line, values: Object.fromEntries(header.map((name, i) => [name, fields[i]]))};
@@ -96,14 +96,14 @@ function readJsonLines(text) {
 }
 
 /**
- * Reads a table whose header, or keys, have the names of columns.
+ * Reads a table whose header or keys include the columns.
  *
  * @returns {header, rows: [{line, values}]}
  */
 export function readTable(text, columns) {
-  // Without the mark that Excel puts first.
+  // Without the byte order mark that Excel writes.
   const content = text.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");
-  if (content.trim() === "") throw new Error("there are no rows: paste a table or open a file");
+  if (content.trim() === "") throw new Error("the table is empty: paste one or open a file");
   const isJson = content.trimStart().startsWith("{");
   const table = isJson ? readJsonLines(content)
     : readDelimited(split(content, findSeparator(content, columns)));
@@ -114,7 +114,7 @@ export function readTable(text, columns) {
       }
     }
   }
-  if (!table.rows.length) throw new Error("there is a header, but no row below it");
+  if (!table.rows.length) throw new Error("the table has a header but no rows");
   return table;
 }
 

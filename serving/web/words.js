@@ -5,23 +5,21 @@ import {hidden, make, shorten, signed, startOf} from "/page/dom.js";
 
 const WORD = /\p{Script=Han}|[\p{L}\p{M}\p{N}]+(?:['’][\p{L}]+)*|[^\s\p{L}\p{M}\p{N}]/gu;
 const MAX_WORDS = 256;
-// Of a text after what the model saw, which moves up if a word is left out. Without a
-// limit, a text of 300 kB and its 100 shortened copies are larger than a request may be.
+// Characters kept after those that the model saw; they move up if a word is left out.
+// Without this limit, a text of 300 kB and its 100 shortened copies exceed the limit of a
+// request.
 const FOLLOWING_CHARACTERS = 1000;
 const CUT_CHARACTERS = 160;
-const NUMBERED_WORDS = 8;  // the others have their number as a tooltip
-
-/** Returns the characters of a text before a position in its UTF-8 bytes. */
-function charactersBefore(text, bytes) {
-  return new TextDecoder().decode(new TextEncoder().encode(text).slice(0, bytes)).length;
-}
+const NUMBERED_WORDS = 8;  // the others show their number in a tooltip
 
 /** Returns how many characters of each column the model saw. */
 function findSeen(columns, row, tokenized) {
   return columns.map((name, index) => {
     if (!tokenized || !tokenized.cut[index]) return row[name].length;
     const ends = tokenized.end.filter((_, i) => tokenized.column[i] === index);
-    return charactersBefore(row[name], Math.max(0, ...ends));
+    // Ends of tokens are positions in UTF-8 bytes.
+    const bytes = new TextEncoder().encode(row[name]).slice(0, Math.max(0, ...ends));
+    return new TextDecoder().decode(bytes).length;
   });
 }
 
@@ -65,17 +63,9 @@ export function showTokens(columns, row, tokenized) {
   return [paragraph, make("p", {className: cuts.length ? "note warning" : "note"}, note)];
 }
 
-function splitWords(columns, row, seen) {
-  const words = columns.flatMap((name, index) =>
-    [...row[name].matchAll(WORD)]
-      .filter((match) => match.index < seen[index])
-      .map((match) => ({name, start: match.index, end: match.index + match[0].length})));
-  return words.slice(0, MAX_WORDS);
-}
-
 function leaveOut(row, {name, start, end}) {
   const text = row[name];
-  // With one of the spaces around it.
+  // One of the spaces around the word is removed with it.
   const from = start > 0 && /\s/.test(text[start - 1]) ? start - 1 : start;
   return {...row, [name]: text.slice(0, from) + text.slice(end)};
 }
@@ -87,10 +77,14 @@ function leaveOut(row, {name, start, end}) {
  */
 export async function leaveOneOut(columns, row, tokenized, valueOf) {
   const seen = findSeen(columns, row, tokenized);
-  const words = splitWords(columns, row, seen);
+  const words = columns.flatMap((name, index) =>
+    [...row[name].matchAll(WORD)]
+      .filter((match) => match.index < seen[index])
+      .map((match) => ({name, start: match.index, end: match.index + match[0].length})),
+  ).slice(0, MAX_WORDS);
   const short = Object.fromEntries(columns.map((name, index) =>
     [name, startOf(row[name], seen[index] + FOLLOWING_CHARACTERS)]));
-  // The row itself again: a batch of another shape changes the last digits.
+  // Includes the whole row: predictions in a batch of another shape differ in the last digits.
   const [whole, ...others] = await predict(
     [short, ...words.map((word) => leaveOut(short, word))]);
   return words.map((word, index) =>
@@ -109,7 +103,7 @@ function describeWord(text, effect, strongest, isNumbered, unit) {
   return word;
 }
 
-/** Returns the texts with their words colored by their effects. */
+/** Returns the texts, whose words are colored by their effects. */
 export function showWords(columns, row, words, unit) {
   const sizes = words.map(({effect}) => Math.abs(effect)).sort((a, b) => b - a);
   const strongest = sizes[0] ?? 0;
@@ -117,7 +111,7 @@ export function showWords(columns, row, words, unit) {
   return columns.map((name) => {
     const text = row[name];
     const paragraph = make("p", {className: "word-list", dir: "auto"},
-      // With a direction of its own, it does not decide on that of the text.
+      // Its own direction keeps the name from deciding the direction of the text.
       make("span", {className: "visually-hidden", dir: "ltr"}, `${name}: `));
     let position = 0;
     for (const {start, end, effect} of words.filter((word) => word.name === name)) {

@@ -9,5 +9,5 @@ pytestmark = pytest.mark.slow
 
 def test_metrics_by_batch_are_compared_with_tfmas():
     head, _, line = evaluation.measure([20], 1).splitlines()
-    assert head == "| rows | TFMA, ms a row | ours, ms a row |"
+    assert head == "| rows | TFMA, ms per row | ours, ms per row |"
     assert line.startswith("| 20 | ")

@@ -58,7 +58,7 @@ def test_int8_may_predict_otherwise():
 
 
 def test_peer_that_predicts_nan_is_refused():
-    with pytest.raises(ValueError, match="is nan from ours"):
+    with pytest.raises(ValueError, match="differs by nan from ours"):
         serving.find_differences({OURS: PREDICTIONS, TUTORIAL: PREDICTIONS * np.nan})
 
 

@@ -199,7 +199,7 @@ def test_incomplete_model_is_neither_predicted_with_nor_served_itself(paths):
     why = r"8/ is incomplete: variables/variables\.index is missing"
     with pytest.raises(UsageError, match=why):
         find_model(f"{paths.pushed}/8/")
-    with pytest.raises(SettingsError, match="holds no complete SavedModel"):
+    with pytest.raises(SettingsError, match="has no complete SavedModel"):
         discovery.find_model(paths.pushed / "8")
 
 

@@ -152,7 +152,7 @@ def test_directory_without_a_model_is_one_line(tmp_path):
     finished = run("--model", tmp_path)
     assert finished.returncode == 2
     assert finished.stderr.startswith(
-        f"error: --model {tmp_path} holds no complete SavedModel"
+        f"error: --model {tmp_path} has no complete SavedModel"
     )
     assert len(finished.stderr.splitlines()) == 1
     assert "tensorflow" not in finished.stdout

@@ -360,5 +360,5 @@ def test_model_is_named_after_its_directory(pushed):
 
 def test_directory_without_a_model_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(SettingsError, match="holds no complete SavedModel"):
+        with pytest.raises(SettingsError, match="has no complete SavedModel"):
             discovery.find_model(path)

@@ -127,5 +127,5 @@ def test_new_version_keeps_the_field_that_has_the_focus(page):
 def test_answer_that_is_not_json_is_named(page, body):
     page.route("**:predict", lambda route: route.fulfill(body=body))
     page.get_by_role("button", name="Predict", exact=True).click()
-    message = "the answer (HTTP 200) is not JSON, or has NaN"
+    message = "the response (HTTP 200) is not JSON, or has NaN"
     page.locator("#error").get_by_text(message).wait_for()

@@ -108,15 +108,15 @@ def test_file_of_many_rows_is_predicted_in_several_requests(page, tmp_path):
 
 ERRORS = {
     "question|answer\na|b\n": "line 1: the header has no question, answer; it has "
-    "question|answer. Expected is a header with question and answer, separated by "
-    "tabs, commas or semicolons; or JSON Lines with these keys",
+    "question|answer. Paste a table whose header has question and answer, separated by "
+    "tabs, commas or semicolons, or JSON Lines with these keys",
     "id;question\n1;a\n": "line 1: the header has no answer; it has id, question",
-    "": "there are no rows: paste a table or open a file",
-    "question\tanswer\n": "there is a header, but no row below it",
+    "": "the table is empty: paste one or open a file",
+    "question\tanswer\n": "the table has a header but no rows",
     "question\tid\na\t1": "line 1: the header has no answer; it has question, id",
     "question,answer,answer": 'line 1: the header has "answer" twice',
-    "question,answer\na,b\na,b,c\n": "line 3 has 3 fields, and the header 2",
-    'question,answer\n"a\nb",c\nd\n': "line 4 has 1 fields, and the header 2",
+    "question,answer\na,b\na,b,c\n": "line 3 has 3 fields, but the header has 2",
+    'question,answer\n"a\nb",c\nd\n': "line 4 has 1 fields, but the header has 2",
     'question,answer\na,"b\n': "line 2: a quote is not closed",
     '{"question": "a", "answer": "b"}\n{"answer": ""}': "line 2 has no text question",
     '{"question": "a", "answer": "b"}\n\n[1]': "line 3 is not an object",

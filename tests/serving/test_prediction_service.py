@@ -218,7 +218,7 @@ def test_tensor_with_too_few_values_is_refused(half_plus_three):
         stub(half_plus_three).Predict(request)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert (
-        "must have 3 values, as its shape says; the request has 1"
+        "must have 3 values, as its shape requires; the request has 1"
         in refused.value.details()
     )
 
@@ -239,7 +239,7 @@ def test_tensor_with_too_few_values_is_refused(half_plus_three):
             "x",
             "DT_FLOAT",
             [2],
-            "must have 2 values, as its shape says; the request has 1",
+            "must have 2 values, as its shape requires; the request has 1",
         ),
         ("x", "DT_FLOAT", [-1], "must be float32[?]; the request has float32[-1]"),
     ],
