@@ -17,6 +17,7 @@ from modules.training import actions, checkpoints, fine_tuning_trainer, run_fn
 from tests.modules.training.conftest import train_in
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +86,9 @@ def step_resumed_from(lines):
     return int(line.split()[3].rstrip(","))
 
 
-@pytest.mark.parametrize("step", KILLED_BEFORE)
+@pytest.mark.parametrize(
+    "step", [step if step == 7 else nightly(step) for step in KILLED_BEFORE]
+)
 def test_killed_training_goes_on_as_if_nothing_had_happened(
     whole, restart, tmp_path, step, lines
 ):
@@ -116,7 +119,7 @@ def flip(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [truncate, flip, os.unlink])
+@pytest.mark.parametrize("damage", [truncate, nightly(flip), nightly(os.unlink)])
 def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
     restart, damage, lines, tmp_path, whole
 ):
@@ -167,12 +170,18 @@ def send(number):
     os.kill(os.getpid(), number)
 
 
+ASYNCHRONOUS = {"async_checkpoints": True, "checkpoint_interval": 1}
 STOPS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: SystemExit}
 
 
-@pytest.mark.parametrize("number", STOPS)
 @pytest.mark.parametrize(
-    "settings", [{}, {"async_checkpoints": True, "checkpoint_interval": 1}]
+    ("settings", "number"),
+    [
+        ({}, signal.SIGINT),
+        (ASYNCHRONOUS, signal.SIGTERM),
+        nightly({}, signal.SIGTERM),
+        nightly(ASYNCHRONOUS, signal.SIGINT),
+    ],
 )
 def test_signal_saves_before_it_stops_the_training(
     train, newest_step, after_steps, lines, settings, number
@@ -338,7 +347,7 @@ def test_evaluation_runs_while_a_checkpoint_is_written(train, monkeypatch):
     assert waits == [True]
 
 
-@pytest.mark.parametrize("step", [3, STEPS])
+@pytest.mark.parametrize("step", [3, nightly(STEPS)])
 def test_checkpoint_that_cannot_be_written_fails_the_training(train, tmp_path, step):
     # TensorFlow cannot replace a directory by the file.
     (tmp_path / "run" / f"ckpt-{step}.index" / "full").mkdir(parents=True)

@@ -138,6 +138,7 @@ def test_weights_act_the_same_on_one_device_and_on_two_replicas(start, tmp_path)
     assert_trained_as_on_one_device(tmp_path, "mirrored", results, result)
 
 
+@pytest.mark.nightly
 def test_training_killed_while_it_writes_a_checkpoint_goes_on(
     directory, start, one_process
 ):
@@ -156,6 +157,7 @@ def test_training_killed_while_it_writes_a_checkpoint_goes_on(
         assert not list((directory / name).glob("ckpt-*"))
 
 
+@pytest.mark.nightly
 def test_every_replica_starts_from_the_champion(tmp_path):
     path, model = champions.save(tmp_path, SmallTask)
     tiny.build_experiment(tmp_path)
@@ -215,6 +217,7 @@ def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
         assert_predicted_as_on_one_device(chief["expected"], worker["predictions"])
 
 
+@pytest.mark.nightly
 def test_two_workers_with_files_of_their_own_train_on_each_row_once_an_epoch(
     start, tmp_path
 ):

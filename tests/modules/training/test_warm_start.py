@@ -17,6 +17,7 @@ from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 from tests import exported, tiny
 from tests.modules.training import champions
 from tests.modules.training.small_model import SmallTask
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -54,19 +55,22 @@ def packed(task, vocab_file):
         )
 
 
-@pytest.mark.parametrize("kind", ["pairs", "scores"])
-@pytest.mark.parametrize("frozen", [0, 1])
 @pytest.mark.parametrize(
-    "strategy",
+    ("kind", "frozen", "device"),
     [
-        tf.distribute.OneDeviceStrategy("CPU:0"),
-        tf.distribute.MirroredStrategy(["CPU:0"]),
+        ("pairs", 0, "one_device"),
+        ("scores", 1, "mirrored"),
+        nightly("pairs", 1, "mirrored"),
+        nightly("scores", 0, "one_device"),
     ],
-    ids=["one device", "mirrored"],
 )
 def test_logits_before_the_first_step_are_the_champions(
-    export, encoder, vocab_file, kind, frozen, strategy
+    export, encoder, vocab_file, kind, frozen, device
 ):
+    strategy = {
+        "one_device": tf.distribute.OneDeviceStrategy("CPU:0"),
+        "mirrored": tf.distribute.MirroredStrategy(["CPU:0"]),
+    }[device]
     champion = export(kind)
     params = FineTuningConfig(
         init_checkpoint=encoder,
@@ -92,8 +96,8 @@ def test_logits_before_the_first_step_are_the_champions(
     ("task_class", "settings"),
     [
         (FineTuningTask, {"frozen_layers": 2}),
-        (SmallTask, {}),
-        (SmallTask, {"optimization": {"ema": {"average_decay": 0.5}}}),
+        nightly(SmallTask, {}),
+        nightly(SmallTask, {"optimization": {"ema": {"average_decay": 0.5}}}),
     ],
     ids=["frozen", "all layers", "averaged"],
 )

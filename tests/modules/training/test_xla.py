@@ -80,6 +80,7 @@ def test_strategy_of_several_devices_is_refused_before_the_run(strategy):
         TrainerConfig(xla="on", strategy=strategy)
 
 
+@pytest.mark.nightly
 def test_both_kinds_of_step_are_measured(tmp_path):
     task, _ = choose(tmp_path, dropout=0.1)
     with CPU.scope():
