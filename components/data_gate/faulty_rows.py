@@ -19,10 +19,7 @@ from tfx_bsl.coders import example_coder
 
 from components import examples
 from modules.data.row_facts import hash_record
-from modules.data.row_values import is_empty
-
-# The annotation tag of features whose texts must not be empty.
-NOT_EMPTY_TAG = "not_empty"
+from modules.data.row_values import NOT_EMPTY_TAG, is_empty
 
 # Kinds of faults. TFDV describes what is invalid.
 INVALID = "Invalid"

@@ -21,6 +21,8 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
 from pipeline.config.sections import (
+    PACKAGE_PREFIX,
+    TFDS_PREFIX,
     DataConfig,
     EncoderConfig,
     EvaluatorConfig,
@@ -35,7 +37,6 @@ _PATH_KEYS = (
     "beam.job_server_jar",
     "output",
 )
-_NO_PATH_PREFIXES = ("package:", "tfds:")
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
 
@@ -97,9 +98,9 @@ class Config(Settings):
         for column in self.task.text_columns:
             if not INPUT_NAME.fullmatch(column):
                 raise ValueError(
-                    f"task.text_columns names {column!r}; a SavedModel's inputs have "
-                    "names of ASCII letters, digits, '_', '.' and '-' alone. Rename "
-                    f"the column, for example {input_name(column)}"
+                    f"task.text_columns names {column!r}; the names of a "
+                    "SavedModel's inputs have only ASCII letters, digits, '_', '.' "
+                    f"and '-'. Rename the column, for example to {input_name(column)}"
                 )
         return self
 
@@ -192,17 +193,17 @@ def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Splits `key=value` of the command line; the value is read as YAML.
+    """Splits `key=value` of the command line, and reads the value as YAML.
 
     Returns:
-      The key, and the value: `1.20` is text if the setting is a string.
+      The key, and the value. `1.20` is text if the setting is a string.
 
     Raises:
       UsageError: The text has no `=` or its value is not YAML.
     """
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
-        raise UsageError(f"--set {text!r}: write key=value, as trainer.epochs=2")
+        raise UsageError(f"--set {text!r}: write key=value, such as trainer.epochs=2")
     kind: Any = Config
     for name in key.strip().split("."):
         kind = typed_yaml.member(kind, name)
@@ -259,12 +260,12 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
         for parent in parents:
             node = node.get(parent) if isinstance(node, dict) else None
         value = node.get(leaf) if isinstance(node, dict) else None
-        if isinstance(value, str) and _is_path(value):
+        if (
+            isinstance(value, str)
+            and uris.is_local(value)
+            and not value.startswith((PACKAGE_PREFIX, TFDS_PREFIX))
+        ):
             node[leaf] = str(base / value)
-
-
-def _is_path(location: str) -> bool:
-    return uris.is_local(location) and not location.startswith(_NO_PATH_PREFIXES)
 
 
 def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:

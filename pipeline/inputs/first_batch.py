@@ -1,4 +1,4 @@
-"""A first batch of a recipe's training, without a run."""
+"""The first training batch of a recipe, without a run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from modules.data import row_values
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.inputs import encoder_source
+from pipeline.inputs import encoder_source, schema
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.examples.splits import Report
+from pipeline.inputs.examples.splits import TRAIN, Report
 
+# TensorFlow is imported in the functions: `show-batch --help` must not wait for it.
 if TYPE_CHECKING:
     from modules.data.inputs import Batch
 
-_SPLIT = "train"
 # What TensorFlow writes before the message: its node, the failed assertion.
 _PREFIX = re.compile(r"^\{\{.*?\}\} |^.*Summarized data: ")
 
@@ -47,7 +47,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     examples = examples_lib.resolve_examples(
         config.data_source, task, paths, report, config.data
     )
-    files = examples_lib.list_examples(examples, _SPLIT)
+    files = examples_lib.list_examples(examples, TRAIN)
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "transformed.gz")
         count = _transform(config, files, encoder.vocab_file, path)
@@ -57,12 +57,11 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
 
 
 def _transform(config: Config, files: list[str], vocab_file: str, path: str) -> int:
-    """Writes what Transform makes of the first rows; returns their number."""
+    """Writes the first rows as Transform would; returns their number."""
     import tensorflow as tf
     from tensorflow_transform.tf_metadata import schema_utils
 
     from modules.data import preprocessing
-    from pipeline.inputs import schema
 
     task = config.task
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
@@ -78,11 +77,18 @@ def _transform(config: Config, files: list[str], vocab_file: str, path: str) -> 
         _check_labels(features, task)
     except (tf.errors.InvalidArgumentError, ValueError) as e:
         raise UsageError(
-            f"data {config.data_source}: a row of {_SPLIT} is not valid "
+            f"data {config.data_source}: a row of {TRAIN} is not valid "
             f"({_one_line(e)}); correct it, or the settings of the task"
         ) from e
     with tf.io.TFRecordWriter(path, options="GZIP") as writer:
-        for row in _rows(features):
+        columns = {
+            name: tf.RaggedTensor.from_sparse(values).to_list()
+            if isinstance(values, tf.SparseTensor)
+            else values.numpy()[:, 0].tolist()
+            for name, values in features.items()
+        }
+        for values in zip(*columns.values(), strict=True):
+            row = dict(zip(columns, values, strict=True))
             writer.write(tf_examples.from_row(row))
     return len(serialized)
 
@@ -99,16 +105,16 @@ def _read_rows(files: list[str], source: str) -> Any:
         serialized = next(iter(records), None)
     except tf.errors.DataLossError as e:
         raise UsageError(
-            f"data {source}: {_SPLIT} cannot be read ({_one_line(e)}); write its files "
+            f"data {source}: {TRAIN} cannot be read ({_one_line(e)}); write its files "
             "again"
         ) from e
     if serialized is None:
-        raise UsageError(f"data {source}: {_SPLIT} has no rows; add some")
+        raise UsageError(f"data {source}: {TRAIN} has no rows; add some")
     return serialized
 
 
 def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
-    """Refuses labels that name no class: -1 would show as the last one."""
+    """Refuses labels that are not the index of a class: -1 would show the last one."""
     if task.classes is None:
         return
     labels = features[task.label_column].numpy()[:, 0]
@@ -123,20 +129,5 @@ def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
 
 
 def _one_line(error: Exception) -> str:
-    """Returns the message of an error without what TensorFlow puts before it."""
+    """Returns the message of an error in one line, without TensorFlow's prefix."""
     return _PREFIX.sub("", " ".join(str(error).split()))[:300]
-
-
-def _rows(features: dict[str, Any]) -> list[dict[str, Any]]:
-    import tensorflow as tf
-
-    columns = {
-        name: tf.RaggedTensor.from_sparse(values).to_list()
-        if isinstance(values, tf.SparseTensor)
-        else values.numpy()[:, 0].tolist()
-        for name, values in features.items()
-    }
-    return [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
-    ]

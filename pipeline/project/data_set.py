@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from modules import uris
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
-from pipeline.config.sections import DataConfig
-from pipeline.inputs.examples import text_source, tfds_source
+from pipeline.config.sections import TFDS_PREFIX, DataConfig
+from pipeline.inputs.examples import text_source
 from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.examples.sources import Source, find_source
 from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, Report
@@ -194,7 +194,7 @@ def _summarize(
 
 
 def _find(location: str, settings: DataConfig) -> Source:
-    if not uris.is_local(location) or location.startswith(tfds_source.PREFIX):
+    if not uris.is_local(location) or location.startswith(TFDS_PREFIX):
         raise UsageError(
             f"data {location}: init and inspect-data read files of this machine; copy "
             "them here, or name the source in a recipe with data.source"

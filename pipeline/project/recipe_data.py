@@ -11,6 +11,7 @@ from pathlib import Path
 from modules import uris
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import Config
+from pipeline.config.sections import TFDS_PREFIX
 from pipeline.inputs import encoder_source
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import sources, spans, text_source, tfds_source
@@ -65,7 +66,7 @@ def _open(
     watch: Callable[[Row | RowError], None],
 ) -> dict[str, Iterator[GoodRow] | None]:
     location, task, settings = config.data_source, config.task, config.data
-    if location.startswith(tfds_source.PREFIX):
+    if location.startswith(TFDS_PREFIX):
         return tfds_source.open_splits(
             location, task, settings, report, bad_rows, watch
         )

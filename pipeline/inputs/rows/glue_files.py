@@ -60,7 +60,7 @@ def find_layout(first_line: list[str], task: TaskConfig | None = None) -> Layout
 
     Args:
       first_line: The fields of its first line.
-      task: Names the GLUE task; the layout of MRPC is recognized without.
+      task: Names the GLUE task; the layout of MRPC is recognized without a task.
     """
     if task is not None and task.name is not None:
         layout = LAYOUTS[task.name]
