@@ -1,4 +1,4 @@
-"""Inspects the data of a recipe, as a run would read them."""
+"""Inspects the data of a recipe, read like in a run."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ def inspect_recipe(
       progress: Called with the number of rows so far.
 
     Raises:
-      UsageError: The data cannot be read, or are tokenized already.
+      UsageError: The data cannot be read, are remote, or are token ids.
     """
     task, settings = config.task, config.data
     if task.is_tokenized:
-        raise UsageError("task.input is tokenized: inspect-data looks at text")
+        raise UsageError(
+            "task.input is tokenized, but inspect-data reads text; give the text with "
+            "inspect-data PATH and --set task.input=text"
+        )
     encoder = encoder_source.resolve_encoder(config, report=report)
     inspector = Inspector(task, encoder.vocab_file, progress)
     with (
@@ -71,7 +74,10 @@ def _open(
             location, task, settings, report, bad_rows, watch
         )
     if not uris.is_local(location):
-        raise UsageError(f"data {location} is remote: inspect-data reads local files")
+        raise UsageError(
+            f"data {location} is remote, but inspect-data reads local files; copy them "
+            "here, and give their PATH"
+        )
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, report)
     source = sources.find_source(location, settings)

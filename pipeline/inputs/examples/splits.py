@@ -12,7 +12,8 @@ from pipeline.config.errors import UsageError
 from pipeline.inputs.rows.row_errors import Location, RowError
 
 TRAIN, EVAL = REQUIRED_SPLITS = ("train", "eval")
-SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", "test", "test_mismatched")
+TEST = "test"
+SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
 # Splits by the names that other libraries give them. MNLI's mismatched pairs are of
 # other genres than those of its training split.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
@@ -24,7 +25,7 @@ SPLIT_NAMES = {split: split for split in SPLITS} | {
     "dev_matched": EVAL,
     "validation_mismatched": "eval_mismatched",
     "dev_mismatched": "eval_mismatched",
-    "test_matched": "test",
+    "test_matched": TEST,
 }
 
 Row = dict[str, Any]
