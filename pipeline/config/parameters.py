@@ -81,7 +81,9 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
         name, separator, value = text.partition("=")
         name = name.strip()
         if not separator:
-            raise UsageError(f"--parameter {text!r}: write NAME=VALUE, as epochs=2")
+            raise UsageError(
+                f"--parameter {text!r}: write NAME=VALUE, such as epochs=2"
+            )
         if name not in _NAMES:
             raise UsageError(f"--parameter {name}: allowed are {', '.join(_NAMES)}")
         try:

@@ -37,6 +37,7 @@ _PATH_KEYS = (
     "beam.job_server_jar",
     "output",
 )
+VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
 
@@ -279,7 +280,7 @@ def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
     lines = [f"config {path} is refused:"]
     for detail in error.errors():
         key = ".".join(str(part) for part in detail["loc"])
-        message = detail["msg"].removeprefix("Value error, ")
+        message = detail["msg"].removeprefix(VALUE_ERROR)
         if detail["type"] == "extra_forbidden":
             names = _allowed(model, detail["loc"])
             close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)

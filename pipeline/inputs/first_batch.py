@@ -99,6 +99,7 @@ def _read_rows(files: list[str], source: str) -> Any:
 
     from modules.data import batch_view
 
+    # TFRecordDataset does not detect the compression.
     compression = "GZIP" if files[0].endswith(".gz") else ""
     records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
     try:

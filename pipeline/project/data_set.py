@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from modules import uris
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
+from pipeline.config.recipe import VALUE_ERROR
 from pipeline.config.sections import TFDS_PREFIX, DataConfig
 from pipeline.inputs.examples import text_source
 from pipeline.inputs.examples.bad_rows import BadRows
@@ -66,7 +67,7 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
     try:
         return TaskConfig.model_validate(settings)
     except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        message = error.errors()[0]["msg"].removeprefix(VALUE_ERROR)
         raise UsageError(f"--set task: {message}") from error
 
 

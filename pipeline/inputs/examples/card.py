@@ -44,7 +44,7 @@ class DataCard(BaseModel):
       skipped_file: The file with the skipped rows and the reasons.
       license: What `data.license` names.
       profile: Rows, labels and lengths of each split, as DataGate counted them.
-      origin: The card beside the source's files, if `init` wrote them.
+      origin: The card next to the source's files, if `init` wrote them.
     """
 
     source: str

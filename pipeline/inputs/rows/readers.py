@@ -192,6 +192,7 @@ def read_examples(path: str) -> Iterator[tuple[int, Row]]:
     # Every command imports this file, and `--help` must not wait for TensorFlow.
     import tensorflow as tf
 
+    # TFRecordDataset does not detect the compression.
     compression = "GZIP" if path.endswith(".gz") else ""
     records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
     try:
