@@ -75,7 +75,7 @@ DATA = click.option(
     "--data",
     metavar="DIR",
     shell_complete=completion.complete_path,
-    help="TSV or TFRecord splits, or tfds:NAME.",
+    help="Data: a file, a directory of splits, or tfds:NAME.",
 )
 ENCODER = click.option(
     "--encoder",

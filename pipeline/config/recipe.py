@@ -273,33 +273,30 @@ def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
     try:
         return model.model_validate(settings)
     except ValidationError as error:
-        raise UsageError(_describe(error, path, model)) from error
+        lines = [f"config {path} is refused:"]
+        for detail in error.errors():
+            key = ".".join(str(part) for part in detail["loc"])
+            message = detail["msg"].removeprefix(VALUE_ERROR)
+            if detail["type"] == "extra_forbidden":
+                names = _allowed_keys(model, detail["loc"])
+                close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                lines.append(
+                    f"  {key}: unknown key{hint}; allowed here: {', '.join(names)}"
+                )
+            elif detail["type"] == "missing":
+                lines.append(
+                    f"  {key}: required, but not set; add it to the file or give --set "
+                    f"{key}=VALUE"
+                )
+            elif not key:
+                lines.append(f"  {message}")
+            else:
+                lines.append(f"  {key}: {message} (got {detail['input']!r})")
+        raise UsageError("\n".join(lines)) from error
 
 
-def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
-    lines = [f"config {path} is refused:"]
-    for detail in error.errors():
-        key = ".".join(str(part) for part in detail["loc"])
-        message = detail["msg"].removeprefix(VALUE_ERROR)
-        if detail["type"] == "extra_forbidden":
-            names = _allowed(model, detail["loc"])
-            close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            message = f"unknown key{hint}; allowed here: {', '.join(names)}"
-            lines.append(f"  {key}: {message}")
-        elif detail["type"] == "missing":
-            lines.append(
-                f"  {key}: required, but not set; add it to the file or give --set "
-                f"{key}=VALUE"
-            )
-        elif not key:
-            lines.append(f"  {message}")
-        else:
-            lines.append(f"  {key}: {message} (got {detail['input']!r})")
-    return "\n".join(lines)
-
-
-def _allowed(model: Any, location: tuple[Any, ...]) -> list[str]:
+def _allowed_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation
         # An optional section: `Section | None`.

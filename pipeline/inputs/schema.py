@@ -137,7 +137,7 @@ def _read_curated(
     if missing:
         raise UsageError(
             f"data.schema_file {path} lacks the task's columns "
-            f"{', '.join(sorted(missing))}"
+            f"{', '.join(sorted(missing))}; add them as features"
         )
     problems = [
         f"feature {expected.name} has "

@@ -192,7 +192,7 @@ def _guess_texts(
     if not chosen:
         raise UsageError(
             f"none of the columns {', '.join(columns)} looks like text; name the text "
-            "column with --text COLUMN, or both of a pair with two --text"
+            "column with --text COLUMN, twice for a pair"
         )
     if len(chosen) > 2:
         first, second = map(shlex.quote, chosen[:2])

@@ -89,7 +89,7 @@ def refuse_other_classes(
     if known and classes and known != classes and not is_renamed:
         raise UsageError(
             f"{source} has the classes {', '.join(names.values())} for "
-            f"{task.label_column}, and task.classes are "
+            f"{task.label_column}, but task.classes are "
             f"{', '.join(task.classes or ())}; set task.classes to the same names, in "
             "any order"
         )

@@ -99,7 +99,7 @@ def choose_eval_rows(
 
     Rows of equal texts, and rows of one group, go to the same split: otherwise the
     model would be evaluated on rows that it was trained on. The splits are stratified
-    by class, or by tenths of the scores, and depend on the seed alone.
+    by class, or by tenths of the scores, and the same seed gives the same splits.
 
     Args:
       texts: `hash_texts` of each row, uint64[rows].
@@ -117,6 +117,7 @@ def choose_eval_rows(
     if not len(labels):
         return np.zeros(0, bool)
     units = _join(texts, groups)
+    # The stratum of a unit is that of its first row.
     _, first = np.unique(units, return_index=True)
     strata = labels[first]
     if task.is_regression:
@@ -133,8 +134,8 @@ def choose_eval_rows(
         kept = ", ".join(name for name in task.classes or () if name not in small)
         raise UsageError(
             f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in "
-            f'two splits; add rows, or leave it out with --set "task.classes=[{kept}]" '
-            "--set data.on_bad_rows=skip"
+            "two splits; add rows, or leave them out with --set "
+            f'"task.classes=[{kept}]" --set data.on_bad_rows=skip'
         )
     return _choose_units(strata, np.bincount(units), settings)[units]
 
