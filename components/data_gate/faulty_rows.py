@@ -18,8 +18,9 @@ from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
 from components import examples
+from modules.config.data_gate import NOT_EMPTY_TAG
 from modules.data.row_facts import hash_record
-from modules.data.row_values import NOT_EMPTY_TAG, is_empty
+from modules.data.row_values import is_empty
 
 # Kinds of faults. TFDV describes what is invalid.
 INVALID = "Invalid"

@@ -16,8 +16,6 @@ import numpy as np
 
 from modules.config.task import TaskConfig
 
-# The annotation tag of a schema's features whose texts must not be empty.
-NOT_EMPTY_TAG = "not_empty"
 # Unicode categories of the characters that BERT's tokenizer drops.
 _INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
 _FLOAT32_MAX = 3.4e38

@@ -18,11 +18,18 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import FileFormat
-from pipeline.inputs.rows.formats import ARROW, FORMATS, SPREADSHEETS
-from pipeline.prediction.predict_file import OUTPUT_FORMATS, predict_file
+from pipeline.inputs.rows.formats import (
+    ARROW,
+    CSV,
+    FORMATS,
+    JSONL,
+    SPREADSHEETS,
+    TSV,
+)
+from pipeline.prediction.predict_file import predict_file
 from pipeline.prediction.predictor import Predictor, find_model
 
-_FILES = tuple(f".{name}" for name in OUTPUT_FORMATS)
+_FILES = tuple(f".{name}" for name in (CSV, TSV, JSONL))
 _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
 
 

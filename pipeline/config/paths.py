@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipeline.config.recipe import Config
 
+_FINGERPRINT_DIGITS = 16  # in a path
+DEFAULT_OUTPUT = Path("output")  # a directory for each recipe
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB_SERVERS = REPOSITORY / "build" / "job-servers"  # `make job-servers`
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
-DEFAULT_OUTPUT = Path("output")  # a directory for each recipe
-_FINGERPRINT_DIGITS = 16  # in a path
 
 
 @dataclasses.dataclass(frozen=True)

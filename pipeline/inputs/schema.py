@@ -8,6 +8,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from modules import fingerprint
+from modules.config.data_gate import NOT_EMPTY_TAG
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_values
 from pipeline.config.errors import UsageError
@@ -34,7 +35,7 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
     else:
         for column in task.text_columns:
             feature = _add_column(schema, column, schema_pb2.BYTES)
-            feature.annotation.tag.append(row_values.NOT_EMPTY_TAG)
+            feature.annotation.tag.append(NOT_EMPTY_TAG)
     low, high = row_values.label_bounds(task)
     if task.label_range is not None:
         label = _add_column(schema, task.label_column, schema_pb2.FLOAT)

@@ -17,7 +17,7 @@ from pipeline.prediction import serializers
 from pipeline.prediction.model_description import texts_of
 from pipeline.prediction.predictor import Predictor, find_model, split_batches
 
-OUTPUT_FORMATS = (formats.CSV, formats.TSV, formats.JSONL)
+_OUTPUT_FORMATS = (formats.CSV, formats.TSV, formats.JSONL)
 
 
 def predict_file(
@@ -58,7 +58,7 @@ def predict_file(
             "directory with --output"
         )
     file_format = formats.format_of(destination)
-    if file_format not in OUTPUT_FORMATS or destination.endswith(".gz"):
+    if file_format not in _OUTPUT_FORMATS or destination.endswith(".gz"):
         raise UsageError(f"--output {destination}: allowed are .csv, .tsv and .jsonl")
     rows = RowFile(source, input_format, settings).read()
     predictions = _predict(Predictor(find_model(model)), rows)
