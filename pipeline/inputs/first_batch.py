@@ -38,67 +38,17 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     Raises:
       UsageError: A source is missing or malformed, or does not fit the settings.
     """
-    from modules.data import batch_view
+    import tensorflow as tf
+    from tensorflow_transform.tf_metadata import schema_utils
+
+    from modules.data import batch_view, preprocessing
     from modules.training import experiment
 
     paths = OutputPaths.of(config)
     encoder = encoder_source.resolve_encoder(config, paths, report)
-    task = config.task
-    examples = examples_lib.resolve_examples(
-        config.data_source, task, paths, report, config.data
-    )
+    source, task = config.data_source, config.task
+    examples = examples_lib.resolve_examples(source, task, paths, report, config.data)
     files = examples_lib.list_examples(examples, TRAIN)
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "transformed.gz")
-        count = _transform(config, files, encoder.vocab_file, path)
-        data = experiment.examples_config(task, [path], config.trainer)
-        data.is_training, data.examples = True, count
-        return batch_view.first_batch(data), encoder.vocab_file
-
-
-def _transform(config: Config, files: list[str], vocab_file: str, path: str) -> int:
-    """Writes the first rows as Transform would; returns their number."""
-    import tensorflow as tf
-    from tensorflow_transform.tf_metadata import schema_utils
-
-    from modules.data import preprocessing
-
-    task = config.task
-    spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
-    serialized = _read_rows(files, config.data_source)
-    settings = {
-        "task": task.model_dump(),
-        "max_seq_length": config.preprocessing.max_seq_length,
-        "vocab_file": vocab_file,
-    }
-    try:
-        raw = tf.io.parse_example(serialized, spec)
-        features = preprocessing.preprocessing_fn(raw, settings)
-        _check_labels(features, task)
-    except (tf.errors.InvalidArgumentError, ValueError) as e:
-        raise UsageError(
-            f"data {config.data_source}: a row of {TRAIN} is not valid "
-            f"({_one_line(e)}); correct it, or the settings of the task"
-        ) from e
-    with tf.io.TFRecordWriter(path, options="GZIP") as writer:
-        columns = {
-            name: tf.RaggedTensor.from_sparse(values).to_list()
-            if isinstance(values, tf.SparseTensor)
-            else values.numpy()[:, 0].tolist()
-            for name, values in features.items()
-        }
-        for values in zip(*columns.values(), strict=True):
-            row = dict(zip(columns, values, strict=True))
-            writer.write(tf_examples.from_row(row))
-    return len(serialized)
-
-
-def _read_rows(files: list[str], source: str) -> Any:
-    """Reads the first serialized Examples, string[rows], in the order of the files."""
-    import tensorflow as tf
-
-    from modules.data import batch_view
-
     # TFRecordDataset does not detect the compression.
     compression = "GZIP" if files[0].endswith(".gz") else ""
     records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
@@ -111,7 +61,36 @@ def _read_rows(files: list[str], source: str) -> Any:
         ) from e
     if serialized is None:
         raise UsageError(f"data {source}: {TRAIN} has no rows; add some")
-    return serialized
+    spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
+    settings = {
+        "task": task.model_dump(),
+        "max_seq_length": config.preprocessing.max_seq_length,
+        "vocab_file": encoder.vocab_file,
+    }
+    try:
+        raw = tf.io.parse_example(serialized, spec)
+        features = preprocessing.preprocessing_fn(raw, settings)
+        _check_labels(features, task)
+    except (tf.errors.InvalidArgumentError, ValueError) as e:
+        raise UsageError(
+            f"data {source}: a row of {TRAIN} is not valid ({_one_line(e)}); correct "
+            "it, or the settings of the task"
+        ) from e
+    columns = {
+        name: tf.RaggedTensor.from_sparse(values).to_list()
+        if isinstance(values, tf.SparseTensor)
+        else values.numpy()[:, 0].tolist()
+        for name, values in features.items()
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "transformed.gz")
+        with tf.io.TFRecordWriter(path, options="GZIP") as writer:
+            for values in zip(*columns.values(), strict=True):
+                row = dict(zip(columns, values, strict=True))
+                writer.write(tf_examples.from_row(row))
+        data = experiment.examples_config(task, [path], config.trainer)
+        data.is_training, data.examples = True, len(serialized)
+        return batch_view.first_batch(data), encoder.vocab_file
 
 
 def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:

@@ -15,7 +15,6 @@ from typing import IO, Any
 import numpy as np
 
 from modules import encoder as encoder_lib
-from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig, input_name
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
@@ -139,28 +138,85 @@ class _Builder:
         self._settings = ProjectSettings({}, dict(data_set.guess.reasons))
 
     def build(self, encoder: str | None, progress: Progress) -> Project:
-        self._describe_task()
-        self._describe_encoder(encoder)
+        settings, data_set, task = self._settings, self._data_set, self._task
+        # What is known before the rows are read.
+        # A name has lower-case letters, digits, _ and -, and starts with a letter.
+        folder = self._target.resolve().name.lower()
+        name = re.sub(r"[^a-z0-9_-]+", "-", folder).strip("-")
+        if not name[:1].isalpha():
+            name = f"project-{name}".rstrip("-")
+        settings.set("name", name, "from the name of the folder")
+        reason = ""
+        if self._text_columns != task.text_columns:
+            reason = "names of a model's inputs have only letters, digits, _, . and -"
+        settings.set("task.text_columns", self._text_columns, reason)
+        settings.set("task.label_column", task.label_column)
+        for key in ("id_column", "weight_column"):
+            if getattr(task, key) != getattr(TaskConfig(), key):
+                settings.set(f"task.{key}", getattr(task, key))
+        if task.classes:
+            settings.set("task.classes", task.classes)
+        else:
+            settings.set("task.label_range", task.label_range)
+        settings.set("task.metric", task.metric)
+        if data_set.needs_split:
+            share = f"{data_set.settings.test_size:.0%}"
+            group = data_set.settings.group_column
+            kept = f"equal texts and rows of one {group}" if group else "equal texts"
+            reason = f"{share} of the rows are in eval; {kept} are in one split"
+            settings.set("data.source", _DATA_FOLDER, reason)
+        else:
+            source = os.path.abspath(data_set.source.location)
+            settings.set("data.source", source, "it has splits")
+        if encoder is None:
+            default = recipe.load_config(DEFAULT_CONFIG).encoder
+            reason = "a small BERT for English, uncased; choose another with --encoder"
+            settings.set("encoder.source", default.source, reason)
+            settings.set("encoder.sha256", default.sha256, "of the encoder's files")
+        else:
+            is_directory = os.path.isdir(encoder)
+            source = os.path.abspath(encoder) if is_directory else encoder
+            settings.set("encoder.source", source, CHOSEN)
         config = self._validate(
             {
                 # Both follow from the rows, which are not read yet.
-                "evaluator.thresholds": {self._task.metric: 0.0},
+                "evaluator.thresholds": {task.metric: 0.0},
                 "preprocessing.max_seq_length": MIN_SEQ_LENGTH,
             }
         )
         paths = OutputPaths(self._directory / _OUTPUT_FOLDER, config.name)
         resolved = encoder_source.resolve_encoder(config, paths, self._report)
-        inspector = Inspector(self._task, resolved.vocab_file, progress)
-        policy = self._data_set.settings.on_bad_rows
+        inspector = Inspector(task, resolved.vocab_file, progress)
+        policy = data_set.settings.on_bad_rows
         with BadRows(policy, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)
         longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
-        self._describe_rows(inspector, splits, longest, config.data_gate)
+        # What follows from the rows.
+        gate = TEST if TEST in splits else EVAL
+        train, gated = inspector.facts[TRAIN], inspector.facts[gate]
+        if len(train):
+            length = choose_length(train.lengths, longest)
+            cut = float(np.mean(train.lengths > length))
+            reason = "cuts at most one row of 200"
+            if cut > MOST_CUT:
+                reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
+            reason += f"; the longest has {train.lengths.max()} tokens"
+            settings.set("preprocessing.max_seq_length", length, reason)
+        rows = splits[TRAIN]
+        settings.set("trainer.epochs", choose_epochs(rows), f"{rows} training rows")
+        settings.set("evaluator.split", gate, f"{splits[gate]} rows")
+        counts = inspector.count_labels(gate)
+        if len(gated):
+            add_gate(settings, task, counts, config.data_gate)
+        else:
+            settings.set("evaluator.thresholds", {task.metric: 0.0})
+        if task.classes and len(train):
+            add_class_weights(settings, inspector.count_labels(TRAIN))
         for key, value in self._overrides.items():
             # How the source was read does not apply to the splits that were written.
             is_reading = key.startswith("data.") and key not in _DATA_KEPT
-            if not (is_reading and self._data_set.needs_split):
-                self._settings.set(key, value, CHOSEN)
+            if not (is_reading and data_set.needs_split):
+                settings.set(key, value, CHOSEN)
         config = self._validate({})
         length = config.preprocessing.max_seq_length
         if length > longest:
@@ -174,62 +230,35 @@ class _Builder:
             gate_split=config.evaluator.split,
             thresholds=config.evaluator.thresholds,
             max_seq_length=length,
-            columns=self._data_set.columns.values(),
+            columns=data_set.columns.values(),
         )
-        self._write_files(splits, bad_rows)
+        if data_set.needs_split:
+            DataCard(
+                source=os.path.abspath(data_set.source.location),
+                fingerprint=data_set.source.sha256,
+                files=data_set.source.describe_reading(),
+                splits={
+                    name: SplitCard(rows=rows, bad=bad_rows.counts[name])
+                    for name, rows in splits.items()
+                },
+                splitting=describe_splitting(data_set.settings),
+                on_bad_rows=data_set.settings.on_bad_rows,
+                license=data_set.settings.license,
+            ).write(self._directory / _DATA_FOLDER)
+        else:
+            (self._directory / _DATA_FOLDER).rmdir()
+        (self._directory / ".gitignore").write_text(f"{_OUTPUT_FOLDER}/\n")
+        readme = _readme(self._target, settings, task)
+        (self._directory / "README.md").write_text(readme, encoding="utf-8")
         is_skipped = bad_rows.skips and bad_rows.counts
         skipped_file = self._target / SKIPPED_FILE if is_skipped else None
         return Project(
             self._target,
-            self._settings,
+            settings,
             inspection,
             skipped_file,
-            is_split=self._data_set.needs_split,
+            is_split=data_set.needs_split,
         )
-
-    def _describe_task(self) -> None:
-        settings, task = self._settings, self._task
-        # A pipeline's name has lower-case letters, digits, _ and -, a letter first.
-        folder = self._target.resolve().name.lower()
-        name = re.sub(r"[^a-z0-9_-]+", "-", folder).strip("-")
-        if not name[:1].isalpha():
-            name = f"project-{name}".rstrip("-")
-        settings.set("name", name, "from the name of the folder")
-        if self._text_columns != task.text_columns:
-            reason = "names of a model's inputs have only letters, digits, _, . and -"
-            settings.set("task.text_columns", self._text_columns, reason)
-        else:
-            settings.set("task.text_columns", task.text_columns)
-        settings.set("task.label_column", task.label_column)
-        for key in ("id_column", "weight_column"):
-            if getattr(task, key) != getattr(TaskConfig(), key):
-                settings.set(f"task.{key}", getattr(task, key))
-        if task.classes:
-            settings.set("task.classes", task.classes)
-        else:
-            settings.set("task.label_range", task.label_range)
-        settings.set("task.metric", task.metric)
-
-    def _describe_encoder(self, encoder: str | None) -> None:
-        default = recipe.load_config(DEFAULT_CONFIG).encoder
-        settings, data_set = self._settings, self._data_set
-        if data_set.needs_split:
-            share = f"{data_set.settings.test_size:.0%}"
-            group = data_set.settings.group_column
-            kept = f"equal texts and rows of one {group}" if group else "equal texts"
-            reason = f"{share} of the rows are in eval; {kept} are in one split"
-            settings.set("data.source", _DATA_FOLDER, reason)
-        else:
-            source = os.path.abspath(data_set.source.location)
-            settings.set("data.source", source, "it has splits")
-        if encoder is None:
-            reason = "a small BERT for English, uncased; choose another with --encoder"
-            settings.set("encoder.source", default.source, reason)
-            settings.set("encoder.sha256", default.sha256, "of the encoder's files")
-        else:
-            is_directory = os.path.isdir(encoder)
-            source = os.path.abspath(encoder) if is_directory else encoder
-            settings.set("encoder.source", source, CHOSEN)
 
     def _read_rows(self, inspector: Inspector, bad_rows: BadRows) -> dict[str, int]:
         """Inspects all rows, and writes the splits; returns their good rows."""
@@ -259,8 +288,8 @@ class _Builder:
         columns = [task.id_column, *self._text_columns, task.label_column]
         if task.weight_column is not None:
             columns.append(task.weight_column)
-        # QUOTE_MINIMAL would leave a carriage return unquoted: it quotes the characters
-        # of the line terminator alone.
+        # QUOTE_MINIMAL quotes a text with the line terminator, but not one with a
+        # carriage return.
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow(columns)
         count = 0
@@ -278,35 +307,6 @@ class _Builder:
             count += 1
         return count
 
-    def _describe_rows(
-        self,
-        inspector: Inspector,
-        splits: dict[str, int],
-        longest: int,
-        limits: DataGateConfig,
-    ) -> None:
-        settings, task, facts = self._settings, self._task, inspector.facts
-        gate = TEST if TEST in splits else EVAL
-        train, gated = facts[TRAIN], facts[gate]
-        if len(train):
-            length = choose_length(train.lengths, longest)
-            cut = float(np.mean(train.lengths > length))
-            reason = "cuts at most one row of 200"
-            if cut > MOST_CUT:
-                reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
-            reason += f"; the longest has {train.lengths.max()} tokens"
-            settings.set("preprocessing.max_seq_length", length, reason)
-        rows = splits[TRAIN]
-        settings.set("trainer.epochs", choose_epochs(rows), f"{rows} training rows")
-        settings.set("evaluator.split", gate, f"{splits[gate]} rows")
-        counts = inspector.count_labels(gate)
-        if len(gated):
-            add_gate(settings, task, counts, limits)
-        else:
-            settings.set("evaluator.thresholds", {task.metric: 0.0})
-        if task.classes and len(train):
-            add_class_weights(settings, inspector.count_labels(TRAIN))
-
     def _validate(self, overrides: Mapping[str, Any]) -> recipe.Config:
         """Writes the recipe, and reads it like a run."""
         path = self._directory / RECIPE_FILE
@@ -322,27 +322,6 @@ class _Builder:
         except UsageError as error:  # show the final name of the folder
             message = str(error).replace(str(self._directory), str(self._target))
             raise UsageError(message) from error
-
-    def _write_files(self, splits: dict[str, int], bad_rows: BadRows) -> None:
-        data_set = self._data_set
-        if data_set.needs_split:
-            DataCard(
-                source=os.path.abspath(data_set.source.location),
-                fingerprint=data_set.source.sha256,
-                files=data_set.source.describe_reading(),
-                splits={
-                    name: SplitCard(rows=rows, bad=bad_rows.counts[name])
-                    for name, rows in splits.items()
-                },
-                splitting=describe_splitting(data_set.settings),
-                on_bad_rows=data_set.settings.on_bad_rows,
-                license=data_set.settings.license,
-            ).write(self._directory / _DATA_FOLDER)
-        else:
-            (self._directory / _DATA_FOLDER).rmdir()
-        (self._directory / ".gitignore").write_text(f"{_OUTPUT_FOLDER}/\n")
-        readme = _readme(self._target, self._settings, self._task)
-        (self._directory / "README.md").write_text(readme, encoding="utf-8")
 
 
 def _input_names(task: TaskConfig) -> list[str]:
