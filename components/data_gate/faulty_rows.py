@@ -18,11 +18,9 @@ from tfx import v1 as tfx
 from tfx_bsl.coders import example_coder
 
 from components import examples
+from modules.config.data_gate import NOT_EMPTY_TAG
 from modules.data.row_facts import hash_record
 from modules.data.row_values import is_empty
-
-# The annotation tag of features whose texts must not be empty.
-NOT_EMPTY_TAG = "not_empty"
 
 # Kinds of faults. TFDV describes what is invalid.
 INVALID = "Invalid"

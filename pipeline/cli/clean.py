@@ -1,4 +1,4 @@
-"""The command that deletes what no run needs any more."""
+"""The command that deletes what no kept run needs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import contextlib
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich import filesize
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Column
 
 from pipeline.cli import options
 from pipeline.cli.tables import plain_table
-
-if TYPE_CHECKING:
-    from pipeline.history.cleaning import Obsolete
 
 
 @click.command("clean")
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many of the newest runs to keep.",
 )
-@click.option("--yes", is_flag=True, help="Delete; without it they are only listed.")
+@click.option("--yes", is_flag=True, help="Delete; without --yes, only list.")
 @click.option("-v", "--verbose", is_flag=True, help="List each directory.")
 @options.RUNS_OUTPUT
 @options.RUNS_CONFIG
@@ -41,16 +37,16 @@ def clean_command(
     config_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Delete what no kept run needs, or show what would go and what that frees.
+    """Delete what no kept run needs, or show what would be deleted, and its size.
 
-    Kept are the newest runs, the run whose model is served, what they refer to, and
+    Kept are the newest runs, the run whose model is served, what these refer to, and
     trainings that can be resumed. Pushed versions are never deleted.
     """
     paths = options.find_output(config_file, output)
     from pipeline.history import cleaning
     from pipeline.local.run import hold_output
 
-    # A run that starts meanwhile could use what is about to go.
+    # A run that starts meanwhile could use what is about to be deleted.
     held = hold_output(paths, "clean") if yes else contextlib.nullcontext()
     with held:
         obsolete = cleaning.plan(paths, keep)
@@ -66,12 +62,6 @@ def clean_command(
     if verbose:
         for entry in obsolete:
             click.echo(f"{entry.kind}: {entry.path}")
-    Console().print(_table(obsolete))
-    freed = filesize.decimal(sum(entry.size_bytes for entry in obsolete))
-    click.echo(f"freed {freed}" if yes else f"--yes deletes them and frees {freed}")
-
-
-def _table(obsolete: list[Obsolete]) -> Table:
     groups: dict[tuple[str, str], list[int]] = {}
     for entry in obsolete:
         groups.setdefault((entry.kind, entry.why), []).append(entry.size_bytes)
@@ -83,4 +73,6 @@ def _table(obsolete: list[Obsolete]) -> Table:
     )
     for (kind, why), sizes in groups.items():
         table.add_row(kind, str(len(sizes)), filesize.decimal(sum(sizes)), why)
-    return table
+    Console().print(table)
+    freed = filesize.decimal(sum(entry.size_bytes for entry in obsolete))
+    click.echo(f"freed {freed}" if yes else f"--yes deletes them and frees {freed}")

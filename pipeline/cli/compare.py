@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="Changed rows to show; 0 does not read the texts, which is quicker.",
+    help="Changed rows to show. With 0 the texts are not read, which is faster.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all rows.")
 @click.option(
@@ -51,7 +51,7 @@ def compare_command(
     """Compare two or more runs on the rows that all of them predicted.
 
     RUN is an id below runs/ of the output directory, `latest`, the path of such a
-    directory, also of another output directory, or a pushed version. The others are
+    directory, also of another output directory, or a pushed version. The other runs are
     compared with the first: settings, metrics with a test whether the difference may
     be noise, and the rows whose prediction changed.
     """
@@ -72,16 +72,24 @@ def compare_command(
         _write_csv(comparison, runs[0].task.text_columns, csv_file)
     if as_json:
         click.echo(comparison.model_dump_json(indent=1))
-    else:
-        _show(comparison, rows, Console())
-
-
-def _show(comparison: Comparison, rows: int, console: Console) -> None:
+        return
+    console = Console()
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         extra = run.rows - comparison.rows
-        more = f"; {extra:,} only here are left out" if extra else ""
+        more = f"; {extra:,} rows of this run alone are left out" if extra else ""
         _print(console, f"{letter}  {run.name}: {run.rows:,} rows{more}")
-    console.print(_settings_table(comparison))
+    if comparison.settings:
+        letters = LETTERS[: len(comparison.runs)]
+        table = Table(
+            Column("setting", overflow="fold"),
+            *(Column(letter, overflow="fold") for letter in letters),
+        )
+        for setting in comparison.settings:
+            values = (Text("" if v is None else str(v)) for v in setting.values)
+            table.add_row(Text(setting.key), *values)
+        console.print(table)
+    else:
+        console.print("The settings are the same.")
     console.print(comparison_table(comparison))
     for letter, run in zip(LETTERS[1:], comparison.runs[1:], strict=False):
         test = run.tests[comparison.metric]
@@ -103,21 +111,7 @@ def _show(comparison: Comparison, rows: int, console: Console) -> None:
     for row in shown:
         _show_row(row, console)
     if rows < count:
-        _print(console, "--rows N shows more of them; --csv FILE writes all")
-
-
-def _settings_table(comparison: Comparison) -> Table | Text:
-    if not comparison.settings:
-        return Text("The settings are the same.")
-    letters = LETTERS[: len(comparison.runs)]
-    table = Table(
-        Column("setting", overflow="fold"),
-        *(Column(letter, overflow="fold") for letter in letters),
-    )
-    for setting in comparison.settings:
-        values = (Text("" if v is None else str(v)) for v in setting.values)
-        table.add_row(Text(setting.key), *values)
-    return table
+        _print(console, "--rows N shows more of them; --csv FILE writes all of them")
 
 
 def _show_row(row: ChangedRow, console: Console) -> None:

@@ -20,7 +20,7 @@ _INSTALL = {
     "zsh": f'add to ~/.zshrc, after compinit: eval "$({PROGRAM} completion zsh)"',
     "fish": f"add to ~/.config/fish/config.fish: {PROGRAM} completion fish | source",
 }
-_BASH_APPENDS = "COMPREPLY+=($value)"
+_BASH_APPENDS = "COMPREPLY+=($value)"  # a line of click's script
 
 
 @click.command("completion")
@@ -28,19 +28,21 @@ _BASH_APPENDS = "COMPREPLY+=($value)"
 def completion_command(shell: str | None) -> None:
     """Print the completion script of a shell, by default of $SHELL.
 
-    Its first line has the way to install it. It completes the command `bert-pipeline`:
+    Its first line shows how to install it. It completes the command `bert-pipeline`:
     commands, options, choices, recipes and the names of settings.
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in _INSTALL:
-        raise click.UsageError(f"name the shell: {', '.join(_INSTALL)}")
+        raise click.UsageError(
+            f"the shell is {shell or 'unknown'}; name one of {', '.join(_INSTALL)}"
+        )
     complete = get_completion_class(shell)
     assert complete is not None
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
     group = click.get_current_context().find_root().command
     script = complete(group, {}, PROGRAM, variable).source()
     if shell == "bash":
-        # The value follows at once.
+        # Bash would add a space after `KEY=`, but the value must follow at once.
         no_space = "[[ $value == *= ]] && compopt -o nospace"
         script = script.replace(_BASH_APPENDS, f"{_BASH_APPENDS}; {no_space}")
     click.echo(f"# {_INSTALL[shell]}\n{script}")
@@ -49,7 +51,7 @@ def completion_command(shell: str | None) -> None:
 def complete_recipe(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Completes YAML files, or any path where there is none."""
+    """Completes YAML files, or any path if no YAML file matches."""
     folder, name = os.path.split(incomplete)
     files = sorted(
         path.name

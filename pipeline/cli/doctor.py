@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,9 +16,7 @@ from rich.text import Text
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options
-
-if TYPE_CHECKING:
-    from pipeline.local.checks import Check
+from pipeline.local.checks import run_checks
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -40,12 +38,11 @@ def doctor_command(
 ) -> None:
     """Check this machine, what is installed, and what a recipe reads.
 
-    Takes some seconds, writes and downloads nothing. Exit status: 0 if a run can start,
-    1 if there is an error.
+    It takes a few seconds, and writes and downloads nothing. Exit status: 0 if a run
+    can start, 1 if there is an error.
     """
     options.override_sources(overrides, data, encoder, output)
     environment.set_up(quiet=True)
-    from pipeline.local.checks import run_checks
 
     checks = []
     with Console(stderr=True).status("checking") as status:
@@ -56,17 +53,13 @@ def doctor_command(
         content = [dataclasses.asdict(check) for check in checks]
         click.echo(json.dumps(content, ensure_ascii=False, indent=1))
     else:
-        _show(checks, Console())
+        result = Column("result", overflow="fold")
+        table = Table(Column("check", no_wrap=True), Column("", no_wrap=True), result)
+        for check in checks:
+            text = Text(check.value)
+            if check.advice:
+                text.append(f"\n→ {check.advice}", "bold")
+            table.add_row(check.name, Text(check.status, _STYLES[check.status]), text)
+        Console().print(table)
     is_failed = any(check.status == "error" for check in checks)
     sys.exit(exit_status.FAILURE if is_failed else exit_status.SUCCESS)
-
-
-def _show(checks: list[Check], console: Console) -> None:
-    result = Column("result", overflow="fold")
-    table = Table(Column("check", no_wrap=True), Column("", no_wrap=True), result)
-    for check in checks:
-        text = Text(check.value)
-        if check.advice:
-            text.append(f"\n→ {check.advice}", "bold")
-        table.add_row(check.name, Text(check.status, _STYLES[check.status]), text)
-    console.print(table)

@@ -1,4 +1,4 @@
-"""The commands about what was run: runs, show and lineage."""
+"""The commands about past runs: runs, show and lineage."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rich.table import Column, Table
 from rich.tree import Tree
 
 from modules import files
+from modules.config.trainer import TrainerConfig
 from modules.report.content import PAGE_FILE
 from modules.report.formats import duration
-from modules.run_states import MARKS
+from modules.run_states import MARKS, PUSHED
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import SHORT_ID, plain_table
+from pipeline.inputs.examples.card import CARD_FILE
 
 if TYPE_CHECKING:
-    from modules.verdicts import ServingReport
     from pipeline.history.lineage import Node
-    from pipeline.history.run_outputs import RunOutputs
     from pipeline.history.run_record import RunRecord
     from pipeline.history.runs import Run
 
@@ -81,10 +81,71 @@ def show_command(
     from pipeline.history.runs import Run, RunList
 
     details = Run(paths, RunList(paths).find(run))
+    record, outputs = details.record, details.outputs
+    verdict, check = outputs.verdict, outputs.serving_check
+    card = files.read_record(str(details.directory / CARD_FILE)) or {}
+    record_files = sorted(details.directory.iterdir())
     if as_json:
-        _print_json(_details_as_json(details))
-    else:
-        _show(details, Console(highlight=False))
+        components = [
+            {**vars(component), "is_cached": component.is_cached}
+            for component in outputs.components
+        ]
+        artifacts = outputs.artifacts.items()
+        content = {
+            **_run_as_json(record),
+            "verdict": verdict.as_json() if verdict else {},
+            "serving_check": check.model_dump(mode="json") if check else {},
+            "components": components,
+            "data_card": card,
+            "files": list(map(str, record_files)),
+            "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
+        }
+        _print_json(content)
+        return
+    console = Console(highlight=False)
+    console.print(f"run {record.id}, recipe {escape(record.recipe)}")
+    console.print(_result(record, whole=True), soft_wrap=True)
+    took = _duration(record.seconds) or "end unknown"
+    console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
+    if verdict:
+        lines = [f"verdict: {verdict.summary}"]
+        if override := verdict.override:
+            lines.append(
+                f"overridden: pushed as version {override.version} by {override.by}: "
+                f"{override.reason}"
+            )
+        for line in lines:
+            console.print(line, markup=False, soft_wrap=True)
+        for table in verdict_tables(verdict.metrics):
+            console.print(table)
+    if check:
+        latency = (check.latency_ms or {}).items()
+        parts = [f"passed on {check.rows} rows"]
+        parts += [f"{name} {value:.1f} ms" for name, value in latency]
+        line = "; ".join(check.reasons) if check.reasons else ", ".join(parts)
+        console.print(f"serving check: {line}", markup=False)
+    if outputs.components:
+        console.print(_components_table(details))
+    if card:
+        sha256 = (card["fingerprint"] or "")[:_SHOWN_HASH]
+        line = f"data: {card['source']}" + (f", SHA-256 {sha256}" if sha256 else "")
+        console.print(line, markup=False, soft_wrap=True)
+        counts = ", ".join(
+            f"{split} {rows['rows']:,}"
+            + (f" ({rows['bad']} bad)" if rows["bad"] else "")
+            for split, rows in card["splits"].items()
+        )
+        if counts:
+            console.print(f"rows: {counts}", markup=False)
+    report = details.directory / PAGE_FILE
+    lines = [
+        *([f"report: {report}"] if report.exists() else []),
+        f"artifacts: {details.paths.artifacts}",
+        f"record: {details.directory}",
+        f"  {', '.join(path.name for path in record_files)}",
+    ]
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 @click.command("lineage")
@@ -120,10 +181,10 @@ def _print_json(content: Any) -> None:
 
 
 def _result(run: RunRecord, *, whole: bool = False) -> str:
-    """Returns the state of a run, with the version or why nothing was pushed."""
+    """Returns the state of a run, with the pushed version or the reason."""
     state = f"[{MARKS[run.state].color}]{run.state}[/]"
     version = (run.pushed or "") if whole else Path(run.pushed or "").name
-    if run.state == "pushed":
+    if run.state == PUSHED:
         return f"{state} {escape(version)}"
     if run.pushed:
         state += f", overridden: [green]pushed[/] {escape(version)}"
@@ -135,72 +196,6 @@ def _result(run: RunRecord, *, whole: bool = False) -> str:
 
 def _duration(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
-
-
-def _details_as_json(run: Run) -> dict[str, Any]:
-    outputs, verdict = run.outputs, run.outputs.verdict
-    check, artifacts = outputs.serving_check, outputs.artifacts.items()
-    return {
-        **_run_as_json(run.record),
-        "verdict": verdict.as_json() if verdict else {},
-        "serving_check": check.model_dump(mode="json") if check else {},
-        "components": [
-            {**vars(component), "is_cached": component.is_cached}
-            for component in outputs.components
-        ],
-        "data_card": _data_card(run),
-        "files": list(map(str, _files(run))),
-        "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
-    }
-
-
-def _show(run: Run, console: Console) -> None:
-    record = run.record
-    console.print(f"run {record.id}, recipe {escape(record.recipe)}")
-    console.print(_result(record, whole=True), soft_wrap=True)
-    took = _duration(record.seconds) or "end unknown"
-    console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
-    _show_verdicts(run.outputs, console)
-    if run.outputs.components:
-        console.print(_components_table(run))
-    if card := _data_card(run):
-        _show_data(card, console)
-    report = run.directory / PAGE_FILE
-    lines = [
-        *([f"report: {report}"] if report.exists() else []),
-        f"artifacts: {run.paths.artifacts}",
-        f"record: {run.directory}",
-        f"  {', '.join(path.name for path in _files(run))}",
-    ]
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _data_card(run: Run) -> dict[str, Any]:
-    from pipeline.inputs.examples.card import CARD_FILE
-
-    return files.read_record(str(run.directory / CARD_FILE)) or {}
-
-
-def _files(run: Run) -> list[Path]:
-    return sorted(run.directory.iterdir())
-
-
-def _show_verdicts(outputs: RunOutputs, console: Console) -> None:
-    verdict, check = outputs.verdict, outputs.serving_check
-    if verdict:
-        lines = [f"verdict: {verdict.summary}"]
-        if override := verdict.override:
-            lines.append(
-                f"overridden: pushed as version {override.version} by {override.by}: "
-                f"{override.reason}"
-            )
-        for line in lines:
-            console.print(line, markup=False, soft_wrap=True)
-        for table in verdict_tables(verdict.metrics):
-            console.print(table)
-    if check:
-        console.print(f"serving check: {_describe_check(check)}", markup=False)
 
 
 def _components_table(run: Run) -> Table:
@@ -223,57 +218,26 @@ def _components_table(run: Run) -> Table:
     return table
 
 
-def _describe_check(check: ServingReport) -> str:
-    if check.reasons:
-        return "; ".join(check.reasons)
-    parts = [f"passed on {check.rows} rows"]
-    latency = check.latency_ms or {}
-    parts += [f"{name} {value:.1f} ms" for name, value in latency.items()]
-    return ", ".join(parts)
-
-
-def _show_data(card: Mapping[str, Any], console: Console) -> None:
-    rows = ", ".join(
-        f"{split} {counts['rows']:,}"
-        + (f" ({counts['bad']} bad)" * bool(counts["bad"]))
-        for split, counts in card["splits"].items()
-    )
-    fingerprint = (card["fingerprint"] or "")[:_SHOWN_HASH]
-    console.print(
-        f"data: {card['source']}" + (f", SHA-256 {fingerprint}" * bool(fingerprint)),
-        markup=False,
-        soft_wrap=True,
-    )
-    if rows:
-        console.print(f"rows: {rows}", markup=False)
-
-
 def _tree(node: Node, tree: Tree | None = None) -> Tree:
     title = f"[bold]{escape(node.component)}[/] of run {node.run[:SHORT_ID]}"
     if node.is_repeated:
         title += ", see above"
     branch = Tree(title) if tree is None else tree.add(title)
     for name, value in node.facts.items():
-        branch.add(f"[dim]{escape(name)}[/] {escape(_fact(name, value))}")
+        if name.endswith("sha256"):
+            value = str(value)[:_SHOWN_HASH]
+        if name == "settings":
+            value = _changed_settings(value)
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {item}" for key, item in value.items())
+        branch.add(f"[dim]{escape(name)}[/] {escape(str(value))}")
     for inner in node.inputs:
         _tree(inner, branch)
     return branch
 
 
-def _fact(name: str, value: Any) -> str:
-    if name.endswith("sha256"):
-        return str(value)[:_SHOWN_HASH]
-    if name == "settings":
-        value = _changed_settings(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {item}" for key, item in value.items())
-    return str(value)
-
-
 def _changed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a training that are not the defaults."""
-    from modules.config.trainer import TrainerConfig
-
+    """Returns the settings of a training that differ from the defaults."""
     always = ("epochs", "batch_size", "learning_rate", "seed")
     defaults = TrainerConfig().model_dump()
     return {

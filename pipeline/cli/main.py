@@ -34,19 +34,21 @@ from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
+from pipeline.inputs import encoder_source, examples
+from pipeline.local.interruption import end_process
 
 if TYPE_CHECKING:
     from pipeline.history.runs import Run
 
 
 def _print_prose(text: str, console: Console, style: str = "") -> None:
-    """Prints a text: on a terminal a line breaks between words, elsewhere nowhere."""
+    """Prints a text; a terminal wraps it between words, a file gets whole lines."""
     soft_wrap = not console.is_interactive
     console.print(text, markup=False, style=style, soft_wrap=soft_wrap)
 
 
 class _Commands(click.Group):
-    """Lists commands in sections; exits with `USAGE` after what a user can correct."""
+    """Lists commands in sections; exits with `USAGE` on what a user can correct."""
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -55,7 +57,7 @@ class _Commands(click.Group):
         limit = formatter.width - max(map(len, self.commands)) - 6  # as click's own
         for title, commands in _SECTIONS.items():
             rows = [
-                (str(each.name), each.get_short_help_str(limit)) for each in commands
+                (str(entry.name), entry.get_short_help_str(limit)) for entry in commands
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -89,7 +91,7 @@ def main() -> None:
 @options.DATA
 @options.ENCODER
 @options.OUTPUT
-@click.option("-v", "--verbose", is_flag=True, help="Show the log of TFX, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show the log of TFX.")
 @options.SET
 def run(
     config_file: Path,
@@ -107,10 +109,9 @@ def run(
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
-        # Not on what merely has colors, as the logs of a CI system.
+        # rich takes whatever has colors for a terminal, such as the log of a CI system.
         console = Console(file=terminal, force_interactive=terminal.isatty())
         environment.set_up()
-        from pipeline.local.interruption import end_process
         from pipeline.local.run import run_locally
 
         try:
@@ -141,13 +142,11 @@ def prepare_data(
     SOURCE is a file, which is split, a directory with train.csv, eval.csv (or
     validation, dev) and optionally test.csv, or the same in another format, such as an
     unpacked GLUE archive, or tfds:NAME. The recipe's task names the columns; --set
-    task=stsb sets those of a GLUE task.
+    task=stsb selects those of a GLUE task.
     """
     task = recipe.load_task(config_file, overrides)
     settings = recipe.load_data(config_file, overrides)
     environment.set_up(quiet=True)
-    from pipeline.inputs import examples
-
     examples.prepare(source, destination, task, click.echo, settings)
 
 
@@ -166,8 +165,6 @@ def import_encoder(source: str, destination: str, preprocessor: str | None) -> N
     directory (local or gs://), package:NAME/PATH, or a TF Hub or Kaggle handle.
     """
     environment.set_up(quiet=True)
-    from pipeline.inputs import encoder_source
-
     imported = encoder_source.import_encoder(
         source, destination, preprocessor, click.echo
     )
@@ -194,22 +191,19 @@ def show(run: Run, console: Console) -> int:
     else:
         console.print(f"pushed {record.pushed}{missing}", markup=False, soft_wrap=True)
     if console.is_interactive:
-        step = _next_step(run, is_blessed=verdict.blessed)
+        output = f"--output {shlex.quote(str(run.paths.root))}"
+        if record.pushed is not None:
+            served = shlex.quote(str(Path(record.pushed).parent))
+            step = f"{command()} serve --model {served}"
+        elif verdict.blessed:
+            step = f"{command()} show {record.id} {output}"
+        else:
+            step = (
+                "open the report; to push the model anyway, "
+                f"{command()} override {record.id} --reason TEXT {output}"
+            )
         console.print(f"next: {step}", markup=False, soft_wrap=True)
     return exit_status.REFUSED if record.pushed is None else exit_status.SUCCESS
-
-
-def _next_step(run: Run, *, is_blessed: bool) -> str:
-    if run.record.pushed is not None:
-        served = Path(run.record.pushed).parent
-        return f"{command()} serve --model {shlex.quote(str(served))}"
-    output = f"--output {shlex.quote(str(run.paths.root))}"
-    if is_blessed:
-        return f"{command()} show {run.record.id} {output}"
-    return (
-        "open the report; to push the model nevertheless, "
-        f"{command()} override {run.record.id} --reason TEXT {output}"
-    )
 
 
 _SECTIONS: dict[str, list[click.Command]] = {

@@ -1,4 +1,4 @@
-"""Metrics as tables of the terminal: of one run with its bounds, and of several."""
+"""Tables of metrics for the terminal: one run with its bounds, or several runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _NAME = "metric"
 
 
 def one_value(metric: str, value: float | None) -> str:
-    """Returns a metric with its value, as the tables of runs and versions have it."""
+    """Returns a metric with its value, for the tables of runs and versions."""
     return "" if value is None else f"{metric} {value:.4f}"
 
 
 def verdict_tables(metrics: Iterable[MetricVerdict]) -> list[Table]:
     """Returns a table with a line for each metric, and one of the metrics by class.
 
-    A metric of a class has a line in the first table, too, if it has a bound. Without
-    classes there is no second table.
+    The first table has the metrics of classes that have a bound. Without classes there
+    is no second table.
     """
     table = Table(
         Column(_NAME, overflow="fold"),  # the whole name of a class

@@ -11,9 +11,10 @@ import click
 from pipeline.cli import completion
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
-from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
 
 _Decorator = Callable[[Any], Any]
+_SAMPLE = str(DEFAULT_CONFIG.relative_to(REPOSITORY))
 
 
 def config_option(description: str, **attributes: Any) -> _Decorator:
@@ -38,7 +39,7 @@ def output_option(description: str, *names: str, **attributes: Any) -> _Decorato
 
     Args:
       description: The help text.
-      *names: Its name in Python, if that is not `output`.
+      *names: Its name in Python, if it is not `output`.
       **attributes: Further attributes of the option.
     """
     return click.option(
@@ -54,10 +55,10 @@ def output_option(description: str, *names: str, **attributes: Any) -> _Decorato
 CONFIG = config_option(
     "Recipe: a YAML file with the settings.",
     default=DEFAULT_CONFIG,
-    show_default="configs/sample.yaml",
+    show_default=_SAMPLE,
 )
 RUNS_CONFIG = config_option(
-    "Recipe of the runs. Default: configs/sample.yaml, or any with --output."
+    f"Recipe of the runs. Default: {_SAMPLE}, or any with --output."
 )
 OUTPUT = output_option("Directory of everything a run writes.")
 RUNS_OUTPUT = output_option("Output directory of the runs. Default: the recipe's.")
@@ -68,13 +69,13 @@ SET = click.option(
     callback=lambda _, __, texts: dict(map(recipe.parse_override, texts)),
     metavar="KEY=VALUE",
     shell_complete=completion.complete_setting,
-    help="Override a setting, as trainer.epochs=2. May be repeated.",
+    help="Override a setting, such as trainer.epochs=2. Repeatable.",
 )
 DATA = click.option(
     "--data",
     metavar="DIR",
     shell_complete=completion.complete_path,
-    help="TSV or TFRecord splits, or tfds:NAME.",
+    help="Data: a file, a directory of splits, or tfds:NAME.",
 )
 ENCODER = click.option(
     "--encoder",
@@ -86,7 +87,7 @@ HOST = click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on; 0.0.0.0 listens on all of them.",
+    help="Address to listen on; 0.0.0.0 listens on all addresses.",
 )
 ALLOWED_HOSTS = click.option(
     "--allowed-host",
@@ -100,7 +101,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a sc
 
 
 def output_paths(config_file: Path | None, output: str | None) -> OutputPaths:
-    """Returns the output directory that `--config` and `--output` name.
+    """Returns the paths of the output directory of `--config` and `--output`.
 
     The name is empty if several recipes push from the directory and none is named.
     """
@@ -141,7 +142,7 @@ def override_sources(
     if data is not None:
         overrides["data.source"] = data
     if encoder is not None:
-        # The recipe's checksum is that of the recipe's own encoder.
+        # The recipe's checksum belongs to the recipe's own encoder.
         overrides |= {"encoder.source": encoder, "encoder.sha256": None}
     if output is not None:
         overrides["output"] = output

@@ -28,12 +28,6 @@ from pipeline.orchestrators.run_client import (
     submit,
 )
 
-_RETRIES = (
-    "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides whether a "
-    "failed component is retried (ConfigMap workflow-controller-configmap, block "
-    "templateDefaults.retryStrategy: delete it): docs/orchestrators.md#retries"
-)
-
 _ORCHESTRATOR = click.option(
     "--orchestrator",
     "--target",
@@ -70,8 +64,8 @@ def compile_command(
 ) -> None:
     """Compile the pipeline for an orchestrator; needs no network.
 
-    `submit`, or --stage, copies the files of the job and the inputs of the pipeline
-    below its pipeline root: a run needs them, after each change of a setting.
+    `submit`, or --stage, copies the job's files and the pipeline's inputs below the
+    pipeline root. A run needs them, and needs them again after a setting has changed.
     """
     compilation.check_package(package)
     config = recipe.load_config(config_file, overrides)
@@ -97,7 +91,7 @@ def compile_command(
     "values",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of the run, as learning_rate=3e-5. May be repeated.",
+    help="A parameter of the run, such as learning_rate=3e-5. Repeatable.",
 )
 @click.option("--service-account", help="Account that the run's containers use.")
 @click.option("--namespace", help="Kubeflow: namespace, if it has several users.")
@@ -117,6 +111,7 @@ def compile_command(
     "--wait",
     "wait_seconds",
     type=float,
+    # click: the value is optional, and `--wait` alone stands for `flag_value`.
     is_flag=False,
     flag_value=math.inf,
     metavar="[SECONDS]",
@@ -153,7 +148,7 @@ def submit_command(
     }
     config = recipe.load_config(config_file, overrides)
     run_values = parameters.parse(values)
-    # A value that the run would refuse after hours is refused now.
+    # Refuse now what the run would refuse after hours.
     recipe.load_config(config_file, overrides | parameters.as_settings(run_values))
     environment.set_up(quiet=True)
     client = _make_client(config, orchestrator, **login)
@@ -169,36 +164,12 @@ def submit_command(
     )
     settings = compilation.orchestrator_settings(config, orchestrator)
     if orchestrator == "kubeflow" and settings.retries:
-        click.echo(_RETRIES)
-    _start(client, job, request, wait_seconds)
-
-
-def _make_client(
-    config: Config, orchestrator: str, host: str | None, **login: Any
-) -> RunClient:
-    settings = compilation.orchestrator_settings(config, orchestrator)
-    if orchestrator == "kubeflow":
-        if host is None:
-            raise click.UsageError("--orchestrator kubeflow needs --host URL")
-        server = KubeflowServer(host, **login)
-        with quiet_libraries():
-            from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
-        return KubeflowRunClient(server)
-    options = {"host": host, **login}
-    names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
-    if names:
-        raise click.UsageError(f"{', '.join(names)}: for --orchestrator kubeflow alone")
-    with quiet_libraries():
-        from pipeline.orchestrators.vertex.run_client import VertexRunClient
-    return VertexRunClient(settings)
-
-
-def _start(
-    client: RunClient,
-    job: compilation.CompiledJob,
-    request: RunRequest,
-    wait_seconds: float | None,
-) -> None:
+        click.echo(
+            "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides "
+            "whether a failed component is retried (ConfigMap "
+            "workflow-controller-configmap, block templateDefaults.retryStrategy: "
+            "delete it): docs/orchestrators.md#retries"
+        )
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "pipeline.yaml"
         compilation.write_job(job, package)
@@ -209,3 +180,23 @@ def _start(
                 str(error), markup=False, emoji=False, soft_wrap=True
             )
             sys.exit(exit_status.FAILURE)
+
+
+def _make_client(
+    config: Config, orchestrator: str, host: str | None, **login: Any
+) -> RunClient:
+    settings = compilation.orchestrator_settings(config, orchestrator)
+    if orchestrator == "kubeflow":
+        if host is None:
+            raise click.UsageError("--orchestrator kubeflow needs --host URL")
+        server = KubeflowServer(host, **login)
+        with quiet_libraries():  # kfp warns when it is imported
+            from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
+        return KubeflowRunClient(server)
+    options = {"host": host, **login}
+    names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if names:
+        raise click.UsageError(f"{', '.join(names)}: only for --orchestrator kubeflow")
+    with quiet_libraries():  # Google's libraries warn when they are imported
+        from pipeline.orchestrators.vertex.run_client import VertexRunClient
+    return VertexRunClient(settings)

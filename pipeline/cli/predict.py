@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 from rich.console import Console
@@ -18,18 +18,26 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import FileFormat
+from pipeline.inputs.rows.formats import (
+    ARROW,
+    CSV,
+    FORMATS,
+    JSONL,
+    SPREADSHEETS,
+    TSV,
+)
+from pipeline.prediction.predict_file import predict_file
+from pipeline.prediction.predictor import Predictor, find_model
 
-_FORMATS = click.Choice(get_args(FileFormat))
-_OUTPUT_FORMATS = click.Choice([f for f in get_args(FileFormat) if f != "arrow"])
-_FILES = (".csv", ".tsv", ".jsonl")
-_NO_DIRECTORIES = (".xlsx", ".xls", ".ods", ".txt", ".json")
+_FILES = tuple(f".{name}" for name in (CSV, TSV, JSONL))
+_NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
 
 
 @click.command("predict")
 @click.option("--model", required=True, metavar="DIR", help="A pushed model.")
-@click.option("--text", multiple=True, help="A text. May be repeated.")
+@click.option("--text", multiple=True, help="A text. Repeatable.")
 @click.option(
-    "--pair", nargs=2, multiple=True, metavar="A B", help="Two texts. May be repeated."
+    "--pair", nargs=2, multiple=True, metavar="A B", help="Two texts. Repeatable."
 )
 @click.option(
     "--input",
@@ -47,11 +55,13 @@ _NO_DIRECTORIES = (".xlsx", ".xls", ".ods", ".txt", ".json")
 @click.option(
     "--format",
     "input_format",
-    type=_FORMATS,
-    help="Format of --input, if the names of its files do not show it.",
+    type=click.Choice(FORMATS),
+    help="Format of --input. Default: from the names of its files.",
 )
 @click.option(
-    "--output-format", type=_OUTPUT_FORMATS, help="By default that of --input."
+    "--output-format",
+    type=click.Choice([name for name in FORMATS if name != ARROW]),
+    help="Format of --output. Default: that of --input.",
 )
 @click.option(
     "--batch-rows", type=click.IntRange(min=1), help="Rows per call of the model."
@@ -78,7 +88,7 @@ def predict_command(
     A model of single sentences takes --text, one of pairs --pair. --input and --output
     take files: one into a .csv, .tsv or .jsonl file, in order, or any number into a
     directory, with Beam (docs/batch.md). The section `data` of the recipe sets how the
-    files are read, as --set data.encoding=cp1252, and `beam` where Beam runs.
+    files are read, such as --set data.encoding=cp1252, and `beam` where Beam runs.
     """
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
@@ -88,7 +98,7 @@ def predict_command(
     if bool(source) != bool(destination):
         raise UsageError("--input FILE and --output FILE go together: give both")
     reading = recipe.load_data(config_file, overrides)
-    # The recipe's format is that of its own data.
+    # The recipe's format belongs to the recipe's own data.
     reading = reading.model_copy(update={"format": input_format})
     if destination and destination.lower().endswith(_NO_DIRECTORIES):
         raise UsageError(
@@ -106,17 +116,10 @@ def predict_command(
         )
     environment.set_up(quiet=True)
     if source and destination:
-        from pipeline.prediction.predict_file import predict_file
-
         count = predict_file(model, source, destination, reading)
         click.echo(f"{count} predictions written to {destination}")
-    else:
-        _predict_texts(model, [*pair, *((single,) for single in text)])
-
-
-def _predict_texts(model: str, rows: list[tuple[str, ...]]) -> None:
-    from pipeline.prediction.predictor import Predictor, find_model
-
+        return
+    rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
     predictions = list(Predictor(find_model(model)).predict(rows))
     is_score = predictions[0].probability is None
     values = ["score"] if is_score else ["class", "probability"]

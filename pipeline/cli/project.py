@@ -1,4 +1,4 @@
-"""The commands that look at a user's own data, and make a project of it."""
+"""The commands that inspect a user's own data, and write a project for them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from rich.console import Console
@@ -20,15 +20,26 @@ from pipeline import exit_status
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
+from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.sections import DataConfig
+from pipeline.project.data_set import MOST_TEST_SIZE, Choices, DataSet, look_at
+from pipeline.project.guess import Kind
 
 if TYPE_CHECKING:
     from pipeline.project.create import Project
-    from pipeline.project.data_set import DataSet
     from pipeline.project.inspection import Inspection
 
 _LABELS_SHOWN = 10
 
+# What each choice sets in a recipe.
+_SETTINGS = {
+    "text": "task.text_columns",
+    "label": "task.label_column",
+    "kind": "task.classes or task.label_range",
+    "group": "data.group_column",
+    "test_size": "data.test_size",
+}
 _CHOICES: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--text",
@@ -36,29 +47,31 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
         metavar="COLUMN",
         help="Text column; give it twice for pairs. By default it is guessed.",
     ),
-    click.option("--label", metavar="COLUMN", help="Label column, else guessed."),
+    click.option("--label", metavar="COLUMN", help="Label column. By default guessed."),
     click.option(
         "--kind",
-        type=click.Choice(["classes", "score"]),
-        help="Whether the label is a class or a score, else guessed.",
+        type=click.Choice(get_args(Kind)),
+        help="Whether the label is a class or a score. By default guessed.",
     ),
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Column whose rows of one value stay in one split, as an author.",
+        help="Column whose rows of one value stay in one split, such as an author.",
     ),
     click.option(
         "--test-size",
-        type=click.FloatRange(0, 0.5, min_open=True),
-        help="Share of the rows of the split eval.  [default: 0.2, more of few rows]",
+        type=click.FloatRange(0, MOST_TEST_SIZE, min_open=True),
+        help="Share of the rows of the split eval.  "
+        f"[default: {DataConfig().test_size}, more of few rows]",
     ),
 )
 
 
-def _choices(command: Callable[..., Any]) -> Callable[..., Any]:
+def _choices(function: Callable[..., Any]) -> Callable[..., Any]:
+    # click lists options in the order of their decorators, which apply bottom up.
     for option in reversed(_CHOICES):
-        command = option(command)
-    return command
+        function = option(function)
+    return function
 
 
 @click.command("init")
@@ -79,14 +92,15 @@ def init_command(
     """Write a project for your own data to FOLDER, a new folder.
 
     It guesses the columns, the classes and the settings, shows them, splits the rows,
-    and writes a recipe, a README and the splits. Data that a run would refuse are
-    shown, and nothing is written. --set data.encoding=cp1252 and the like apply to
-    reading, --set trainer.epochs=2 to the recipe.
+    and writes a recipe, a README and the splits. If a run would refuse the data, it
+    shows why and writes nothing. Settings of `data`, such as --set
+    data.encoding=cp1252, apply to reading, other settings to the recipe.
     """
     with _progress() as progress:
         data_set = _look_at(data, overrides, choices)
         environment.set_up(quiet=True)
-        from pipeline.project.create import RECIPE_FILE, command, create_project
+        from modules.data import judgment
+        from pipeline.project.create import RECIPE_FILE, create_project
 
         project = create_project(
             folder, data_set, encoder, overrides, _to_stderr, progress
@@ -95,7 +109,12 @@ def init_command(
     _show_guesses(project, console)
     _show(project.inspection, console)
     if project.inspection.refused:
-        console.print(f"nothing was written{_advice(project)}", soft_wrap=True)
+        advice = ""
+        if project.inspection.has_refused_bad_rows:
+            advice += "; --set data.on_bad_rows=skip leaves bad rows out"
+        if judgment.SMALL_GATE in project.inspection.refused_kinds:
+            advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
+        console.print(f"nothing was written{advice}", soft_wrap=True)
         sys.exit(exit_status.USAGE)
     if project.skipped_file:
         console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
@@ -105,18 +124,6 @@ def init_command(
         markup=False,
         soft_wrap=True,
     )
-
-
-def _advice(project: Project) -> str:
-    """Returns what may help against what is refused."""
-    from modules.data import judgment
-
-    inspection, advice = project.inspection, ""
-    if inspection.has_refused_bad_rows:
-        advice += "; --set data.on_bad_rows=skip leaves bad rows out"
-    if judgment.SMALL_GATE in inspection.refused_kinds:
-        advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
-    return advice
 
 
 @click.command("inspect-data")
@@ -139,17 +146,16 @@ def inspect_command(
     """Show what the data at PATH hold, and what a run would refuse or warn of.
 
     PATH is a file or a directory of splits; by default the data of --config. Exits with
-    status 2 only if a run would be refused.
+    status 2 only if a run would refuse the data.
     """
-    if path is None and config_file is None:
-        raise click.UsageError("give PATH or --config FILE")
     terminal, guessed = Console(), None
     if config_file is not None:
         chosen = [name for name, value in choices.items() if value]
         if chosen:
-            options_given = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+            settings = ", ".join(_SETTINGS[name] for name in chosen)
             raise UsageError(
-                f"{options_given}: with --config, the recipe says it; use --set"
+                f"{names} cannot be combined with --config; set {settings} with --set"
             )
         options.override_sources(overrides, path, encoder)
         config = recipe.load_config(config_file, overrides)
@@ -158,9 +164,9 @@ def inspect_command(
 
         with _progress() as progress:
             result = inspect_recipe(config, _to_stderr, progress)
+    elif path is None:
+        raise click.UsageError("give PATH or --config FILE")
     else:
-        if path is None:
-            raise UsageError("give PATH or --config FILE")
         with _progress() as progress:
             data_set = _look_at(path, overrides, choices)
             environment.set_up(quiet=True)
@@ -183,7 +189,7 @@ def inspect_command(
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[int], None]]:
-    """Shows the rows so far, if there is a terminal."""
+    """Shows the number of rows so far, if there is a terminal."""
     with Console(stderr=True).status("reading the rows") as status:
         yield lambda rows: status.update(f"{rows:,} rows inspected")
 
@@ -196,8 +202,6 @@ def _look_at(
     location: str, overrides: dict[str, Any], choices: dict[str, Any]
 ) -> DataSet:
     """Reads the data, and guesses their task."""
-    from pipeline.project.data_set import Choices, look_at
-
     test_size, group = choices.pop("test_size"), choices["group"]
     if test_size is not None:
         overrides["data.test_size"] = test_size
@@ -223,6 +227,8 @@ def _show_guesses(project: Project, console: Console) -> None:
 
 
 def _show(inspection: Inspection, console: Console) -> None:
+    from pipeline.project.inspection import bars
+
     columns = Table("column", "rows with a value", "values", "words")
     for column in inspection.columns:
         values = "many" if column.values is None else f"{column.values:,}"
@@ -230,16 +236,20 @@ def _show(inspection: Inspection, console: Console) -> None:
         columns.add_row(escape(column.name), f"{column.filled:,}", values, words)
     console.print(columns)
     console.print(_splits_table(inspection))
-    _show_lengths(inspection, console)
+    for label, count, bar in bars(inspection.histogram):
+        console.print(f"{label:>9} tokens {count:>9,} {bar}", markup=False)
     for name, split in inspection.splits.items():
         if split.rows:
             for kind, row in (("shortest", split.shortest), ("longest", split.longest)):
                 console.print(f"{name}, {kind}: {row}", markup=False, soft_wrap=True)
     lines = [
-        (inspection.contradictions, "rows with texts that have another label, too"),
+        (
+            inspection.contradictions,
+            "rows with the same texts as another row but a different label",
+        ),
         *(
-            (count, f"rows of {name} with texts of the other split")
-            for name, count in inspection.shared.items()
+            (count, "rows of {} with the texts of rows of {}".format(*pair.split(", ")))
+            for pair, count in inspection.shared.items()
         ),
         *((count, f"rows with {kind}") for kind, count in inspection.odd.items()),
     ]
@@ -278,17 +288,10 @@ def _splits_table(inspection: Inspection) -> Table:
             ),
         )
     if len(labels) > _LABELS_SHOWN:
-        table.add_row(f"and {len(labels) - _LABELS_SHOWN} classes more")
+        table.add_row(f"{len(labels) - _LABELS_SHOWN} more classes")
     for quantile in ("median", "p95", "max"):
         values = (str(split.lengths.get(quantile, "")) for split in splits.values())
         table.add_row(f"tokens, {quantile}", *values)
     cut = (f"{split.cut:,}" for split in splits.values())
     table.add_row(f"over {inspection.max_seq_length} tokens", *cut)
     return table
-
-
-def _show_lengths(inspection: Inspection, console: Console) -> None:
-    from pipeline.project.inspection import bars
-
-    for label, count, bar in bars(inspection.histogram):
-        console.print(f"{label:>9} tokens {count:>9,} {bar}", markup=False)

@@ -1,4 +1,4 @@
-"""The commands about what is served: versions, rollback and override."""
+"""The commands about pushed models: versions, rollback and override."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
+from pipeline.history.rollback import roll_back
 
 if TYPE_CHECKING:
     from pipeline.history.pushed_versions import PushedVersion
-    from pipeline.history.releases import Release
 
 _STYLES = {
     "served": "green",
@@ -49,7 +49,14 @@ def versions_command(
     pushed = {name: list_pushed(OutputPaths(paths.root, name)) for name in names}
     if as_json:
         content = {
-            name: [_as_json(version) for version in versions]
+            name: [
+                {
+                    **dataclasses.asdict(version),
+                    "release": version.release
+                    and version.release.model_dump(mode="json"),
+                }
+                for version in versions
+            ]
             for name, versions in pushed.items()
         }
         click.echo(json.dumps(content, indent=1, default=str))
@@ -57,15 +64,20 @@ def versions_command(
     if not any(pushed.values()):
         click.echo(f"no version was pushed from {paths.root}")
     for name, versions in pushed.items():
-        if versions:
-            directory = OutputPaths(paths.root, name).pushed
-            click.echo(f"{name}: {directory}")
-            console = Console()
-            console.print(_table(versions))
-            for version in versions:
-                if version.release is not None:
-                    line = _describe(version.version, version.release)
-                    console.print(line, markup=False, highlight=False)
+        if not versions:
+            continue
+        click.echo(f"{name}: {OutputPaths(paths.root, name).pushed}")
+        console = Console()
+        console.print(_table(versions))
+        for version in versions:
+            release = version.release
+            if release is None:
+                continue
+            what = "overridden" if release.action == "override" else "rolled back"
+            reason = f": {release.reason}" if release.reason else ""
+            time = f"{release.time.astimezone():%Y-%m-%d %H:%M}"
+            line = f"{version.version} {what} by {release.by}, {time}{reason}"
+            console.print(line, markup=False, highlight=False)
 
 
 @click.command("rollback")
@@ -87,8 +99,6 @@ def rollback_command(
         raise UsageError(
             f"several recipes push from {paths.root}; name one with --config FILE"
         )
-    from pipeline.history.rollback import roll_back
-
     release = roll_back(paths.pushed, version, reason)
     withdrawn = ", ".join(map(str, release.withdrawn)) or "none"
     click.echo(f"version {release.version} is served; withdrawn: {withdrawn}")
@@ -113,7 +123,7 @@ def override_command(
     refused is never pushed.
     """
     if not reason.strip():
-        raise UsageError("--reason is empty; say why the model is pushed nevertheless")
+        raise UsageError("--reason is empty; state why the model is pushed anyway")
     paths = options.find_output(config_file, output)
     from pipeline.history import override
     from pipeline.history.runs import RunList
@@ -149,15 +159,3 @@ def _table(versions: list[PushedVersion]) -> Table:
             filesize.decimal(version.size_bytes),
         )
     return table
-
-
-def _describe(version: int, release: Release) -> str:
-    what = "overridden" if release.action == "override" else "rolled back"
-    reason = f": {release.reason}" if release.reason else ""
-    time = release.time.astimezone()
-    return f"{version} {what} by {release.by}, {time:%Y-%m-%d %H:%M}{reason}"
-
-
-def _as_json(version: PushedVersion) -> dict[str, object]:
-    release = version.release and version.release.model_dump(mode="json")
-    return {**dataclasses.asdict(version), "release": release}

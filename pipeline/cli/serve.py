@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from modules import environment, uris
 from pipeline.cli.options import ALLOWED_HOSTS, HOST
 from pipeline.config.errors import UsageError
-
-if TYPE_CHECKING:
-    from serving.settings import ServerSettings
 
 
 @click.command("serve")
@@ -147,16 +144,8 @@ def serve_command(**options: Any) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("serving").setLevel(logging.INFO)
     from serving import launch
-    from serving.errors import SettingsError
-
-    try:
-        launch.serve(_read_settings(options))
-    except SettingsError as error:
-        raise UsageError(str(error)) from error
-
-
-def _read_settings(options: dict[str, Any]) -> ServerSettings:
     from serving.batching import BatchingSettings
+    from serving.errors import SettingsError
     from serving.limits import RequestLimits
     from serving.settings import ServerSettings
 
@@ -176,20 +165,20 @@ def _read_settings(options: dict[str, Any]) -> ServerSettings:
     )
     if options.pop("no_grpc"):
         options["grpc_port"] = None
-    options["model"] = _check_local(options["model"])
-    options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
-    options["labels"] = dict(map(_parse_label, options["labels"]))
-    # The other options have the names of the settings.
-    return ServerSettings(batching=batching, limits=limits, **options)
-
-
-def _check_local(model: str) -> Path:
+    model = options.pop("model")
     if not uris.is_local(model):
         raise UsageError(
             f"--model {model}: the server reads a directory of this machine; mount the "
             "bucket and name the model's folder in it, or copy the model"
         )
-    return Path(model)
+    options["allowed_hosts"] = tuple(map(check_host, options["allowed_hosts"]))
+    options["labels"] = dict(map(_parse_label, options["labels"]))
+    # The other options have the names of the settings.
+    settings = ServerSettings(Path(model), batching=batching, limits=limits, **options)
+    try:
+        launch.serve(settings)
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
 
 
 def _parse_label(text: str) -> tuple[str, int]:
@@ -205,7 +194,7 @@ def check_host(host: str) -> str:
     """Returns a host of `--allowed-host`.
 
     Raises:
-      UsageError: It is none.
+      UsageError: It is not a host name.
     """
     name = host.removeprefix("*.")
     is_host = re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", name)

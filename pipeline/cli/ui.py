@@ -9,13 +9,12 @@ import click
 from pipeline.cli import options
 from pipeline.cli.serve import check_host
 from pipeline.config.errors import UsageError
-
-_OUTPUT = Path("output")
+from pipeline.config.paths import DEFAULT_OUTPUT, OutputPaths
 
 
 @click.command("ui")
 @options.output_option(
-    "Output directory of runs. Repeatable. Default: those below output/.",
+    f"Output directory of runs. Repeatable. Default: those below {DEFAULT_OUTPUT}/.",
     "outputs",
     type=click.Path(path_type=Path),
     multiple=True,
@@ -35,9 +34,17 @@ def ui_command(
     """Show the runs of output directories in a browser.
 
     The table of runs with their reports, learning curves over each other, the
-    comparison of runs, and the progress of those that are running. It only reads.
+    comparison of runs, and the progress of running ones. It only reads.
     """
-    directories = [path.absolute() for path in outputs] or _find_outputs()
+    directories = [path.absolute() for path in outputs]
+    if not directories:
+        below = sorted(DEFAULT_OUTPUT.absolute().glob("*"))
+        directories = [path for path in below if OutputPaths(path, "").runs.exists()]
+        if not directories:
+            raise UsageError(
+                f"there are no runs below {DEFAULT_OUTPUT.absolute()}; name their "
+                "output directory with --output DIR"
+            )
     for directory in directories:
         if not directory.is_dir():
             raise UsageError(
@@ -47,13 +54,3 @@ def ui_command(
     from pipeline.ui import launch
 
     launch.serve(directories, host, port, tuple(map(check_host, allowed_hosts)))
-
-
-def _find_outputs() -> list[Path]:
-    directories = sorted(path.parent.absolute() for path in _OUTPUT.glob("*/runs"))
-    if not directories:
-        raise UsageError(
-            f"there are no runs below {_OUTPUT.absolute()}; name their output "
-            "directory with --output DIR"
-        )
-    return directories

@@ -23,7 +23,7 @@ class DataflowConfig(Settings):
       image: Container image of the workers, which `make image` builds.
       service_account: Service account of the workers; None is the project's default.
       machine_type: Machine type of the workers; None leaves it to Dataflow.
-      max_workers: Most workers of a job.
+      max_workers: Maximum number of workers of a job.
       subnetwork: Subnetwork of the workers, as Dataflow spells it; None is the default.
     """
 
@@ -60,7 +60,7 @@ class BeamConfig(Settings):
       environment_config: The command for `process`, the image for `docker`, the
         pool's `HOST:PORT` for `external`.
       dataflow: Settings of the runner `dataflow`.
-      options: Further Beam arguments, as `--max_bundle_size=500`.
+      options: Further Beam arguments, such as `--max_bundle_size=500`.
     """
 
     runner: Runner = "in_process"
@@ -83,7 +83,7 @@ class BeamConfig(Settings):
             )
         if self.environment != "loopback" and self.environment_config is None:
             what = {
-                "process": "the command that starts a worker, as /opt/apache/beam/boot",
+                "process": "the command of a worker, such as /opt/apache/beam/boot",
                 "docker": "the image that `make image` builds",
                 "external": "HOST:PORT of the pool of workers",
             }[self.environment]
@@ -94,6 +94,7 @@ class BeamConfig(Settings):
         for option in self.options:
             if not option.startswith("--"):
                 raise ValueError(
-                    f"options has {option!r}; write arguments, as --max_bundle_size=500"
+                    f"options has {option!r}, which is not an argument; write "
+                    "arguments such as --max_bundle_size=500"
                 )
         return self

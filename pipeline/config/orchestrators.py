@@ -19,9 +19,9 @@ class OrchestratorConfig(Settings):
         `serving/NAME` below the pipeline root.
       cache: Whether a component with unchanged inputs is skipped.
       retries: Retries of a failed component. Since Kubeflow Pipelines 2.17 the
-        configuration of the cluster decides whether Argo makes them, see
+        configuration of the cluster decides whether Argo retries, see
         orchestrators.md.
-      accelerator: Type of the Trainer's accelerator; None requests none.
+      accelerator: Type of the Trainer's accelerator; None requests no accelerator.
       accelerator_count: Number of accelerators.
       beam: Where Beam runs; by default in each component's own process.
     """
@@ -44,12 +44,12 @@ class OrchestratorConfig(Settings):
 class KubeflowConfig(OrchestratorConfig):
     """Open-source Kubeflow Pipelines, version 2.
 
-    `accelerator` is the name of a node resource, as `nvidia.com/gpu`.
+    `accelerator` is the name of a node resource, such as `nvidia.com/gpu`.
 
     Attributes:
-      cpu: CPU limit of the Trainer's container; None sets none.
-      memory_gb: Its memory limit in gigabytes (10^9 bytes); None sets none.
-      node_selector: Labels of the nodes that the Trainer may run on, as
+      cpu: CPU limit of the Trainer's container; None sets no limit.
+      memory_gb: Its memory limit in gigabytes (10^9 bytes); None sets no limit.
+      node_selector: Labels of the nodes that the Trainer may run on, such as
         `cloud.google.com/gke-accelerator: nvidia-l4`.
     """
 
@@ -75,16 +75,16 @@ class EndpointConfig(Settings):
 class VertexConfig(OrchestratorConfig):
     """Vertex AI Pipelines, with the Trainer as a custom job.
 
-    `accelerator` is one of Vertex AI's accelerator types, as `NVIDIA_L4`; a TPU is
+    `accelerator` is one of Vertex AI's accelerator types, such as `NVIDIA_L4`; a TPU is
     chosen by the machine type.
 
     Attributes:
       project: ID of the Google Cloud project.
       region: Region that the pipeline runs in.
       machine_type: Machine type of the custom job.
-      tpu_topology: Topology of a TPU machine type, as `2x2`.
+      tpu_topology: Topology of a TPU machine type, such as `2x2`.
       service_account: Service account of the jobs; None is the project's default one.
-      network: Full name of a network to peer with; None is none.
+      network: Full name of a network to peer with; None peers with no network.
       endpoint: Endpoint that the pushed model is deployed to; None deploys nothing.
     """
 

@@ -76,7 +76,27 @@ def parse(texts: Iterable[str]) -> dict[str, Any]:
     Raises:
       UsageError: A parameter is unknown, or its value is missing or not YAML.
     """
-    return dict(_parse_one(text) for text in texts)
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        name = name.strip()
+        if not separator:
+            raise UsageError(
+                f"--parameter {text!r}: write NAME=VALUE, such as epochs=2"
+            )
+        if name not in _NAMES:
+            raise UsageError(f"--parameter {name}: allowed are {', '.join(_NAMES)}")
+        try:
+            _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
+        except UsageError as error:
+            raise UsageError(
+                f"--parameter {text!r}: the value is not YAML: {error.__cause__}"
+            ) from error
+        if parsed is None or (name == _DATA and not isinstance(parsed, str)):
+            kind = "a directory" if name == _DATA else "a value"
+            raise UsageError(f"--parameter {text!r}: write {name}= and {kind}")
+        values[name] = parsed
+    return values
 
 
 def as_settings(values: dict[str, Any]) -> dict[str, Any]:
@@ -88,26 +108,8 @@ def as_settings(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode(value: Any) -> Any:
-    """Returns a value as a run's parameter, which can be neither None nor a mapping."""
+    """Returns a value as a run's parameter: 0 for None, and JSON for a mapping."""
+    # TFX's RuntimeParameter has the types int, float and str alone.
     if value is None:
         return 0
     return json.dumps(value) if isinstance(value, dict) else value
-
-
-def _parse_one(text: str) -> tuple[str, Any]:
-    name, separator, value = text.partition("=")
-    name = name.strip()
-    if not separator:
-        raise UsageError(f"--parameter {text!r}: write NAME=VALUE, as epochs=2")
-    if name not in _NAMES:
-        raise UsageError(f"--parameter {name}: allowed are {', '.join(_NAMES)}")
-    try:
-        _, parsed = parse_override(f"{_SETTINGS.get(name, 'data.source')}={value}")
-    except UsageError as error:
-        raise UsageError(
-            f"--parameter {text!r}: the value is not YAML: {error.__cause__}"
-        ) from error
-    if parsed is None or (name == _DATA and not isinstance(parsed, str)):
-        kind = "a directory" if name == _DATA else "a value"
-        raise UsageError(f"--parameter {text!r}: write {name}= and {kind}")
-    return name, parsed

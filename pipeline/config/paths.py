@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipeline.config.recipe import Config
 
+_FINGERPRINT_DIGITS = 16  # in a path
+DEFAULT_OUTPUT = Path("output")  # a directory for each recipe
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB_SERVERS = REPOSITORY / "build" / "job-servers"  # `make job-servers`
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
@@ -30,12 +32,12 @@ class OutputPaths:
     @classmethod
     def of(cls, config: Config) -> OutputPaths:
         """Returns the paths of a configuration; `output/NAME` by default."""
-        root = Path(config.output or f"output/{config.name}")
+        root = Path(config.output or DEFAULT_OUTPUT / config.name)
         return cls.at(root, config.name)
 
     @classmethod
     def at(cls, root: str | Path, name: str) -> OutputPaths:
-        """Returns the paths below a directory, which `..` may be a part of."""
+        """Returns the paths below a directory, whose path may contain `..`."""
         return cls(Path(os.path.abspath(root)), name)
 
     @property
@@ -55,15 +57,16 @@ class OutputPaths:
 
     def examples(self, fingerprint: str) -> Path:
         """TFRecords that were made of text, by the text's fingerprint."""
-        return self.root / "examples" / fingerprint
+        return self.root / "examples" / fingerprint[:_FINGERPRINT_DIGITS]
 
     def encoder(self, fingerprint: str) -> Path:
         """An imported encoder, by the fingerprint of its source."""
-        return self.root / "encoders" / fingerprint
+        return self.root / "encoders" / fingerprint[:_FINGERPRINT_DIGITS]
 
     def schema(self, fingerprint: str) -> Path:
-        """The enforced schema; another content has another path, so caches miss."""
-        return self.root / "schema" / fingerprint / "schema.pbtxt"
+        """The enforced schema, by its fingerprint: a changed one misses the cache."""
+        directory = self.root / "schema" / fingerprint[:_FINGERPRINT_DIGITS]
+        return directory / "schema.pbtxt"
 
     @property
     def training(self) -> Path:

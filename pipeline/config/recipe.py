@@ -21,6 +21,8 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
 from pipeline.config.sections import (
+    PACKAGE_PREFIX,
+    TFDS_PREFIX,
     DataConfig,
     EncoderConfig,
     EvaluatorConfig,
@@ -35,7 +37,7 @@ _PATH_KEYS = (
     "beam.job_server_jar",
     "output",
 )
-_NO_PATH_PREFIXES = ("package:", "tfds:")
+VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
 
@@ -97,9 +99,9 @@ class Config(Settings):
         for column in self.task.text_columns:
             if not INPUT_NAME.fullmatch(column):
                 raise ValueError(
-                    f"task.text_columns names {column!r}; a SavedModel's inputs have "
-                    "names of ASCII letters, digits, '_', '.' and '-' alone. Rename "
-                    f"the column, for example {input_name(column)}"
+                    f"task.text_columns names {column!r}; the names of a "
+                    "SavedModel's inputs have only ASCII letters, digits, '_', '.' "
+                    f"and '-'. Rename the column, for example to {input_name(column)}"
                 )
         return self
 
@@ -192,17 +194,17 @@ def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Splits `key=value` of the command line; the value is read as YAML.
+    """Splits `key=value` of the command line, and reads the value as YAML.
 
     Returns:
-      The key, and the value: `1.20` is text if the setting is a string.
+      The key, and the value. `1.20` is text if the setting is a string.
 
     Raises:
       UsageError: The text has no `=` or its value is not YAML.
     """
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
-        raise UsageError(f"--set {text!r}: write key=value, as trainer.epochs=2")
+        raise UsageError(f"--set {text!r}: write key=value, such as trainer.epochs=2")
     kind: Any = Config
     for name in key.strip().split("."):
         kind = typed_yaml.member(kind, name)
@@ -259,45 +261,42 @@ def _anchor_paths(settings: dict[str, Any], base: Path) -> None:
         for parent in parents:
             node = node.get(parent) if isinstance(node, dict) else None
         value = node.get(leaf) if isinstance(node, dict) else None
-        if isinstance(value, str) and _is_path(value):
+        if (
+            isinstance(value, str)
+            and uris.is_local(value)
+            and not value.startswith((PACKAGE_PREFIX, TFDS_PREFIX))
+        ):
             node[leaf] = str(base / value)
-
-
-def _is_path(location: str) -> bool:
-    return uris.is_local(location) and not location.startswith(_NO_PATH_PREFIXES)
 
 
 def _validate(model: type[_Section], settings: Any, path: Path) -> _Section:
     try:
         return model.model_validate(settings)
     except ValidationError as error:
-        raise UsageError(_describe(error, path, model)) from error
+        lines = [f"config {path} is refused:"]
+        for detail in error.errors():
+            key = ".".join(str(part) for part in detail["loc"])
+            message = detail["msg"].removeprefix(VALUE_ERROR)
+            if detail["type"] == "extra_forbidden":
+                names = _allowed_keys(model, detail["loc"])
+                close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                lines.append(
+                    f"  {key}: unknown key{hint}; allowed here: {', '.join(names)}"
+                )
+            elif detail["type"] == "missing":
+                lines.append(
+                    f"  {key}: required, but not set; add it to the file or give --set "
+                    f"{key}=VALUE"
+                )
+            elif not key:
+                lines.append(f"  {message}")
+            else:
+                lines.append(f"  {key}: {message} (got {detail['input']!r})")
+        raise UsageError("\n".join(lines)) from error
 
 
-def _describe(error: ValidationError, path: Path, model: type[Settings]) -> str:
-    lines = [f"config {path} is refused:"]
-    for detail in error.errors():
-        key = ".".join(str(part) for part in detail["loc"])
-        message = detail["msg"].removeprefix("Value error, ")
-        if detail["type"] == "extra_forbidden":
-            names = _allowed(model, detail["loc"])
-            close = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            message = f"unknown key{hint}; allowed here: {', '.join(names)}"
-            lines.append(f"  {key}: {message}")
-        elif detail["type"] == "missing":
-            lines.append(
-                f"  {key}: required, but not set; add it to the file or give --set "
-                f"{key}=VALUE"
-            )
-        elif not key:
-            lines.append(f"  {message}")
-        else:
-            lines.append(f"  {key}: {message} (got {detail['input']!r})")
-    return "\n".join(lines)
-
-
-def _allowed(model: Any, location: tuple[Any, ...]) -> list[str]:
+def _allowed_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation
         # An optional section: `Section | None`.

@@ -18,6 +18,12 @@ from modules.config.settings import Settings
 # Characters by their names in a recipe.
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
 FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord"]
+Quoting = Literal["double", "backslash", "none"]
+# Prefixes of sources that are not paths.
+PACKAGE_PREFIX = "package:"
+TFDS_PREFIX = "tfds:"
+SPAN = "{SPAN}"  # TFX's notation for the number of a span
+MIN_SEQ_LENGTH = 8
 
 
 class DataConfig(Settings):
@@ -31,8 +37,8 @@ class DataConfig(Settings):
       span: Span to read; None reads the largest one.
       schema_file: A curated schema (`.pbtxt`); None derives one from the task.
       format: Format of the files; None derives it from their names.
-      encoding: Encoding of CSV, TSV and JSON lines, as Python names it. `utf-8` may
-        start with a byte order mark.
+      encoding: Python's name of the encoding of CSV, TSV and JSON lines. A file of
+        `utf-8` may start with a byte order mark.
       delimiter: What separates the fields of CSV and TSV: a character, or `comma`,
         `semicolon`, `tab` or `pipe`; None finds it.
       quoting: How CSV and TSV quote: `double` writes a quote in a quoted field twice,
@@ -42,11 +48,11 @@ class DataConfig(Settings):
         splits.
       group_column: Column whose rows of one value go to the same split, if the source
         has no splits, such as an author or a question.
-      split_seed: Seed of the split of a source without splits.
+      split_seed: Seed of the random split, if the source has no splits.
       on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
         label that the task does not allow. `refuse` stops before any long work and
         names the first rows; `skip` leaves such rows out and writes them with their
-        reasons to `skipped.jsonl` beside the examples.
+        reasons to `skipped.jsonl` next to the examples.
       license: License of the data, for its card.
     """
 
@@ -56,7 +62,7 @@ class DataConfig(Settings):
     format: FileFormat | None = None
     encoding: str = "utf-8"
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    quoting: Literal["double", "backslash", "none"] | None = None
+    quoting: Quoting | None = None
     test_size: float = Field(default=0.2, gt=0, lt=1)
     group_column: str | None = None
     split_seed: int = Field(default=0, ge=0)
@@ -66,14 +72,14 @@ class DataConfig(Settings):
     @field_validator("delimiter", mode="before")
     @classmethod
     def _read_name(cls, delimiter: Any) -> Any:
-        # Most of them are hard to write in a shell and in YAML.
+        # Most delimiters are hard to write in a shell and in YAML.
         return DELIMITERS.get(delimiter, delimiter)
 
     @field_validator("encoding")
     @classmethod
     def _check_encoding(cls, encoding: str) -> str:
         try:
-            "".encode(encoding)  # fails for base64 and others that are not of text
+            "".encode(encoding)  # fails for codecs that are not of text, such as base64
             return codecs.lookup(encoding).name
         except LookupError:
             raise ValueError(
@@ -83,10 +89,10 @@ class DataConfig(Settings):
 
     @model_validator(mode="after")
     def _check_span(self) -> DataConfig:
-        if self.span is not None and "{SPAN}" not in (self.source or ""):
+        if self.span is not None and SPAN not in (self.source or ""):
             raise ValueError(
-                f"span is {self.span}, but source is {self.source}, without {{SPAN}} "
-                "in it; leave data.span out"
+                f"span is {self.span}, but source is {self.source}, without {SPAN} in "
+                "it; leave data.span out"
             )
         return self
 
@@ -100,8 +106,8 @@ class EncoderConfig(Settings):
         a Model Garden checkpoint, a Hugging Face folder or a SavedModel.
       sha256: Expected SHA-256 over the names and contents of all files that are read
         from the source: configuration or graph, vocabulary, tokenizer settings and
-        weights. It is checked before any of them is used; the error message has the
-        actual one. None checks nothing.
+        weights. It is checked before any file is used; the error message has the
+        actual hash. None checks nothing.
     """
 
     source: str
@@ -112,10 +118,10 @@ class PreprocessingConfig(Settings):
     """How texts become model inputs.
 
     Attributes:
-      max_seq_length: Most tokens of a packed text or pair, special tokens included.
+      max_seq_length: Maximum tokens of a packed text or pair, with special tokens.
     """
 
-    max_seq_length: int = Field(default=128, ge=8)
+    max_seq_length: int = Field(default=128, ge=MIN_SEQ_LENGTH)
 
 
 class EvaluatorConfig(Settings):
@@ -125,7 +131,7 @@ class EvaluatorConfig(Settings):
       split: Split that the thresholds apply to.
       thresholds: Lowest value by metric, in the range of the metric.
       max_regression: How far below the champion each metric may be. On n rows an
-        accuracy p has a standard error of sqrt(p (1 - p) / n): less is noise.
+        accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
       incompatible_champion: What happens if the champion, the model that was pushed
         last, has other text columns, classes or range. `ignore` applies the thresholds
         alone and reports it in the verdict; `refuse` stops the run before training.
@@ -148,10 +154,10 @@ class ServingConfig(Settings):
         every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
       rows: Rows to predict, as text and as Examples.
       examples: How many of these rows are pushed with the model, as examples on the
-        page of `serve`. 0 pushes none: choose it if who may call the model may not read
-        the data. It concerns the next version; those that are pushed keep theirs.
-      max_memory_bytes: Most memory of the process.
-      timeout_seconds: Longest time to load the model and to predict.
+        page of `serve`. 0 pushes none: set it if those who call the model must not read
+        the data. It applies to the next version; pushed versions keep their examples.
+      max_memory_bytes: Maximum memory of the process.
+      timeout_seconds: Maximum time to load the model and to predict.
     """
 
     precision: Literal["float32", "bfloat16"] = "float32"

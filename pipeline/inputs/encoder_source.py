@@ -15,17 +15,17 @@ from modules import fingerprint, uris
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.config.sections import MIN_SEQ_LENGTH, PACKAGE_PREFIX
 from pipeline.inputs import remote
 from pipeline.inputs.working_directory import WorkingDirectory
 
+# `modules.encoder` and `modules.data.preprocessing` import TensorFlow, so they are
+# imported in functions: every command imports this file.
 if TYPE_CHECKING:
-    from modules.encoder import EncoderDirectory
     from modules.encoder.conversion import ImportedEncoder
 
-PACKAGE_PREFIX = "package:"
 _HANDLE_PREFIX = "https://"
 _SETTING = "encoder.source"
-_CACHE_VARIABLE = "TFHUB_CACHE_DIR"
 _NAMES_SHOWN = 12
 
 Report = Callable[[str], None]
@@ -61,53 +61,58 @@ def resolve_encoder(
     Args:
       config: Names the source in `encoder`.
       paths: Where an encoder that needs an import (a SavedModel, a folder without a
-        `vocab.txt`) is written. An earlier import of the same source is used again.
-        None derives the paths from the configuration.
+        `vocab.txt`) is written. An earlier import of the same source is reused. None
+        derives the paths from the configuration.
       report: Called with a line for the user.
 
     Raises:
-      UsageError: The source cannot be read, is not a BERT, has other files than
-        `encoder.sha256` says, or is too short for `preprocessing.max_seq_length`.
+      UsageError: The source cannot be read, is not a BERT, does not match
+        `encoder.sha256`, or is too short for `preprocessing.max_seq_length`.
     """
     from modules import encoder as encoder_lib
+    from modules.data import preprocessing
     from modules.encoder import conversion
 
-    source = config.encoder.source
+    source, expected = config.encoder.source, config.encoder.sha256
     with _usage_errors(_SETTING, source):
         directory = locate(source, _SETTING)
-        _check_files(conversion.source_files(directory), config.encoder.sha256)
+        files = conversion.source_files(directory)
+        if expected is not None and (actual := fingerprint.of_files(files)) != expected:
+            raise UsageError(
+                f"{', '.join(files)} has SHA-256 {actual}, encoder.sha256 is "
+                f"{expected}: the files differ from the recipe's; install them again, "
+                f"or set encoder.sha256 to {actual} to use them"
+            )
         if conversion.needs_import(directory):
             paths = paths or OutputPaths.of(config)
             directory = _import_once(directory, paths, report)
         encoder = encoder_lib.open_encoder(directory)
-        _check_vocabulary(encoder.vocab_file)
+        try:
+            preprocessing.special_token_ids(encoder.vocab_file)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
         encoder_lib.check_tensor_names(encoder)
-        resolved = _resolve(encoder)
+        vocabulary = {
+            "words": fingerprint.of_files([encoder.vocab_file]),
+            "is_cased": preprocessing.is_cased(encoder.vocab_file),
+            "types": encoder.config["type_vocab_size"],
+        }
+        resolved = ResolvedEncoder(
+            directory=encoder.directory,
+            vocab_file=encoder.vocab_file,
+            fingerprint=fingerprint.of_files(
+                [encoder.path(name) for name in encoder.fingerprinted_files]
+            ),
+            vocab_fingerprint=fingerprint.of_json(vocabulary),
+            architecture=encoder_lib.describe_architecture(encoder),
+        )
     if config.preprocessing.max_seq_length > encoder.max_seq_length:
         raise UsageError(
             f"preprocessing.max_seq_length is {config.preprocessing.max_seq_length}; "
-            f"the encoder {directory} allows 8 to {encoder.max_seq_length}"
+            f"the encoder {directory} allows {MIN_SEQ_LENGTH} to "
+            f"{encoder.max_seq_length}"
         )
     return resolved
-
-
-def _resolve(encoder: EncoderDirectory) -> ResolvedEncoder:
-    from modules import encoder as encoder_lib
-    from modules.data import preprocessing
-
-    files = [encoder.path(name) for name in encoder.fingerprinted_files]
-    vocabulary = {
-        "words": fingerprint.of_files([encoder.vocab_file]),
-        "is_cased": preprocessing.is_cased(encoder.vocab_file),
-        "types": encoder.config["type_vocab_size"],
-    }
-    return ResolvedEncoder(
-        directory=encoder.directory,
-        vocab_file=encoder.vocab_file,
-        fingerprint=fingerprint.of_files(files),
-        vocab_fingerprint=fingerprint.of_json(vocabulary),
-        architecture=encoder_lib.describe_architecture(encoder),
-    )
 
 
 def import_encoder(
@@ -144,7 +149,7 @@ def _convert(
 ) -> ImportedEncoder:
     from modules.encoder import conversion
 
-    working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
+    working = WorkingDirectory.beside(target)
     try:
         working.open(wait=report)
         _refuse_existing(target)
@@ -213,14 +218,14 @@ def locate(source: str, setting: str) -> str:
 
 
 def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
-    """Imports a source unless an earlier run did, and returns the directory."""
+    """Returns the directory of an imported source; imports it if no run did before."""
     from modules.encoder import conversion
 
     key = fingerprint.of_text(
         fingerprint.of_files(conversion.source_files(source)),
         fingerprint.of_code(conversion.__name__),
     )
-    destination = paths.encoder(key[:16])
+    destination = paths.encoder(key)
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
         try:
@@ -234,11 +239,18 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
 
 def _download(handle: str, setting: str) -> str:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # its use of pkg_resources
+        # tensorflow_hub uses pkg_resources, which warns that it is deprecated.
+        warnings.simplefilter("ignore", UserWarning)
         import tensorflow_hub as hub
 
     try:
-        _set_cache()
+        # In TF Hub's default, /tmp/tfhub_modules, any user of the machine can place a
+        # model.
+        if not os.environ.get("TFHUB_CACHE_DIR"):
+            base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            cache = Path(base) / "tfhub_modules"
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.environ["TFHUB_CACHE_DIR"] = str(cache)
         return hub.resolve(handle)
     except Exception as error:  # download libraries raise errors of many types
         raise UsageError(
@@ -246,19 +258,6 @@ def _download(handle: str, setting: str) -> str:
             f"{str(error)[:200]}). Without a network, give a local copy of the "
             "SavedModel with --encoder DIR, or import-encoder DIR"
         ) from error
-
-
-def _set_cache() -> None:
-    """Makes TF Hub download to the user's cache directory.
-
-    In its default, /tmp/tfhub_modules, any user of the machine can place a model.
-    """
-    if os.environ.get(_CACHE_VARIABLE):
-        return
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(base) / "tfhub_modules"
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.environ[_CACHE_VARIABLE] = str(cache)
 
 
 @contextlib.contextmanager
@@ -272,24 +271,3 @@ def _usage_errors(setting: str, source: str) -> Iterator[None]:
         # The error names the directory, which for a handle is a hash in the cache.
         handle = f"{setting} {source}: " if source.startswith(_HANDLE_PREFIX) else ""
         raise UsageError(f"{handle}{error}") from error
-
-
-def _check_vocabulary(path: str) -> None:
-    from modules.data import preprocessing
-
-    try:
-        preprocessing.special_token_ids(path)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def _check_files(paths: list[str], expected: str | None) -> None:
-    if expected is None:
-        return
-    actual = fingerprint.of_files(paths)
-    if actual != expected:
-        raise UsageError(
-            f"{', '.join(paths)} has SHA-256 {actual}, encoder.sha256 is {expected}: "
-            "these are other files than the recipe's; install them again, or set "
-            f"encoder.sha256 to {actual} to use them"
-        )

@@ -1,4 +1,4 @@
-"""A first batch of a recipe's training, without a run."""
+"""The first training batch of a recipe, without a run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from modules.data import row_values
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.inputs import encoder_source
+from pipeline.inputs import encoder_source, schema
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.examples.splits import Report
+from pipeline.inputs.examples.splits import TRAIN, Report
 
+# TensorFlow is imported in the functions: `show-batch --help` must not wait for it.
 if TYPE_CHECKING:
     from modules.data.inputs import Batch
 
-_SPLIT = "train"
 # What TensorFlow writes before the message: its node, the failed assertion.
 _PREFIX = re.compile(r"^\{\{.*?\}\} |^.*Summarized data: ")
 
@@ -38,39 +38,34 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     Raises:
       UsageError: A source is missing or malformed, or does not fit the settings.
     """
-    from modules.data import batch_view
+    import tensorflow as tf
+    from tensorflow_transform.tf_metadata import schema_utils
+
+    from modules.data import batch_view, preprocessing
     from modules.training import experiment
 
     paths = OutputPaths.of(config)
     encoder = encoder_source.resolve_encoder(config, paths, report)
-    task = config.task
-    examples = examples_lib.resolve_examples(
-        config.data_source, task, paths, report, config.data
-    )
-    files = examples_lib.list_examples(examples, _SPLIT)
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "transformed.gz")
-        count = _transform(config, files, encoder.vocab_file, path)
-        data = experiment.examples_config(task, [path], config.trainer)
-        data.is_training, data.examples = True, count
-        return batch_view.first_batch(data), encoder.vocab_file
-
-
-def _transform(config: Config, files: list[str], vocab_file: str, path: str) -> int:
-    """Writes what Transform makes of the first rows; returns their number."""
-    import tensorflow as tf
-    from tensorflow_transform.tf_metadata import schema_utils
-
-    from modules.data import preprocessing
-    from pipeline.inputs import schema
-
-    task = config.task
+    source, task = config.data_source, config.task
+    examples = examples_lib.resolve_examples(source, task, paths, report, config.data)
+    files = examples_lib.list_examples(examples, TRAIN)
+    # TFRecordDataset does not detect the compression.
+    compression = "GZIP" if files[0].endswith(".gz") else ""
+    records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
+    try:
+        serialized = next(iter(records), None)
+    except tf.errors.DataLossError as e:
+        raise UsageError(
+            f"data {source}: {TRAIN} cannot be read ({_one_line(e)}); write its files "
+            "again"
+        ) from e
+    if serialized is None:
+        raise UsageError(f"data {source}: {TRAIN} has no rows; add some")
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
-    serialized = _read_rows(files, config.data_source)
     settings = {
         "task": task.model_dump(),
         "max_seq_length": config.preprocessing.max_seq_length,
-        "vocab_file": vocab_file,
+        "vocab_file": encoder.vocab_file,
     }
     try:
         raw = tf.io.parse_example(serialized, spec)
@@ -78,37 +73,28 @@ def _transform(config: Config, files: list[str], vocab_file: str, path: str) -> 
         _check_labels(features, task)
     except (tf.errors.InvalidArgumentError, ValueError) as e:
         raise UsageError(
-            f"data {config.data_source}: a row of {_SPLIT} is not valid "
-            f"({_one_line(e)}); correct it, or the settings of the task"
+            f"data {source}: a row of {TRAIN} is not valid ({_one_line(e)}); correct "
+            "it, or the settings of the task"
         ) from e
-    with tf.io.TFRecordWriter(path, options="GZIP") as writer:
-        for row in _rows(features):
-            writer.write(tf_examples.from_row(row))
-    return len(serialized)
-
-
-def _read_rows(files: list[str], source: str) -> Any:
-    """Reads the first serialized Examples, string[rows], in the order of the files."""
-    import tensorflow as tf
-
-    from modules.data import batch_view
-
-    compression = "GZIP" if files[0].endswith(".gz") else ""
-    records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
-    try:
-        serialized = next(iter(records), None)
-    except tf.errors.DataLossError as e:
-        raise UsageError(
-            f"data {source}: {_SPLIT} cannot be read ({_one_line(e)}); write its files "
-            "again"
-        ) from e
-    if serialized is None:
-        raise UsageError(f"data {source}: {_SPLIT} has no rows; add some")
-    return serialized
+    columns = {
+        name: tf.RaggedTensor.from_sparse(values).to_list()
+        if isinstance(values, tf.SparseTensor)
+        else values.numpy()[:, 0].tolist()
+        for name, values in features.items()
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "transformed.gz")
+        with tf.io.TFRecordWriter(path, options="GZIP") as writer:
+            for values in zip(*columns.values(), strict=True):
+                row = dict(zip(columns, values, strict=True))
+                writer.write(tf_examples.from_row(row))
+        data = experiment.examples_config(task, [path], config.trainer)
+        data.is_training, data.examples = True, len(serialized)
+        return batch_view.first_batch(data), encoder.vocab_file
 
 
 def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
-    """Refuses labels that name no class: -1 would show as the last one."""
+    """Refuses labels that are not the index of a class: -1 would show the last one."""
     if task.classes is None:
         return
     labels = features[task.label_column].numpy()[:, 0]
@@ -123,20 +109,5 @@ def _check_labels(features: dict[str, Any], task: TaskConfig) -> None:
 
 
 def _one_line(error: Exception) -> str:
-    """Returns the message of an error without what TensorFlow puts before it."""
+    """Returns the message of an error in one line, without TensorFlow's prefix."""
     return _PREFIX.sub("", " ".join(str(error).split()))[:300]
-
-
-def _rows(features: dict[str, Any]) -> list[dict[str, Any]]:
-    import tensorflow as tf
-
-    columns = {
-        name: tf.RaggedTensor.from_sparse(values).to_list()
-        if isinstance(values, tf.SparseTensor)
-        else values.numpy()[:, 0].tolist()
-        for name, values in features.items()
-    }
-    return [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
-    ]

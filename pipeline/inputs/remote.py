@@ -1,4 +1,4 @@
-"""Errors of remote file systems, as a user needs them."""
+"""Errors of remote file systems as usage errors."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def usage_errors(source: str, option: str) -> Iterator[None]:
     Raises:
       UsageError: The source cannot be read.
     """
+    # Every command imports this file, and `--help` must not wait for TensorFlow.
     import tensorflow as tf
 
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.inputs import encoder_source
+from pipeline.inputs import encoder_source, schema
 from pipeline.inputs import examples as examples_lib
 
 
@@ -32,7 +32,7 @@ class ResolvedInputs:
 def resolve_inputs(
     config: Config, paths: OutputPaths, report: Callable[[str], None] = lambda _: None
 ) -> ResolvedInputs:
-    """Checks the sources of a run, and prepares those that need it.
+    """Checks the sources of a run, and converts those that TFX cannot read.
 
     Args:
       config: Names the sources.
@@ -42,10 +42,16 @@ def resolve_inputs(
     Raises:
       UsageError: A source is missing, malformed, or does not fit the settings.
     """
-    from pipeline.inputs import schema
+    # Every command imports this file, and `--help` must not wait for TensorFlow.
+    from modules.encoder import EncoderError
+    from modules.training import experiment
 
     encoder = encoder_source.resolve_encoder(config, paths, report)
-    _check_trainer(config, encoder.directory)
+    try:
+        # The optimizer would refuse these settings after hours.
+        experiment.check_settings(config.trainer, encoder.directory)
+    except (ValueError, EncoderError) as error:
+        raise UsageError(str(error)) from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
         config.data_source, config.task, paths, report, config.data
@@ -57,14 +63,3 @@ def resolve_inputs(
         )
     span = examples.span.number if examples.span else None
     return ResolvedInputs(examples, str(schema_file), encoder, span)
-
-
-def _check_trainer(config: Config, encoder: str) -> None:
-    """Refuses settings that the optimizer would refuse after hours."""
-    from modules import encoder as encoder_lib
-    from modules.training import experiment
-
-    try:
-        experiment.check_settings(config.trainer, encoder)
-    except (ValueError, encoder_lib.EncoderError) as error:
-        raise UsageError(str(error)) from error

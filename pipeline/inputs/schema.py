@@ -7,12 +7,13 @@ from pathlib import Path
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from components.data_gate.faulty_rows import NOT_EMPTY_TAG
 from modules import fingerprint
+from modules.config.data_gate import NOT_EMPTY_TAG
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_values
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
+from pipeline.inputs.examples.splits import TRAIN
 
 
 def build_schema(task: TaskConfig) -> schema_pb2.Schema:
@@ -35,14 +36,27 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
         for column in task.text_columns:
             feature = _add_column(schema, column, schema_pb2.BYTES)
             feature.annotation.tag.append(NOT_EMPTY_TAG)
-    _add_label(schema, task)
+    low, high = row_values.label_bounds(task)
+    if task.label_range is not None:
+        label = _add_column(schema, task.label_column, schema_pb2.FLOAT)
+        label.float_domain.min, label.float_domain.max = low, high
+        label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
+    if task.classes is not None:
+        label = _add_column(schema, task.label_column, schema_pb2.INT)
+        label.int_domain.min, label.int_domain.max = int(low), int(high)
+        label.int_domain.is_categorical = True
     if task.is_tokenized:
         feature = schema.feature.add(name=task.id_column, type=schema_pb2.INT)
         feature.value_count.min = feature.value_count.max = 1
     else:
         _add_column(schema, task.id_column, schema_pb2.INT)
     if task.weight_column is not None:
-        _add_weight(schema, task.weight_column)
+        weight = schema.feature.add(name=task.weight_column, type=schema_pb2.FLOAT)
+        weight.value_count.min = weight.value_count.max = 1
+        weight.float_domain.min = 0
+        weight.float_domain.disallow_nan = weight.float_domain.disallow_inf = True
+        # TFX's components know no environments. DataGate takes them for splits.
+        weight.in_environment.append(TRAIN)
     return schema
 
 
@@ -71,33 +85,14 @@ def write_schema(
       UsageError: The curated schema cannot be read, lacks a column of the task, or
         accepts rows without the label or a text.
     """
-    schema = _read_curated(task, curated) if curated else build_schema(task)
+    schema = build_schema(task)
+    if curated is not None:
+        schema = _read_curated(task, schema, curated)
     text = text_format.MessageToString(schema)
-    path = paths.schema(fingerprint.of_text(text)[:16])
+    path = paths.schema(fingerprint.of_text(text))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def _add_label(schema: schema_pb2.Schema, task: TaskConfig) -> None:
-    low, high = row_values.label_bounds(task)
-    if task.label_range is not None:
-        label = _add_column(schema, task.label_column, schema_pb2.FLOAT)
-        label.float_domain.min, label.float_domain.max = low, high
-        label.float_domain.disallow_nan = label.float_domain.disallow_inf = True
-    if task.classes is not None:
-        label = _add_column(schema, task.label_column, schema_pb2.INT)
-        label.int_domain.min, label.int_domain.max = int(low), int(high)
-        label.int_domain.is_categorical = True
-
-
-def _add_weight(schema: schema_pb2.Schema, name: str) -> None:
-    weight = schema.feature.add(name=name, type=schema_pb2.FLOAT)
-    weight.value_count.min = weight.value_count.max = 1
-    weight.float_domain.min = 0
-    weight.float_domain.disallow_nan = weight.float_domain.disallow_inf = True
-    # TFX's components know no environments. DataGate takes them for splits.
-    weight.in_environment.append("train")
 
 
 def _add_column(
@@ -117,7 +112,19 @@ def _add_feature(
     return feature
 
 
-def _read_curated(task: TaskConfig, path: str) -> schema_pb2.Schema:
+def _read_curated(
+    task: TaskConfig, derived: schema_pb2.Schema, path: str
+) -> schema_pb2.Schema:
+    """Reads a curated schema.
+
+    It must not accept rows without the label or an input: Transform replaces a missing
+    label by class 0 and a missing text by "".
+
+    Args:
+      task: Names the columns.
+      derived: The task's own schema.
+      path: The file.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
         schema = text_format.Parse(text, schema_pb2.Schema())
@@ -126,28 +133,18 @@ def _read_curated(task: TaskConfig, path: str) -> schema_pb2.Schema:
             f"data.schema_file {path} cannot be read as a schema in text format: "
             f"{error}"
         ) from error
-    names = {feature.name for feature in schema.feature}
-    required = set(required_columns(task))
-    if required - names:
+    features = {feature.name: feature for feature in schema.feature}
+    missing = set(required_columns(task)) - features.keys()
+    if missing:
         raise UsageError(
             f"data.schema_file {path} lacks the task's columns "
-            f"{', '.join(sorted(required - names))}"
+            f"{', '.join(sorted(missing))}; add them as features"
         )
-    _check_curated(task, schema, path)
-    return schema
-
-
-def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> None:
-    """Refuses a curated schema that accepts rows without the label or an input.
-
-    Transform replaces a missing label by class 0 and a missing text by "".
-    """
-    features = {feature.name: feature for feature in schema.feature}
     problems = [
         f"feature {expected.name} has "
         f"{_show_demands(features[expected.name]) or 'no presence or value_count'}; "
         f"write {_show_demands(expected)}"
-        for expected in build_schema(task).feature
+        for expected in derived.feature
         if expected.name not in (task.id_column, task.weight_column)
         and not _demands_values(features[expected.name], expected)
     ]
@@ -157,10 +154,11 @@ def _check_curated(task: TaskConfig, schema: schema_pb2.Schema, path: str) -> No
             + "; ".join(problems)
             + ". Every row must have the label and the inputs of the task"
         )
+    return schema
 
 
 def _demands_values(feature: schema_pb2.Feature, expected: schema_pb2.Feature) -> bool:
-    """Returns whether a feature requires values in every row, as the expected one."""
+    """Returns whether a feature requires values in every row, as `expected` does."""
     low, high = feature.value_count.min, feature.value_count.max
     if feature.HasField("shape"):
         sizes = [dim.size for dim in feature.shape.dim]

@@ -28,8 +28,13 @@ class WorkingDirectory:
         self.path = path
         self._lock: contextlib.ExitStack | None = None
 
+    @classmethod
+    def beside(cls, target: Path) -> WorkingDirectory:
+        """Returns the directory next to a target where its files are prepared."""
+        return cls(target.with_name(f".{target.name}.incomplete"))
+
     def open(self, *, wait: Callable[[str], None] | None = None) -> None:
-        """Creates the directory, locks it and deletes what is in it.
+        """Creates the directory, locks it and deletes its other files.
 
         Args:
           wait: Called with a line for the user before waiting for another process
@@ -65,7 +70,7 @@ class WorkingDirectory:
             names = {entry.name for entry in os.scandir(self.path)} - {LOCK}
             for name in sorted(names, key=lambda name: (name == last, name)):
                 os.rename(self.path / name, target / name)
-            self._release()  # first: NFS keeps open files
+            self._release()  # first: NFS cannot delete a file that is open
             shutil.rmtree(self.path, ignore_errors=True)
         else:
             self.path.rename(target)
@@ -81,7 +86,10 @@ class WorkingDirectory:
     def _acquire(
         self, wait: Callable[[str], None] | None
     ) -> contextlib.ExitStack | None:
-        """Returns the context of the lock; None if its file is not at its path now."""
+        """Returns the context of the lock; None if the lock file was moved or deleted.
+
+        Another process may have published or deleted the directory meanwhile.
+        """
         path = self.path / LOCK
 
         def report(owner: str) -> None:
@@ -99,7 +107,6 @@ class WorkingDirectory:
                     f"{self.path} is in use by {error.owner}; wait until it ends, or "
                     "name another directory"
                 ) from error
-            # Another process may have published or deleted the directory meanwhile.
             is_in_place = os.path.samestat(os.fstat(file.fileno()), path.stat())
             return stack.pop_all() if is_in_place else None
 

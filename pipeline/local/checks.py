@@ -26,6 +26,7 @@ from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.config.sections import TFDS_PREFIX
 
 _STACKS = REPOSITORY / "stacks"
 _GIB = 1 << 30
@@ -303,11 +304,11 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
 def _describe_data(config: Config) -> str:
     """Opens the splits and checks the columns of their first rows."""
     from pipeline.inputs import examples
-    from pipeline.inputs.examples import spans, text_source, tfds_source
+    from pipeline.inputs.examples import spans, text_source
     from pipeline.inputs.examples.bad_rows import BadRows
 
     location, settings, task = config.data_source, config.data, config.task
-    if location.startswith(tfds_source.PREFIX) or not uris.is_local(location):
+    if location.startswith(TFDS_PREFIX) or not uris.is_local(location):
         return f"{location}: read by a run, not checked"
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, lambda _: None)

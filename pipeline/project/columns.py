@@ -17,7 +17,7 @@ _MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"
 _WIDE = re.compile("[\u2e80-\U0010ffff]")
 _WIDE_PER_WORD = 2
 _ASCII_LETTERS = string.ascii_letters.encode()
-_MOST_VALUES = 1000  # that are counted; a column with more has no classes
+MOST_VALUES = 1000  # that are counted; a column with more has no classes
 
 
 @dataclasses.dataclass
@@ -54,7 +54,7 @@ class Column:
 
     @property
     def mean_words(self) -> float:
-        """Words of a text; 0 without texts."""
+        """Mean number of words of a text; 0 without texts."""
         return self.words / self.texts if self.texts else 0.0
 
     @property
@@ -87,7 +87,7 @@ class Column:
         self.filled += 1
         if self.values is not None:
             self.values[text] += 1
-            if len(self.values) > _MOST_VALUES:
+            if len(self.values) > MOST_VALUES:
                 self.values = None
         number = _to_number(text)
         if number is not None:
@@ -100,27 +100,26 @@ class Column:
             self.are_ids = self.are_ids and row_values.parse_id(value) is not None
         elif isinstance(value, str):
             self.texts += 1
-            wide = 0 if text.isascii() else len(_WIDE.findall(text))
-            self.words += max(len(text.split()), wide // _WIDE_PER_WORD)
+            words = len(text.split())
+            if text.isascii():  # bytes are counted ten times as fast
+                content = text.encode()
+                letters = len(content) - len(content.translate(None, _ASCII_LETTERS))
+            else:
+                letters = sum(map(str.isalpha, text))
+                words = max(words, len(_WIDE.findall(text)) // _WIDE_PER_WORD)
+            self.words += words
             self.characters += len(text) - text.count(" ")
-            self.letters += _count_letters(text)
+            self.letters += letters
 
 
 def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:
-    """Adds the values of a row to the columns by name; an error has none."""
+    """Adds the values of a row to the columns by name; an error has no values."""
     if isinstance(row, RowError):
         return
     for name, value in row.items():
         if name not in columns:
             columns[name] = Column(name)
         columns[name].add(value)
-
-
-def _count_letters(text: str) -> int:
-    if text.isascii():  # ten times as fast
-        content = text.encode()
-        return len(content) - len(content.translate(None, _ASCII_LETTERS))
-    return sum(map(str.isalpha, text))
 
 
 def _to_number(text: str) -> float | None:

@@ -15,20 +15,22 @@ from typing import IO, Any
 import numpy as np
 
 from modules import encoder as encoder_lib
-from modules.config.data_gate import DataGateConfig
 from modules.config.task import TaskConfig, input_name
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.sections import MIN_SEQ_LENGTH
 from pipeline.inputs import encoder_source
 from pipeline.inputs.examples.bad_rows import SKIPPED_FILE, BadRows
 from pipeline.inputs.examples.card import DataCard, SplitCard, describe_splitting
-from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, Report
+from pipeline.inputs.examples.splits import EVAL, TEST, TRAIN, GoodRow, Report
 from pipeline.inputs.working_directory import WorkingDirectory
 from pipeline.project.data_set import DataSet
+from pipeline.project.guess import CHOSEN
 from pipeline.project.inspection import Inspection, Inspector, Progress
 from pipeline.project.settings import (
+    MOST_CUT,
     ProjectSettings,
     add_class_weights,
     add_gate,
@@ -37,22 +39,19 @@ from pipeline.project.settings import (
 )
 
 RECIPE_FILE = "recipe.yaml"
-_README_FILE = "README.md"
 _DATA_FOLDER = "data"
-_TEST = "test"
-_MOST_CUT = 0.005  # of the rows
-_SHORTEST_LENGTH = 8  # that the setting allows
+_OUTPUT_FOLDER = "output"
 _DATA_KEPT = ("data.license", "data.schema_file")
 
 
 @dataclasses.dataclass(frozen=True)
 class Project:
-    """A project, which is written unless its data would be refused.
+    """A project from a user's data; it is not written if a run would refuse the data.
 
     Attributes:
       folder: Where it is.
       settings: The settings of its recipe.
-      inspection: The data.
+      inspection: What the data hold, and what a run would refuse.
       skipped_file: The file with the skipped rows; None if none was skipped.
       is_split: Whether the splits were made here.
     """
@@ -72,14 +71,14 @@ def create_project(
     report: Report,
     progress: Progress = lambda rows: None,
 ) -> Project:
-    """Writes a project that runs as it stands.
+    """Writes a project that can be run without edits.
 
     Args:
-      folder: A new folder. It appears when it is complete, unless a run would be
-        refused.
-      data_set: The data, and the task that was guessed of them.
-      encoder: The source of the encoder; None is that of the sample.
-      overrides: Values by dotted key, which the recipe gets instead of the guesses.
+      folder: A new folder. It appears when it is complete, unless a run would refuse
+        the data.
+      data_set: The data, and the task that was guessed from them.
+      encoder: The source of the encoder; None uses the sample's.
+      overrides: Values by dotted key that replace guesses in the recipe.
       report: Called with a line for the user.
       progress: Called with the number of rows so far.
 
@@ -89,7 +88,7 @@ def create_project(
     target = Path(folder)
     if target.exists():
         raise UsageError(f"{target} exists; name a new folder")
-    working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
+    working = WorkingDirectory.beside(target)
     working.open(wait=report)
     try:
         builder = _Builder(target, working.path, data_set, overrides, report)
@@ -128,7 +127,7 @@ class _Builder:
         self._directory = directory
         self._data_set = data_set
         self._task = data_set.task
-        # Splits that are written can have other names than the source's.
+        # Splits that are written here may rename the source's columns.
         self._text_columns = (
             _input_names(self._task)
             if data_set.needs_split
@@ -139,75 +138,27 @@ class _Builder:
         self._settings = ProjectSettings({}, dict(data_set.guess.reasons))
 
     def build(self, encoder: str | None, progress: Progress) -> Project:
-        self._describe_task()
-        self._describe_encoder(encoder)
-        config = self._validate(
-            {
-                # Both follow from the rows, which are not read yet.
-                "evaluator.thresholds": {self._task.metric: 0.0},
-                "preprocessing.max_seq_length": _SHORTEST_LENGTH,
-            }
-        )
-        paths = OutputPaths(self._directory / "output", config.name)
-        resolved = encoder_source.resolve_encoder(config, paths, self._report)
-        inspector = Inspector(self._task, resolved.vocab_file, progress)
-        policy = self._data_set.settings.on_bad_rows
-        with BadRows(policy, self._directory) as bad_rows:
-            splits = self._read_rows(inspector, bad_rows)
-        longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
-        self._describe_rows(inspector, splits, longest, config.data_gate)
-        for key, value in self._overrides.items():
-            # How the source was read does not apply to the splits that were written.
-            is_reading = key.startswith("data.") and key not in _DATA_KEPT
-            if not (is_reading and self._data_set.needs_split):
-                self._settings.set(key, value, "chosen by you")
-        config = self._validate({})
-        length = config.preprocessing.max_seq_length
-        if length > longest:
-            raise UsageError(
-                f"preprocessing.max_seq_length is {length}; the encoder allows 8 to "
-                f"{longest}"
-            )
-        inspection = inspector.finish(
-            config.data_gate,
-            bad_rows,
-            gate_split=config.evaluator.split,
-            thresholds=config.evaluator.thresholds,
-            max_seq_length=length,
-            columns=self._data_set.columns.values(),
-        )
-        self._write_files(splits, bad_rows)
-        is_skipped = bad_rows.skips and bad_rows.counts
-        skipped_file = self._target / SKIPPED_FILE if is_skipped else None
-        return Project(
-            self._target,
-            self._settings,
-            inspection,
-            skipped_file,
-            is_split=self._data_set.needs_split,
-        )
-
-    def _describe_task(self) -> None:
-        settings, task = self._settings, self._task
-        settings.set("name", _name_of(self._target), "from the name of the folder")
+        settings, data_set, task = self._settings, self._data_set, self._task
+        # What is known before the rows are read.
+        # A name has lower-case letters, digits, _ and -, and starts with a letter.
+        folder = self._target.resolve().name.lower()
+        name = re.sub(r"[^a-z0-9_-]+", "-", folder).strip("-")
+        if not name[:1].isalpha():
+            name = f"project-{name}".rstrip("-")
+        settings.set("name", name, "from the name of the folder")
+        reason = ""
         if self._text_columns != task.text_columns:
-            reason = "a model's inputs have names of letters, digits, _ . and - alone"
-            settings.set("task.text_columns", self._text_columns, reason)
-        else:
-            settings.set("task.text_columns", task.text_columns)
+            reason = "names of a model's inputs have only letters, digits, _, . and -"
+        settings.set("task.text_columns", self._text_columns, reason)
         settings.set("task.label_column", task.label_column)
-        for name in ("id_column", "weight_column"):
-            if getattr(task, name) != getattr(TaskConfig(), name):
-                settings.set(f"task.{name}", getattr(task, name))
+        for key in ("id_column", "weight_column"):
+            if getattr(task, key) != getattr(TaskConfig(), key):
+                settings.set(f"task.{key}", getattr(task, key))
         if task.classes:
             settings.set("task.classes", task.classes)
         else:
             settings.set("task.label_range", task.label_range)
         settings.set("task.metric", task.metric)
-
-    def _describe_encoder(self, encoder: str | None) -> None:
-        default = recipe.load_config(DEFAULT_CONFIG).encoder
-        settings, data_set = self._settings, self._data_set
         if data_set.needs_split:
             share = f"{data_set.settings.test_size:.0%}"
             group = data_set.settings.group_column
@@ -216,15 +167,98 @@ class _Builder:
             settings.set("data.source", _DATA_FOLDER, reason)
         else:
             source = os.path.abspath(data_set.source.location)
-            settings.set("data.source", source, "it has splits already")
+            settings.set("data.source", source, "it has splits")
         if encoder is None:
-            reason = "a small BERT for English, uncased; --encoder takes another"
+            default = recipe.load_config(DEFAULT_CONFIG).encoder
+            reason = "a small BERT for English, uncased; choose another with --encoder"
             settings.set("encoder.source", default.source, reason)
             settings.set("encoder.sha256", default.sha256, "of the encoder's files")
         else:
             is_directory = os.path.isdir(encoder)
             source = os.path.abspath(encoder) if is_directory else encoder
-            settings.set("encoder.source", source, "chosen by you")
+            settings.set("encoder.source", source, CHOSEN)
+        config = self._validate(
+            {
+                # Both follow from the rows, which are not read yet.
+                "evaluator.thresholds": {task.metric: 0.0},
+                "preprocessing.max_seq_length": MIN_SEQ_LENGTH,
+            }
+        )
+        paths = OutputPaths(self._directory / _OUTPUT_FOLDER, config.name)
+        resolved = encoder_source.resolve_encoder(config, paths, self._report)
+        inspector = Inspector(task, resolved.vocab_file, progress)
+        policy = data_set.settings.on_bad_rows
+        with BadRows(policy, self._directory) as bad_rows:
+            splits = self._read_rows(inspector, bad_rows)
+        longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
+        # What follows from the rows.
+        gate = TEST if TEST in splits else EVAL
+        train, gated = inspector.facts[TRAIN], inspector.facts[gate]
+        if len(train):
+            length = choose_length(train.lengths, longest)
+            cut = float(np.mean(train.lengths > length))
+            reason = "cuts at most one row of 200"
+            if cut > MOST_CUT:
+                reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
+            reason += f"; the longest has {train.lengths.max()} tokens"
+            settings.set("preprocessing.max_seq_length", length, reason)
+        rows = splits[TRAIN]
+        settings.set("trainer.epochs", choose_epochs(rows), f"{rows} training rows")
+        settings.set("evaluator.split", gate, f"{splits[gate]} rows")
+        counts = inspector.count_labels(gate)
+        if len(gated):
+            add_gate(settings, task, counts, config.data_gate)
+        else:
+            settings.set("evaluator.thresholds", {task.metric: 0.0})
+        if task.classes and len(train):
+            add_class_weights(settings, inspector.count_labels(TRAIN))
+        for key, value in self._overrides.items():
+            # How the source was read does not apply to the splits that were written.
+            is_reading = key.startswith("data.") and key not in _DATA_KEPT
+            if not (is_reading and data_set.needs_split):
+                settings.set(key, value, CHOSEN)
+        config = self._validate({})
+        length = config.preprocessing.max_seq_length
+        if length > longest:
+            raise UsageError(
+                f"preprocessing.max_seq_length is {length}; the encoder allows "
+                f"{MIN_SEQ_LENGTH} to {longest}"
+            )
+        inspection = inspector.finish(
+            config.data_gate,
+            bad_rows,
+            gate_split=config.evaluator.split,
+            thresholds=config.evaluator.thresholds,
+            max_seq_length=length,
+            columns=data_set.columns.values(),
+        )
+        if data_set.needs_split:
+            DataCard(
+                source=os.path.abspath(data_set.source.location),
+                fingerprint=data_set.source.sha256,
+                files=data_set.source.describe_reading(),
+                splits={
+                    name: SplitCard(rows=rows, bad=bad_rows.counts[name])
+                    for name, rows in splits.items()
+                },
+                splitting=describe_splitting(data_set.settings),
+                on_bad_rows=data_set.settings.on_bad_rows,
+                license=data_set.settings.license,
+            ).write(self._directory / _DATA_FOLDER)
+        else:
+            (self._directory / _DATA_FOLDER).rmdir()
+        (self._directory / ".gitignore").write_text(f"{_OUTPUT_FOLDER}/\n")
+        readme = _readme(self._target, settings, task)
+        (self._directory / "README.md").write_text(readme, encoding="utf-8")
+        is_skipped = bad_rows.skips and bad_rows.counts
+        skipped_file = self._target / SKIPPED_FILE if is_skipped else None
+        return Project(
+            self._target,
+            settings,
+            inspection,
+            skipped_file,
+            is_split=data_set.needs_split,
+        )
 
     def _read_rows(self, inspector: Inspector, bad_rows: BadRows) -> dict[str, int]:
         """Inspects all rows, and writes the splits; returns their good rows."""
@@ -241,7 +275,7 @@ class _Builder:
         return counts
 
     def _number(self, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
-        """Makes the row in the file the id, if there is one file and it has no ids."""
+        """Uses the number of a row as its id, if there is one file without ids."""
         column = self._task.id_column
         is_one_file = len(self._data_set.source.all_files) == 1
         for row in rows:
@@ -254,7 +288,8 @@ class _Builder:
         columns = [task.id_column, *self._text_columns, task.label_column]
         if task.weight_column is not None:
             columns.append(task.weight_column)
-        # Each text is quoted: else Python would write a carriage return unquoted.
+        # QUOTE_MINIMAL quotes a text with the line terminator, but not one with a
+        # carriage return.
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow(columns)
         count = 0
@@ -272,73 +307,21 @@ class _Builder:
             count += 1
         return count
 
-    def _describe_rows(
-        self,
-        inspector: Inspector,
-        splits: dict[str, int],
-        longest: int,
-        limits: DataGateConfig,
-    ) -> None:
-        settings, task, facts = self._settings, self._task, inspector.facts
-        gate = _TEST if _TEST in splits else EVAL
-        train, gated = facts[TRAIN], facts[gate]
-        if len(train):
-            length = choose_length(train.lengths, longest)
-            cut = float(np.mean(train.lengths > length))
-            reason = "cuts one row of 200 at most"
-            if cut > _MOST_CUT:
-                reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
-            reason += f"; the longest has {train.lengths.max()} tokens"
-            settings.set("preprocessing.max_seq_length", length, reason)
-        rows = splits[TRAIN]
-        settings.set(
-            "trainer.epochs", choose_epochs(rows), f"{rows} rows are trained on"
-        )
-        settings.set("evaluator.split", gate, f"{splits[gate]} rows")
-        counts = inspector.count_labels(gate)
-        if len(gated):
-            add_gate(settings, task, counts, limits)
-        else:
-            settings.set("evaluator.thresholds", {task.metric: 0.0})
-        if task.classes and len(train):
-            add_class_weights(settings, inspector.count_labels(TRAIN))
-
     def _validate(self, overrides: Mapping[str, Any]) -> recipe.Config:
-        """Writes the recipe, and reads it as a run would."""
+        """Writes the recipe, and reads it like a run."""
         path = self._directory / RECIPE_FILE
         head = (
             f"Fine-tunes on {self._data_set.source.location}.\n"
             f"  {command()} run --config {self._target / RECIPE_FILE}\n"
             "docs/settings.md describes each setting."
         )
-        self._settings.set("output", "output", "everything that a run writes")
+        self._settings.set("output", _OUTPUT_FOLDER, "everything that a run writes")
         path.write_text(self._settings.to_yaml(head), encoding="utf-8")
         try:
             return recipe.load_config(path, overrides)
-        except UsageError as error:  # the user knows the folder by its final name
+        except UsageError as error:  # show the final name of the folder
             message = str(error).replace(str(self._directory), str(self._target))
             raise UsageError(message) from error
-
-    def _write_files(self, splits: dict[str, int], bad_rows: BadRows) -> None:
-        data_set = self._data_set
-        if data_set.needs_split:
-            DataCard(
-                source=os.path.abspath(data_set.source.location),
-                fingerprint=data_set.source.sha256,
-                files=data_set.source.describe_reading(),
-                splits={
-                    name: SplitCard(rows=rows, bad=bad_rows.counts[name])
-                    for name, rows in splits.items()
-                },
-                splitting=describe_splitting(data_set.settings),
-                on_bad_rows=data_set.settings.on_bad_rows,
-                license=data_set.settings.license,
-            ).write(self._directory / _DATA_FOLDER)
-        else:
-            (self._directory / _DATA_FOLDER).rmdir()
-        (self._directory / ".gitignore").write_text("output/\n")
-        readme = _readme(self._target, self._settings, self._task)
-        (self._directory / _README_FILE).write_text(readme, encoding="utf-8")
 
 
 def _input_names(task: TaskConfig) -> list[str]:
@@ -358,7 +341,7 @@ def _readme(folder: Path, settings: ProjectSettings, task: TaskConfig) -> str:
     texts = "--text TEXT" if len(task.text_columns) == 1 else "--pair TEXT TEXT"
     predicted = f"`{task.label_column}` from {' and '.join(task.text_columns)}"
     start, config = command(), shlex.quote(str(folder / RECIPE_FILE))
-    model = shlex.quote(str(folder / "output" / "serving" / name))
+    model = shlex.quote(str(OutputPaths(folder / _OUTPUT_FOLDER, name).pushed))
     return f"""# {name}
 
 Predicts {predicted}. From {Path.cwd()}:
@@ -370,9 +353,3 @@ Predicts {predicted}. From {Path.cwd()}:
 ```
 `{RECIPE_FILE}` has the settings with their reasons.
 """
-
-
-def _name_of(folder: Path) -> str:
-    """Returns the name of a folder as a pipeline's name allows it."""
-    name = re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-")
-    return name if name[:1].isalpha() else f"project-{name}".rstrip("-")

@@ -1,4 +1,4 @@
-"""A user's data set, and the task that was guessed of it."""
+"""A user's data set, and the task that was guessed from it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from modules import uris
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
-from pipeline.config.sections import DataConfig
-from pipeline.inputs.examples import text_source, tfds_source
+from pipeline.config.recipe import VALUE_ERROR
+from pipeline.config.sections import TFDS_PREFIX, DataConfig
+from pipeline.inputs.examples import text_source
 from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.examples.sources import Source, find_source
 from pipeline.inputs.examples.splits import EVAL, TRAIN, GoodRow, Report
@@ -23,7 +24,7 @@ from pipeline.project.guess import Guess, Kind, guess_task
 
 # A small data set gets a larger share, so that its gate means something.
 _LEAST_EVAL_ROWS = 100
-_MOST_TEST_SIZE = 0.5
+MOST_TEST_SIZE = 0.5
 _OPTIONS = {
     "text_columns": "--text",
     "label_column": "--label",
@@ -50,7 +51,7 @@ class Choices:
 
 
 def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
-    """Returns a task with settings of the user, by dotted key.
+    """Returns a task with the user's settings, by dotted key.
 
     Raises:
       UsageError: A key has an option of its own, or a value is not allowed.
@@ -66,7 +67,7 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
     try:
         return TaskConfig.model_validate(settings)
     except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        message = error.errors()[0]["msg"].removeprefix(VALUE_ERROR)
         raise UsageError(f"--set task: {message}") from error
 
 
@@ -76,7 +77,7 @@ class DataSet:
 
     Attributes:
       source: Its files.
-      settings: How they are read and split.
+      settings: How the files are read and split.
       columns: Its columns by name.
       guess: The task, and the reasons.
     """
@@ -127,18 +128,33 @@ def look_at(
     Args:
       location: A source on this machine; see `sources.find_source`.
       settings: How its files are read.
-      choices: What is not guessed.
+      choices: What the user chose instead of a guess.
       overrides: Settings of the user by dotted key; those of the task apply.
 
     Raises:
       UsageError: The source has no files of text, or no rows for training; or several
-        guesses are as good.
+        guesses are equally good.
     """
-    source = _find(location, settings)
+    if not uris.is_local(location) or location.startswith(TFDS_PREFIX):
+        raise UsageError(
+            f"data {location}: init and inspect-data read files of this machine; copy "
+            "them here, or name the source in a recipe with data.source"
+        )
+    source = find_source(location, settings)
+    if not source.files:
+        raise UsageError(
+            f"data {location} has no files of text; give a file, or a directory with "
+            "train.csv and eval.csv"
+        )
+    if source.has_splits and TRAIN not in source.files:
+        raise UsageError(
+            f"data {location} has the splits {', '.join(map(str, source.files))}, but "
+            "no train; give the files of the rows to train on"
+        )
     split = TRAIN if source.has_splits else None
     columns, count = _summarize(source, split, settings)
     if "data.test_size" not in overrides:
-        share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), _MOST_TEST_SIZE)
+        share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), MOST_TEST_SIZE)
         settings = settings.model_copy(update={"test_size": round(share, 2)})
     taken = {
         "--group": choices.group,
@@ -167,7 +183,7 @@ def look_at(
 def _summarize(
     source: Source, split: str | None, settings: DataConfig
 ) -> tuple[dict[str, Column], int]:
-    """Returns the columns of the training rows, which are kept, and their number."""
+    """Returns the columns and the number of the training rows, and keeps the rows."""
     columns: dict[str, Column] = {}
     count = undecoded = 0
     first: tuple[Location, RowError] | None = None
@@ -191,23 +207,3 @@ def _summarize(
             "header and no rows"
         )
     return columns, count
-
-
-def _find(location: str, settings: DataConfig) -> Source:
-    if not uris.is_local(location) or location.startswith(tfds_source.PREFIX):
-        raise UsageError(
-            f"data {location}: init and inspect-data read files of this machine; copy "
-            "them here, or name the source in a recipe with data.source"
-        )
-    source = find_source(location, settings)
-    if not source.files:
-        raise UsageError(
-            f"data {location} has no files of text; give a file, or a directory with "
-            "train.csv and eval.csv"
-        )
-    if source.has_splits and TRAIN not in source.files:
-        raise UsageError(
-            f"data {location} has the splits {', '.join(map(str, source.files))}, but "
-            "no train; give the files of the rows to train on"
-        )
-    return source

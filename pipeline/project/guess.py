@@ -14,7 +14,7 @@ from typing import Any, Literal
 from modules import metrics
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
-from pipeline.project.columns import Column
+from pipeline.project.columns import MOST_VALUES, Column
 
 Kind = Literal["classes", "score"]
 
@@ -40,9 +40,9 @@ _MOST_LABELS = 200
 _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_INDICES = 20
 _STRONG_WORDS = 4.0
-_CHOSEN = "chosen by you"
-_BALANCED = 0.4  # share of the smaller of two classes from which accuracy says enough
-_LEARNED = 0.1  # share of what a majority class gets wrong that a model must get right
+CHOSEN = "chosen by you"
+_BALANCED = 0.4  # share of the smaller of two classes from which accuracy is enough
+_LEARNED = 0.1  # of the gap between the majority-class baseline and 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Guess:
 
     Attributes:
       task: The task.
-      class_of_value: The class by label in the data, where it is another.
+      class_of_value: The class by label in the data, if the labels were renamed.
       reasons: Why, by setting.
     """
 
@@ -81,7 +81,8 @@ def guess_task(
         them.
 
     Raises:
-      UsageError: A named column does not exist, or several guesses are as good.
+      UsageError: A named column does not exist, or several guesses are equally
+        good.
     """
     named = [("--text", name) for name in text]
     for option, name in (*named, ("--label", label), *taken.items()):
@@ -93,53 +94,59 @@ def guess_task(
     reasons: dict[str, str] = {}
     class_of_value: dict[str, str] = {}
     if text:
-        reasons["task.text_columns"] = _CHOSEN
+        reasons["task.text_columns"] = CHOSEN
     if label:
-        reasons["task.label_column"] = _CHOSEN
+        reasons["task.label_column"] = CHOSEN
     free = {name: c for name, c in columns.items() if name not in taken.values()}
     texts = list(text) or _guess_texts(free, label, reasons)
     others = {name: column for name, column in free.items() if name not in texts}
     label = label or _guess_label(others, reasons)
     column = columns[label]
-    _refuse_missing_header(columns, texts, label)
-    settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
-    if "idx" in columns and not columns["idx"].holds_ids:
-        settings["id_column"] = "row_number"
-        reasons["task.id_column"] = "idx holds no whole numbers"
-    if names := class_names(label):
-        classes = list(names.values())
-        reasons["task.classes"] = "the names that the data set has"
-    elif (kind or _guess_kind(column)) == "score":
-        low, high = _label_range(column)
-        settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
-        reasons["task.label_range"] = "the lowest and the highest label"
-        reasons["task.metric"] = "the mean of both correlations, as in GLUE"
-        return Guess(TaskConfig.model_validate(settings), {}, reasons)
-    else:
-        classes, class_of_value = _guess_classes(column, reasons)
-    settings |= {"classes": classes, "metric": _guess_metric(column, reasons)}
-    return Guess(TaskConfig.model_validate(settings), class_of_value, reasons)
-
-
-def _refuse_missing_header(
-    columns: dict[str, Column], texts: Sequence[str], label: str
-) -> None:
-    """Refuses a first line that is a row: its label is one of the column's values."""
-    is_value = label in (columns[label].values or ())
+    # A file without a header: its first row was read as names.
+    is_value = label in (column.values or ())
     is_sentence = any(len(name.split()) > _STRONG_WORDS for name in texts)
     if is_value or is_sentence:
         raise UsageError(
             f"the columns are called {', '.join(columns)}, which looks like a row; add "
             "a line with the names of the columns before the first row"
         )
+    settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
+    default_id = TaskConfig().id_column
+    if default_id in columns and not columns[default_id].holds_ids:
+        settings["id_column"] = "row_number"
+        reasons["task.id_column"] = f"{default_id} holds no whole numbers"
+    if names := class_names(label):
+        classes = list(names.values())
+        reasons["task.classes"] = "the names in the data set"
+    elif (kind or _guess_kind(column)) == "score":
+        if not column.is_numeric or column.low == column.high:
+            raise UsageError(
+                f"the label {label} cannot be a score: its values are not different "
+                "numbers; use --kind classes or name another column with --label"
+            )
+        low, high = float(math.floor(column.low)), float(math.ceil(column.high))
+        settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
+        reasons["task.label_range"] = "the lowest and the highest label"
+        reasons["task.metric"] = "the mean of both correlations, as in GLUE"
+        return Guess(TaskConfig.model_validate(settings), {}, reasons)
+    else:
+        classes, class_of_value = _guess_classes(column, reasons)
+    counts = sorted((column.values or {}).values())
+    share = counts[0] / sum(counts)
+    is_balanced = share >= _BALANCED * 2 / len(counts)
+    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows" + (
+        "" if is_balanced else ", which accuracy hardly reflects"
+    )
+    settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
+    return Guess(TaskConfig.model_validate(settings), class_of_value, reasons)
 
 
 def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
     """Returns thresholds that a model passes only if it has learned something.
 
     A model that always predicts one class reaches the baseline: the share of the
-    largest class, or the best F1 of a single class. A threshold is a tenth of the way
-    from there to 1; of a correlation, whose baseline is 0, it is 0.2.
+    largest class, or the best F1 of a single class. A threshold is 10 % above the
+    baseline, relative to the gap to 1. The threshold of a correlation is 0.2.
 
     Args:
       task: The classes.
@@ -161,7 +168,7 @@ def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, floa
 
 
 def _above(baseline: float) -> float:
-    """Returns a threshold between a baseline and 1, in as few digits as it takes."""
+    """Returns a threshold between a baseline and 1, with few digits."""
     missing = max(1 - baseline, 1e-6)
     digits = max(2, 2 - math.floor(math.log10(missing)) - 1)
     return round(baseline + _LEARNED * missing, digits)
@@ -185,7 +192,7 @@ def _guess_texts(
     if not chosen:
         raise UsageError(
             f"none of the columns {', '.join(columns)} looks like text; name the text "
-            "column with --text COLUMN, or both of a pair with two --text"
+            "column with --text COLUMN, twice for a pair"
         )
     if len(chosen) > 2:
         first, second = map(shlex.quote, chosen[:2])
@@ -193,7 +200,7 @@ def _guess_texts(
             f"the columns {', '.join(chosen)} may each be the text; name one with "
             f"--text {first}, or the two of a pair with --text {first} --text {second}"
         )
-    why = "known as names of text" if named else "long texts"
+    why = "names of text columns" if named else "long texts"
     reasons["task.text_columns"] = (
         f"{why}; two are read as a pair" if len(chosen) == 2 else why
     )
@@ -283,28 +290,27 @@ def _guess_kind(column: Column) -> Kind:
     )
 
 
-def _label_range(column: Column) -> tuple[float, float]:
-    if not column.is_numeric or column.low == column.high:
-        raise UsageError(
-            f"the label {column.name} is to be a score, but its values are not "
-            "different numbers; use --kind classes or name another with --label"
-        )
-    return float(math.floor(column.low)), float(math.ceil(column.high))
-
-
 def _guess_classes(
     column: Column, reasons: dict[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Returns the names of the classes, and those by value that are no names."""
+    """Returns the names of the classes, and the class by value if they were renamed."""
     values = column.values
     if values is None or not 2 <= len(values) <= _MOST_LABELS:
-        number = "over 1,000" if values is None else len(values)
+        number = f"over {MOST_VALUES:,}" if values is None else len(values)
         raise UsageError(
             f"the label {column.name} has {number} values; allowed are 2 to "
-            f"{_MOST_LABELS} classes: name another with --label COLUMN"
+            f"{_MOST_LABELS} classes; name another column with --label COLUMN"
         )
     names = _sort(values)
-    _refuse_variants(column.name, names)
+    by_class: dict[str, list[str]] = {}
+    for name in names:
+        by_class.setdefault(" ".join(name.split()).casefold(), []).append(name)
+    variants = [repr(name) for same in by_class.values() if same[1:] for name in same]
+    if variants:
+        raise UsageError(
+            f"the labels {', '.join(variants)} of {column.name} differ only in letter "
+            "case or spaces; write each class in one way"
+        )
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
     if len(names) == 2:
         names = _order_pair(names, values, reasons)
@@ -315,19 +321,6 @@ def _guess_classes(
     class_of_value = {name: f"{column.name}_{name}" for name in names}
     reasons["task.classes"] += ", renamed: a number could be an index"
     return list(class_of_value.values()), class_of_value
-
-
-def _refuse_variants(column: str, names: list[str]) -> None:
-    """Refuses labels that a person would take for one."""
-    by_class: dict[str, list[str]] = {}
-    for name in names:
-        by_class.setdefault(" ".join(name.split()).casefold(), []).append(name)
-    variants = [repr(name) for same in by_class.values() if same[1:] for name in same]
-    if variants:
-        raise UsageError(
-            f"the labels {', '.join(variants)} of {column} differ only in letter case "
-            "or spaces; write each class in one way"
-        )
 
 
 def _order_pair(
@@ -345,22 +338,15 @@ def _order_pair(
         why = f"{negative[0]} means no"
         positive = second if negative[0] == first else first
     elif values[first] == values[second]:
-        positive, why = second, "both have as many rows, so by the alphabet"
+        positive, why = (
+            second,
+            "both have as many rows, and the alphabet decides",
+        )
     else:
         positive = min(names, key=lambda name: values[name])
         why = f"{positive} is the rarer one"
     reasons["task.classes"] += f"; the second is the positive class: {why}"
     return [name for name in names if name != positive] + [positive]
-
-
-def _guess_metric(column: Column, reasons: dict[str, str]) -> str:
-    counts = sorted((column.values or {}).values())
-    share = counts[0] / sum(counts)
-    is_balanced = share >= _BALANCED * 2 / len(counts)
-    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows" + (
-        "" if is_balanced else ", which accuracy hardly shows"
-    )
-    return "accuracy" if is_balanced else "f1"
 
 
 def _sort(values: dict[str, int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a data set holds, and what a run would say of it."""
+"""Inspects a data set: its rows, and what a run would refuse or warn of."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROWS_AT_A_TIME = 8192
 _NEAR_EMPTY = 3  # letters and digits
 _BAR_WIDTH = 40
 _BINS = 12
-# Characters that text from another encoding or a web page leaves behind.
+# Characters that are left in text from another encoding or a web page.
 _ODD_NAMES = {
     "\ufffd": "replacement characters (bytes that another program could not decode)",
     "\u200b": "zero width spaces",
@@ -101,7 +101,7 @@ class Inspection:
     Attributes:
       columns: The columns of the training rows.
       splits: The rows by split.
-      max_seq_length: The tokens that a model sees of a row.
+      max_seq_length: The tokens after which a row is cut.
       histogram: Rows by length: the lower bounds of the bins, in tokens, and the rows.
       contradictions: Rows with the texts of another row but a different label.
       shared: Rows whose texts are in an earlier split, too, by "SPLIT, EARLIER SPLIT".
@@ -152,7 +152,7 @@ class Inspector:
         self.facts: dict[str, RowFacts] = {}
 
     def add(self, split: str, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
-        """Takes the good rows of a split, and yields them."""
+        """Yields the good rows of a split, and collects their facts."""
         inspected = self._splits.setdefault(split, SplitInspection())
         parts: list[RowFacts] = []
         # TensorFlow tokenizes a batch while Python reads, checks and writes the next.
@@ -183,14 +183,14 @@ class Inspector:
         max_seq_length: int,
         columns: Iterable[Column],
     ) -> Inspection:
-        """Judges all rows; see `judgment.judge` for the other arguments.
+        """Judges all rows as a run would; see `judgment.judge`.
 
         Args:
           limits: What is refused, and what is a warning.
-          bad_rows: The rows that were not taken.
-          gate_split: See there.
-          thresholds: See there.
-          max_seq_length: See there.
+          bad_rows: The bad rows of all splits.
+          gate_split: The split that the thresholds apply to.
+          thresholds: The lowest value by metric.
+          max_seq_length: The tokens after which a row is cut.
           columns: The columns of the training rows.
         """
 
@@ -228,11 +228,11 @@ class Inspector:
             lines = inspection.refused if finding.is_refused else inspection.warnings
             if finding.is_refused:
                 inspection.refused_kinds.append(finding.kind)
-            lines.append(self._render(finding))
-        self._add_bad_rows(inspection, bad_rows)
-        return inspection
-
-    def _add_bad_rows(self, inspection: Inspection, bad_rows: BadRows) -> None:
+            rows = "; ".join(
+                " and ".join(self._locations.find(row.record) for row in group)
+                for group in finding.rows
+            )
+            lines.append(finding.message + (f" ({rows})" if rows else ""))
         for split, count in bad_rows.counts.items():
             self._splits.setdefault(split, SplitInspection()).bad = count
         lines = inspection.warnings if bad_rows.skips else inspection.refused
@@ -241,6 +241,7 @@ class Inspector:
             more = bad_rows.counts.total() - len(bad_rows.first)
             lines.append(f"{more} more bad rows")
         inspection.has_refused_bad_rows = bool(bad_rows.counts) and not bad_rows.skips
+        return inspection
 
     def _describe(
         self,
@@ -257,7 +258,14 @@ class Inspector:
             if kinds := set().union(*map(_find_odd, texts)):
                 self._odd.update(kinds)
         lengths = row_facts.packed_lengths(columns, self._vocab_file)
-        _keep_extremes(inspected, lengths, rows, batch)
+        low, high = int(lengths.argmin()), int(lengths.argmax())
+        bounds = inspected.lengths
+        if not bounds or lengths[low] < bounds["min"]:
+            bounds["min"] = int(lengths[low])
+            inspected.shortest = _show(batch[low].location, rows[low])
+        if "max" not in bounds or lengths[high] > bounds["max"]:
+            bounds["max"] = int(lengths[high])
+            inspected.longest = _show(batch[high].location, rows[high])
         return RowFacts(
             texts=np.array(
                 [
@@ -295,16 +303,9 @@ class Inspector:
             pairs = zip(edges[:-1], counts, strict=False)
             inspection.histogram = [(int(low), int(count)) for low, count in pairs]
 
-    def _render(self, finding: judgment.Finding) -> str:
-        rows = [
-            " and ".join(self._locations.find(row.record) for row in group)
-            for group in finding.rows
-        ]
-        return finding.message + (f" ({'; '.join(rows)})" if rows else "")
-
 
 class _Locations:
-    """Where rows are, 12 bytes a row."""
+    """The locations of rows, in 12 bytes a row."""
 
     def __init__(self) -> None:
         self._files: dict[str, int] = {}
@@ -354,22 +355,6 @@ def _find_odd(text: str) -> set[str]:
     odd = {c for c in text if unicodedata.category(c) in ("Cc", "Co", "Cn")}
     odd -= {*"\t\r\n", *_ODD_NAMES}
     return kinds | ({"control characters"} if odd else set())
-
-
-def _keep_extremes(
-    inspected: SplitInspection,
-    lengths: np.ndarray,
-    rows: list[list[str]],
-    batch: list[GoodRow],
-) -> None:
-    low, high = int(lengths.argmin()), int(lengths.argmax())
-    bounds = inspected.lengths
-    if not bounds or lengths[low] < bounds["min"]:
-        bounds["min"] = int(lengths[low])
-        inspected.shortest = _show(batch[low].location, rows[low])
-    if "max" not in bounds or lengths[high] > bounds["max"]:
-        bounds["max"] = int(lengths[high])
-        inspected.longest = _show(batch[high].location, rows[high])
 
 
 def _show(location: Location, texts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Inspects the data of a recipe, as a run would read them."""
+"""Inspects the data of a recipe, read like in a run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from modules import uris
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import Config
+from pipeline.config.sections import TFDS_PREFIX
 from pipeline.inputs import encoder_source
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import sources, spans, text_source, tfds_source
@@ -32,11 +33,14 @@ def inspect_recipe(
       progress: Called with the number of rows so far.
 
     Raises:
-      UsageError: The data cannot be read, or are tokenized already.
+      UsageError: The data cannot be read, are remote, or are token ids.
     """
     task, settings = config.task, config.data
     if task.is_tokenized:
-        raise UsageError("task.input is tokenized: inspect-data looks at text")
+        raise UsageError(
+            "task.input is tokenized, but inspect-data reads text; give the text with "
+            "inspect-data PATH and --set task.input=text"
+        )
     encoder = encoder_source.resolve_encoder(config, report=report)
     inspector = Inspector(task, encoder.vocab_file, progress)
     with (
@@ -65,12 +69,15 @@ def _open(
     watch: Callable[[Row | RowError], None],
 ) -> dict[str, Iterator[GoodRow] | None]:
     location, task, settings = config.data_source, config.task, config.data
-    if location.startswith(tfds_source.PREFIX):
+    if location.startswith(TFDS_PREFIX):
         return tfds_source.open_splits(
             location, task, settings, report, bad_rows, watch
         )
     if not uris.is_local(location):
-        raise UsageError(f"data {location} is remote: inspect-data reads local files")
+        raise UsageError(
+            f"data {location} is remote, but inspect-data reads local files; copy them "
+            "here, and give their PATH"
+        )
     if spans.has_span(location):
         location, _ = spans.find_span(location, settings.span, report)
     source = sources.find_source(location, settings)

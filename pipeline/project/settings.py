@@ -22,16 +22,16 @@ from modules.metrics import Metric
 from pipeline.config.recipe import set_dotted
 from pipeline.project import guess
 
-_LONGEST_SHARE = 0.995  # of the rows that are not cut
+MOST_CUT = 0.005  # of the rows
 _STANDARD_ERRORS = 1.96  # half of a 95 % interval
 _LENGTH_STEP = 8
 _SHORTEST = 16
 _RARE_SHARE = 0.1  # of a class, below which the training loss weighs the classes
-# Epochs by rows: the more rows, the fewer passes a fine-tuning needs.
+# Maximum rows, and the epochs for them: the more rows, the fewer epochs are needed.
 _EPOCHS = ((5_000, 4), (20_000, 3), (100_000, 2))
 _NOT_SHOWN = ("name", "encoder.sha256", "output")
 _SECTION_COMMENTS = {
-    "task": "What is predicted from what. Of two classes, the second is the positive.",
+    "task": "What is predicted from what. Of two classes, the second is positive.",
     "data": "Where the rows are; docs/data.md has the formats and the limits.",
     "encoder": "The pre-trained model that is fine-tuned.",
     "evaluator": "What a model must reach before it is pushed.",
@@ -58,9 +58,13 @@ class ProjectSettings:
 
     def table(self) -> Iterator[tuple[str, str, str]]:
         """Yields key, value and reason of each setting that has a reason."""
-        for key, value in _flatten(self.values):
-            if key in self.reasons and key not in _NOT_SHOWN:
-                yield key, _to_yaml(value), self.reasons[key]
+        for section, values in self.values.items():
+            settings = {section: values}
+            if isinstance(values, dict):
+                settings = {f"{section}.{name}": v for name, v in values.items()}
+            for key, value in settings.items():
+                if key in self.reasons and key not in _NOT_SHOWN:
+                    yield key, _to_yaml(value), self.reasons[key]
 
     def to_yaml(self, head: str) -> str:
         """Returns the recipe, with a comment for each reason."""
@@ -87,9 +91,9 @@ def choose_length(lengths: np.ndarray, longest: int) -> int:
 
     Args:
       lengths: Packed lengths in tokens, int32[rows].
-      longest: The longest sequence that the encoder takes.
+      longest: The longest sequence that the encoder allows.
     """
-    needed = int(np.quantile(lengths, _LONGEST_SHARE, method="higher"))
+    needed = int(np.quantile(lengths, 1 - MOST_CUT, method="higher"))
     return min(max(_SHORTEST, -(-needed // _LENGTH_STEP) * _LENGTH_STEP), longest)
 
 
@@ -110,7 +114,7 @@ def add_gate(
       settings: Modified in place.
       task: The classes.
       counts: Rows of the gate's split by class, or by score.
-      limits: If the gate's split is too small for the deciding metric, and not for
+      limits: If the gate's split is too small for the deciding metric, but not for
         accuracy, accuracy gets the threshold.
     """
     numbers = np.array(list(counts.values()))
@@ -145,7 +149,7 @@ def add_gate(
 
 
 def _count(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
-    """Returns the rows that decide a metric, and which they are."""
+    """Returns the number of the rows that decide a metric, and their kind."""
     rows, kind = count_rows(metric, counts)
     return rows, kind.rstrip(",")
 
@@ -153,7 +157,7 @@ def _count(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
 def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None:
     """Weighs the classes in the training loss if one of them is rare.
 
-    A gate on accuracy does without: the weights trade accuracy for the rare class.
+    If the gate is on accuracy, it does not: weights trade accuracy for the rare class.
     """
     if "accuracy" in settings.values["evaluator"]["thresholds"]:
         return
@@ -163,14 +167,6 @@ def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None
         settings.set("trainer.class_weights", "auto", reason)
 
 
-def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from ((f"{key}.{name}", setting) for name, setting in value.items())
-        else:
-            yield key, value
-
-
 def _to_yaml(value: Any) -> str:
-    """Returns a value as JSON, which is YAML, too."""
+    """Returns a value as JSON, which is also YAML."""
     return json.dumps(value, ensure_ascii=False)

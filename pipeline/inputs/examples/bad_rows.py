@@ -1,4 +1,4 @@
-"""Rows that a run cannot take: refused, or left out and written to a file."""
+"""Bad rows: refused, or skipped and written to a file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BadRows:
       skips: Whether bad rows are skipped.
       counts: Bad rows by split.
       first: The first of them, with their reasons.
-      left_out: Rows by split that TFDS leaves out of GLUE's archives, too.
+      left_out: Malformed rows of GLUE's archives by split, which TFDS leaves out, too.
     """
 
     def __init__(self, policy: str, directory: Path) -> None:
@@ -80,7 +80,7 @@ class BadRows:
 
         Args:
           split: Their split.
-          rows: Locations, and rows or why they cannot be read.
+          rows: Locations, and rows or the reason why one cannot be read.
           parser: Returns the features of a row.
 
         Raises:
@@ -108,17 +108,34 @@ class BadRows:
         except LeftOutError:
             self.left_out[split] += 1
         except RowError as error:
-            self._add(split, location, row, error)
+            self.counts[split] += 1
+            if len(self.first) < _SHOWN:
+                self.first.append(f"{location}: {error}")
+                outcome = "skipped" if self.skips else "refused"
+                logger.warning("%s: %s", outcome, self.first[-1])
+            if self.skips:
+                if self._file is None:
+                    path = self.directory / SKIPPED_FILE
+                    self._file = path.open("w", encoding="utf-8")
+                line = {
+                    "split": split,
+                    "file": location.file,
+                    "row": location.row,
+                    "reason": str(error),
+                    "values": row if isinstance(row, dict) else None,
+                }
+                text = json.dumps(line, ensure_ascii=False, default=str)
+                self._file.write(text + "\n")
         return None
 
     def refuse(self, card: DataCard) -> None:
         """Refuses the rows, unless they are skipped.
 
         Args:
-          card: Has their number.
+          card: The card of the data, for the error.
 
         Raises:
-          BadRowsError: There are bad rows; names the first ones.
+          BadRowsError: There are bad rows; the message names the first ones.
         """
         count = self.counts.total()
         if not count or self.skips:
@@ -132,22 +149,3 @@ class BadRows:
             "data.on_bad_rows=skip",
             card,
         )
-
-    def _add(self, split: str, location: Location, row: Any, error: RowError) -> None:
-        self.counts[split] += 1
-        if len(self.first) < _SHOWN:
-            self.first.append(f"{location}: {error}")
-            outcome = "skipped" if self.skips else "refused"
-            logger.warning("%s: %s", outcome, self.first[-1])
-        if not self.skips:
-            return
-        if self._file is None:
-            self._file = (self.directory / SKIPPED_FILE).open("w", encoding="utf-8")
-        line = {
-            "split": split,
-            "file": location.file,
-            "row": location.row,
-            "reason": str(error),
-            "values": row if isinstance(row, dict) else None,
-        }
-        self._file.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")

@@ -1,4 +1,4 @@
-"""The card of a data set: where its rows came from, and what became of them."""
+"""The card of a data set: the source of its rows, and how they were processed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SplitCard(BaseModel):
 
     Attributes:
       rows: Rows that became examples.
-      bad: Bad rows, which were refused or skipped, as `on_bad_rows` says.
+      bad: Bad rows, which were refused or skipped, depending on `on_bad_rows`.
       left_out: Malformed rows of GLUE's archives, which TFDS leaves out, too.
     """
 
@@ -44,7 +44,7 @@ class DataCard(BaseModel):
       skipped_file: The file with the skipped rows and the reasons.
       license: What `data.license` names.
       profile: Rows, labels and lengths of each split, as DataGate counted them.
-      origin: The card beside the source's files, if `init` wrote them.
+      origin: The card next to the source's files, if `init` wrote them.
     """
 
     source: str
@@ -76,15 +76,15 @@ class DataCard(BaseModel):
 
 
 def read_card(directory: str) -> DataCard | None:
-    """Returns the card that was written beside examples; None if there is none.
+    """Returns the card in a directory of examples; None if there is no card.
 
     Raises:
-      FormatError: The number of its format is unknown.
+      FormatError: The card has an unknown format number.
     """
     path = Path(directory) / CARD_FILE
     if not uris.is_local(directory) or not path.is_file():
         return None
-    # Another program's file of that name is ignored.
+    # A file of the same name by another program is ignored.
     with contextlib.suppress(ValidationError, json.JSONDecodeError):
         return DataCard.model_validate(file_format.parse(path.read_bytes(), path))
     return None

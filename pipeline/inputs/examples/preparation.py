@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from modules import fingerprint, uris
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
-from pipeline.config.sections import DataConfig
+from pipeline.config.sections import SPAN, TFDS_PREFIX, DataConfig
 from pipeline.inputs import remote
 from pipeline.inputs.examples import (
     sources,
@@ -40,7 +40,6 @@ from pipeline.inputs.rows.readers import DEFAULTS
 from pipeline.inputs.working_directory import WorkingDirectory
 
 _ROWS_PER_REPORT = 250_000
-_Item = TypeVar("_Item")
 
 
 class DestinationExistsError(UsageError):
@@ -58,10 +57,10 @@ def resolve_examples(
 
     Args:
       source: A file or a directory, see `sources.find_source`, TFRecord splits, or
-        `tfds:NAME`. Tokenized input must be TFRecords. Of a directory with `{SPAN}` in
-        its path, one span is used.
+        `tfds:NAME`. Tokenized input must be TFRecords. If the directory has `{SPAN}`
+        in its path, one span is used.
       task: Names the columns and classes.
-      paths: Where TFRecords are written. Those of the same source are used again.
+      paths: Where TFRecords are written. Those of the same source are reused.
       report: Called with a line for the user.
       settings: How the source is read and split, and the number of the span.
 
@@ -76,7 +75,7 @@ def resolve_examples(
     except MissingSplitError as error:
         raise UsageError(
             f"{error}. It is span {span.number} of {source}: complete it, or use "
-            "another one with --set data.span=N"
+            "another span with --set data.span=N"
         ) from error
 
 
@@ -89,7 +88,7 @@ def _resolve(
     span: Span | None = None,
 ) -> ExamplesDirectory:
     files = None
-    if source.startswith(tfds_source.PREFIX):
+    if source.startswith(TFDS_PREFIX):
         key = source
     elif not uris.is_local(source):
         with remote.usage_errors(f"data {source}", "--data DIR"):
@@ -105,15 +104,15 @@ def _resolve(
     number = "" if span is None else str(span.number)
     reading = settings.model_dump_json(exclude={"span", "source"})
     key = fingerprint.of_text(key, task.model_dump_json(), reading, code, number)
-    destination = paths.examples(key[:16])
+    destination = paths.examples(key)
     if span is not None:
-        span = Span(span.number, str(destination), spans.SPAN)
+        span = Span(span.number, str(destination), SPAN)
         destination /= number
-    # The name is a hash of the content: what another run wrote there is the same.
+    # The name is a hash of the content: an existing directory has the same files.
     with contextlib.suppress(DestinationExistsError):
         prepare(source, str(destination), task, report, settings, files)
     examples = find_examples(str(destination))
-    # The same rows may have been elsewhere in an earlier run.
+    # An earlier run may have read the same rows from another path.
     card = examples.card.model_copy(update={"source": source})
     return dataclasses.replace(examples, card=card, span=span)
 
@@ -149,14 +148,14 @@ def prepare(
     card = DataCard(
         source=source, on_bad_rows=settings.on_bad_rows, license=settings.license
     )
-    if not source.startswith(tfds_source.PREFIX):
+    if not source.startswith(TFDS_PREFIX):
         files = files or sources.find_source(source, settings)
         if files.has_splits or not files.files:
             splits.require_splits(source, filter(None, files.files), "train.csv")
         else:
             card.splitting = describe_splitting(settings)
         card.origin = read_card(source)
-    working = WorkingDirectory(target.with_name(f".{target.name}.incomplete"))
+    working = WorkingDirectory.beside(target)
     working.open(wait=report)
     try:
         _refuse_existing(target)
@@ -173,10 +172,24 @@ def prepare(
                 card.files = files.describe_reading()
             for line in card.files:
                 report(line)
-            _write(opened, working.path, report, card, bad_rows)
+            for name, rows in opened.items():
+                if rows is None:
+                    continue  # the split has no labels
+                reported = _show_progress(name, rows, report)
+                card.splits[name] = SplitCard(
+                    rows=write_records(reported, working.path / name),
+                    bad=bad_rows.counts[name],
+                    left_out=bad_rows.left_out[name],
+                )
             card.fingerprint = None if files is None else files.sha256
             bad_rows.refuse(card)
-        _report_splits(card, report)
+        for name, split in card.splits.items():
+            if not split.rows:
+                raise UsageError(f"the split {name} has no rows left; add some")
+            report(f"{name}: {split.rows} examples")
+            if split.left_out:
+                count = f"{split.left_out} malformed rows"
+                report(f"{name}: {count} left out, as TFDS does")
         if bad_rows.counts:
             card.skipped_file = str(target / SKIPPED_FILE)
             skipped = sum(split.bad for split in card.splits.values())
@@ -188,40 +201,9 @@ def prepare(
     return {name: split.rows for name, split in card.splits.items()}
 
 
-def _write(
-    opened: dict[str, Iterator[GoodRow] | None],
-    directory: Path,
-    report: Report,
-    card: DataCard,
-    bad_rows: BadRows,
-) -> None:
-    """Writes the splits that have labels, and counts their rows in the card."""
-    for name, rows in opened.items():
-        if rows is None:
-            continue
-        count = write_records(_show_progress(name, rows, report), directory / name)
-        card.splits[name] = SplitCard(
-            rows=count, bad=bad_rows.counts[name], left_out=bad_rows.left_out[name]
-        )
-
-
-def _report_splits(card: DataCard, report: Report) -> None:
-    """Reports the rows of the splits.
-
-    Raises:
-      UsageError: A split has none.
-    """
-    for name, split in card.splits.items():
-        if not split.rows:
-            raise UsageError(f"the split {name} has no rows left; add some")
-        report(f"{name}: {split.rows} examples")
-        if split.left_out:
-            report(f"{name}: {split.left_out} malformed rows left out, as TFDS does")
-
-
 def _show_progress(
-    split: str, rows: Iterable[_Item], report: Report
-) -> Iterator[_Item]:
+    split: str, rows: Iterator[GoodRow], report: Report
+) -> Iterator[GoodRow]:
     for number, row in enumerate(rows):
         if number and number % _ROWS_PER_REPORT == 0:
             report(f"{split}: {number:,} rows so far")
@@ -231,11 +213,11 @@ def _show_progress(
 def _use_records(
     source: str, settings: DataConfig, span: Span | None
 ) -> ExamplesDirectory:
-    """Returns TFRecords as they are, with the rows that they have."""
+    """Returns TFRecords that a run reads without a conversion."""
     if settings.on_bad_rows != "refuse":
         raise UsageError(
             f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
-            "which a run takes as they are; use refuse"
+            "whose rows are not checked here; set data.on_bad_rows=refuse"
         )
     records = find_examples(source)
     update: dict[str, Any] = {"license": settings.license or records.card.license}

@@ -16,10 +16,10 @@ class RowParser:
 
     Args:
       task: Names the columns, and the classes or the range of the score.
-      settings: With a curated schema, it decides on empty texts and labels that the
-        task does not have.
-      class_of_value: The class by label of the source, if the source has other labels
-        than the task; it is ignored if its classes are not the task's.
+      settings: If they name a curated schema, the schema decides whether empty texts
+        and unknown labels are allowed.
+      class_of_value: The class of each label, if the labels of the source are not the
+        task's. It is ignored if its classes are not the task's.
     """
 
     def __init__(
@@ -41,68 +41,60 @@ class RowParser:
           row: Values by column.
 
         Returns:
-          The texts as str, the label as int or float, the id as int, None if the row
-          has none, and the weight, if the task and the row have one, as float.
+          The texts as str; the label as int or float; the id as int, or None if the row
+          has no id; the weight as float, if the task and the row have one.
 
         Raises:
           RowError: A value is missing, or not allowed.
         """
         task = self._task
-        features: dict[str, Any] = {
-            **{column: self._text(row, column) for column in task.text_columns},
-            task.label_column: self._label(row),
-            task.id_column: self._id(row) if task.id_column in row else None,
-        }
-        if task.weight_column is not None and task.weight_column in row:
-            features[task.weight_column] = self._weight(row, task.weight_column)
-        return features
-
-    def _text(self, row: Mapping[str, Any], column: str) -> str:
-        text = _value(row, column)
-        problem = row_values.find_text_problem(
-            text, allows_empty=self._allows_all_values
-        )
-        if problem:
-            raise RowError(f"{column} {problem}")
-        return text
-
-    def _label(self, row: Mapping[str, Any]) -> float:
-        value = _value(row, self._task.label_column)
-        label = row_values.parse_label(value, self._task, self._class_of_value)
+        features: dict[str, Any] = {}
+        for column in task.text_columns:
+            text = _value(row, column)
+            problem = row_values.find_text_problem(
+                text, allows_empty=self._allows_all_values
+            )
+            if problem:
+                raise RowError(f"{column} {problem}")
+            features[column] = text
+        value = _value(row, task.label_column)
+        label = row_values.parse_label(value, task, self._class_of_value)
         is_allowed = label is not None and (
-            self._allows_all_values or row_values.is_label(label, self._task)
+            self._allows_all_values or row_values.is_label(label, task)
         )
-        if label is None or not is_allowed:
+        if not is_allowed:
             raise RowError(
-                f"{self._task.label_column} is {row_values.to_text(value)!r}; allowed "
-                f"are {row_values.describe_labels(self._task)}"
+                f"{task.label_column} is {row_values.to_text(value)!r}; allowed are "
+                f"{row_values.describe_labels(task)}"
             )
-        return label
-
-    def _weight(self, row: Mapping[str, Any], column: str) -> float:
-        value = _value(row, column)
-        weight = row_values.parse_weight(value)
-        if weight is None:
-            raise RowError(
-                f"{column} is {row_values.to_text(value)!r}; allowed are numbers from 0"
-            )
-        return weight
-
-    def _id(self, row: Mapping[str, Any]) -> int:
-        column = self._task.id_column
-        number = row_values.parse_id(row[column])
-        if number is None:
-            raise RowError(
-                f"{column} is {row_values.to_text(row[column])!r}, not a whole number; "
-                "name another column with task.id_column, or a new one to number the "
-                "rows"
-            )
-        return number
+        features[task.label_column] = label
+        features[task.id_column] = None
+        if task.id_column in row:
+            value = row[task.id_column]
+            features[task.id_column] = row_values.parse_id(value)
+            if features[task.id_column] is None:
+                raise RowError(
+                    f"{task.id_column} is {row_values.to_text(value)!r}, not a whole "
+                    "number; name another column with task.id_column, or a new one to "
+                    "number the rows"
+                )
+        if task.weight_column is not None and task.weight_column in row:
+            value = _value(row, task.weight_column)
+            weight = row_values.parse_weight(value)
+            if weight is None:
+                raise RowError(
+                    f"{task.weight_column} is {row_values.to_text(value)!r}; allowed "
+                    "are numbers from 0"
+                )
+            features[task.weight_column] = weight
+        return features
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:
     if column not in row:
-        raise RowError(f"no column {column}; the row has {', '.join(row) or 'none'}")
+        raise RowError(
+            f"no column {column}; the row has {', '.join(row) or 'no columns'}"
+        )
     if row[column] is None:
         raise RowError(f"{column} has no value")
     return row[column]

@@ -16,9 +16,16 @@ from pipeline.config.sections import DataConfig, FileFormat
 from pipeline.inputs.examples import splits, tf_examples
 from pipeline.inputs.examples.card import CARD_FILE
 from pipeline.inputs.examples.splits import LocatedRow, Row
+from pipeline.inputs.examples.tfrecords import RECORDS
 from pipeline.inputs.rows import hugging_face, readers
 from pipeline.inputs.rows.delimited import LeftOutError
-from pipeline.inputs.rows.formats import FORMATS, TFRECORD, format_of, stem_of
+from pipeline.inputs.rows.formats import (
+    FORMATS,
+    SPREADSHEETS,
+    TFRECORD,
+    format_of,
+    stem_of,
+)
 from pipeline.inputs.rows.row_errors import Location, RowError
 from pipeline.inputs.rows.row_file import RowFile
 from pipeline.inputs.rows.spool import Spool
@@ -28,15 +35,13 @@ _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
 # `train`, and shards such as `train-00000-of-00002` and `train.1`.
 _STEM = re.compile(rf"({'|'.join(_NAMES)})([-.].*)?")
 _TEXT_FORMATS = tuple(f for f in FORMATS if f != TFRECORD)
-# Names of splits that other programs use, in a file without a known one.
+# Names of splits, within a file's name that is not one.
 _LIKE_A_SPLIT = re.compile(
     r"(?<![a-z])(train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])",
     re.IGNORECASE,
 )
-# Files that lie beside data.
+# Ends of the names of files that are often next to data.
 _NO_DATA = {"", ".md", ".txt", ".yaml", ".yml", ".pdf", ".html", ".py", ".ipynb"}
-_RECORDS = ("*.tf*record*", "*/*.tf*record*")
-_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _SHOWN = 8
 
 
@@ -46,10 +51,10 @@ class Source:
 
     Attributes:
       location: What the user named.
-      files: The files of each split in their order; those of a source without splits
-        are of the split None.
+      files: The files of each split in their order. A source without splits has the
+        one split None.
       left_out: Names of splits and files that are not read.
-      kept: Rows that were read before and are on disk, by split: file, number, row.
+      kept: Rows that were read before and are on disk, by split: path, number and row.
     """
 
     location: str
@@ -66,7 +71,7 @@ class Source:
 
     @property
     def has_splits(self) -> bool:
-        """Whether the files say which split a row belongs to."""
+        """Whether the files are those of splits."""
         return None not in self.files
 
     @property
@@ -75,7 +80,7 @@ class Source:
         return fingerprint.of_hashes({f.path: f.sha256 for f in self.all_files})
 
     def describe_reading(self) -> list[str]:
-        """Returns a line for each way that files are read: format and dialect."""
+        """Returns a line with the files of each format and dialect."""
         ways: dict[str, list[str]] = {}
         for file in self.all_files:
             ways.setdefault(file.describe_dialect(), []).append(Path(file.path).name)
@@ -99,7 +104,7 @@ class Source:
           task: Its GLUE task decides which layout of an archive a file may have.
 
         Yields:
-          Locations, and rows by column or why one cannot be read.
+          Locations, and rows by column or the reason why one cannot be read.
         """
         if split in self.kept:
             for path, number, kept in self.kept[split]:
@@ -119,7 +124,7 @@ class Source:
 
 
 def _join(names: Sequence[str]) -> str:
-    """Returns the first names."""
+    """Joins the first names."""
     return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
 
 
@@ -129,7 +134,7 @@ def open_source(
     settings: DataConfig,
     left_out: Sequence[str] = (),
 ) -> Source:
-    """Returns the source of files that are known by split.
+    """Returns the source of files whose splits are known.
 
     Raises:
       UsageError: The name of a file shows no format.
@@ -142,7 +147,7 @@ def open_source(
 
 
 def _format_of(path: str, settings: DataConfig) -> FileFormat:
-    if path.lower().endswith(_SPREADSHEETS):
+    if path.lower().endswith(SPREADSHEETS):
         raise UsageError(f"data {path} is a spreadsheet; save it as CSV (UTF-8)")
     file_format = settings.format or format_of(path)
     if file_format is None:
@@ -154,17 +159,17 @@ def _format_of(path: str, settings: DataConfig) -> FileFormat:
 
 
 def find_source(location: str, settings: DataConfig) -> Source:
-    """Finds the files of a source on this machine, but for splits of TFRecords.
+    """Finds the files of a source on this machine, except splits of TFRecords.
 
     Args:
       location: A file, a directory with the files of each split (`train.csv`, shards as
         `train-00000-of-00002.csv`, or a folder for each split), a directory with the
         files of a data set without splits, or a folder that Hugging Face `datasets`
         saved.
-      settings: `format` is that of all files if it is set.
+      settings: `format`, if it is set, is the format of all files.
 
     Returns:
-      The source, without files if the directory has none of these.
+      The source. It has no files if the directory has only TFRecords or no data.
 
     Raises:
       UsageError: There is no such file or directory, or two files are one split.
@@ -192,14 +197,9 @@ def find_source(location: str, settings: DataConfig) -> Source:
         unread = (Path(file).name for file in files if file not in read)
         by_split = _by_split(location, named)
         return open_source(location, by_split, settings, (*unread, *others))
-    if any(True for pattern in _RECORDS for _ in path.glob(pattern)):
+    if any(True for pattern in (RECORDS, f"*/{RECORDS}") for _ in path.glob(pattern)):
         return Source(location, {})
-    _refuse_mixture(location, files)
-    return open_source(location, {None: files} if files else {}, settings, others)
-
-
-def _refuse_mixture(location: str, files: list[str]) -> None:
-    """Refuses files without the names of splits that are no shards of one data set."""
+    # Files without the names of splits must be shards of one data set.
     for file in files:
         if _LIKE_A_SPLIT.search(stem_of(file)):
             raise UsageError(
@@ -213,6 +213,7 @@ def _refuse_mixture(location: str, files: list[str]) -> None:
             f"data {location} has files of several kinds ({', '.join(sorted(kinds))}), "
             "which may hold the same rows; name one of them, or move the others"
         )
+    return open_source(location, {None: files} if files else {}, settings, others)
 
 
 def read_split(
@@ -249,7 +250,7 @@ def read_split(
 def _find_named_files(
     directory: Path, files: list[str], settings: DataConfig
 ) -> list[tuple[str, list[str]]]:
-    """Returns the files by the names of splits, each set of shards by itself."""
+    """Returns the files by the name of their split, each set of shards in an entry."""
     named: dict[tuple[str, str], list[str]] = {}
     for path in files:
         match = _STEM.fullmatch(stem_of(path))

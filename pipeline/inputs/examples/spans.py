@@ -9,10 +9,10 @@ from collections import defaultdict
 
 from modules import uris
 from pipeline.config.errors import UsageError
+from pipeline.config.sections import SPAN
 from pipeline.inputs import remote
 from pipeline.inputs.examples.splits import Report
 
-SPAN = "{SPAN}"
 # TFX's other notations, which are not supported.
 _OTHERS = re.compile(r"\{(?:SPAN:\d*|VERSION(?::\d*)?|YYYY|MM|DD)\}")
 _SHOWN = 8
@@ -42,11 +42,11 @@ def has_span(source: str) -> bool:
 def find_span(
     source: str, number: int | None = None, report: Report = lambda _: None
 ) -> tuple[str, Span]:
-    """Finds a span, by default the newest: that of the largest number.
+    """Finds a span, by default the newest: the one with the largest number.
 
     Args:
       source: A directory, local or remote, with `{SPAN}` for digits in its path.
-      number: The number of the span; None is the newest.
+      number: The number of the span; None finds the newest.
       report: Called with a line for the user.
 
     Returns:
@@ -55,8 +55,25 @@ def find_span(
     Raises:
       UsageError: There is no such span, or it has two directories.
     """
-    base, name, rest = _split(source)
-    spans = _list_spans(base, name, source)
+    if source.count(SPAN) != 1 or _OTHERS.search(source):
+        raise UsageError(
+            f"data.source is {source}; of TFX's notation, {SPAN} is allowed, once, for "
+            "digits with or without leading zeros"
+        )
+    names = source.rstrip("/").split("/")
+    index = next(index for index, name in enumerate(names) if SPAN in name)
+    base, name, rest = "/".join(names[:index]), names[index], names[index + 1 :]
+    directories = _list_directories(base)
+    # `\d` would match more than ASCII's digits, and TFX matches no others.
+    numbered = re.compile("([0-9]+)".join(map(re.escape, name.split(SPAN))))
+    spans: dict[int, list[str]] = defaultdict(list)
+    for match in filter(None, map(numbered.fullmatch, directories)):
+        spans[int(match[1])].append(match[1])
+    if not spans:
+        raise UsageError(
+            f"data.source {source}: no directory is called {name}; {base} holds "
+            f"{', '.join(directories[:_SHOWN]) or 'no directories'}"
+        )
     newest = max(spans)
     chosen = newest if number is None else number
     if chosen not in spans:
@@ -80,40 +97,12 @@ def find_span(
     return directory, Span(chosen, base, pattern)
 
 
-def _split(source: str) -> tuple[str, str, list[str]]:
-    """Splits a source at the name that has the number."""
-    if source.count(SPAN) != 1 or _OTHERS.search(source):
-        raise UsageError(
-            f"data.source is {source}; of TFX's notation {SPAN} is allowed, once, for "
-            "digits with or without leading zeros"
-        )
-    names = source.rstrip("/").split("/")
-    index = next(index for index, name in enumerate(names) if SPAN in name)
-    return "/".join(names[:index]), names[index], names[index + 1 :]
-
-
-def _list_spans(base: str, name: str, source: str) -> dict[int, list[str]]:
-    """Returns the digits of the directories of a name, by number."""
-    names = _list_directories(base)
-    # `\d` would match more than ASCII's digits, and TFX matches no others.
-    pattern = re.compile("([0-9]+)".join(map(re.escape, name.split(SPAN))))
-    spans: dict[int, list[str]] = defaultdict(list)
-    for match in filter(None, map(pattern.fullmatch, names)):
-        spans[int(match[1])].append(match[1])
-    if not spans:
-        raise UsageError(
-            f"data.source {source}: no directory is called {name}; {base} holds "
-            f"{', '.join(names[:_SHOWN]) or 'no directories'}"
-        )
-    return spans
-
-
 def _list_directories(base: str) -> list[str]:
     if uris.is_local(base):
         if not os.path.isdir(base):
             return []
         return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
-    from tensorflow.io import gfile
+    from tensorflow.io import gfile  # here, because `--help` must not wait for it
 
     with remote.usage_errors(f"data {base}", "--data DIR"):
         if not gfile.isdir(base):

@@ -12,19 +12,20 @@ from pipeline.config.errors import UsageError
 from pipeline.inputs.rows.row_errors import Location, RowError
 
 TRAIN, EVAL = REQUIRED_SPLITS = ("train", "eval")
-SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", "test", "test_mismatched")
-# Names of other libraries. MNLI's mismatched pairs are of other genres than those of
-# its training split.
+TEST = "test"
+SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
+# Splits by the names that other libraries give them. MNLI's mismatched pairs are of
+# other genres than those of its training split.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
-    "validation": "eval",
-    "valid": "eval",
-    "val": "eval",
-    "dev": "eval",
-    "validation_matched": "eval",
-    "dev_matched": "eval",
+    "validation": EVAL,
+    "valid": EVAL,
+    "val": EVAL,
+    "dev": EVAL,
+    "validation_matched": EVAL,
+    "dev_matched": EVAL,
     "validation_mismatched": "eval_mismatched",
     "dev_mismatched": "eval_mismatched",
-    "test_matched": "test",
+    "test_matched": TEST,
 }
 
 Row = dict[str, Any]
@@ -33,12 +34,12 @@ Report = Callable[[str], None]
 
 
 class GoodRow(NamedTuple):
-    """A row that training can take.
+    """A row that a model can be trained on.
 
     Attributes:
       location: Where it is.
-      features: What its Example gets: texts, label, id and weight by column. The id is
-        None until the rows of its split are numbered.
+      features: The features of its Example: texts, label, id and weight by column.
+        The id is None until the rows of its split are numbered.
       text_hash: `row_facts.hash_texts` of its texts; None if it was not needed.
     """
 
@@ -72,11 +73,11 @@ def by_index(class_names: Iterable[str] | None) -> dict[str, str]:
 def refuse_other_classes(
     source: str, names: Mapping[str, str], task: TaskConfig
 ) -> None:
-    """Refuses indices of classes whose meaning is not certain.
+    """Refuses indices of classes whose meaning is ambiguous.
 
     Args:
       source: The file or the data set, for messages.
-      names: Its names of the classes by index; empty if it has none.
+      names: Its names of the classes by index; empty if it has no names.
       task: The classes.
 
     Raises:
@@ -88,7 +89,7 @@ def refuse_other_classes(
     if known and classes and known != classes and not is_renamed:
         raise UsageError(
             f"{source} has the classes {', '.join(names.values())} for "
-            f"{task.label_column}, and task.classes are "
+            f"{task.label_column}, but task.classes are "
             f"{', '.join(task.classes or ())}; set task.classes to the same names, in "
             "any order"
         )
@@ -125,11 +126,11 @@ def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bo
     Args:
       source: The file or the data set, for messages.
       split: One of `SPLITS`.
-      row: Its first row; None if it has none.
+      row: Its first row; None if it has no rows.
       task: Names the columns.
 
     Returns:
-      Whether the split has labels; a required split always has.
+      Whether the split has labels; a required split always has them.
 
     Raises:
       UsageError: A required split has no rows, or a required column is missing.
@@ -142,7 +143,7 @@ def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bo
     required = {"task.text_columns": task.text_columns}
     if is_required:
         required["task.label_column"] = [task.label_column]
-    if split == "train" and task.weight_column is not None:
+    if split == TRAIN and task.weight_column is not None:
         required["task.weight_column"] = [task.weight_column]
     for setting, columns in required.items():
         missing = [column for column in columns if column not in row]

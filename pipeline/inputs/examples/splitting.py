@@ -30,10 +30,10 @@ def split_rows(
     task: TaskConfig,
     settings: DataConfig,
 ) -> dict[str, Iterator[GoodRow]]:
-    """Splits rows, which are read once and wait on disk until all are known.
+    """Splits rows, which are read once and kept on disk until all are known.
 
     Args:
-      rows: Locations, and rows or why one cannot be read.
+      rows: Locations, and rows or the reason why one cannot be read.
       parser: Returns the features of a row.
       bad_rows: Collects the bad rows, as rows of `train`.
       task: Names the columns.
@@ -59,8 +59,16 @@ def split_rows(
             text_hash = hash_texts([features[column] for column in task.text_columns])
             texts.append(text_hash)
             labels.append(features[task.label_column])
-            if settings.group_column:
-                groups.append(_hash_group(row, settings.group_column, number))
+            column = settings.group_column
+            if column:
+                if column not in row:
+                    raise UsageError(
+                        f"data.group_column is {column}; the rows have {', '.join(row)}"
+                    )
+                # A row without a group is a group of its own.
+                is_empty = row[column] is None or row[column] == ""
+                name = ["row", str(number)] if is_empty else [str(row[column])]
+                groups.append(hash_texts(name))
             waiting.append((*location, features, text_hash))
         try:
             return choose_eval_rows(
@@ -89,9 +97,9 @@ def choose_eval_rows(
 ) -> np.ndarray:
     """Chooses the rows of the split `eval`.
 
-    Rows of equal texts, and rows of one group, go to the same split: else the model
-    would be evaluated on what it was trained on. The splits are stratified by class, or
-    by tenths of the scores, and follow from the seed.
+    Rows of equal texts, and rows of one group, go to the same split: otherwise the
+    model would be evaluated on rows that it was trained on. The splits are stratified
+    by class, or by tenths of the scores, and the same seed gives the same splits.
 
     Args:
       texts: `hash_texts` of each row, uint64[rows].
@@ -109,21 +117,27 @@ def choose_eval_rows(
     if not len(labels):
         return np.zeros(0, bool)
     units = _join(texts, groups)
-    strata = _stratify(units, labels, task)
-    problem = _find_problem(strata, task, settings)
-    if problem:
-        raise UsageError(problem)
-    return _choose_units(strata, np.bincount(units), settings)[units]
-
-
-def _hash_group(row: dict[str, Any], column: str, number: int) -> int:
-    if column not in row:
+    # The stratum of a unit is that of its first row.
+    _, first = np.unique(units, return_index=True)
+    strata = labels[first]
+    if task.is_regression:
+        ranks = np.argsort(np.argsort(strata, kind="stable"), kind="stable")
+        strata = ranks * min(_SCORE_STRATA, len(ranks) // 2) // len(ranks)
+    values, counts = np.unique(strata, return_counts=True)
+    small = [
+        task.describe_label(int(value)) if task.classes else "the scores"
+        for value, count in zip(values, counts, strict=True)
+        if count < 2
+    ]
+    if small:
+        kind = "groups" if settings.group_column else "different texts"
+        kept = ", ".join(name for name in task.classes or () if name not in small)
         raise UsageError(
-            f"data.group_column is {column}; the rows have {', '.join(row)}"
+            f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in "
+            "two splits; add rows, or leave them out with --set "
+            f'"task.classes=[{kept}]" --set data.on_bad_rows=skip'
         )
-    # A row without a group is a group of its own.
-    is_empty = row[column] is None or row[column] == ""
-    return hash_texts(["row", str(number)] if is_empty else [str(row[column])])
+    return _choose_units(strata, np.bincount(units), settings)[units]
 
 
 def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -131,7 +145,7 @@ def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     _, by_text = np.unique(texts, return_inverse=True)
     if not len(groups):
         return by_text
-    # Not above: it is slow to import, and every command imports this module.
+    # Every command imports this file, and `--help` must not wait for SciPy.
     from scipy import sparse
 
     _, by_group = np.unique(groups, return_inverse=True)
@@ -143,16 +157,6 @@ def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     _, components = sparse.csgraph.connected_components(edges, directed=False)
     _, units = np.unique(components[by_text], return_inverse=True)
     return units
-
-
-def _stratify(units: np.ndarray, labels: np.ndarray, task: TaskConfig) -> np.ndarray:
-    """Returns the class, or the tenth of the scores, of each unit's first row."""
-    _, first = np.unique(units, return_index=True)
-    strata = labels[first]
-    if not task.is_regression:
-        return strata
-    ranks = np.argsort(np.argsort(strata, kind="stable"), kind="stable")
-    return ranks * min(_SCORE_STRATA, len(ranks) // 2) // len(ranks)
 
 
 def _choose_units(
@@ -192,24 +196,3 @@ def _fill(sizes: np.ndarray, target: int) -> np.ndarray:
         if not target:
             break
     return chosen
-
-
-def _find_problem(
-    strata: np.ndarray, task: TaskConfig, settings: DataConfig
-) -> str | None:
-    """Returns why classes cannot be in both splits; None if they can."""
-    values, counts = np.unique(strata, return_counts=True)
-    kind = "groups" if settings.group_column else "different texts"
-    small = [
-        task.describe_label(int(value)) if task.classes else "the scores"
-        for value, count in zip(values, counts, strict=True)
-        if count < 2
-    ]
-    if not small:
-        return None
-    kept = ", ".join(name for name in task.classes or () if name not in small)
-    return (
-        f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in two "
-        f'splits; add rows, or leave it out with --set "task.classes=[{kept}]" --set '
-        "data.on_bad_rows=skip"
-    )

@@ -44,8 +44,8 @@ def open_splits(
       settings: How the rows are split, and what is a bad row.
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
-      class_of_value: The class by label; None takes the names that the files of each
-        split have.
+      class_of_value: The class of each label; None reads the names of classes from the
+        files of each split.
       watch: Called with each row of `train`, or of a source without splits.
 
     Returns:

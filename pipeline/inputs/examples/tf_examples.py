@@ -17,6 +17,7 @@ def parse(serialized: bytes) -> Example:
     Raises:
       RowError: The bytes are not an Example.
     """
+    # Every command imports this file, and `--help` must not wait for TensorFlow.
     from google.protobuf.message import DecodeError
     from tensorflow.core.example.example_pb2 import Example
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from modules.config.task import TaskConfig
 from pipeline.config.errors import UsageError
-from pipeline.config.sections import DataConfig
+from pipeline.config.sections import TFDS_PREFIX, DataConfig
 from pipeline.inputs.examples import splits
 from pipeline.inputs.examples.bad_rows import BadRows
 from pipeline.inputs.examples.row_parser import RowParser
@@ -24,7 +24,6 @@ from pipeline.inputs.examples.splits import (
 )
 from pipeline.inputs.rows.row_errors import Location, RowError
 
-PREFIX = "tfds:"
 _TIMEOUT_SECONDS = 10
 
 
@@ -52,7 +51,26 @@ def open_splits(
     Raises:
       UsageError: The data set cannot be loaded, or lacks a split or a column.
     """
-    data, info = _load(source)
+    # Every command imports this file, and `--help` must not wait for TFDS.
+    import tensorflow_datasets as tfds
+
+    name = source.removeprefix(TFDS_PREFIX)
+    try:
+        builder = tfds.builder(name)
+        if not builder.is_prepared():
+            _require_network(builder.url_infos)
+        data, info = tfds.load(name, with_info=True)
+    except tfds.core.registered.DatasetNotFoundError as error:
+        raise UsageError(
+            f"data {source}: TFDS has no such data set; see "
+            "https://www.tensorflow.org/datasets/catalog"
+        ) from error
+    except Exception as error:  # download libraries raise errors of many types
+        raise UsageError(
+            f"data {source} cannot be loaded ({type(error).__name__}: "
+            f"{str(error)[:200]}). Without a network, give a directory of its TSV "
+            "files with --data DIR"
+        ) from error
     label = dict(info.features.items()).get(task.label_column)
     class_of_value = by_index(getattr(label, "names", ()))
     splits.refuse_other_classes(f"data {source}", class_of_value, task)
@@ -83,27 +101,8 @@ def open_splits(
     return opened
 
 
-def _load(source: str) -> tuple[dict[str, Any], Any]:
-    import tensorflow_datasets as tfds
-
-    name = source.removeprefix(PREFIX)
-    try:
-        builder = tfds.builder(name)
-        if not builder.is_prepared():
-            _require_network(builder.url_infos)
-        return tfds.load(name, with_info=True)
-    except tfds.core.registered.DatasetNotFoundError as error:
-        raise UsageError(f"data {source}: TFDS has no such data") from error
-    except Exception as error:  # download libraries raise errors of many types
-        raise UsageError(
-            f"data {source} cannot be loaded ({type(error).__name__}: "
-            f"{str(error)[:200]}). Without a network, give a directory of its TSV "
-            "files with --data DIR"
-        ) from error
-
-
 def _require_network(urls: Iterable[str]) -> None:
-    """Fails if no server of a data set responds; TFDS retries for three minutes."""
+    """Fails if no server of a data set responds; TFDS would retry for 3 minutes."""
     by_host = {urllib.parse.urlsplit(url).netloc: url for url in urls}
     for url in by_host.values():
         request = urllib.request.Request(url, method="HEAD")
@@ -115,7 +114,7 @@ def _require_network(urls: Iterable[str]) -> None:
             continue
         return
     if by_host:
-        raise ConnectionError(f"no answer from {', '.join(by_host)}")
+        raise ConnectionError(f"no response from {', '.join(by_host)}")
 
 
 def _rows(dataset: Any, location: str) -> Iterator[tuple[Location, Row]]:

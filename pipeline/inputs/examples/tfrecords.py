@@ -15,6 +15,7 @@ from pipeline.inputs.examples.card import DataCard, read_card
 from pipeline.inputs.examples.spans import Span
 from pipeline.inputs.examples.splits import GoodRow
 
+RECORDS = "*.tf*record*"  # glob of the files of a split in a folder of its own
 _FILE = "data-00000-of-00001.tfrecord.gz"
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 
@@ -66,7 +67,11 @@ def find_examples(source: str) -> ExamplesDirectory:
     """
     patterns: dict[str, str] = {}
     for name, split in splits.SPLIT_NAMES.items():
-        for pattern in _find_patterns(source, name):
+        # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.
+        globs = (f"{name}/{RECORDS}", f"{name}[-.]*tf*record*")
+        present = [pattern for pattern in globs if _glob(source, pattern)]
+        ending = _glob(source, f"*_{name}.tf*record*")
+        for pattern in (*present, *map(os.path.basename, ending)):
             if split in patterns:
                 paths = [_glob(source, p)[0] for p in (patterns[split], pattern)]
                 names = " and ".join(p.removeprefix(f"{source}/") for p in paths)
@@ -78,7 +83,16 @@ def find_examples(source: str) -> ExamplesDirectory:
     splits.require_splits(source, patterns, "*.tfrecord*")
     for pattern in patterns.values():
         for path in _glob(source, pattern):
-            _check_compression(path)
+            # ExampleGen trusts the name, and reports a wrong one as a corrupted record.
+            with fingerprint.open_file(path) as file:
+                is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            if is_gzip != path.endswith(".gz"):
+                problem = (
+                    "gzipped; add .gz to its name"
+                    if is_gzip
+                    else "not gzipped; remove .gz from its name"
+                )
+                raise UsageError(f"{path} is {problem}")
     card = read_card(source) or DataCard(source=source)
     return ExamplesDirectory(source, patterns, card)
 
@@ -87,12 +101,13 @@ def write_records(rows: Iterable[GoodRow], directory: Path) -> int:
     """Writes rows as Examples, and where each came from.
 
     Args:
-      rows: The rows: text becomes bytes, an int int64, a float float32.
+      rows: The rows. Text becomes bytes, an int becomes int64, a float float32.
       directory: A new directory.
 
     Returns:
       The number of examples.
     """
+    # Every command imports this file, and `--help` must not wait for TensorFlow.
     import tensorflow as tf
 
     directory.mkdir(parents=True)
@@ -118,24 +133,6 @@ def _glob(source: str, pattern: str) -> list[str]:
     if uris.is_local(source):
         # TensorFlow's `glob` would take the directory's name as a pattern too.
         return sorted(str(path) for path in Path(source).glob(pattern))
-    from tensorflow.io import gfile
+    from tensorflow.io import gfile  # here, because `--help` must not wait for it
 
     return sorted(gfile.glob(f"{source}/{pattern}"))
-
-
-def _find_patterns(source: str, name: str) -> list[str]:
-    # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.
-    patterns = (f"{name}/*.tf*record*", f"{name}[-.]*tf*record*")
-    matching = [pattern for pattern in patterns if _glob(source, pattern)]
-    return matching + [
-        os.path.basename(p) for p in _glob(source, f"*_{name}.tf*record*")
-    ]
-
-
-def _check_compression(path: str) -> None:
-    # ExampleGen goes by the name, and reports a wrong one as a corrupted record.
-    with fingerprint.open_file(path) as file:
-        is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    if is_gzip != path.endswith(".gz"):
-        state = "gzipped" if is_gzip else "not gzipped"
-        raise UsageError(f"{path} is {state}; .gz must end its name if it is")

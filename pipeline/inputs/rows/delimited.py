@@ -16,13 +16,13 @@ from modules.config.task import TaskConfig
 from pipeline.inputs.rows import dialects, glue_files, text_lines
 from pipeline.inputs.rows.row_errors import DAMAGE, FileError, RowError
 
-# Of a field. An unclosed quote takes in the rest of the file, up to this.
+# Of a field, which an unclosed quote extends to the end of the file.
 _MOST_CHARACTERS = 1 << 24
 _BATCH_CHARACTERS = 1 << 15
 
 
 class LeftOutError(RowError):
-    """A malformed row that GLUE's archive is known to have, and TFDS leaves out."""
+    """A malformed row of GLUE's archive that TFDS leaves out, too."""
 
 
 def read_table(
@@ -37,17 +37,51 @@ def read_table(
       file: A buffered file, which is read from its start.
       dialect: How it separates and quotes its fields.
       encoding: Its encoding.
-      task: Its GLUE task decides which layout of an archive the file may have. That of
-        MRPC is recognized without.
+      task: Its GLUE task decides which layout of an archive the file may have. MRPC's
+        layout is recognized without a task.
 
     Yields:
       The number of the row's first line from 1, and the row by column or why it cannot
-      be read. After an error in the header there are no rows.
+      be read. An error in the header ends the table.
     """
     lines = text_lines.decode(file, encoding, dialect.newline)
     for _ in range(dialect.skipped_lines):
         next(lines, None)
-    yield from _to_rows(_records(lines, dialect, encoding), task)
+    records = _records(lines, dialect, encoding)
+    first, header = next(records, (0, RowError("")))
+    if isinstance(header, RowError):
+        if first:
+            yield first, FileError(f"the header: {header}")
+        return
+    layout = glue_files.find_layout(header, task)
+    if layout and glue_files.is_headerless(layout, header):
+        records = itertools.chain([(first, header)], records)
+        header = list(layout.headerless)
+    else:
+        repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
+        if repeated:
+            message = (
+                f"the header has the column {', '.join(repeated)} more than once; "
+                "rename or remove the others"
+            )
+            yield first, FileError(message)
+            return
+    is_named = False
+    for number, fields in records:
+        if isinstance(fields, RowError):
+            yield number, fields
+            continue
+        if layout and not is_named:
+            header = glue_files.name_columns(header, fields, layout, task)
+            is_named = True
+        row = dict(zip(header, fields, strict=False))
+        if layout and glue_files.is_left_out(row, header, layout):
+            yield number, LeftOutError()
+        elif len(fields) != len(header):
+            message = f"{len(fields)} fields, the header has {len(header)}"
+            yield number, RowError(message)
+        else:
+            yield number, row
 
 
 def _records(
@@ -55,11 +89,11 @@ def _records(
 ) -> Iterator[tuple[int, list[str] | RowError]]:
     """Yields the number of the first line and the fields of each record.
 
-    Lines that are a record each are parsed many at a time. All others are parsed by
-    themselves: only so is it known which line is at fault.
+    Lines that are one record each are parsed many at a time. All others are parsed one
+    by one, to know which line is at fault.
     """
     source = _Rewindable(lines, dialect.skipped_lines)
-    csv.field_size_limit(_MOST_CHARACTERS)
+    csv.field_size_limit(_MOST_CHARACTERS)  # of the process; a reader has no limit
     slow = _records_by_line(source, dialect, encoding)
     first = next(slow, None)
     if first is None:
@@ -129,8 +163,9 @@ def _records_by_line(
             last = source.number
             source.rewind()
             fields = RowError(
-                f"a quoted field of it ends in line {last}, or not at all, and the row "
-                f"does not have the {columns} fields of the header; close the quote"
+                f"a quoted field that starts here ends in line {last} or not at all, "
+                f"and the row does not have the header's {columns} fields; close the "
+                "quote"
             )
         try:
             for offset, line in enumerate(source.taken):
@@ -142,7 +177,7 @@ def _records_by_line(
 
 
 class _Rewindable:
-    """Lines, which can be taken again.
+    """Lines that can be put back and taken again.
 
     Attributes:
       taken: The lines of the current record.
@@ -168,7 +203,7 @@ class _Rewindable:
         return line
 
     def take_batch(self) -> list[str]:
-        """Takes the next lines, none of them at the end, outside of a record."""
+        """Takes the next lines, outside of a record; none at the end of the file."""
         batch: list[str] = []
         characters = 0
         while characters < _BATCH_CHARACTERS and (self._again or not self._damage):
@@ -187,64 +222,12 @@ class _Rewindable:
         return batch
 
     def put_back(self, batch: list[str]) -> None:
-        """Gives back the lines of a batch."""
+        """Puts the lines of a batch back."""
         self._again.extendleft(reversed(batch))
         self.number -= len(batch)
 
     def rewind(self) -> None:
-        """Gives back all lines of the record but the first."""
+        """Puts all lines of the record back but the first."""
         self._again.extendleft(reversed(self.taken[1:]))
         self.number -= len(self.taken) - 1
         del self.taken[1:]
-
-
-def _to_rows(
-    records: Iterator[tuple[int, list[str] | RowError]], task: TaskConfig | None
-) -> Iterator[tuple[int, dict[str, str] | RowError]]:
-    first, header = next(records, (0, RowError("")))
-    if isinstance(header, RowError):
-        if first:
-            yield first, FileError(f"the header: {header}")
-        return
-    layout = glue_files.find_layout(header, task)
-    if layout and glue_files.is_headerless(layout, header):
-        records = itertools.chain([(first, header)], records)
-        header = list(layout.headerless)
-    else:
-        repeated = _find_repeated(header)
-        if repeated:
-            yield first, repeated
-            return
-    is_named = False
-    for number, fields in records:
-        if isinstance(fields, RowError):
-            yield number, fields
-            continue
-        if layout and not is_named:
-            header = glue_files.name_columns(header, fields, layout, task)
-            is_named = True
-        if layout or len(fields) != len(header):
-            yield number, _to_irregular_row(header, fields, layout)
-        else:
-            yield number, dict(zip(header, fields, strict=True))
-
-
-def _to_irregular_row(
-    header: list[str], fields: list[str], layout: glue_files.Layout | None
-) -> dict[str, str] | RowError:
-    row = dict(zip(header, fields, strict=False))
-    if layout and glue_files.is_left_out(row, header, layout):
-        return LeftOutError()
-    if len(fields) != len(header):
-        return RowError(f"{len(fields)} fields, the header has {len(header)}")
-    return row
-
-
-def _find_repeated(header: list[str]) -> FileError | None:
-    repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
-    if not repeated:
-        return None
-    return FileError(
-        f"the header has the column {', '.join(repeated)} more than once; rename or "
-        "remove the others"
-    )

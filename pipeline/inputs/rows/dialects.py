@@ -1,8 +1,8 @@
 """Finds how a CSV or TSV file separates and quotes its fields.
 
-`csv.Sniffer` guesses from the frequencies of characters, which text misleads. Here a
-delimiter is one that the header has, and TSV is quoted only if a program that writes
-CSV would have written the same lines: GLUE's TSV has quotes that are text.
+`csv.Sniffer` guesses from the frequencies of characters, and text misleads it. Here a
+delimiter must be in the header, and TSV is quoted only if a program that writes CSV
+would have written the same lines: GLUE's TSV has quotes that are text.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import io
 import re
 import zlib
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 from pipeline.config.errors import UsageError
-from pipeline.config.sections import DELIMITERS, DataConfig
+from pipeline.config.sections import DELIMITERS, DataConfig, Quoting
 from pipeline.inputs.rows import text_lines
 
-DOUBLE, BACKSLASH, NONE = "double", "backslash", "none"
+QUOTINGS: tuple[Quoting, ...] = get_args(Quoting)
+DOUBLE, BACKSLASH, NONE = QUOTINGS
 
 _DELIMITERS = {character: name for name, character in DELIMITERS.items()}
 _SAMPLE_BYTES = 1 << 20
@@ -32,8 +33,8 @@ _EXCEL = re.compile(r"sep=(.)\r?\n")
 _WIDE = ("utf-16", "utf-32")
 _SPECIAL = set('\t"\r\n')
 _SPECIAL_IN_EXCEL = {*_SPECIAL, ","}
-# What programs that quote all text write without quotes, besides numbers: R's missing
-# and logical values, pandas' booleans.
+# Besides numbers, programs that quote all text write these values without quotes: R's
+# missing and logical values, pandas' booleans.
 _BARE = {"", "NA", "NaN", "nan", "inf", "-inf", "Inf", "-Inf"} | (
     {"TRUE", "FALSE", "True", "False", "true", "false", "NULL", "null"}
 )
@@ -54,7 +55,7 @@ class Dialect:
     """
 
     delimiter: str
-    quoting: str
+    quoting: Quoting
     newline: str = "\n"
     skipped_lines: int = 0
 
@@ -78,7 +79,9 @@ class Dialect:
 
         The reader's own `escapechar` would drop the other backslashes of a text.
         """
-        return _unescape(line) if self.quoting == BACKSLASH else line
+        if self.quoting != BACKSLASH:
+            return line
+        return _ESCAPED.sub(lambda match: '""' if match[1] == '"' else "\\", line)
 
 
 def find_dialect(
@@ -89,13 +92,25 @@ def find_dialect(
     Args:
       path: Its path, for messages.
       file: The file, which is read from its start.
-      settings: `delimiter` and `quoting` are not looked for if they are set.
-      default_delimiter: That of the format: a comma, or a tab.
+      settings: Its `delimiter` and `quoting` are used if they are set.
+      default_delimiter: The format's own: a comma, or a tab.
 
     Raises:
       UsageError: Several delimiters fit, or no quoting does.
     """
-    text, is_whole = _read_sample(file, settings.encoding, default_delimiter)
+    start = content = _read(file)
+    text_lines.refuse_utf_16(start, settings.encoding)
+    is_whole = len(content) < _SAMPLE_BYTES
+    # TSV without quotes in its first MiB may have quoted fields later, so the sample is
+    # the first MiB with a quote.
+    seeks_quote = default_delimiter == "\t" and not settings.encoding.startswith(_WIDE)
+    while seeks_quote and b'"' not in content and not is_whole:
+        content = _read(file)
+        is_whole = len(content) < _SAMPLE_BYTES
+    if content is not start:  # the header, and lines from the second on: one is cut
+        content = start.partition(b"\n")[0] + b"\n" + content.partition(b"\n")[2]
+    decoder = codecs.getincrementaldecoder(settings.encoding)("replace")
+    text = decoder.decode(content).removeprefix("\ufeff")
     newline = "\r" if "\r" in text and "\n" not in text else "\n"
     excel = _EXCEL.match(text)
     sample = _Sample(text[excel.end() if excel else 0 :], newline, is_whole)
@@ -106,26 +121,8 @@ def find_dialect(
     return Dialect(delimiter, quoting, newline, skipped_lines=1 if excel else 0)
 
 
-def _read_sample(
-    file: IO[bytes], encoding: str, default_delimiter: str
-) -> tuple[str, bool]:
-    """Returns the first MiB, or the first that has a quote, and whether that is all."""
-    start = sample = _read(file)
-    text_lines.refuse_utf_16(start, encoding)
-    is_whole = len(sample) < _SAMPLE_BYTES
-    # A file of TSV without quotes in its first MiB may have quoted fields later.
-    seeks_quote = default_delimiter == "\t" and not encoding.startswith(_WIDE)
-    while seeks_quote and b'"' not in sample and not is_whole:
-        sample = _read(file)
-        is_whole = len(sample) < _SAMPLE_BYTES
-    if sample is not start:  # with the header, and from the start of a line on
-        sample = start.partition(b"\n")[0] + b"\n" + sample.partition(b"\n")[2]
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    return decoder.decode(sample).removeprefix("\ufeff"), is_whole
-
-
 def _read(file: IO[bytes]) -> bytes:
-    """Returns the next MiB, or what comes before the damage of a file."""
+    """Returns the next MiB, or what can be read before a damaged part."""
     parts: list[bytes] = []
     with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
         for _ in range(_SAMPLE_BYTES // _PART_BYTES):
@@ -150,7 +147,7 @@ class _Sample:
     def parse(self, dialect: Dialect) -> list[tuple[str, list[str]]] | None:
         """Returns the text and the fields of the records; None if one is malformed.
 
-        Blank lines are left out, and so is a record that the end of the sample cuts.
+        Blank lines are left out, and so is a record that is cut by the sample's end.
         """
         text = io.StringIO(self.text, newline=self.newline)
         lines = list(map(dialect.normalize, text))
@@ -191,13 +188,13 @@ def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
     if len(fitting) > 1:
         names = " and ".join(_DELIMITERS[d] for d in fitting)
         raise UsageError(
-            f"{path}: its fields may be separated by {names}; set the one that does "
-            f"with data.delimiter, as --set data.delimiter={_DELIMITERS[fitting[0]]}"
+            f"{path}: its fields may be separated by {names}; set data.delimiter, "
+            f"for example --set data.delimiter={_DELIMITERS[fitting[0]]}"
         )
     return fitting[0]
 
 
-def _find_quoting(path: str, sample: _Sample, delimiter: str) -> str:
+def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
     if '"' not in sample.text:
         return NONE if delimiter == "\t" else DOUBLE
     # Without a backslash before a quote, both ways of quoting are the same.
@@ -207,9 +204,9 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> str:
         fitting = [q for q, records in parsed.items() if _are_as_written(records)]
         if not fitting and sample.has_quoted_header:
             raise UsageError(
-                f"{path}: its header is quoted, but its first rows are not as a "
-                "program that quotes writes them; set data.quoting to double, "
-                "backslash or none"
+                f"{path}: its header is quoted, but its first rows are not quoted "
+                f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "
+                f"{QUOTINGS[-1]}"
             )
         return fitting[0] if fitting else NONE
     for quoting, records in parsed.items():
@@ -236,7 +233,8 @@ def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:
 def _are_as_written(records: list[tuple[str, list[str]]] | None) -> bool:
     """Returns whether a program that quotes would have written these lines of TSV.
 
-    It quotes the fields that need it, or all text. Excel quotes those with commas, too.
+    Programs quote the fields that need quotes, or all text. Excel also quotes fields
+    with commas.
     """
     return records is not None and any(
         all(_could_write(text, fields, needs_quotes) for text, fields in records)
@@ -267,7 +265,3 @@ def _could_write(
         else:
             return False
     return True
-
-
-def _unescape(line: str) -> str:
-    return _ESCAPED.sub(lambda match: '""' if match[1] == '"' else "\\", line)

@@ -11,6 +11,7 @@ from pipeline.config.sections import FileFormat
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 CSV, TSV, JSONL, PARQUET, ARROW, TFRECORD = FORMATS
 DELIMITED = (CSV, TSV)
+SPREADSHEETS = (".xlsx", ".xls", ".ods")  # not read; ends of names
 
 _SUFFIXES = {
     CSV: re.compile(r"\.csv(\.gz)?$", re.IGNORECASE),

@@ -15,8 +15,8 @@ class Layout:
     Attributes:
       columns: The names of TFDS, by the archive's names if they differ.
       headerless: The columns of files without a header; empty if all have one.
-      leaves_out_short_rows: Whether TFDS leaves out rows that lack columns or a label,
-        which the archive has.
+      leaves_out_short_rows: Whether the archive has rows that lack columns or a label,
+        which TFDS leaves out.
     """
 
     columns: dict[str, str]
@@ -60,7 +60,7 @@ def find_layout(first_line: list[str], task: TaskConfig | None = None) -> Layout
 
     Args:
       first_line: The fields of its first line.
-      task: Names the GLUE task; the layout of MRPC is recognized without.
+      task: Names the GLUE task; the layout of MRPC is recognized without a task.
     """
     if task is not None and task.name is not None:
         layout = LAYOUTS[task.name]
@@ -107,7 +107,7 @@ def is_left_out(row: dict[str, str], header: list[str], layout: Layout) -> bool:
     """Returns whether TFDS leaves a row out: it lacks columns, or its label is empty.
 
     Args:
-      row: The values that it has, by TFDS's names.
+      row: Its values by TFDS's names.
       header: All columns.
       layout: The archive's layout.
     """

@@ -18,7 +18,6 @@ from pipeline.inputs.rows.formats import ARROW, PARQUET
 
 _SPLITS_FILE = "dataset_dict.json"
 _STATE_FILE = "state.json"
-_METADATA = b"huggingface"
 
 
 def find_files(directory: Path) -> dict[str | None, list[str]] | None:
@@ -32,7 +31,7 @@ def find_files(directory: Path) -> dict[str | None, list[str]] | None:
       `Dataset`; None if the folder is neither.
 
     Raises:
-      UsageError: A data set is a selection of the rows of its files.
+      UsageError: A data set has no state, or selects some rows of its files.
     """
     names = _read(directory / _SPLITS_FILE).get("splits")
     if isinstance(names, list):
@@ -51,22 +50,19 @@ def class_names(path: str, file_format: FileFormat, column: str) -> list[str] | 
     if file_format not in (PARQUET, ARROW):
         return None
     try:
-        schema = _read_schema(path, file_format)
-        metadata: dict[str, Any] = json.loads((schema.metadata or {})[_METADATA])
+        if file_format == PARQUET:
+            schema = parquet.read_schema(path)
+        else:
+            with pa.OSFile(path) as file:
+                schema = pa.ipc.open_stream(file).schema
+        metadata: dict[str, Any] = json.loads((schema.metadata or {})[b"huggingface"])
         return list(metadata["info"]["features"][column]["names"])
     except (KeyError, TypeError, ValueError, pa.ArrowException):
-        return None  # no such metadata, or a file that the reader will refuse
-
-
-def _read_schema(path: str, file_format: FileFormat) -> pa.Schema:
-    if file_format == PARQUET:
-        return parquet.read_schema(path)
-    with pa.OSFile(path) as file:
-        return pa.ipc.open_stream(file).schema
+        return None  # no such metadata, or a damaged file, which the reader refuses
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Returns the object of a JSON file; an empty one if it is another file."""
+    """Returns the object of a JSON file; an empty one if the file has no object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -82,12 +78,13 @@ def _list_files(directory: Path) -> list[str]:
     state = _read(directory / _STATE_FILE)
     if not _is_data_set(directory):
         raise UsageError(
-            f"data {directory} has no {_STATE_FILE} of a data set, which "
-            f"{directory.parent / _SPLITS_FILE} names; save it again with save_to_disk"
+            f"data {directory} has no {_STATE_FILE} of a data set, but "
+            f"{directory.parent / _SPLITS_FILE} names it; save it again with "
+            "save_to_disk"
         )
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise UsageError(
-            f"data {directory} is a selection of the rows of its files; save it again "
-            "after dataset.flatten_indices()"
+            f"data {directory} selects some rows of its files; save it again after "
+            "dataset.flatten_indices()"
         )
     return [str(directory / file["filename"]) for file in state["_data_files"]]

@@ -23,7 +23,8 @@ DEFAULTS = DataConfig()
 _ROWS_AT_A_TIME = 1024
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ARROW_ERRORS = (pa.ArrowException, OSError)
-# Values that Python cannot hold: invalid UTF-8, dates after 9999, unknown time zones.
+# Raised for values that Python cannot hold: invalid UTF-8, dates after 9999, unknown
+# time zones.
 _UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 
 
@@ -69,6 +70,7 @@ def _match(source: str) -> tuple[list[str], bool]:
         pattern = f"{glob.escape(source)}/*" if is_directory else source
         paths = glob.glob(pattern, recursive=True)
         return sorted(filter(os.path.isfile, paths)), is_directory
+    # Every command imports this file, and `--help` must not wait for Beam.
     from apache_beam.io.filesystems import FileSystems
 
     files = FileSystems.match([source.rstrip("/")])[0].metadata_list
@@ -123,7 +125,7 @@ def read_parquet(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
 
 
 def _read_group(table: parquet.ParquetFile, group: int) -> Iterator[Row]:
-    """Yields the rows of a row group; each row from a corrupt page on is an error."""
+    """Yields the rows of a row group; after a corrupt page, an error for each row."""
     left = table.metadata.row_group(group).num_rows
     try:
         for batch in table.iter_batches(_ROWS_AT_A_TIME, row_groups=[group]):
@@ -187,8 +189,10 @@ def read_arrow(file: IO[bytes]) -> Iterator[tuple[int, Row]]:
 
 def read_examples(path: str) -> Iterator[tuple[int, Row]]:
     """Yields the number of each record from 1, and the record."""
+    # Every command imports this file, and `--help` must not wait for TensorFlow.
     import tensorflow as tf
 
+    # TFRecordDataset does not detect the compression.
     compression = "GZIP" if path.endswith(".gz") else ""
     records = tf.data.TFRecordDataset(path, compression).as_numpy_iterator()
     try:

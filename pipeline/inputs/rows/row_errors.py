@@ -1,4 +1,4 @@
-"""Rows of files, and what is wrong with them."""
+"""Rows of files, their locations and their errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class RowError(ValueError):
 
 
 class FileError(RowError):
-    """The reason why a file, or the rest of it, cannot be read: no row is skipped."""
+    """The reason why a file, or the rest of it, cannot be read; it is never skipped."""
 
 
 class EncodingError(RowError):
-    """The byte of a row that its encoding does not have."""
+    """A row has a byte that its encoding cannot decode."""
 
 
 class Location(NamedTuple):

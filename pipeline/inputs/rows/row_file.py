@@ -1,4 +1,4 @@
-"""A file of rows of any format, which keeps what a reading finds out about it."""
+"""A file of rows of any format; its dialect and hash are found once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ from pipeline.inputs.rows.formats import (
     JSONL,
     PARQUET,
     TFRECORD,
-    TSV,
 )
 from pipeline.inputs.rows.row_errors import DAMAGE, FileError, Location, Row, RowError
 
-_DELIMITERS = {CSV: ",", TSV: "\t"}
 _BUFFER_BYTES = 1 << 20
 
 
@@ -52,13 +50,13 @@ class RowFile:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of its bytes. The file is not read again if all of it was."""
+        """SHA-256 of its bytes. A file that was read to its end is not read again."""
         if self._sha256 is None:
             self._sha256 = fingerprint.of_file(self.path)
         return self._sha256
 
     def describe_dialect(self) -> str:
-        """Returns how it is read, for people; its format alone if that says all."""
+        """Returns the format for people, with the dialect of CSV and TSV."""
         if self.file_format not in DELIMITED:
             return self.file_format
         try:
@@ -86,7 +84,7 @@ class RowFile:
         try:
             for number, row in self._read(task):
                 yield Location(self.path, number), row
-        except RowError as error:  # its encoding shows at the start
+        except RowError as error:  # the start of the file has the wrong encoding
             yield Location(self.path, number + 1), FileError(str(error))
         except DAMAGE as error:
             message = f"the file cannot be read from here: {error}"
@@ -110,7 +108,7 @@ class RowFile:
                 yield from readers.read_arrow(file)
 
     def _find_dialect(self, file: IO[bytes]) -> dialects.Dialect:
-        delimiter = _DELIMITERS[self.file_format]
+        delimiter = "," if self.file_format == CSV else "\t"
         dialect = dialects.find_dialect(self.path, file, self._settings, delimiter)
         file.seek(0)
         self._dialect = dialect
@@ -138,6 +136,7 @@ def open_packed(path: str) -> IO[bytes]:
     """Opens a file, local or remote, unbuffered and without unpacking it."""
     if uris.is_local(path):
         return open(path, "rb", buffering=0)
+    # Every command imports this file, and `--help` must not wait for Beam.
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
@@ -145,10 +144,10 @@ def open_packed(path: str) -> IO[bytes]:
 
 
 class _HashedBytes(io.RawIOBase):
-    """The bytes of a file, which are hashed on the way.
+    """The bytes of a file, which are hashed while they are read.
 
     Attributes:
-      sha256: Their hash once the end was read; None until then, or if a part was
+      sha256: Their hash after the end was read; None before, or if a part was
         skipped.
     """
 

@@ -14,10 +14,10 @@ _ITEMS_AT_A_TIME = 1024
 
 
 class Spool(Generic[_Item]):
-    """A list on disk, in a file without a name, which goes with the list.
+    """A list in an unnamed temporary file, which is deleted with the list.
 
     Args:
-      directory: On the disk to use; None is that of the system's temporary files.
+      directory: Where the file is; None is the directory of temporary files.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from pipeline.inputs.rows.row_errors import EncodingError, RowError
 
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MARK_BYTES = 2
-# What `surrogateescape` makes of the bytes that do not decode.
+# `surrogateescape` turns bytes that do not decode into these.
 _BAD = re.compile("[\udc80-\udcff]")
 _BAD_OFFSET = 0xDC00
 
@@ -47,7 +47,7 @@ def check(line: str, encoding: str, place: str = "") -> None:
     Args:
       line: A line of `decode`.
       encoding: The encoding that it was decoded with.
-      place: What the message says before the column.
+      place: Text before the column in the message.
 
     Raises:
       EncodingError: Names the first such byte and the setting that reads it.
@@ -59,8 +59,8 @@ def check(line: str, encoding: str, place: str = "") -> None:
         byte = ord(bad.group()) - _BAD_OFFSET
         raise EncodingError(
             f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not "
-            f"{encoding}. Set the encoding of the file with data.encoding, as --set "
-            "data.encoding=cp1252 for Windows in Western Europe"
+            f"{encoding}. Set the encoding of the file with data.encoding, for example "
+            "--set data.encoding=cp1252 for Windows in Western Europe"
         )
 
 
@@ -72,6 +72,6 @@ def refuse_utf_16(start: bytes, encoding: str) -> None:
     """
     if start.startswith(_UTF_16_MARKS) and not encoding.startswith("utf-16"):
         raise RowError(
-            f"the file starts with the byte order mark of UTF-16, and data.encoding is "
+            f"the file starts with the byte order mark of UTF-16, but data.encoding is "
             f"{encoding}; read it with --set data.encoding=utf-16"
         )

@@ -81,7 +81,7 @@ def test_script_of_a_shell_tells_how_to_install_it(shell):
 def test_unknown_shell_is_a_usage_error():
     printed = CliRunner().invoke(main, ["completion"], env={"SHELL": "/bin/tcsh"})
     assert printed.exit_code == 2
-    assert "name the shell: bash, zsh, fish" in printed.output
+    assert "name one of bash, zsh, fish" in printed.output
 
 
 def test_bash_completes_and_imports_no_heavy_package():

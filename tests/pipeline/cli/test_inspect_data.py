@@ -106,7 +106,7 @@ def test_choices_beside_a_recipe_are_refused(invoke, tmp_path):
     recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
     result = invoke("inspect-data", "--config", recipe, "--label", "x", "--text", "y")
     assert result.exit_code == 2
-    assert "--label, --text: with --config, the recipe says it" in result.output
+    assert "--label, --text cannot be combined with --config" in result.output
 
 
 def test_json_has_the_guesses(invoke, tmp_path):

@@ -176,7 +176,7 @@ def test_checksum_covers_all_files_of_a_source(tmp_path, kind):
         file = tmp_path / "encoder" / name
         content = file.read_bytes()
         file.write_bytes(content + b"\n")
-        with pytest.raises(UsageError, match="these are other files than the recipe's"):
+        with pytest.raises(UsageError, match="the files differ from the recipe's"):
             resolve_encoder(config)
         file.write_bytes(content)
 

@@ -164,7 +164,7 @@ def test_what_a_run_would_refuse_is_refused_before_anything_is_sent(
         (["--orchestrator", "kubeflow"], "needs --host URL"),
         (
             ["--orchestrator", "vertex", "--host", "http://x", "--pod-token"],
-            "--host, --pod-token: for --orchestrator kubeflow alone",
+            "--host, --pod-token: only for --orchestrator kubeflow",
         ),
         (["--orchestrator", "vertex"], "Vertex AI writes to gs:// only"),
         (["--orchestrator", "slurm"], "'slurm' is not one of"),

@@ -104,7 +104,8 @@ def test_tfrecords_are_taken_as_they_are(tmp_path):
         row = records.example(text=[b"a"], label=[1])
         records.write(tmp_path / "data" / f"{split}.tfrecord", [row])
     paths = OutputPaths(tmp_path / "output", "name")
-    with pytest.raises(UsageError, match=r"on_bad_rows is skip.*TFRecords.*use refuse"):
+    message = r"on_bad_rows is skip.*TFRecords.*set data.on_bad_rows=refuse"
+    with pytest.raises(UsageError, match=message):
         examples_lib.resolve_examples(
             str(tmp_path / "data"), TASK, paths, settings=SKIP
         )
