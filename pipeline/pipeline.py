@@ -24,11 +24,10 @@ from modules.report.content import LineageStep
 from modules.training import warm_start
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
+from pipeline.config.tfx_names import PREPROCESSING_FN, RUN_FN
+from pipeline.inputs.examples.splits import TRAIN
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.platforms import Platform
-
-PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
-RUN_FN = "modules.training.run_fn.run_fn"
 
 # Settings that do not change what a run makes: where it reads, runs and writes.
 _PLACES: dict[str, Any] = {
@@ -221,14 +220,14 @@ class _Builder:
         start: list[BaseComponent],
     ) -> BaseComponent:
         platform, encoder = self._platform, self._inputs.encoder
-        splits = [split for split in self._inputs.examples.patterns if split != "train"]
+        splits = [split for split in self._inputs.examples.patterns if split != TRAIN]
         return (platform.trainer or tfx.components.Trainer)(
             run_fn=RUN_FN,
             examples=transform.outputs["transformed_examples"],
             transform_graph=transform.outputs["transform_graph"],
             hyperparameters=hyperparameters.outputs["hyperparameters"],
             base_model=start[0].outputs["base_model"] if start else None,
-            train_args=tfx.proto.TrainArgs(splits=["train"]),
+            train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
             # Each is predicted; the best model is selected on `eval` alone.
             eval_args=tfx.proto.EvalArgs(splits=splits),
             custom_config={

@@ -12,7 +12,7 @@ from modules import served_versions
 from modules.config.task import TaskConfig
 from modules.run_metadata import values
 from modules.verdicts import PUSHED_DESTINATION
-from pipeline.config import recipe
+from pipeline.config import recipe, tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history.run_record import LOG_FILE, SETTINGS_FILE, RunRecord
@@ -84,7 +84,7 @@ def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
         pushed = version.parents[1] / version.name
     reader = runs.reader
     # The oldest first: later runs push the same model again.
-    for artifact in reader.artifacts("PushedModel") if reader else ():
+    for artifact in reader.artifacts(tfx_names.PUSHED_MODEL_TYPE) if reader else ():
         destination = values(artifact).get(PUSHED_DESTINATION)
         if reader and destination and Path(destination).resolve() == pushed:
             execution = reader.producing_execution(artifact)
@@ -97,8 +97,8 @@ def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
 def _describe(run: Run) -> FinishedRun:
     record, artifacts = run.record, run.outputs.artifacts
     try:
-        model_run = artifacts["Trainer", "model_run"].uri
-        examples = artifacts["ImportExampleGen", "examples"].uri
+        model_run = artifacts[tfx_names.MODEL_RUN].uri
+        examples = artifacts[tfx_names.EXAMPLES].uri
     except KeyError as error:
         why = f"its Trainer did not finish; {run.directory / LOG_FILE} shows why"
         if record.state == "running":

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB_SERVERS = REPOSITORY / "build" / "job-servers"  # `make job-servers`
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
+CONFIG_VARIABLE = "BERT_PIPELINE_CONFIG"  # names another recipe for `*_runner.py`
 
 
 @dataclasses.dataclass(frozen=True)

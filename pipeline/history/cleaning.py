@@ -14,8 +14,9 @@ from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import run_metadata
+from modules import environment, file_lock, fingerprint, run_metadata
 from modules.run_metadata import MetadataReader, values
+from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history.pushed_versions import directory_size, list_pushed, recipe_names
@@ -93,7 +94,7 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
 
 
 def _check_location(paths: OutputPaths, reader: MetadataReader) -> None:
-    for artifact in reader.artifacts("Model"):
+    for artifact in reader.artifacts(tfx_names.MODEL_TYPE):
         if not Path(artifact.uri).is_relative_to(paths.artifacts):
             raise UsageError(
                 f"{paths.metadata} lists {artifact.uri}, which is not below "
@@ -191,13 +192,15 @@ class _Planner:
     def _producers_of_kept_models(self) -> set[int]:
         return {
             self._reader.producing_execution(artifact).id
-            for artifact in self._reader.artifacts("Model")
+            for artifact in self._reader.artifacts(tfx_names.MODEL_TYPE)
             if artifact.id in self._kept_artifacts
         }
 
     def _find_trainer(self, directory: Path) -> Any:
         """Returns the execution of the Trainer that used a directory last, if any."""
-        lock = directory / "lock"  # written whenever a training starts there
+        lock = (
+            directory / file_lock.DIRECTORY_LOCK
+        )  # written whenever a training starts there
         if not lock.is_file():
             return None
         used = int(lock.stat().st_mtime * _MILLISECONDS)  # as ML Metadata counts
@@ -216,7 +219,7 @@ class _Planner:
             execution
             for run_id in self._reader.run_ids()
             for component, execution in self._reader.executions(run_id)
-            if component.name == "Trainer" and not component.is_cached
+            if component.name == tfx_names.TRAINER and not component.is_cached
         ]
 
     def _is_of_other_code(self, trainer: Any) -> bool:
@@ -227,10 +230,8 @@ class _Planner:
 
     @functools.cached_property
     def _installed(self) -> tuple[str, dict[str, str]]:
-        from modules import environment, fingerprint
-
         environment.set_up(quiet=True)  # of_code imports what it reads
-        code = fingerprint.of_code("modules.training.run_fn.run_fn")
+        code = fingerprint.of_code(tfx_names.RUN_FN)
         return code, fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
 
 

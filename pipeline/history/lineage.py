@@ -12,8 +12,10 @@ from typing import Any
 from modules import served_versions
 from modules.run_metadata import MetadataReader, values
 from modules.verdicts import PUSHED_VERSION
+from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
+from pipeline.history.override import EXECUTION_TYPE
 from pipeline.history.runs import RunList
 
 
@@ -64,10 +66,10 @@ def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> An
     path = Path(model).absolute()
     served = path.is_relative_to(paths.pushed.parent)
     number = path.name if served else model
-    for artifact in reversed(reader.artifacts("PushedModel")):
+    for artifact in reversed(reader.artifacts(tfx_names.PUSHED_MODEL_TYPE)):
         if values(artifact).get(PUSHED_VERSION) == number:
             return artifact
-    for artifact in reader.artifacts("Model"):
+    for artifact in reader.artifacts(tfx_names.MODEL_TYPE):
         if str(artifact.id) == model or path.is_relative_to(artifact.uri):
             return artifact
     raise UsageError(
@@ -116,7 +118,7 @@ class _Tracer:
     def _facts(self, component: str, execution: Any) -> dict[str, Any]:
         properties = values(execution)
         facts = _FACTS.get(component, _other)(properties)
-        if component == "ImportExampleGen":
+        if component == tfx_names.EXAMPLE_GEN:
             facts |= self._data_card(execution)
         return {key: value for key, value in facts.items() if value not in (None, "")}
 
@@ -124,7 +126,7 @@ class _Tracer:
         """Returns source and fingerprint of the data, as DataGate of the run knew."""
         run_id = self._reader.run_id_of(execution)
         for component, gate in self._reader.executions(run_id):
-            if component.name == "DataGate":
+            if component.name == tfx_names.DATA_GATE:
                 card = json.loads(values(gate)["settings"])["card"]
                 return {"data": card["source"], "data sha256": card["fingerprint"]}
         return {}
@@ -210,10 +212,10 @@ def _other(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 _FACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "AtomicPusher": _pushed,
-    "Override": _overridden,
-    "Trainer": _trainer,
-    "Transform": _transform,
-    "Hyperparameters": _hyperparameters,
-    "ImportExampleGen": _example_gen,
+    tfx_names.PUSHER: _pushed,
+    EXECUTION_TYPE: _overridden,
+    tfx_names.TRAINER: _trainer,
+    tfx_names.TRANSFORM: _transform,
+    tfx_names.HYPERPARAMETERS: _hyperparameters,
+    tfx_names.EXAMPLE_GEN: _example_gen,
 }

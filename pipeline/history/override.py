@@ -9,6 +9,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from modules import files, run_metadata, served_versions, uris, verdicts
 from modules.report import model_card
 from modules.report.content import JSON_FILE, read_report
+from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history import releases
@@ -43,7 +44,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     # It takes seconds to import.
     from tfx.utils import path_utils
 
-    model = path_utils.serving_model_path(outputs.artifacts["Trainer", "model"].uri)
+    model = path_utils.serving_model_path(outputs.artifacts[tfx_names.MODEL].uri)
     directory = paths.pushed
     directory.mkdir(parents=True, exist_ok=True)
     version = _choose_version(directory, model, run)
@@ -91,7 +92,7 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
         )
     if verdict.blessed:
         raise UsageError(f"run {run.id} was not refused by the gate: {run.reason}")
-    model = outputs.artifacts["Trainer", "model"].uri
+    model = outputs.artifacts[tfx_names.MODEL].uri
     if not Path(model).is_dir():
         raise UsageError(f"the model {model} of run {run.id} was deleted; run it again")
     return outputs
@@ -99,9 +100,9 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
 
 def _read_examples(outputs: RunOutputs) -> str | None:
     """Returns the rows to try the model with, which AtomicPusher would push, too."""
-    from components.serving_check.component import EXAMPLES_FILE
-
-    path = Path(outputs.artifacts["ServingCheck", "blessing"].uri, EXAMPLES_FILE)
+    path = Path(
+        outputs.artifacts[tfx_names.INFRA_BLESSING].uri, verdicts.SERVING_EXAMPLES_FILE
+    )
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
@@ -122,7 +123,7 @@ def _write_verdict(outputs: RunOutputs, release: Release) -> None:
     recorded = release.model_dump(mode="json", include=_RECORDED)
     override = verdicts.Override.model_validate(recorded)
     verdict = outputs.verdict.model_copy(update={"override": override})
-    directory = outputs.artifacts["Evaluator", "verdict"].uri
+    directory = outputs.artifacts[tfx_names.MODEL_VERDICT].uri
     path = uris.join(directory, verdicts.VERDICT_FILE)
     files.write_record(path, verdict.as_json())
 
@@ -156,7 +157,7 @@ def _write_metadata(
     for name, value in properties.items():
         execution.custom_properties[name].string_value = value
     # The type that TFX's Pusher registered.
-    pushed_type = store.get_artifact_type("PushedModel")
+    pushed_type = store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE)
     destination = str(paths.pushed / str(release.version))
     pushed = mlmd.Artifact(
         type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
@@ -167,16 +168,16 @@ def _write_metadata(
         release.version
     )
     inputs = {
-        "model": outputs.artifacts["Trainer", "model"],
-        "model_blessing": outputs.artifacts["Evaluator", "blessing"],
-        "infra_blessing": outputs.artifacts["ServingCheck", "blessing"],
+        "model": outputs.artifacts[tfx_names.MODEL],
+        "model_blessing": outputs.artifacts[tfx_names.MODEL_BLESSING],
+        "infra_blessing": outputs.artifacts[tfx_names.INFRA_BLESSING],
     }
     pairs = [
         *(
             (artifact, _event(mlmd.Event.INPUT, key))
             for key, artifact in inputs.items()
         ),
-        (pushed, _event(mlmd.Event.OUTPUT, "pushed_model")),
+        (pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])),
     ]
     context = store.get_context_by_type_and_name(run_metadata.RUN_TYPE, run.tfx_run_id)
     store.put_execution(execution, pairs, [context])

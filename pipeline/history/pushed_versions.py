@@ -11,6 +11,7 @@ from modules import served_versions
 from modules.run_metadata import MetadataReader, values
 from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config.paths import OutputPaths
+from pipeline.config.tfx_names import PUSHED_MODEL_TYPE
 from pipeline.history import releases
 from pipeline.history.releases import Release
 from pipeline.history.runs import RunList
@@ -84,7 +85,7 @@ class _Pushes:
         self._artifacts: dict[str, Any] = {}
         if paths.metadata.exists():
             self._reader = MetadataReader.of_file(paths.metadata)
-            for artifact in self._reader.artifacts("PushedModel"):
+            for artifact in self._reader.artifacts(PUSHED_MODEL_TYPE):
                 destination = Path(values(artifact).get(PUSHED_DESTINATION, ""))
                 if destination.parent.name == paths.name:
                     self._artifacts[destination.name] = artifact
