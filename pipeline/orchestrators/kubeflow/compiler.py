@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines: every component runs in a pod, the Trainer with resources."""
+"""Compiles for Kubeflow: each component runs in a pod, the Trainer with resources."""
 
 from __future__ import annotations
 
