@@ -1,4 +1,4 @@
-"""What a model was made of: a tree of executions, from ML Metadata."""
+"""Traces what a model was made of: a tree of executions from ML Metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modules import served_versions
-from modules.run_metadata import MetadataReader, values
+from modules.run_metadata import MetadataReader, creation_time, values
 from modules.verdicts import PUSHED_VERSION
 from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
@@ -21,17 +21,17 @@ from pipeline.history.runs import RunList
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """An execution, and those whose outputs it read.
+    """An execution, and the executions whose outputs it read.
 
     Attributes:
       component: The component's id, or `Override`.
       execution: Its id in ML Metadata.
-      run: Id of the run that executed it; TFX's id if the run has no record.
+      run: id of the run that executed it; TFX's id if the run has no record.
       time: When it started.
-      facts: What it depended on: hashes, settings, versions of libraries, files.
+      facts: Hashes, settings, versions of libraries and files that it depended on.
       outputs: Directories of its artifacts by key.
       inputs: The executions that wrote its inputs.
-      is_repeated: Whether the tree describes the execution at an earlier place.
+      is_repeated: Whether an earlier node of the tree describes the execution.
     """
 
     component: str
@@ -53,7 +53,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
         Model artifact.
 
     Raises:
-      UsageError: ML Metadata does not know the model.
+      UsageError: The model is not in ML Metadata.
     """
     if not paths.metadata.exists():
         raise UsageError(f"there are no runs in {paths.root}")
@@ -64,10 +64,10 @@ def trace(paths: OutputPaths, model: str) -> Node:
 
 def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> Any:
     path = Path(model).absolute()
-    served = path.is_relative_to(paths.pushed.parent)
-    number = path.name if served else model
+    is_pushed = path.is_relative_to(paths.pushed.parent)
+    version = path.name if is_pushed else model
     for artifact in reversed(reader.artifacts(tfx_names.PUSHED_MODEL_TYPE)):
-        if values(artifact).get(PUSHED_VERSION) == number:
+        if values(artifact).get(PUSHED_VERSION) == version:
             return artifact
     for artifact in reader.artifacts(tfx_names.MODEL_TYPE):
         if str(artifact.id) == model or path.is_relative_to(artifact.uri):
@@ -97,9 +97,7 @@ class _Tracer:
             component=component,
             execution=execution.id,
             run=tfx_run_id if record is None else record.id,
-            time=datetime.datetime.fromtimestamp(
-                execution.create_time_since_epoch / 1000
-            ).astimezone(),
+            time=creation_time(execution),
             facts={} if is_repeated else self._facts(component, execution),
             outputs={key: artifact.uri for key, artifact in outputs.items()},
             inputs=inputs,
@@ -109,7 +107,7 @@ class _Tracer:
     def _trace_inputs(self, execution: Any) -> list[Node]:
         artifacts = self._reader.inputs(execution)
         producers: dict[int, Any] = {}
-        # The model before what judged it, so that it is described in full.
+        # The model comes before its verdicts, whose nodes would else describe it.
         for key in sorted(artifacts, key=lambda key: (key != "model", key)):
             producer = self._reader.producing_execution(artifacts[key])
             producers.setdefault(producer.id, producer)
@@ -123,7 +121,7 @@ class _Tracer:
         return {key: value for key, value in facts.items() if value not in (None, "")}
 
     def _data_card(self, execution: Any) -> dict[str, Any]:
-        """Returns source and fingerprint of the data, as DataGate of the run knew."""
+        """Returns source and fingerprint of the data from the settings of DataGate."""
         run_id = self._reader.run_id_of(execution)
         for component, gate in self._reader.executions(run_id):
             if component.name == tfx_names.DATA_GATE:

@@ -1,4 +1,4 @@
-"""What the components of a run wrote, read from its artifacts without TFX."""
+"""Reads what the components of a run wrote, without TFX."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pipeline.config import tfx_names
 class RunOutputs:
     """The components of a run and their artifacts.
 
-    What a component has not written yet, or what was deleted, is None or empty.
+    Attributes of outputs that are not written yet, or were deleted, are None or empty.
 
     Args:
       reader: ML Metadata.
-      tfx_run_id: TFX's id of the run. Without both, no component has started.
+      tfx_run_id: TFX's id of the run. If one of both is None, no component has started.
 
     Attributes:
       components: In the order of their start.
@@ -58,7 +58,7 @@ class RunOutputs:
 
     @property
     def pushed(self) -> str | None:
-        """Directory of the version that was pushed; None if there is none."""
+        """Directory of the version that was pushed; None if no version was."""
         properties = self._properties(tfx_names.PUSHED_MODEL)
         if not properties.get(verdicts.PUSHED):
             return None
@@ -66,7 +66,7 @@ class RunOutputs:
 
     @property
     def refusal(self) -> str:
-        """Why a run that has ended did not push its model; empty if it did."""
+        """Why the ended run did not push its model; empty if it did."""
         if self.pushed is not None:
             return ""
         properties = self._properties(tfx_names.PUSHED_MODEL)
@@ -79,13 +79,13 @@ class RunOutputs:
 
     @property
     def page(self) -> Path | None:
-        """The page of the report, with its numbers beside it."""
+        """The page of the report; its numbers are in a file next to it."""
         artifact = self.artifacts.get(tfx_names.PAGE)
         return Path(artifact.uri) if artifact else None
 
     @property
     def missing(self) -> str:
-        """What Report could not write, and the error; empty if it wrote all."""
+        """What Report could not write, and the error; empty if nothing is missing."""
         return self._properties(tfx_names.PAGE).get(verdicts.MISSING, "")
 
     def metric_value(self, metric: str) -> float | None:
