@@ -86,7 +86,7 @@ class WorkerPool(BeamFnExternalWorkerPoolServicer):
             _LOGGER.warning("%s: starting it again", ended)
             self._start(request, starts + 1)
         else:
-            _LOGGER.error("%s for the %dth time: the job fails", ended, _STARTS)
+            _LOGGER.error("%s, %d times: the job will fail", ended, _STARTS)
             _connect_for(request)
 
 

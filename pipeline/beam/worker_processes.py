@@ -42,8 +42,8 @@ class ProcessRunner(fn_runner.FnApiRunner):
             if not _worker_lost.wait(_SECONDS):
                 raise
             raise WorkerLostError(
-                "a Beam worker process was lost, perhaps because memory ran out; reduce "
-                "the number of workers with beam.workers"
+                "a Beam worker process was lost, perhaps because memory ran out; "
+                "beam.workers sets the number of workers"
             ) from error
 
 
