@@ -86,44 +86,41 @@ class _Tracer:
 
     def trace(self, execution: Any) -> Node:
         """Returns the tree of an execution; each execution is described once."""
-        is_repeated = execution.id in self._seen
-        self._seen.add(execution.id)
         component = self._reader.describe(execution).name
         tfx_run_id = self._reader.run_id_of(execution)
         record = self._runs.of_tfx_run(tfx_run_id)
         outputs = self._reader.outputs(execution)
-        inputs = [] if is_repeated else self._trace_inputs(execution)
-        return Node(
+        node = Node(
             component=component,
             execution=execution.id,
             run=tfx_run_id if record is None else record.id,
             time=creation_time(execution),
-            facts={} if is_repeated else self._facts(component, execution),
+            facts={},
             outputs={key: artifact.uri for key, artifact in outputs.items()},
-            inputs=inputs,
-            is_repeated=is_repeated,
+            inputs=[],
+            is_repeated=execution.id in self._seen,
         )
-
-    def _trace_inputs(self, execution: Any) -> list[Node]:
+        if node.is_repeated:
+            return node
+        self._seen.add(execution.id)
+        facts = _FACTS.get(component, _other)(values(execution))
+        if component == tfx_names.EXAMPLE_GEN:
+            facts |= self._data_card(tfx_run_id)
         artifacts = self._reader.inputs(execution)
         producers: dict[int, Any] = {}
-        # The model comes before its verdicts, whose nodes would else describe it.
+        # The model comes first: otherwise a node of its verdicts would describe it.
         for key in sorted(artifacts, key=lambda key: (key != "model", key)):
             producer = self._reader.producing_execution(artifacts[key])
             producers.setdefault(producer.id, producer)
-        return [self.trace(producer) for producer in producers.values()]
+        return dataclasses.replace(
+            node,
+            facts={k: value for k, value in facts.items() if value not in (None, "")},
+            inputs=[self.trace(producer) for producer in producers.values()],
+        )
 
-    def _facts(self, component: str, execution: Any) -> dict[str, Any]:
-        properties = values(execution)
-        facts = _FACTS.get(component, _other)(properties)
-        if component == tfx_names.EXAMPLE_GEN:
-            facts |= self._data_card(execution)
-        return {key: value for key, value in facts.items() if value not in (None, "")}
-
-    def _data_card(self, execution: Any) -> dict[str, Any]:
+    def _data_card(self, tfx_run_id: str) -> dict[str, Any]:
         """Returns source and fingerprint of the data from the settings of DataGate."""
-        run_id = self._reader.run_id_of(execution)
-        for component, gate in self._reader.executions(run_id):
+        for component, gate in self._reader.executions(tfx_run_id):
             if component.name == tfx_names.DATA_GATE:
                 card = json.loads(values(gate)["settings"])["card"]
                 return {"data": card["source"], "data sha256": card["fingerprint"]}

@@ -19,7 +19,6 @@ from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import Run
 
 EXECUTION_TYPE = "Override"
-_RECORDED = {"version", "by", "time", "reason"}
 
 
 def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
@@ -58,7 +57,9 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
         action="override", version=int(version), reason=reason, run=run.id
     )
     # The record is written before the push: no version is served without one.
-    recorded = release.model_dump(mode="json", include=_RECORDED)
+    recorded = release.model_dump(
+        mode="json", include=set(verdicts.Override.model_fields)
+    )
     assert outputs.verdict is not None
     verdict = outputs.verdict.model_copy(
         update={"override": verdicts.Override.model_validate(recorded)}

@@ -36,7 +36,7 @@ HEADERS = {
 _DIRECTORY = Path(__file__).parent
 _MAX_CURVES = 12
 _NEWEST_CURVES = 4
-_MAX_COMPARED = 6
+_LETTERS = "ABCDEF"  # of compared runs
 _MAX_CHANGED = 200
 
 # Another port of this machine is another origin of the same site.
@@ -87,6 +87,7 @@ class Pages:
         self._outputs = list(outputs)
         self._templates = templates.environment(_DIRECTORY / "templates")
         self._templates.globals |= {
+            "letters": _LETTERS,
             "marks": MARKS,
             "outputs": self._outputs,
             "when": _when,
@@ -171,8 +172,8 @@ class Pages:
         raise HTTPException(404, f"There is no run {key}.")
 
     def _chosen(self, keys: Sequence[str]) -> list[Entry]:
-        if not 2 <= len(keys) <= _MAX_COMPARED:
-            raise UsageError(f"Tick 2 to {_MAX_COMPARED} runs to compare them.")
+        if not 2 <= len(keys) <= len(_LETTERS):
+            raise UsageError(f"Tick 2 to {len(_LETTERS)} runs to compare them.")
         # The oldest first: the others are tested against the first.
         return sorted(map(self._find, keys), key=lambda entry: entry.record.id)
 

@@ -16,8 +16,6 @@ from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import Platform
 
-_Container = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec
-
 
 def create_dag(
     config: Config, inputs: ResolvedInputs, platform: Platform
@@ -27,7 +25,8 @@ def create_dag(
     assert settings is not None
     dag = create_pipeline(config, inputs, platform)
     components = {component.id: component for component in dag.components}
-    resources = _Container.ResourceSpec(
+    container_spec = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec
+    resources = container_spec.ResourceSpec(
         cpu_limit=settings.cpu or 0.0, memory_limit=settings.memory_gb or 0.0
     )
     if settings.accelerator:
