@@ -32,7 +32,7 @@ class Obsolete:
       path: The directory.
       why: Why nothing needs it.
       size_bytes: Size of its files.
-      artifact: id in ML Metadata, if it is an artifact.
+      artifact: Id in ML Metadata, if it is an artifact.
     """
 
     kind: str

@@ -26,7 +26,7 @@ class Node:
     Attributes:
       component: The component's id, or `Override`.
       execution: Its id in ML Metadata.
-      run: id of the run that executed it; TFX's id if the run has no record.
+      run: Id of the run that executed it; TFX's id if the run has no record.
       time: When it started.
       facts: Hashes, settings, versions of libraries and files that it depended on.
       outputs: Directories of its artifacts by key.

@@ -30,7 +30,7 @@ class PushedVersion:
         `withdrawn` was rolled back.
       size_bytes: Size of its files.
       pushed_at: When it was pushed; None if it is not in ML Metadata.
-      run: id of the run that trained it; None if unknown.
+      run: Id of the run that trained it; None if unknown.
       tfx_run_id: TFX's id of that run. It is the only one if `tfx run` started the run.
       metric: The metric that decides.
       value: Its value on all rows of `evaluator.split`; None if unknown.

@@ -34,7 +34,7 @@ class Release(pydantic.BaseModel):
       reason: The reason that the person gave.
       by: User and host.
       time: When the person decided.
-      run: id of the run that trained the model, for an override.
+      run: Id of the run that trained the model, for an override.
       withdrawn: The versions that a rollback withdrew.
     """
 

@@ -234,7 +234,7 @@ def _check_tensorflow() -> tuple[Check, Check]:
             for kind in ("GPU", "TPU")
             for device in tf.config.list_physical_devices(kind)
         ]
-    except Exception as error:  # noqa: BLE001 (an ImportError, or one of C++)
+    except Exception as error:  # noqa: BLE001 (an ImportError, or an error of C++)
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         failed = Check("TensorFlow", "error", reason, "run `make install`")
         return failed, Check("accelerators", "ok", _join(driver) or "not checked")
@@ -281,7 +281,7 @@ def _check_space(name: str, directory: Path, needed: int) -> Check:
         value = f"{existing} is not a directory that can be written to"
         return Check(name, "error", value, "name another directory with --output DIR")
     if free < needed:
-        advice = f"about {_show(needed)} are needed; free some, or use another disk"
+        advice = f"about {_show(needed)} are needed; free space, or use another disk"
         return Check(name, "warning", value, advice)
     return Check(name, "ok", value)
 
