@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import files, run_metadata, served_versions, uris, verdicts
+from modules import files, run_metadata, run_states, served_versions, uris, verdicts
 from modules.report import model_card
 from modules.report.content import JSON_FILE, read_report
 from pipeline.config import tfx_names
@@ -90,14 +90,14 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     Raises:
       UsageError: The run is not such a run; the message names the next step.
     """
-    if run.state == "pushed":
+    if run.state == run_states.PUSHED:
         raise UsageError(f"run {run.id} was not refused: it pushed {run.pushed}")
     if run.pushed is not None and Path(run.pushed).is_dir():
         raise UsageError(
             f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
             "lists what is served, and `rollback VERSION` serves another version"
         )
-    if run.state != "refused" or run.tfx_run_id is None:
+    if run.state != run_states.REFUSED or run.tfx_run_id is None:
         raise UsageError(
             f"run {run.id} has no refused model: {run.state}"
             + (f", {run.reason}" if run.reason else "")

@@ -12,7 +12,7 @@ import pydantic
 
 from modules import file_format
 from modules.run_metadata import MetadataReader
-from modules.run_states import RunState
+from modules.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
 from pipeline.config.errors import DataRefusedError
 from pipeline.config.recipe import Config
 from pipeline.history.run_outputs import RunOutputs
@@ -64,7 +64,7 @@ class RunRecord(pydantic.BaseModel):
 
     def finish(self, pushed: str | None, reason: str, value: float | None) -> None:
         """Sets the outcome of a run whose components have all ended."""
-        self.state = "refused" if pushed is None else "pushed"
+        self.state = REFUSED if pushed is None else PUSHED
         self.pushed, self.reason, self.value = pushed, reason, value
 
     def write(self, directory: Path) -> None:
@@ -120,7 +120,7 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
     except Exception as error:
         record.state = "failed"
         if isinstance(error, DataRefusedError):
-            record.state = "data refused"
+            record.state = DATA_REFUSED
         record.reason = str(error) or type(error).__name__
         raise
     except BaseException:  # Ctrl-C

@@ -411,7 +411,7 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     compilation.write_job(vertex, tmp_path / "job.json")
     job = json.loads((tmp_path / "job.json").read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == ROOT
-    with pytest.raises(UsageError, match=r"job\.txt: allowed are \.yaml"):
+    with pytest.raises(UsageError, match=r"job\.txt: the name must end in \.yaml"):
         compilation.write_job(copy.copy(vertex), tmp_path / "job.txt")
     (tmp_path / "directory.yaml").mkdir()
     with pytest.raises(UsageError, match=r"directory\.yaml cannot be written"):
