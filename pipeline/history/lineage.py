@@ -186,7 +186,7 @@ def _hyperparameters(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
-    # TFX's span is 0 if the source has none.
+    # TFX's span is 0 for a source without spans.
     return {
         "examples": properties.get("input_base"),
         "span": properties.get("span") or None,

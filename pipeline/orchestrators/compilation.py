@@ -110,7 +110,7 @@ def compile_job(
 
 
 def _runtime_parameter(name: str, default: Any) -> Any:
-    from tfx import v1 as tfx
+    from tfx import v1 as tfx  # already imported by `compile_job`, not before
 
     return tfx.dsl.experimental.RuntimeParameter(
         name=name, ptype=type(default), default=default
