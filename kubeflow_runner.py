@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from modules import environment
-from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
 
@@ -21,7 +21,7 @@ PACKAGE = Path("pipeline.yaml")
 def run() -> None:
     """Writes the pipeline spec; the `tfx` command no longer has an engine for it."""
     environment.set_up(quiet=True)
-    config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
+    config = load_config(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     compilation.write_job(compilation.compile_job(config, "kubeflow", print), PACKAGE)
     print(f"written to {PACKAGE}")
 

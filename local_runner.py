@@ -8,7 +8,7 @@ progress and a report.
 import os
 
 from modules import environment
-from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.platforms import local_platform
@@ -21,7 +21,7 @@ def run() -> None:
 
     from pipeline.pipeline import create_pipeline
 
-    config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
+    config = load_config(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)
     dag = create_pipeline(config, inputs, local_platform(paths, config.beam))

@@ -10,7 +10,7 @@ inputs, code or settings, copy the job's files to the pipeline root with
 import os
 
 from modules import environment
-from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
 
@@ -18,7 +18,7 @@ from pipeline.orchestrators import compilation
 def run() -> None:
     """Writes `pipeline.json` where the `tfx` command expects it."""
     environment.set_up()
-    config = load_config(os.environ.get("BERT_PIPELINE_CONFIG", DEFAULT_CONFIG))
+    config = load_config(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
     compilation.compile_job(config, "vertex", print, write_out=True)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+DIRECTORY_LOCK = "lock"  # name of the file that locks a directory of checkpoints
+
 
 class LockedError(Exception):
     """Another process holds the lock.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -183,6 +184,12 @@ def connect(database: Path, *, is_writable: bool = False) -> MetadataStore:
         modes.READWRITE if is_writable else modes.READONLY
     )
     return MetadataStore(connection)
+
+
+def creation_time(item: mlmd.Artifact | mlmd.Execution) -> datetime.datetime:
+    """Returns when an artifact or an execution was created, in local time."""
+    seconds = item.create_time_since_epoch / _MILLISECONDS
+    return datetime.datetime.fromtimestamp(seconds).astimezone()
 
 
 def values(item: mlmd.Artifact | mlmd.Execution) -> dict[str, Any]:

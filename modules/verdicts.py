@@ -14,6 +14,7 @@ import pydantic
 
 VERDICT_FILE = "verdict.json"  # of DataGate and of the Evaluator
 SERVING_CHECK_FILE = "serving_check.json"
+SERVING_EXAMPLES_FILE = "examples.json"  # of ServingCheck, to push with the model
 # Properties of a PushedModel by TFX's Pusher. The champion's Model artifact has the
 # destination, too: the directory that serves it.
 PUSHED = "pushed"

@@ -1,27 +1,28 @@
-"""The entry point of containers: TFX's own, with what the compiled job leaves out.
+"""The entry point of containers: runs TFX's with what the compiled job leaves out.
 
     python -m pipeline.entrypoint --component_file=PATH
         --json_serialized_invocation_args {{$}} [--beam_arguments_file=PATH]
 
 **The component's file** has the executor, the declared types and, on Kubeflow, the
-parameters that are no runtime parameters. Kubeflow Pipelines passes input artifacts
+parameters that are not runtime parameters. Kubeflow Pipelines passes input artifacts
 without a type (`backend/src/v2/metadata/client.go`), on which TFX's entry point fails
 (tensorflow/tfx#7768). It adds artifacts that no component declares, as `executor-logs`
 of the type `system.Artifact`, and both orchestrators display an output of the type
-`system.HTML`: TFX takes each for the import path of a class. So TFX gets the declared
-artifacts alone, with the declared types. In the job itself the same would be large: the
-workflow controller repeats a command and its parameters six times a component.
+`system.HTML`. TFX reads each type as the import path of a class. So TFX gets only the
+declared artifacts, with the declared types. The file keeps them out of the job, where
+the workflow controller repeats a command and its parameters six times per component.
 
-**Beam's arguments** are in a file of their own, which is not named by its content. Both
-orchestrators hash a container's arguments and environment for their cache, so with them
-a change of the runner would run every component again (Kubeflow's `GenerateCacheKey`,
+**Beam's arguments** are in another file, whose name does not depend on its content.
+Both orchestrators hash a container's arguments and environment for their cache. If the
+arguments were there, a change of the runner would run every component again (Kubeflow's
+`GenerateCacheKey`,
 `backend/src/v2/cacheutils/cache.go`;
 https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching).
 
 **Directory markers**, the empty objects that TensorFlow writes where it creates a
-directory, are deleted from the outputs. Kubeflow's launcher takes them for files.
+directory, are deleted from the outputs. Kubeflow's launcher downloads them as files.
 
-**A failure** leaves `failure.json` beside the outputs. On Kubeflow `submit --wait`
+**A failure** leaves `failure.json` next to the outputs. On Kubeflow `submit --wait`
 reads it.
 """
 
@@ -35,9 +36,9 @@ import runpy
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
-from modules import environment, uris
+from modules import environment, files, uris
 from pipeline import exit_status
 
 COMPONENT_FILE = "--component_file="
@@ -49,13 +50,45 @@ EXECUTOR = "--executor_class_path"
 MESSAGE = "--json_serialized_invocation_args"
 INPUTS_SPEC = "--json_serialized_inputs_spec_args"
 
-_ERROR_LINES = 20
-
 logger = logging.getLogger(__name__)
 
 
+class ComponentFile(TypedDict):
+    """The content of a component's file.
+
+    Attributes:
+      executor: Import path of the executor's class.
+      inputs: The declared inputs, as in the pipeline spec.
+      outputs: The declared output artifacts by key.
+      parameters: Values of the parameters that are not runtime parameters.
+    """
+
+    executor: str
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    parameters: dict[str, Any]
+
+
+class BeamFile(TypedDict):
+    """The content of the file with Beam's arguments."""
+
+    arguments: list[str]
+
+
+class Failure(TypedDict):
+    """The content of `failure.json`.
+
+    Attributes:
+      exit_status: Exit status of the container.
+      error: The last lines of the traceback.
+    """
+
+    exit_status: int
+    error: str
+
+
 def with_component(arguments: list[str]) -> list[str]:
-    """Returns TFX's arguments, with the declared artifacts alone.
+    """Returns TFX's arguments, without artifacts that no component declares.
 
     Args:
       arguments: The command line, with one `--component_file=PATH`. An option of TFX's
@@ -64,7 +97,7 @@ def with_component(arguments: list[str]) -> list[str]:
     Raises:
       FileNotFoundError: There is no such file.
     """
-    component = _read_staged(_component_file(arguments))
+    component: ComponentFile = _read_staged(_component_file(arguments))
     index = arguments.index(MESSAGE)
     message = json.loads(arguments[index + 1])
     inputs, outputs = message.setdefault("inputs", {}), message["outputs"]
@@ -106,7 +139,7 @@ def _declared(side: dict[str, Any], definitions: dict[str, Any]) -> dict[str, An
 
 
 def with_beam_arguments(arguments: list[str]) -> list[str]:
-    """Returns the arguments with those in Beam's file instead of the file's name.
+    """Replaces the option of Beam's file with the arguments in that file.
 
     Args:
       arguments: The command line, with at most one `--beam_arguments_file=PATH`.
@@ -117,15 +150,14 @@ def with_beam_arguments(arguments: list[str]) -> list[str]:
     expanded = []
     for argument in arguments:
         if argument.startswith(BEAM_FILE):
-            expanded += _read_staged(argument.removeprefix(BEAM_FILE))["arguments"]
+            content: BeamFile = _read_staged(argument.removeprefix(BEAM_FILE))
+            expanded += content["arguments"]
         else:
             expanded.append(argument)
     return expanded
 
 
 def _read_staged(path: str) -> Any:
-    from modules import files
-
     content = files.read_record(path)
     if content is None:
         raise FileNotFoundError(
@@ -137,14 +169,12 @@ def _read_staged(path: str) -> Any:
 
 @contextlib.contextmanager
 def completing(directory: str, root: str) -> Iterator[None]:
-    """Completes what an executor writes, or records why it failed.
+    """Deletes directory markers after an executor succeeds, or records its failure.
 
     Args:
       directory: Parent of all output artifacts of the task.
       root: The pipeline root.
     """
-    from modules import files
-
     record = uris.join(directory, FAILURE_FILE)
     with _logging_errors():
         files.delete(record)  # of an earlier attempt
@@ -157,8 +187,8 @@ def completing(directory: str, root: str) -> Iterator[None]:
         files.delete_directory_markers(directory, root)
     except BaseException as error:
         code = error.code if isinstance(error, SystemExit) else exit_status.FAILURE
-        lines = traceback.format_exc().rstrip().splitlines()[-_ERROR_LINES:]
-        failure = {
+        lines = traceback.format_exc().rstrip().splitlines()[-20:]
+        failure: Failure = {
             "exit_status": code if isinstance(code, int) else exit_status.FAILURE,
             "error": "\n".join(lines),
         }
@@ -185,7 +215,15 @@ def main(arguments: list[str]) -> None:
     environment.set_up()
     message = json.loads(arguments[arguments.index(MESSAGE) + 1])
     root = pipeline_root(_component_file(arguments))
-    with completing(_task_directory(message["outputs"]), root):
+    artifacts = [
+        artifact["uri"]
+        for channel in message["outputs"].get("artifacts", {}).values()
+        for artifact in channel["artifacts"]
+    ]
+    # All outputs of a task have one parent directory. A task without outputs still has
+    # the ExecutorOutput, which Kubeflow does not keep.
+    output = artifacts[0] if artifacts else message["outputs"]["outputFile"]
+    with completing(os.path.dirname(output), root):
         sys.argv[1:] = with_beam_arguments(with_component(arguments))
         runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
 
@@ -197,19 +235,6 @@ def pipeline_root(component_file: str) -> str:
       component_file: `ROOT/inputs/components/HASH.json`.
     """
     return component_file.rsplit("/", 3)[0]
-
-
-def _task_directory(outputs: dict[str, Any]) -> str:
-    """Returns the parent of all output artifacts, also of those that nobody declared.
-
-    Without any, it is that of the ExecutorOutput, which on Kubeflow is not kept.
-    """
-    artifacts = [
-        artifact["uri"]
-        for channel in outputs.get("artifacts", {}).values()
-        for artifact in channel["artifacts"]
-    ]
-    return os.path.dirname(artifacts[0] if artifacts else outputs["outputFile"])
 
 
 if __name__ == "__main__":

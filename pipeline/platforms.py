@@ -1,4 +1,4 @@
-"""What differs between running on this machine, on Kubeflow and on Vertex AI."""
+"""The differences between runs on this machine, on Kubeflow and on Vertex AI."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ class Platform:
       enable_cache: Whether a component with unchanged inputs is skipped.
       parameter: Makes a run's parameter from its name and default; returns the default
         if runs have no parameters.
-      library_versions: Returns the versions of libraries that count in the cache key;
-        none for an orchestrator, whose cache key has the image's name.
-      metadata: Connection to ML Metadata; None leaves it to the orchestrator.
-      trainer: Class of the Trainer, with the arguments of TFX's own; None is that.
-      trainer_config: What this class needs in `custom_config`.
-      deploy: Makes the component that deploys the pushed model, from Pusher's inputs.
+      library_versions: Returns the versions of libraries for the cache key; empty for
+        an orchestrator, whose cache key has the image's name.
+      metadata: Connection to ML Metadata; None if the orchestrator sets it.
+      trainer: Class of the Trainer, with the arguments of TFX's; None is TFX's.
+      trainer_config: Values that this class needs in `custom_config`.
+      deploy: Makes the component that deploys the pushed model from Pusher's inputs;
+        None deploys nothing.
     """
 
     pipeline_root: str
@@ -55,8 +56,9 @@ def local_platform(paths: OutputPaths, beam: BeamConfig) -> Platform:
     """Returns the platform of a run on this machine.
 
     Raises:
-      UsageError: What Beam's runner needs is missing.
+      UsageError: Beam's job server is missing.
     """
+    # TFX and Beam take seconds to import, and a wrong setting is reported before.
     from tfx import v1 as tfx
 
     from pipeline.beam import configured_runner

@@ -15,10 +15,9 @@ from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
-from components.serving_check.component import EXAMPLES_FILE
 from components.version_driver import VERSION_KEY, VersionDriver
 from modules import served_versions, uris
-from modules.verdicts import WITHDRAWN_VERSION
+from modules.verdicts import SERVING_EXAMPLES_FILE, WITHDRAWN_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +90,7 @@ class AtomicPusher(tfx.components.Pusher):
 def _read_examples(input_dict: dict[str, list[types.Artifact]]) -> str | None:
     """Returns the rows to try the model with, if ServingCheck kept some."""
     for blessing in input_dict.get(standard_component_specs.INFRA_BLESSING_KEY, []):
-        path = uris.join(blessing.uri, EXAMPLES_FILE)
+        path = uris.join(blessing.uri, SERVING_EXAMPLES_FILE)
         if fileio.exists(path):
             return io_utils.read_string_file(path)
     return None

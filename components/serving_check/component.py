@@ -11,10 +11,9 @@ from tfx.utils import io_utils, path_utils
 from components.serving_check import check, rows
 from components.serving_check.request import ServingCheckSettings
 from modules import files, uris
-from modules.verdicts import SERVING_CHECK_FILE
+from modules.verdicts import SERVING_CHECK_FILE, SERVING_EXAMPLES_FILE
 
 REQUEST_FILE = "request.json"
-EXAMPLES_FILE = "examples.json"
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ def ServingCheck(
     files.write_record(path, json.loads(report.model_dump_json()))
     if examples_to_try := rows.select_examples(request, config):
         content = json.dumps({"instances": examples_to_try}, indent=1)
-        _write(blessing, EXAMPLES_FILE, content)
+        _write(blessing, SERVING_EXAMPLES_FILE, content)
     # The file and the property that InfraValidator sets.
     _write(blessing, "INFRA_BLESSED" if report.blessed else "INFRA_NOT_BLESSED", "")
     blessing.set_int_custom_property("blessed", int(report.blessed))

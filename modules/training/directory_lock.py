@@ -23,7 +23,6 @@ BEAT_SECONDS = 15.0
 STALE_SECONDS = 90.0  # several beats: a bucket may be unavailable for a while
 _POLL_SECONDS = 1.0
 _SETTLE_SECONDS = 2.0  # longer than a write takes
-_FILE = "lock"
 
 
 class DirectoryInUseError(Exception):
@@ -51,7 +50,7 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
       DirectoryInUseError: Another job holds the lock.
     """
     files.make_directory(directory)
-    path = uris.join(directory, _FILE)
+    path = uris.join(directory, file_lock.DIRECTORY_LOCK)
     owner = f"process {os.getpid()} on {socket.gethostname()}"
     if not uris.is_local(directory):
         _wait_for_owner(path)

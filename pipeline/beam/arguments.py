@@ -1,4 +1,4 @@
-"""Beam's pipeline arguments, from the settings."""
+"""Derives Beam's pipeline arguments from the settings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from pipeline.beam import job_servers
 from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 
-# Beam's default runner would download a server program.
-_IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 # Workers have TFX installed. Without this argument TFX packages itself for them in each
-# component: 2.5 s, and 50 MB in /tmp that nobody deletes. Only Dataflow reads the name.
-# Source: `tfx/utils/dependency_utils.py`.
-_INSTALLED = {"sdk_container_image": "installed"}
-_PROCESS_RUNNER = "pipeline.beam.worker_processes.ProcessRunner"
-_LOCAL_FLINK = "[local]"
+# component: 2.5 s, and 50 MB in /tmp that are never deleted. Only Dataflow reads the
+# value. Source: `tfx/utils/dependency_utils.py`.
+INSTALLED = {"sdk_container_image": "installed"}
 
 
 def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ...]:
@@ -31,85 +27,70 @@ def beam_arguments(config: BeamConfig, *, is_here: bool = True) -> tuple[str, ..
     """
     match config.runner:
         case "in_process":
-            arguments = {"runner": _IN_PROCESS_RUNNER, **_INSTALLED}
+            arguments: dict[str, Any] = {
+                # Beam's default runner would download a server program.
+                "runner": "apache_beam.runners.portability.fn_api_runner.FnApiRunner",
+                **INSTALLED,
+            }
         case "multi_processing":
-            arguments = _multi_processing(config)
+            arguments = {
+                "runner": "pipeline.beam.worker_processes.ProcessRunner",
+                "direct_running_mode": "multi_processing",
+                "direct_num_workers": str(config.workers or 0),  # 0: one per core
+                **INSTALLED,
+            }
         case "flink":
-            arguments = _flink(config, job_servers.find_jar(config, is_here=is_here))
+            arguments = {
+                "runner": "FlinkRunner",
+                "flink_master": config.master or "[local]",
+                "flink_version": config.flink_version,
+                "flink_job_server_jar": job_servers.find_jar(config, is_here=is_here),
+                "parallelism": config.workers,
+                **_environment(config),
+            }
         case "spark":
-            arguments = _spark(config, job_servers.find_jar(config, is_here=is_here))
+            arguments = {
+                "runner": "SparkRunner",
+                "spark_master_url": config.master or f"local[{config.workers or '*'}]",
+                "spark_job_server_jar": job_servers.find_jar(config, is_here=is_here),
+                **_environment(config),
+            }
         case "portable":
-            arguments = _portable(config)
+            arguments = {
+                "runner": "PortableRunner",
+                "job_endpoint": config.job_endpoint,
+                "parallelism": config.workers,
+                **_environment(config),
+            }
         case "dataflow":
-            arguments = _dataflow(config)
+            settings = config.dataflow
+            for name in ("project", "region", "temp_location"):
+                if getattr(settings, name) is None:
+                    raise UsageError(
+                        f"beam.dataflow.{name}: required by the runner dataflow, but "
+                        f"not set; set it with --set beam.dataflow.{name}=VALUE"
+                    )
+            arguments = {
+                "runner": "DataflowRunner",
+                "project": settings.project,
+                "region": settings.region,
+                "temp_location": settings.temp_location,
+                # The image has Beam and this project: workers install nothing.
+                "sdk_container_image": settings.image,
+                "sdk_location": settings.image and "container",
+                "max_num_workers": settings.max_workers,
+                "worker_machine_type": settings.machine_type,
+                "subnetwork": settings.subnetwork,
+                "service_account_email": settings.service_account,
+            }
     options = (f"--{name}={value}" for name, value in arguments.items() if value)
     return (*options, *config.options)
-
-
-def _multi_processing(config: BeamConfig) -> dict[str, Any]:
-    return {
-        "runner": _PROCESS_RUNNER,
-        "direct_running_mode": "multi_processing",
-        "direct_num_workers": str(config.workers or 0),  # 0: one process per core
-        **_INSTALLED,
-    }
-
-
-def _flink(config: BeamConfig, jar: str) -> dict[str, Any]:
-    return {
-        "runner": "FlinkRunner",
-        "flink_master": config.master or _LOCAL_FLINK,
-        "flink_version": config.flink_version,
-        "flink_job_server_jar": jar,
-        "parallelism": config.workers,
-        **_environment(config),
-    }
-
-
-def _spark(config: BeamConfig, jar: str) -> dict[str, Any]:
-    return {
-        "runner": "SparkRunner",
-        "spark_master_url": config.master or f"local[{config.workers or '*'}]",
-        "spark_job_server_jar": jar,
-        **_environment(config),
-    }
-
-
-def _portable(config: BeamConfig) -> dict[str, Any]:
-    return {
-        "runner": "PortableRunner",
-        "job_endpoint": config.job_endpoint,
-        "parallelism": config.workers,
-        **_environment(config),
-    }
-
-
-def _dataflow(config: BeamConfig) -> dict[str, Any]:
-    settings = config.dataflow
-    for name in ("project", "region", "temp_location"):
-        if getattr(settings, name) is None:
-            raise UsageError(
-                f"beam.dataflow.{name}: required by the runner dataflow, but not set"
-            )
-    return {
-        "runner": "DataflowRunner",
-        "project": settings.project,
-        "region": settings.region,
-        "temp_location": settings.temp_location,
-        # The image has Beam and this project: workers install nothing.
-        "sdk_container_image": settings.image,
-        "sdk_location": settings.image and "container",
-        "max_num_workers": settings.max_workers,
-        "worker_machine_type": settings.machine_type,
-        "subnetwork": settings.subnetwork,
-        "service_account_email": settings.service_account,
-    }
 
 
 def _environment(config: BeamConfig) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "environment_type": config.environment.upper(),
-        **_INSTALLED,
+        **INSTALLED,
     }
     if config.environment == "process":
         arguments["environment_option"] = f"process_command={config.environment_config}"

@@ -1,12 +1,12 @@
 """A Beam runner whose arguments are not part of TFX's cache key.
 
-The cache key of a component holds its Beam arguments, so a change of the runner, or of
-the number of workers, would run every component again. With this runner the arguments
-of a component never change; the real ones are in an environment variable.
+The cache key of a component contains its Beam arguments, so a change of the runner, or
+of the number of workers, would run every component again. With this runner the
+arguments of a component never change; the real ones are in an environment variable.
 
-`beam.Pipeline` has read its options when it calls the runner, so those that it uses
-itself, such as `--runtime_type_check`, have no effect. They have in a container, where
-`pipeline/entrypoint.py` gives TFX the real arguments.
+`beam.Pipeline` reads its options before it calls the runner, so options that it uses
+itself, such as `--runtime_type_check`, have no effect. In a container they have one:
+there `pipeline/entrypoint.py` gives TFX the real arguments.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 
+from pipeline.beam.arguments import INSTALLED
+
 _VARIABLE = "BERT_PIPELINE_BEAM_ARGUMENTS"
 
 
@@ -30,12 +32,12 @@ def configure(arguments: Sequence[str]) -> tuple[str, ...]:
       arguments: Beam's arguments.
 
     Returns:
-      The arguments to give to TFX, the same for any `arguments`.
+      The arguments for TFX, the same for any `arguments`.
     """
     os.environ[_VARIABLE] = json.dumps(arguments)
     runner = f"{ConfiguredRunner.__module__}.{ConfiguredRunner.__qualname__}"
-    # Without an image TFX would build a package of itself for each component.
-    return (f"--runner={runner}", "--sdk_container_image=installed")
+    options = {"runner": runner, **INSTALLED}
+    return tuple(f"--{name}={value}" for name, value in options.items())
 
 
 class ConfiguredRunner(PipelineRunner):
@@ -46,6 +48,6 @@ class ConfiguredRunner(PipelineRunner):
     ) -> PipelineResult:
         """Runs a pipeline with the configured runner and its options."""
         configured = PipelineOptions(json.loads(os.environ[_VARIABLE]))
-        FileSystems.set_options(configured)  # as the constructor of `Pipeline`
+        FileSystems.set_options(configured)  # as the constructor of `Pipeline` does
         runner = create_runner(configured.view_as(StandardOptions).runner)
         return runner.run_pipeline(pipeline, configured)

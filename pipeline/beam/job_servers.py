@@ -13,17 +13,15 @@ from pipeline.config.beam import BeamConfig
 from pipeline.config.errors import UsageError
 
 _GROUP = "org.apache.beam"
-_MAVEN_REPOSITORY = Path(".m2/repository")
-_BEAM_CACHE = Path(".apache_beam/cache/jars")
 
 
 def find_jar(config: BeamConfig, *, is_here: bool) -> str:
-    """Returns the path of a job server, which Beam would try to download.
+    """Returns the path of a job server, which Beam would otherwise download.
 
     Args:
       config: Settings whose runner is `flink` or `spark`.
-      is_here: Whether it runs on this machine instead of in a cluster's container,
-        for which `job_server_jar` is required.
+      is_here: Whether it runs on this machine instead of in a cluster's container;
+        there the setting `job_server_jar` is required.
 
     Raises:
       UsageError: There is no job server, or no Java on this machine to run it.
@@ -38,9 +36,9 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
         return config.job_server_jar
     if shutil.which("java") is None:
         raise UsageError(
-            f"beam.runner is {config.runner}, but there is no `java` on the PATH: its "
-            "job server needs Java 11 or 17; install one, or use the runner portable "
-            "with the address of a job server"
+            f"beam.runner is {config.runner}, but `java` is not on the PATH: its job "
+            "server needs Java 11 or 17; install one, or use the runner portable with "
+            "the address of a job server"
         )
     if config.job_server_jar:
         if not Path(config.job_server_jar).is_file():
@@ -52,11 +50,12 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
     artifact = artifact_of(config)
     version = metadata.version("apache-beam")
     name = f"{artifact}-{version}.jar"
-    folder = _MAVEN_REPOSITORY / _GROUP.replace(".", "/") / artifact / version
+    home = Path.home()
+    group = _GROUP.replace(".", "/")
     for path in (
-        Path.home() / folder / name,
-        Path.home() / _BEAM_CACHE / name,
-        # May be of an older Beam: the protocol is the same.
+        home / ".m2" / "repository" / group / artifact / version / name,  # of Maven
+        home / ".apache_beam" / "cache" / "jars" / name,
+        # They may be of an older Beam: the protocol is the same.
         *assembled(artifact),
     ):
         if path.is_file():
@@ -70,14 +69,14 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
 
 
 def artifact_of(config: BeamConfig) -> str:
-    """Returns the name that Beam publishes a job server as."""
+    """Returns the name of a job server in Maven."""
     if config.runner == "spark":
         return "beam-runners-spark-3-job-server"
     return f"beam-runners-flink-{config.flink_version}-job-server"
 
 
 def assembled(artifact: str) -> list[Path]:
-    """Returns the job servers of `make job-servers`, that of the newest Beam first."""
+    """Returns the job servers of `make job-servers`, the newest Beam first."""
     return sorted(
         paths.JOB_SERVERS.glob(f"{artifact}-*.jar"),
         key=lambda jar: Version(jar.stem.removeprefix(f"{artifact}-")),

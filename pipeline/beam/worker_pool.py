@@ -2,10 +2,10 @@
 
     python -m pipeline.beam.worker_pool localhost:50000
 
-Flink notices the loss of a worker that is connected, and waits forever for one that was
+Flink notices the loss of a connected worker, but waits forever for a worker that was
 killed while it started (`ExternalEnvironmentFactory` of Beam 2.62). Beam's own pool,
-`apache_beam.runners.worker.worker_pool_main`, never looks at its workers again. It also
-listens on all addresses, so that a machine has room for one pool of a port.
+`apache_beam.runners.worker.worker_pool_main`, does not watch its workers. It also
+listens on all addresses of the machine.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WorkerPool(BeamFnExternalWorkerPoolServicer):
         for process in list(self._worker_processes.values()):
             kill_process_gracefully(process)
 
-    # Starts count for each request: Flink uses the IDs of workers again in later jobs.
+    # Starts are counted per request: Flink reuses the IDs of workers in later jobs.
     def _start(
         self, request: beam_fn_api_pb2.StartWorkerRequest, starts: int
     ) -> beam_fn_api_pb2.StartWorkerResponse:
@@ -91,7 +91,7 @@ class WorkerPool(BeamFnExternalWorkerPoolServicer):
 
 
 def _listens(endpoint: str) -> bool:
-    """Returns whether the runner that requested a worker still runs."""
+    """Returns whether the runner that requested a worker is still running."""
     host, _, port = endpoint.rpartition(":")
     try:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
@@ -101,11 +101,11 @@ def _listens(endpoint: str) -> bool:
 
 
 def _connect_for(request: beam_fn_api_pb2.StartWorkerRequest) -> None:
-    """Connects in place of a worker and ends, so that the runner no longer waits."""
+    """Connects like a worker and ends, so that the runner stops waiting."""
     with grpc.insecure_channel(request.control_endpoint.url) as channel:
         stub = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
         metadata = [("worker_id", request.worker_id)]
-        # The runner may not end the call, and then the time limit does.
+        # If the runner does not end the call, the timeout does.
         with contextlib.suppress(grpc.RpcError):
             for _ in stub.Control(iter(()), _CONNECT_SECONDS, metadata):
                 pass
@@ -114,12 +114,12 @@ def _connect_for(request: beam_fn_api_pb2.StartWorkerRequest) -> None:
 @click.command(help=__doc__)
 @click.argument("address")
 def main(address: str) -> None:
-    """Runs the pool until Ctrl-C or SIGTERM, which end its workers, too."""
+    """Runs the pool until Ctrl-C or SIGTERM, then ends its workers."""
     logging.basicConfig(level=logging.INFO)
-    # Beam starts its workers as `python`.
+    # Beam starts its workers as `python`, which must be this one.
     folder = Path(sys.executable).parent
     os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
-    # Two pools of one address would share the requests.
+    # By default, two pools could listen on one address, and would share its requests.
     options = [("grpc.so_reuseport", 0)]
     threads = thread_pool_executor.shared_unbounded_instance()
     server = grpc.server(threads, options=options)

@@ -1,4 +1,4 @@
-"""Beam's runner on processes of this machine, which fails if one of them is lost.
+"""A Beam runner on processes of this machine that fails if a process is lost.
 
 FnApiRunner waits forever for a worker that was killed while it started or was idle, for
 example by the OOM killer.
@@ -15,7 +15,7 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_hand
 from apache_beam.runners.runner import PipelineResult
 
 _SECONDS = 1.0
-# Global, because Beam creates the workers of a job without the runner.
+# Global, because Beam creates the workers without a reference to the runner.
 _worker_lost = threading.Event()
 
 
@@ -38,11 +38,11 @@ class ProcessRunner(fn_runner.FnApiRunner):
         try:
             return super().run_pipeline(pipeline, options)
         except RuntimeError as error:
-            # A broken channel may be noticed before the end of the process.
+            # The error of the broken channel may come before the end of the process.
             if not _worker_lost.wait(_SECONDS):
                 raise
             raise WorkerLostError(
-                "a Beam worker process was lost; did it run out of memory? "
+                "a Beam worker process was lost, perhaps because memory ran out; "
                 "beam.workers sets the number of workers"
             ) from error
 
@@ -56,7 +56,7 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
 
     def close(self) -> None:
         self._is_closed.set()
-        # Also ends a worker that connects later, which `close` waits for.
+        # Ends a worker that connects later, too: `super().close()` waits for it.
         self.control_conn.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)
         # Closing the data channel of a lost worker may wait or raise (Beam 2.77).
         if self.worker_thread.is_alive():
@@ -67,7 +67,7 @@ class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
         if self._is_closed.is_set():
             return
         _worker_lost.set()
-        # Ends the threads that read its data. In a thread: see `close`.
+        # Ends the threads that read its data. In a thread, because it may wait.
         threading.Thread(target=self.data_conn.close, daemon=True).start()
         # Repeated, because Beam may still send an instruction to it.
         while not self._is_closed.wait(_SECONDS):

@@ -1,4 +1,4 @@
-"""The comparison of runs, as data."""
+"""Compares runs; the result is data."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pipeline.comparison import row_texts
 from pipeline.comparison.runs import FinishedRun
 from pipeline.config.errors import UsageError
 
-# Of a regression, the share of the range of labels by which a score has changed.
+# A score counts as changed if it differs by more than this share of the label range.
 _CHANGED_SHARE = 0.1
 
-# Id, label and texts of a row, and how many rows before it have the same.
+# Id, label and texts of a row; and the number of earlier rows that are equal.
 _Row = tuple[int, float, tuple[str, ...]]
 _Key = tuple[_Row, int]
 
 
 class _Part(pydantic.BaseModel):
-    # JSON has no NaN; as a string it is read back.
+    # JSON has no NaN: pydantic writes and reads a string.
     model_config = pydantic.ConfigDict(ser_json_inf_nan="strings")
 
 
 class Setting(_Part):
-    """A setting that differs.
+    """A setting that differs between runs.
 
     Attributes:
       key: Its dotted key.
@@ -44,12 +44,12 @@ class Setting(_Part):
 
 
 class MetricValue(_Part):
-    """A metric of a run on the rows that all runs have.
+    """A metric of a run on the common rows.
 
     Attributes:
       value: The metric.
       low: Lower end of its 95 % interval; NaN if unknown.
-      high: Upper end.
+      high: Upper end of the interval; NaN if unknown.
     """
 
     value: float
@@ -62,10 +62,10 @@ class ComparedRun(_Part):
 
     Attributes:
       name: The name of its record.
-      rows: The rows that it predicted.
-      metrics: Its metrics on the rows that all runs have.
-      tests: Against the first run, by metric; of those of one class, only the one
-        that decides.
+      rows: The number of rows that it predicted.
+      metrics: Its metrics on the common rows.
+      tests: Tests against the first run, by metric. A metric of one class has a test
+        only if it decides.
     """
 
     name: str
@@ -81,10 +81,10 @@ class ChangedRow(_Part):
       id: Its id.
       texts: Its texts; empty if they were not read.
       label: Name of its class, or its score.
-      predictions: Of each run the name of the class, or the score.
-      probabilities: Of each run that of the label; empty of a regression.
-      change: The largest change against the first run: of the label's probability, or
-        of the score.
+      predictions: The name of the class, or the score, that each run predicts.
+      probabilities: The probability of the label in each run; empty for a regression.
+      change: The largest difference from the first run, in the label's probability or
+        in the score.
     """
 
     id: int
@@ -96,12 +96,12 @@ class ChangedRow(_Part):
 
 
 class Comparison(_Part):
-    """A comparison of two runs or more; the first is what the others are tested with.
+    """A comparison of two or more runs, which are tested against the first.
 
     Attributes:
       metric: The metric that decides.
       split: The split that decided.
-      rows: The rows that all runs have.
+      rows: The number of common rows: those that all runs predicted.
       runs: The runs.
       settings: The settings that differ.
       changed: The rows whose prediction differs, the largest change first.
@@ -117,7 +117,7 @@ class Comparison(_Part):
 
 @dataclasses.dataclass(frozen=True)
 class _Predictions:
-    """The predictions of a run, and the texts by id."""
+    """The predictions of a run, and its texts by id."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -125,7 +125,7 @@ class _Predictions:
     texts: dict[int, tuple[str, ...]]
 
     def keys(self) -> dict[_Key, int]:
-        """Returns the index of each row by what it is found by in another run."""
+        """Returns the index of each row by the key that it has in every run."""
         seen: Counter[_Row] = Counter()
         keys: dict[_Key, int] = {}
         rows = zip(self.ids.tolist(), self.labels.tolist(), strict=True)
@@ -148,11 +148,11 @@ def compare(
 ) -> Comparison:
     """Compares runs on the rows that all of them predicted.
 
-    A row is the same if its id, label and texts are.
+    Rows are the same if their ids, labels and texts are equal.
 
     Args:
       runs: Two or more.
-      split: An evaluated split; None is the one that decided.
+      split: An evaluated split; None is the split that decided.
       with_texts: Whether to read the texts, which takes some seconds.
 
     Raises:
@@ -160,11 +160,24 @@ def compare(
         have no row in common.
     """
     task, split = runs[0].task, split or runs[0].split
-    _check_tasks(runs)
-    texts = _read_texts(runs, split) if with_texts else [{} for _ in runs]
+    for run in runs[1:]:
+        if run.task.classes != task.classes:
+            raise UsageError(
+                f"the tasks differ: {runs[0].name} predicts {_outputs(task)}, "
+                f"{run.name} {_outputs(run.task)}; only runs of one task can be "
+                "compared"
+            )
+    texts_by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
+    if with_texts:
+        for run in runs:
+            if run.examples not in texts_by_uri:
+                texts = row_texts.read(run.examples, split, run.task)
+                texts_by_uri[run.examples] = texts
+        if not all(texts_by_uri.values()):
+            texts_by_uri = {}  # the texts of one run were deleted: keys have no texts
     predictions = [
-        _Predictions(*_read_predictions(run, split), of_run)
-        for run, of_run in zip(runs, texts, strict=True)
+        _Predictions(*_read_predictions(run, split), texts_by_uri.get(run.examples, {}))
+        for run in runs
     ]
     keys = [each.keys() for each in predictions]
     common = [key for key in keys[0] if all(key in other for other in keys[1:])]
@@ -172,7 +185,7 @@ def compare(
         names = " and ".join(run.name for run in runs)
         raise UsageError(
             f"{names} have no row of the split {split} in common: no id has the same "
-            "label and texts in all of them; compare runs on the same data"
+            "label and texts in all runs; compare runs on the same data"
         )
     shared = [
         each.take(of_run[key] for key in common)
@@ -214,32 +227,8 @@ def _flatten(settings: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
-def _check_tasks(runs: Sequence[FinishedRun]) -> None:
-    first = runs[0].task
-    for run in runs[1:]:
-        if run.task.classes != first.classes:
-            raise UsageError(
-                f"the tasks differ: {runs[0].name} predicts {_outputs(first)}, "
-                f"{run.name} {_outputs(run.task)}; only runs of one task can be "
-                "compared"
-            )
-
-
 def _outputs(task: TaskConfig) -> str:
     return f"the classes {', '.join(task.classes)}" if task.classes else "a score"
-
-
-def _read_texts(
-    runs: Sequence[FinishedRun], split: str
-) -> list[dict[int, tuple[str, ...]]]:
-    """Returns the texts of each run by id; none if those of a run were deleted."""
-    by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
-    for run in runs:
-        if run.examples not in by_uri:
-            by_uri[run.examples] = row_texts.read(run.examples, split, run.task)
-    if not all(by_uri.values()):
-        return [{} for _ in runs]
-    return [by_uri[run.examples] for run in runs]
 
 
 def _read_predictions(

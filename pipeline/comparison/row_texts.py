@@ -1,8 +1,8 @@
-"""The texts of a split's rows, from the Examples of a run."""
+"""Reads the texts of a split from the Examples of a run."""
 
 from __future__ import annotations
 
-from modules import environment
+from modules import environment, files
 from modules.config.task import TaskConfig
 from pipeline.inputs.examples import tf_examples
 
@@ -16,20 +16,19 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
       task: Names the columns.
 
     Returns:
-      Nothing if the examples hold tokens, or were deleted.
+      An empty dict if the Examples hold tokens, or were deleted.
     """
     if task.is_tokenized:
         return {}
     environment.set_up(quiet=True)
-    import tensorflow as tf
+    import tensorflow as tf  # takes seconds, and not every comparison reads texts
 
-    from modules import files
-
+    # The layout of TFX's artifacts.
     paths = files.list_records([f"{examples}/Split-{split}/*"])
     texts = {}
     for serialized in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
         row = tf_examples.to_row(serialized)
-        # An empty feature is None.
+        # `to_row` returns None for an empty feature.
         values = tuple(str(row.get(column) or "") for column in task.text_columns)
         texts[row[task.id_column]] = values
     return texts

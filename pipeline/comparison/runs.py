@@ -1,4 +1,4 @@
-"""Finds what is compared of a run: its settings, predictions and examples."""
+"""Finds the settings, predictions and examples of a run to compare."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modules import served_versions
 from modules.config.task import TaskConfig
 from modules.run_metadata import values
 from modules.verdicts import PUSHED_DESTINATION
-from pipeline.config import recipe
+from pipeline.config import recipe, tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history.run_record import LOG_FILE, SETTINGS_FILE, RunRecord
@@ -28,8 +28,8 @@ class FinishedRun:
       settings: Its recipe with every setting.
       task: The task of the recipe.
       split: The split that decided.
-      model_run: The Trainer's records, with the predictions.
-      examples: The Examples artifact.
+      model_run: Directory of the ModelRun artifact, which has the predictions.
+      examples: Directory of the Examples artifact.
     """
 
     name: str
@@ -41,12 +41,12 @@ class FinishedRun:
 
 
 def find_run(paths: OutputPaths, name: str) -> FinishedRun:
-    """Finds a run by what a user calls it.
+    """Finds a run by an id or a directory.
 
     Args:
-      paths: The output directory of ids.
-      name: What `RunList.find` takes, the directory of a run's record, or that of a
-        version that a run pushed.
+      paths: The output directory in which an id is looked up.
+      name: An id as for `RunList.find`, the directory of a run's record, or the
+        directory of a version that a run pushed.
 
     Raises:
       UsageError: There is no such run, or it did not train a model.
@@ -63,48 +63,22 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
     else:
         runs = RunList(paths)
         record = runs.find(name)
-    return _describe(Run(paths, record))
-
-
-def _output_of(directory: Path) -> OutputPaths:
-    for root in directory.parents:
-        paths = OutputPaths(root, "")
-        if paths.metadata.is_file():
-            return paths
-    raise UsageError(
-        f"{directory} is not below an output directory of runs: none above it has "
-        f"{paths.metadata.name}"
-    )
-
-
-def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
-    pushed = version
-    if version.parent.name == served_versions.WITHDRAWN:
-        # It was pushed beside that directory.
-        pushed = version.parents[1] / version.name
-    reader = runs.reader
-    # The oldest first: later runs push the same model again.
-    for artifact in reader.artifacts("PushedModel") if reader else ():
-        destination = values(artifact).get(PUSHED_DESTINATION)
-        if reader and destination and Path(destination).resolve() == pushed:
-            execution = reader.producing_execution(artifact)
-            record = runs.of_tfx_run(reader.run_id_of(execution))
-            if record is not None:
-                return record
-    raise UsageError(f"no run pushed {version}; `versions` lists what was pushed")
-
-
-def _describe(run: Run) -> FinishedRun:
-    record, artifacts = run.record, run.outputs.artifacts
+    run = Run(paths, record)
+    artifacts = run.outputs.artifacts
     try:
-        model_run = artifacts["Trainer", "model_run"].uri
-        examples = artifacts["ImportExampleGen", "examples"].uri
+        model_run = artifacts[tfx_names.MODEL_RUN].uri
+        examples = artifacts[tfx_names.EXAMPLES].uri
     except KeyError as error:
         why = f"its Trainer did not finish; {run.directory / LOG_FILE} shows why"
         if record.state == "running":
             why = "it is running; compare it when its Trainer has ended"
         raise UsageError(f"run {record.id} has no predictions: {why}") from error
-    settings = _read_settings(run.directory / SETTINGS_FILE)
+    settings_file = run.directory / SETTINGS_FILE
+    try:
+        # Settings that the release of the run did not have get today's defaults.
+        settings = recipe.load_config(settings_file).model_dump(mode="json")
+    except UsageError:
+        settings = yaml.safe_load(settings_file.read_text(encoding="utf-8"))
     return FinishedRun(
         name=record.id,
         settings=settings,
@@ -115,9 +89,29 @@ def _describe(run: Run) -> FinishedRun:
     )
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        # With today's defaults of settings that the run's release did not have.
-        return recipe.load_config(path).model_dump(mode="json")
-    except UsageError:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+def _output_of(directory: Path) -> OutputPaths:
+    for root in directory.parents:
+        paths = OutputPaths(root, "")
+        if paths.metadata.is_file():
+            return paths
+    raise UsageError(
+        f"{directory} is not below an output directory of runs: no directory above it "
+        f"has {paths.metadata.name}"
+    )
+
+
+def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
+    pushed = version
+    if version.parent.name == served_versions.WITHDRAWN:
+        # It was pushed to the parent of the directory of withdrawn versions.
+        pushed = version.parents[1] / version.name
+    reader = runs.reader
+    # The oldest artifact first: a later run may push the same model again.
+    for artifact in reader.artifacts(tfx_names.PUSHED_MODEL_TYPE) if reader else ():
+        destination = values(artifact).get(PUSHED_DESTINATION)
+        if reader and destination and Path(destination).resolve() == pushed:
+            execution = reader.producing_execution(artifact)
+            record = runs.of_tfx_run(reader.run_id_of(execution))
+            if record is not None:
+                return record
+    raise UsageError(f"no run pushed {version}; `versions` lists what was pushed")

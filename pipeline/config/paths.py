@@ -15,6 +15,7 @@ DEFAULT_OUTPUT = Path("output")  # a directory for each recipe
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB_SERVERS = REPOSITORY / "build" / "job-servers"  # `make job-servers`
 DEFAULT_CONFIG = REPOSITORY / "configs" / "sample.yaml"
+CONFIG_VARIABLE = "BERT_PIPELINE_CONFIG"  # names another recipe for `*_runner.py`
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import functools
 import json
-import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,27 +13,26 @@ from typing import Any
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from modules import run_metadata
+from modules import environment, file_lock, fingerprint, run_metadata
 from modules.run_metadata import MetadataReader, values
+from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.history.pushed_versions import directory_size, list_pushed, recipe_names
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import RunList
 
-_MILLISECONDS = 1000
-
 
 @dataclasses.dataclass(frozen=True)
 class Obsolete:
-    """A directory that can go.
+    """A directory that nothing needs.
 
     Attributes:
       kind: `artifact`, `examples`, `encoder`, `schema`, `training` or `run record`.
       path: The directory.
       why: Why nothing needs it.
-      size_bytes: What it frees.
-      artifact: Of an artifact, its id in ML Metadata.
+      size_bytes: Size of its files.
+      artifact: Id in ML Metadata, if it is an artifact.
     """
 
     kind: str
@@ -45,28 +43,34 @@ class Obsolete:
 
 
 def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
-    """Returns the directories that can go.
+    """Returns the directories that nothing needs.
 
-    Kept are the newest runs, the run whose model is served, and all that they read or
-    wrote; unfinished trainings that the installed code would resume; pushed versions
-    and those withdrawn, with the records of their runs; and all that no run is known
-    of. So a cached component of a kept run finds its outputs.
+    It keeps the newest runs, the run whose model is served, and all that they read or
+    wrote, so that a cached component of a kept run finds its outputs. It also keeps
+    unfinished trainings that the installed code would resume, pushed and withdrawn
+    versions with the records of their runs, and directories of no known run.
 
     Args:
       paths: The output directory.
-      keep: How many of the newest runs to keep, of those that ran a component.
+      keep: How many of the newest runs to keep. Runs that ended before their first
+        component do not count.
 
     Raises:
       UsageError: ML Metadata describes another directory, such as the original of a
         copy.
     """
     runs = RunList(paths)
-    # A run that ended before its first component, for example for a setting, made
-    # nothing that could be kept.
+    # A run that ended before its first component, for example because of a setting,
+    # wrote nothing to keep.
     counted = [run for run in runs if run.tfx_run_id is not None]
     if len(counted) <= keep or runs.reader is None:
         return []
-    _check_location(paths, runs.reader)
+    for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
+        if not Path(artifact.uri).is_relative_to(paths.artifacts):
+            raise UsageError(
+                f"{paths.metadata} lists {artifact.uri}, which is not below "
+                f"{paths.artifacts}: it was copied or moved. Clean the original"
+            )
     planner = _Planner(paths, runs, runs.reader, counted[keep - 1])
     return [
         *planner.artifacts(),
@@ -77,9 +81,10 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
 
 
 def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
-    """Deletes what `plan` returned. Hold the lock of the output directory.
+    """Deletes what `plan` returned. The caller holds the lock of the output directory.
 
-    ML Metadata gets to know first, so that TFX's cache offers no deleted artifact.
+    Artifacts are marked as deleted in ML Metadata first, so that TFX's cache does not
+    return a deleted artifact.
     """
     ids = [entry.artifact for entry in obsolete if entry.artifact is not None]
     if ids:
@@ -90,15 +95,6 @@ def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
         store.put_artifacts(artifacts)
     for entry in obsolete:
         shutil.rmtree(entry.path)
-
-
-def _check_location(paths: OutputPaths, reader: MetadataReader) -> None:
-    for artifact in reader.artifacts("Model"):
-        if not Path(artifact.uri).is_relative_to(paths.artifacts):
-            raise UsageError(
-                f"{paths.metadata} lists {artifact.uri}, which is not below "
-                f"{paths.artifacts}: it was copied or moved. Clean the original"
-            )
 
 
 class _Planner:
@@ -114,7 +110,7 @@ class _Planner:
         self._paths = paths
         self._runs = runs
         self._reader = reader
-        # Runs by `tfx run` have no record: they are as old as TFX's id says.
+        # Runs that `tfx run` started have no record; TFX's id is their start time.
         oldest = oldest_run.started.replace(tzinfo=None)
         kept = {run_id for run_id in reader.run_ids() if _is_since(run_id, oldest)}
         pushed = [
@@ -141,7 +137,7 @@ class _Planner:
         """Yields artifacts that no kept run read or wrote."""
         for artifact in self._reader.artifacts():
             path = Path(artifact.uri)
-            if path.is_file():  # the page of a report, with its numbers beside it
+            if path.is_file():  # the page of a report, which has more files next to it
                 path = path.parent
             if (
                 artifact.id not in self._kept_artifacts
@@ -152,7 +148,7 @@ class _Planner:
                 yield _obsolete("artifact", path, why, artifact.id)
 
     def inputs(self) -> Iterator[Obsolete]:
-        """Yields prepared examples, encoders and schemas that no kept run names."""
+        """Yields prepared examples, encoders and schemas that no kept run read."""
         texts = [
             str(value)
             for execution in self._executions
@@ -170,14 +166,22 @@ class _Planner:
     def trainings(self) -> Iterator[Obsolete]:
         """Yields trainings whose checkpoints and weights nothing will read again."""
         kept = {execution.id for execution in self._executions}
-        kept |= self._producers_of_kept_models()
+        # A cached Trainer of a kept run reuses the model of an earlier execution.
+        kept |= {
+            self._reader.producing_execution(artifact).id
+            for artifact in self._reader.artifacts(tfx_names.MODEL_TYPE)
+            if artifact.id in self._kept_artifacts
+        }
         for path in _directories(self._paths.training):
             trainer = self._find_trainer(path)
             if trainer is None or trainer.id in kept:
                 continue
             if trainer.last_known_state == mlmd.Execution.COMPLETE:
                 yield _obsolete("training", path, "finished, of a run that is not kept")
-            elif self._is_of_other_code(trainer):
+                continue
+            config = json.loads(values(trainer)["custom_config"])
+            trained = config.get("code_fingerprint"), config.get("libraries")
+            if trained != self._installed:
                 why = "unfinished, and the code or a library has changed since"
                 yield _obsolete("training", path, why)
 
@@ -188,27 +192,26 @@ class _Planner:
                 path = self._paths.run(run.id)
                 yield _obsolete("run record", path, "older than the runs that are kept")
 
-    def _producers_of_kept_models(self) -> set[int]:
-        return {
-            self._reader.producing_execution(artifact).id
-            for artifact in self._reader.artifacts("Model")
-            if artifact.id in self._kept_artifacts
-        }
-
     def _find_trainer(self, directory: Path) -> Any:
         """Returns the execution of the Trainer that used a directory last, if any."""
-        lock = directory / "lock"  # written whenever a training starts there
+        # Written whenever a training starts in the directory.
+        lock = directory / file_lock.DIRECTORY_LOCK
         if not lock.is_file():
             return None
-        used = int(lock.stat().st_mtime * _MILLISECONDS)  # as ML Metadata counts
+        used = int(lock.stat().st_mtime * 1000)  # ML Metadata counts milliseconds
         started = [
             execution
             for execution in self._trainers
             if execution.create_time_since_epoch <= used
         ]
-        if not started or used > _end(started[-1]):
+        if not started:
             return None
-        return started[-1]
+        trainer = started[-1]
+        # A Trainer that was killed is still RUNNING, and has no end.
+        has_ended = trainer.last_known_state != mlmd.Execution.RUNNING
+        if has_ended and used > trainer.last_update_time_since_epoch:
+            return None
+        return trainer
 
     @functools.cached_property
     def _trainers(self) -> list[Any]:
@@ -216,35 +219,21 @@ class _Planner:
             execution
             for run_id in self._reader.run_ids()
             for component, execution in self._reader.executions(run_id)
-            if component.name == "Trainer" and not component.is_cached
+            if component.name == tfx_names.TRAINER and not component.is_cached
         ]
-
-    def _is_of_other_code(self, trainer: Any) -> bool:
-        config = json.loads(values(trainer)["custom_config"])
-        code, libraries = self._installed
-        trained = config.get("code_fingerprint"), config.get("libraries")
-        return trained != (code, libraries)
 
     @functools.cached_property
     def _installed(self) -> tuple[str, dict[str, str]]:
-        from modules import environment, fingerprint
-
+        """The fingerprint of the training code, and the versions of its libraries."""
         environment.set_up(quiet=True)  # of_code imports what it reads
-        code = fingerprint.of_code("modules.training.run_fn.run_fn")
+        code = fingerprint.of_code(tfx_names.RUN_FN)
         return code, fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
-
-
-def _end(execution: Any) -> float:
-    """Returns when an execution ended, in ms; infinity if it was killed."""
-    if execution.last_known_state == mlmd.Execution.RUNNING:
-        return math.inf
-    return execution.last_update_time_since_epoch
 
 
 def _is_since(run_id: str, oldest: datetime.datetime) -> bool:
     try:
         return datetime.datetime.fromisoformat(run_id) >= oldest
-    except ValueError:  # another program's id
+    except ValueError:  # not an id of TFX
         return True
 
 

@@ -1,4 +1,4 @@
-"""What a model was made of: a tree of executions, from ML Metadata."""
+"""Traces what a model was made of: a tree of executions from ML Metadata."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from modules import served_versions
-from modules.run_metadata import MetadataReader, values
+from modules.run_metadata import MetadataReader, creation_time, values
 from modules.verdicts import PUSHED_VERSION
+from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
+from pipeline.history.override import EXECUTION_TYPE
 from pipeline.history.runs import RunList
 
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """An execution, and those whose outputs it read.
+    """An execution, and the executions whose outputs it read.
 
     Attributes:
       component: The component's id, or `Override`.
       execution: Its id in ML Metadata.
       run: Id of the run that executed it; TFX's id if the run has no record.
       time: When it started.
-      facts: What it depended on: hashes, settings, versions of libraries, files.
+      facts: Hashes, settings, versions of libraries and files that it depended on.
       outputs: Directories of its artifacts by key.
       inputs: The executions that wrote its inputs.
-      is_repeated: Whether the tree describes the execution at an earlier place.
+      is_repeated: Whether an earlier node of the tree describes the execution.
     """
 
     component: str
@@ -51,7 +53,7 @@ def trace(paths: OutputPaths, model: str) -> Node:
         Model artifact.
 
     Raises:
-      UsageError: ML Metadata does not know the model.
+      UsageError: The model is not in ML Metadata.
     """
     if not paths.metadata.exists():
         raise UsageError(f"there are no runs in {paths.root}")
@@ -62,12 +64,12 @@ def trace(paths: OutputPaths, model: str) -> Node:
 
 def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> Any:
     path = Path(model).absolute()
-    served = path.is_relative_to(paths.pushed.parent)
-    number = path.name if served else model
-    for artifact in reversed(reader.artifacts("PushedModel")):
-        if values(artifact).get(PUSHED_VERSION) == number:
+    is_pushed = path.is_relative_to(paths.pushed.parent)
+    version = path.name if is_pushed else model
+    for artifact in reversed(reader.artifacts(tfx_names.PUSHED_MODEL_TYPE)):
+        if values(artifact).get(PUSHED_VERSION) == version:
             return artifact
-    for artifact in reader.artifacts("Model"):
+    for artifact in reader.artifacts(tfx_names.MODEL_TYPE):
         if str(artifact.id) == model or path.is_relative_to(artifact.uri):
             return artifact
     raise UsageError(
@@ -84,47 +86,42 @@ class _Tracer:
 
     def trace(self, execution: Any) -> Node:
         """Returns the tree of an execution; each execution is described once."""
-        is_repeated = execution.id in self._seen
-        self._seen.add(execution.id)
         component = self._reader.describe(execution).name
         tfx_run_id = self._reader.run_id_of(execution)
         record = self._runs.of_tfx_run(tfx_run_id)
         outputs = self._reader.outputs(execution)
-        inputs = [] if is_repeated else self._trace_inputs(execution)
-        return Node(
+        node = Node(
             component=component,
             execution=execution.id,
             run=tfx_run_id if record is None else record.id,
-            time=datetime.datetime.fromtimestamp(
-                execution.create_time_since_epoch / 1000
-            ).astimezone(),
-            facts={} if is_repeated else self._facts(component, execution),
+            time=creation_time(execution),
+            facts={},
             outputs={key: artifact.uri for key, artifact in outputs.items()},
-            inputs=inputs,
-            is_repeated=is_repeated,
+            inputs=[],
+            is_repeated=execution.id in self._seen,
         )
-
-    def _trace_inputs(self, execution: Any) -> list[Node]:
+        if node.is_repeated:
+            return node
+        self._seen.add(execution.id)
+        facts = _FACTS.get(component, _other)(values(execution))
+        if component == tfx_names.EXAMPLE_GEN:
+            facts |= self._data_card(tfx_run_id)
         artifacts = self._reader.inputs(execution)
         producers: dict[int, Any] = {}
-        # The model before what judged it, so that it is described in full.
+        # The model comes first: otherwise a node of its verdicts would describe it.
         for key in sorted(artifacts, key=lambda key: (key != "model", key)):
             producer = self._reader.producing_execution(artifacts[key])
             producers.setdefault(producer.id, producer)
-        return [self.trace(producer) for producer in producers.values()]
+        return dataclasses.replace(
+            node,
+            facts={k: value for k, value in facts.items() if value not in (None, "")},
+            inputs=[self.trace(producer) for producer in producers.values()],
+        )
 
-    def _facts(self, component: str, execution: Any) -> dict[str, Any]:
-        properties = values(execution)
-        facts = _FACTS.get(component, _other)(properties)
-        if component == "ImportExampleGen":
-            facts |= self._data_card(execution)
-        return {key: value for key, value in facts.items() if value not in (None, "")}
-
-    def _data_card(self, execution: Any) -> dict[str, Any]:
-        """Returns source and fingerprint of the data, as DataGate of the run knew."""
-        run_id = self._reader.run_id_of(execution)
-        for component, gate in self._reader.executions(run_id):
-            if component.name == "DataGate":
+    def _data_card(self, tfx_run_id: str) -> dict[str, Any]:
+        """Returns source and fingerprint of the data from the settings of DataGate."""
+        for component, gate in self._reader.executions(tfx_run_id):
+            if component.name == tfx_names.DATA_GATE:
                 card = json.loads(values(gate)["settings"])["card"]
                 return {"data": card["source"], "data sha256": card["fingerprint"]}
         return {}
@@ -189,7 +186,7 @@ def _hyperparameters(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _example_gen(properties: dict[str, Any]) -> dict[str, Any]:
-    # TFX's span is 0 if the source has none.
+    # TFX's span is 0 for a source without spans.
     return {
         "examples": properties.get("input_base"),
         "span": properties.get("span") or None,
@@ -210,10 +207,10 @@ def _other(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 _FACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "AtomicPusher": _pushed,
-    "Override": _overridden,
-    "Trainer": _trainer,
-    "Transform": _transform,
-    "Hyperparameters": _hyperparameters,
-    "ImportExampleGen": _example_gen,
+    tfx_names.PUSHER: _pushed,
+    EXECUTION_TYPE: _overridden,
+    tfx_names.TRAINER: _trainer,
+    tfx_names.TRANSFORM: _transform,
+    tfx_names.HYPERPARAMETERS: _hyperparameters,
+    tfx_names.EXAMPLE_GEN: _example_gen,
 }

@@ -1,4 +1,4 @@
-"""The pushed versions of a model, and which of them is served."""
+"""Lists the pushed versions of a model, and which of them is served."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from modules import served_versions
-from modules.run_metadata import MetadataReader, values
+from modules.run_metadata import MetadataReader, creation_time, values
 from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config.paths import OutputPaths
+from pipeline.config.tfx_names import PUSHED_MODEL_TYPE
 from pipeline.history import releases
 from pipeline.history.releases import Release
 from pipeline.history.runs import RunList
@@ -28,11 +29,11 @@ class PushedVersion:
       state: `served` is the newest complete version, which a model server loads;
         `withdrawn` was rolled back.
       size_bytes: Size of its files.
-      pushed_at: When it was pushed; None if ML Metadata does not know it.
-      run: Id of the run that trained it; None if it is not known.
-      tfx_run_id: TFX's id of that run, which has no other one if `tfx run` started it.
+      pushed_at: When it was pushed; None if it is not in ML Metadata.
+      run: Id of the run that trained it; None if unknown.
+      tfx_run_id: TFX's id of that run. It is the only one if `tfx run` started the run.
       metric: The metric that decides.
-      value: Its value on all rows of `evaluator.split`; None if it is not known.
+      value: Its value on all rows of `evaluator.split`; None if unknown.
       release: The rollback that withdrew it, or the override that pushed it.
     """
 
@@ -57,7 +58,7 @@ def recipe_names(root: Path) -> list[str]:
 
 
 def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
-    """Returns the pushed versions, the newest first, those withdrawn included."""
+    """Returns the pushed and the withdrawn versions, the newest first."""
     directory, withdrawn = paths.pushed, paths.pushed / served_versions.WITHDRAWN
     states: dict[Path, State] = {
         withdrawn / name: "withdrawn"
@@ -76,7 +77,7 @@ def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
 
 
 class _Pushes:
-    """Who pushed which version, by ML Metadata and the journal."""
+    """Reads who pushed a version, from ML Metadata and the journal."""
 
     def __init__(self, paths: OutputPaths) -> None:
         self._directory = paths.pushed
@@ -84,7 +85,7 @@ class _Pushes:
         self._artifacts: dict[str, Any] = {}
         if paths.metadata.exists():
             self._reader = MetadataReader.of_file(paths.metadata)
-            for artifact in self._reader.artifacts("PushedModel"):
+            for artifact in self._reader.artifacts(PUSHED_MODEL_TYPE):
                 destination = Path(values(artifact).get(PUSHED_DESTINATION, ""))
                 if destination.parent.name == paths.name:
                     self._artifacts[destination.name] = artifact
@@ -103,11 +104,10 @@ class _Pushes:
         execution = self._reader.producing_execution(artifact)
         tfx_run_id = self._reader.run_id_of(execution)
         run = self._runs.of_tfx_run(tfx_run_id)
-        milliseconds = artifact.create_time_since_epoch
         described = dataclasses.replace(
             described,
             tfx_run_id=tfx_run_id,
-            pushed_at=datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone(),
+            pushed_at=creation_time(artifact),
         )
         if run is None:
             return described
@@ -117,6 +117,6 @@ class _Pushes:
 
 
 def directory_size(path: Path) -> int:
-    """Returns the bytes of all files of a directory, without following links."""
+    """Returns the bytes of all files of a directory; links are not followed."""
     files = (file for file in path.rglob("*") if not file.is_dir())
     return sum(file.lstat().st_size for file in files)

@@ -17,14 +17,10 @@ from modules import file_format
 FILE = "releases.jsonl"
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now().astimezone()
-
-
 def _user() -> str:
     try:
         name = getpass.getuser()
-    except (KeyError, OSError):  # a container's user need not have a name
+    except (KeyError, OSError):  # a container's user may have no name
         name = f"uid {os.getuid()}"
     return f"{name}@{socket.gethostname()}"
 
@@ -34,19 +30,21 @@ class Release(pydantic.BaseModel):
 
     Attributes:
       action: `rollback`, or `override` of a gate that refused the model.
-      version: The version that is served since.
-      reason: Why.
+      version: The version that it made the served one.
+      reason: The reason that the person gave.
       by: User and host.
-      time: When.
-      run: Of an override, the id of the run that trained the model.
-      withdrawn: Of a rollback, the versions that it withdrew.
+      time: When the person decided.
+      run: Id of the run that trained the model, for an override.
+      withdrawn: The versions that a rollback withdrew.
     """
 
     action: Literal["rollback", "override"]
     version: int
     reason: str = ""
     by: str = pydantic.Field(default_factory=_user)
-    time: datetime.datetime = pydantic.Field(default_factory=_now)
+    time: datetime.datetime = pydantic.Field(
+        default_factory=lambda: datetime.datetime.now().astimezone()
+    )
     run: str | None = None
     withdrawn: list[int] = []
 
@@ -68,7 +66,7 @@ def add(directory: Path, release: Release) -> None:
 
 
 def override_of(directory: Path, version: int) -> Release | None:
-    """Returns who pushed a version that the gate had refused; None if it passed."""
+    """Returns the override that pushed a version; None if the gate blessed it."""
     for release in read(directory):
         if release.action == "override" and release.version == version:
             return release
@@ -76,7 +74,7 @@ def override_of(directory: Path, version: int) -> Release | None:
 
 
 def withdrawal_of(directory: Path, version: int) -> Release | None:
-    """Returns the last rollback that withdrew a version; None if there is none."""
+    """Returns the last rollback that withdrew a version, or None."""
     for release in reversed(read(directory)):
         if version in release.withdrawn:
             return release

@@ -1,8 +1,9 @@
 """Makes an earlier version the served one.
 
-A model server loads the highest number, so the newer versions move out of its sight,
-in one rename each, and keep their numbers. To push a copy of the earlier version would
-leave the bad one loadable, take its size again, and give one model two numbers.
+A model server loads the highest number. So each newer version is renamed to a directory
+that the server does not read, and keeps its number. A copy of the earlier version with
+a new number would leave the bad version loadable, double the size, and give one model
+two numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     Args:
       directory: Contains the versions.
       version: The version to serve; None for the one before the served one.
-      reason: Is recorded.
+      reason: The reason to record.
 
     Returns:
       The record, with the versions that were withdrawn.
@@ -50,7 +51,7 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
         _move(path, directory)
     newer = sorted(number for number in kept if number > version)
     (directory / WITHDRAWN).mkdir(exist_ok=True)
-    # The served one last: until then it stays the highest, then `version` is.
+    # The served version is moved last, so that a server never loads one in between.
     for number in newer:
         _move(kept[number], directory / WITHDRAWN)
     release = Release(

@@ -1,4 +1,4 @@
-"""What the components of a run wrote, read from its artifacts without TFX."""
+"""Reads what the components of a run wrote, without TFX."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 from modules import files, uris, verdicts
 from modules.run_metadata import ComponentRun, MetadataReader, values
 from modules.verdicts import DataVerdict, ServingReport, Verdict
+from pipeline.config import tfx_names
 
 
 class RunOutputs:
     """The components of a run and their artifacts.
 
-    What a component has not written yet, or what was deleted, is None or empty.
+    Attributes of outputs that are not written yet, or were deleted, are None or empty.
 
     Args:
       reader: ML Metadata.
-      tfx_run_id: TFX's id of the run. Without both, no component has started.
+      tfx_run_id: TFX's id of the run. If one of both is None, no component has started.
 
     Attributes:
       components: In the order of their start.
@@ -40,35 +41,35 @@ class RunOutputs:
     @functools.cached_property
     def data_verdict(self) -> DataVerdict | None:
         """DataGate's verdict."""
-        content = self._read("DataGate", "verdict", verdicts.VERDICT_FILE)
+        content = self._read(tfx_names.DATA_VERDICT, verdicts.VERDICT_FILE)
         return DataVerdict.model_validate(content) if content else None
 
     @functools.cached_property
     def verdict(self) -> Verdict | None:
         """The Evaluator's verdict."""
-        content = self._read("Evaluator", "verdict", verdicts.VERDICT_FILE)
+        content = self._read(tfx_names.MODEL_VERDICT, verdicts.VERDICT_FILE)
         return Verdict.model_validate(content) if content else None
 
     @functools.cached_property
     def serving_check(self) -> ServingReport | None:
         """The report of the serving check."""
-        content = self._read("ServingCheck", "blessing", verdicts.SERVING_CHECK_FILE)
+        content = self._read(tfx_names.INFRA_BLESSING, verdicts.SERVING_CHECK_FILE)
         return ServingReport.model_validate(content) if content else None
 
     @property
     def pushed(self) -> str | None:
-        """Directory of the version that was pushed; None if there is none."""
-        properties = self._properties("AtomicPusher", "pushed_model")
+        """Directory of the version that was pushed; None if no version was."""
+        properties = self._properties(tfx_names.PUSHED_MODEL)
         if not properties.get(verdicts.PUSHED):
             return None
         return properties[verdicts.PUSHED_DESTINATION]
 
     @property
     def refusal(self) -> str:
-        """Why a run that has ended did not push its model; empty if it did."""
+        """Why the ended run did not push its model; empty if it did."""
         if self.pushed is not None:
             return ""
-        properties = self._properties("AtomicPusher", "pushed_model")
+        properties = self._properties(tfx_names.PUSHED_MODEL)
         reasons = verdicts.refusal(
             self.verdict.failures if self.verdict else [],
             self.serving_check.reasons if self.serving_check else [],
@@ -78,14 +79,14 @@ class RunOutputs:
 
     @property
     def page(self) -> Path | None:
-        """The page of the report, with its numbers beside it."""
-        artifact = self.artifacts.get(("Report", "report"))
+        """The page of the report; its numbers are in a file next to it."""
+        artifact = self.artifacts.get(tfx_names.PAGE)
         return Path(artifact.uri) if artifact else None
 
     @property
     def missing(self) -> str:
-        """What Report could not write, and the error; empty if it wrote all."""
-        return self._properties("Report", "report").get(verdicts.MISSING, "")
+        """What Report could not write, and the error; empty if nothing is missing."""
+        return self._properties(tfx_names.PAGE).get(verdicts.MISSING, "")
 
     def metric_value(self, metric: str) -> float | None:
         """Returns a metric on all rows; None if it was not evaluated."""
@@ -94,10 +95,10 @@ class RunOutputs:
                 return entry.value
         return None
 
-    def _read(self, component: str, key: str, file: str) -> Any:
-        artifact = self.artifacts.get((component, key))
+    def _read(self, output: tuple[str, str], file: str) -> Any:
+        artifact = self.artifacts.get(output)
         return artifact and files.read_record(uris.join(artifact.uri, file))
 
-    def _properties(self, component: str, key: str) -> dict[str, Any]:
-        artifact = self.artifacts.get((component, key))
+    def _properties(self, output: tuple[str, str]) -> dict[str, Any]:
+        artifact = self.artifacts.get(output)
         return values(artifact) if artifact else {}

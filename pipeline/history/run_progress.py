@@ -1,4 +1,4 @@
-"""How far a run is: `progress.json` in its record."""
+"""Writes and reads the progress of a run: `progress.json` in its record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 1.0  # between two writes
 
 
 class _Part(pydantic.BaseModel):
-    # JSON has no NaN, which a loss may be; as a string it is read back.
+    # A loss may be NaN, which JSON does not have: pydantic writes and reads a string.
     model_config = pydantic.ConfigDict(ser_json_inf_nan="strings")
 
 
@@ -23,10 +23,10 @@ class ComponentProgress(_Part):
 
     Attributes:
       name: The component.
-      state: How far it is.
-      started: When it started, in seconds since the epoch; None if it did not.
+      state: Its state.
+      started: When it started, in seconds since the epoch; None before.
       seconds: Its duration; None until it ends.
-      note: What it logged last, or its result.
+      note: Its last log message, or its result.
     """
 
     name: str
@@ -44,8 +44,8 @@ class TrainingProgress(_Part):
       step: Steps trained.
       steps: Steps to train.
       examples_per_second: Speed since the start.
-      seconds_left: Estimated time to its end; None before the second loop.
-      best: The best evaluation so far, in words.
+      seconds_left: Estimated time to its end; None until the second loop of steps.
+      best: Text that describes the best evaluation so far.
       loss_steps: The steps of `losses`.
       losses: The training loss by step.
     """
@@ -64,8 +64,8 @@ class Progress(_Part):
     """The progress of a run.
 
     Attributes:
-      components: In the order in which they run.
-      training: The training from the latest seed; None before it.
+      components: The components in the order in which they run.
+      training: The training from the latest seed; None before the first.
     """
 
     components: list[ComponentProgress] = []
@@ -88,7 +88,7 @@ class ProgressFile:
 
         Args:
           progress: The progress.
-          is_urgent: Whether to write in any case.
+          is_urgent: Whether to write even within a second of the last write.
         """
         if not is_urgent and time.monotonic() - self._written < _SECONDS:
             return
@@ -99,7 +99,7 @@ class ProgressFile:
 
 
 def read(directory: Path) -> Progress:
-    """Returns the progress of a run; empty if there is none.
+    """Returns the progress of a run; empty if the file is missing or damaged.
 
     Args:
       directory: The record of the run.

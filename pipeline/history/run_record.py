@@ -12,12 +12,12 @@ import pydantic
 
 from modules import file_format
 from modules.run_metadata import MetadataReader
-from modules.run_states import RunState
+from modules.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
 from pipeline.config.errors import DataRefusedError
 from pipeline.config.recipe import Config
 from pipeline.history.run_outputs import RunOutputs
 
-# Beside it are the recipe with every setting, the log, the data card and the report.
+# In the same directory: the recipe with every setting, the log, data card and report.
 FILE = "run.json"
 SETTINGS_FILE = "config.yaml"
 LOG_FILE = "run.log"
@@ -25,17 +25,17 @@ ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 
 
 class RunRecord(pydantic.BaseModel):
-    """What a run was and how it ended.
+    """The record of a run.
 
     Attributes:
-      id: The name of its directory below `runs/`: when it started, in local time.
+      id: The name of its directory below `runs/`: its start in local time.
       recipe: The recipe's name.
-      state: `running`, also if the process was killed; see `runs.RunList`.
+      state: Its state. It stays `running` if the process was killed; `runs.RunList`
+        corrects that.
       ended: When it ended.
       metric: The metric that decides, by the recipe's task.
       value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
-      pushed: Directory of the version that was pushed; of a refused run, by an
-        override.
+      pushed: Directory of the version that the run pushed, or that an override pushed.
       reason: Why nothing was pushed.
       tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
     """
@@ -64,13 +64,13 @@ class RunRecord(pydantic.BaseModel):
 
     def finish(self, pushed: str | None, reason: str, value: float | None) -> None:
         """Sets the outcome of a run whose components have all ended."""
-        self.state = "refused" if pushed is None else "pushed"
+        self.state = REFUSED if pushed is None else PUSHED
         self.pushed, self.reason, self.value = pushed, reason, value
 
     def write(self, directory: Path) -> None:
-        """Writes the record, replacing the one of the start."""
+        """Writes the record, or replaces it."""
         path = directory / FILE
-        # Only `model_dump_json` writes null for NaN, which JSON does not have.
+        # `model_dump_json` writes null for NaN, which `json.dumps` would not.
         content = file_format.with_format(json.loads(self.model_dump_json()))
         incomplete = path.with_suffix(".incomplete")
         incomplete.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -84,7 +84,7 @@ def read(directory: Path) -> RunRecord:
       directory: The directory of the record.
 
     Returns:
-      The record. If it cannot be read, the run has failed, and the reason is that.
+      The record. If it cannot be read, its state is `failed` and its reason the error.
     """
     path = directory / FILE
     try:
@@ -92,7 +92,7 @@ def read(directory: Path) -> RunRecord:
         record = RunRecord.model_validate(content)
     except file_format.FormatError as error:
         reason = str(error)
-    except (OSError, ValueError) as error:  # damaged, or deleted meanwhile
+    except (OSError, ValueError) as error:  # damaged, or just deleted
         reason = f"its record cannot be read: {type(error).__name__}"
     else:
         record.id = directory.name  # a copy has the id of the original
@@ -102,10 +102,10 @@ def read(directory: Path) -> RunRecord:
 
 @contextlib.contextmanager
 def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRecord]:
-    """Records a run: that it started, and how it ended.
+    """Records the start and the end of a run.
 
     Args:
-      directory: The directory of the record, which does not exist.
+      directory: The directory of the record, which must not exist.
       config: The settings.
       metadata: The database of ML Metadata.
 
@@ -120,7 +120,7 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
     except Exception as error:
         record.state = "failed"
         if isinstance(error, DataRefusedError):
-            record.state = "data refused"
+            record.state = DATA_REFUSED
         record.reason = str(error) or type(error).__name__
         raise
     except BaseException:  # Ctrl-C
@@ -131,7 +131,7 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
         if metadata.exists():
             reader = MetadataReader.of_file(metadata)
             record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
-            if record.state == "failed":  # perhaps after it pushed
+            if record.state == "failed":  # perhaps after the push
                 record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
         record.write(directory)
 
@@ -139,22 +139,22 @@ def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRe
 def match_tfx_run(
     run_ids: list[str], record: str, next_record: str | None = None
 ) -> str | None:
-    """Returns TFX's id of a run, which is the time when its first component started.
+    """Returns TFX's id of a run: the time when its first component started.
 
-    Runs of an output directory exclude each other, so at most one TFX run starts
+    Only one run at a time writes to an output directory, so at most one TFX run starts
     between two records.
 
     Args:
       run_ids: TFX's ids of all runs.
       record: The id of the run's record.
-      next_record: The id of the next record; None if there is none.
+      next_record: The id of the next record; None for the last run.
     """
     first = datetime.datetime.strptime(record, ID_FORMAT)
     last = datetime.datetime.max
     if next_record is not None:
         last = datetime.datetime.strptime(next_record, ID_FORMAT)
     for run_id in reversed(run_ids):
-        with contextlib.suppress(ValueError):  # another program's id
+        with contextlib.suppress(ValueError):  # not an id of TFX
             if first <= datetime.datetime.fromisoformat(run_id) < last:
                 return run_id
     return None

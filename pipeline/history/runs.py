@@ -22,11 +22,11 @@ LATEST = "latest"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run: its record, the files beside it, and what its components wrote.
+    """A run: its record, the files of the record, and what its components wrote.
 
     Attributes:
       paths: Its output directory.
-      record: How it ended, or that it is running.
+      record: Its record.
     """
 
     paths: OutputPaths
@@ -44,7 +44,8 @@ class Run:
             return RunOutputs()
         reader = MetadataReader.of_file(self.paths.metadata)
         outputs = RunOutputs(reader, self.record.tfx_run_id)
-        if self.record.state != "running":  # ML Metadata never learns of a kill
+        # ML Metadata lists a component as running if its process was killed.
+        if self.record.state != "running":
             outputs.components = [
                 dataclasses.replace(component, state="interrupted")
                 if component.state == "running"
@@ -57,8 +58,8 @@ class Run:
 class RunList(Sequence[RunRecord]):
     """The runs of an output directory, the newest first.
 
-    A record without an end is of the run that holds the lock of the directory, or of
-    one that was killed.
+    A record in the state `running` belongs to the run that holds the lock of the
+    directory, or to a run that was killed. The state of the second is corrected.
 
     Args:
       paths: The output directory.
@@ -102,13 +103,13 @@ class RunList(Sequence[RunRecord]):
         if not matches:
             raise UsageError(
                 f"run {text}: no run in {self._paths.root} has an id that starts with "
-                "it; `runs` lists them"
+                "this; `runs` lists the ids"
             )
         ids = ", ".join(record.id for record in matches)
         raise UsageError(f"run {text} is ambiguous: {ids}; give more of the id")
 
     def of_tfx_run(self, tfx_run_id: str) -> RunRecord | None:
-        """Returns the run by TFX's id; None if it has no record."""
+        """Returns the run with this id of TFX; None if it has no record."""
         for record in self:
             if record.tfx_run_id == tfx_run_id:
                 return record
@@ -148,7 +149,7 @@ def _is_id(name: str) -> bool:
 
 
 def running_id(paths: OutputPaths) -> str | None:
-    """Returns the id of the run that holds the lock of an output directory, if any."""
+    """Returns the id of the run that holds the lock of an output directory, or None."""
     with contextlib.suppress(FileNotFoundError), open(paths.lock) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

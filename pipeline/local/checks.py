@@ -1,4 +1,4 @@
-"""Checks of this machine, of what is installed, and of what a recipe reads."""
+"""Checks this machine, the installed packages, and the inputs of a recipe."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from modules import uris
+from pipeline.beam import job_servers
 from pipeline.config import recipe
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.config.sections import TFDS_PREFIX
+from pipeline.inputs import encoder_source, examples
+from pipeline.inputs.examples import spans, text_source
+from pipeline.inputs.examples.bad_rows import BadRows
+from serving.settings import ServerSettings
 
 _STACKS = REPOSITORY / "stacks"
 _GIB = 1 << 30
-_RUN_MEMORY = 3 * _GIB  # of the sample
-_TEMPORARY_SPACE = _GIB
+_RUN_MEMORY = 3 * _GIB  # of a run of the sample
 # A training keeps two checkpoints with the moments of AdamW (6 times the weights) and
 # the best weights; a run exports and pushes them.
 _ENCODER_COPIES = 10
-_PORTS = (8500, 8501)  # gRPC and HTTP, the defaults of `serve`
 _NAMES_SHOWN = 4
-_GPU_SECONDS = 10
-_CONNECT_SECONDS = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Check:
       name: What was checked.
       status: An error stops a run; with a warning a feature is missing or may fail.
       value: What was found.
-      advice: What to do; empty if there is nothing to do, or `value` says it.
+      advice: What to do; empty if `value` names it, or nothing is to be done.
     """
 
     name: str
@@ -66,7 +67,8 @@ def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
       overrides: Values by dotted key, as of `load_config`.
 
     Yields:
-      The results. If the recipe is invalid, what it names is not checked.
+      The results. If the recipe is invalid, its encoder, data and output are not
+      checked.
     """
     yield from _check_python()
     yield _check_packages()
@@ -83,8 +85,10 @@ def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
         yield Check("recipe", "error", str(error))
     if config is not None:
         yield from _check_recipe(config, has_tensorflow=tensorflow.status == "ok")
-    yield _check_space("temporary files", Path(tempfile.gettempdir()), _TEMPORARY_SPACE)
-    yield from map(_check_port, _PORTS)
+    yield _check_space("temporary files", Path(tempfile.gettempdir()), _GIB)
+    assert ServerSettings.grpc_port is not None
+    yield _check_port(ServerSettings.grpc_port, "--grpc-port")
+    yield _check_port(ServerSettings.port, "--port")
 
 
 def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
@@ -96,11 +100,18 @@ def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:
     output = OutputPaths.of(config).root
     yield _check_space("output", output, _GIB + _ENCODER_COPIES * weights)
     if config.beam.runner in ("flink", "spark"):
-        yield _checked("Beam's job server", lambda: _describe_job_server(config))
+        yield _checked(
+            "Beam's job server", lambda: job_servers.find_jar(config.beam, is_here=True)
+        )
     if config.beam.runner == "flink" and config.beam.master:
         yield _check_flink(config.beam.master)
     if config.beam.environment == "docker" and config.beam.runner != "in_process":
-        yield _check_tool("docker", "beam.environment is docker")
+        path = shutil.which("docker")
+        if path:
+            yield Check("docker", "ok", path)
+        else:
+            advice = "beam.environment is docker: install docker"
+            yield Check("docker", "error", "not on the PATH", advice)
 
 
 def _checked(name: str, describe: Callable[[], str]) -> Check:
@@ -154,25 +165,25 @@ def _check_packages() -> Check:
         return Check("packages", "ok", "no lock to compare them with")
     installed: dict[str, str] = {}
     for package in metadata.distributions():
-        # The first one is imported; setuptools has copies of others at the end.
+        # Python imports the first; setuptools has its own copies at the end.
         installed.setdefault(
             canonicalize_name(package.metadata["Name"]), package.version
         )
     missing: list[str] = []
-    other = []
+    different = []
     expected = _read_lock(_STACKS / names[0] / "requirements.lock")
     for name, version in expected.items():
         if name not in installed:
             missing.append(name)
         elif installed[name] != version:
-            other.append(f"{name} {installed[name]} instead of {version}")
+            different.append(f"{name} {installed[name]} instead of {version}")
     value = f"TFX {names[0]}: {len(expected)} packages as locked"
-    if not missing and not other:
+    if not missing and not different:
         return Check("packages", "ok", value)
-    found = [f"missing: {_join(missing)}"] if missing else []
-    found += [f"differ: {_join(other)}"] if other else []
+    differences = [f"missing: {_join(missing)}"] if missing else []
+    differences += [f"differ: {_join(different)}"] if different else []
     status: Literal["warning", "error"] = "error" if missing else "warning"
-    return Check("packages", status, "; ".join(found), "run `make install`")
+    return Check("packages", status, "; ".join(differences), "run `make install`")
 
 
 def _read_lock(path: Path) -> dict[NormalizedName, str]:
@@ -214,7 +225,7 @@ def _check_cpu() -> Check:
 
 
 def _check_tensorflow() -> tuple[Check, Check]:
-    """Imports TensorFlow, and compares its devices with the driver's."""
+    """Imports TensorFlow, and compares its devices with those of the GPU driver."""
     driver = _list_gpus()
     try:
         import tensorflow as tf
@@ -224,7 +235,7 @@ def _check_tensorflow() -> tuple[Check, Check]:
             for kind in ("GPU", "TPU")
             for device in tf.config.list_physical_devices(kind)
         ]
-    except Exception as error:  # noqa: BLE001 (an ImportError, or one of C++)
+    except Exception as error:  # noqa: BLE001 (an ImportError, or an error of C++)
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         failed = Check("TensorFlow", "error", reason, "run `make install`")
         return failed, Check("accelerators", "ok", _join(driver) or "not checked")
@@ -234,9 +245,9 @@ def _check_tensorflow() -> tuple[Check, Check]:
             "TensorFlow has no CUDA libraries: run `make bench-gpu`, which adds them, "
             "or install stacks/*/gpu.lock"
         )
-        found = f"{_join(driver)}, which TensorFlow does not use"
-        return loaded, Check("accelerators", "warning", found, advice)
-    value = ", ".join([*devices, *driver]) or "none: the CPU trains"
+        unused = f"{_join(driver)}, which TensorFlow does not use"
+        return loaded, Check("accelerators", "warning", unused, advice)
+    value = ", ".join([*devices, *driver]) or "no accelerator: the CPU trains"
     return loaded, Check("accelerators", "ok", value)
 
 
@@ -245,7 +256,7 @@ def _list_gpus() -> list[str]:
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         listed = subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=_GPU_SECONDS
+            command, capture_output=True, text=True, check=True, timeout=10
         )
     except (OSError, subprocess.SubprocessError):
         return []
@@ -271,7 +282,7 @@ def _check_space(name: str, directory: Path, needed: int) -> Check:
         value = f"{existing} is not a directory that can be written to"
         return Check(name, "error", value, "name another directory with --output DIR")
     if free < needed:
-        advice = f"about {_show(needed)} are needed; free some, or use another disk"
+        advice = f"about {_show(needed)} are needed; free space, or use another disk"
         return Check(name, "warning", value, advice)
     return Check(name, "ok", value)
 
@@ -282,8 +293,7 @@ def _show(size: float) -> str:
 
 def _check_encoder(config: Config) -> tuple[Check, int]:
     """Checks the encoder as a run does, and returns the size of its files in bytes."""
-    from modules.encoder import conversion
-    from pipeline.inputs import encoder_source
+    from modules.encoder import conversion  # imports TensorFlow
 
     source = config.encoder.source
     if not uris.is_local(source):
@@ -303,10 +313,6 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
 
 def _describe_data(config: Config) -> str:
     """Opens the splits and checks the columns of their first rows."""
-    from pipeline.inputs import examples
-    from pipeline.inputs.examples import spans, text_source
-    from pipeline.inputs.examples.bad_rows import BadRows
-
     location, settings, task = config.data_source, config.data, config.task
     if location.startswith(TFDS_PREFIX) or not uris.is_local(location):
         return f"{location}: read by a run, not checked"
@@ -317,7 +323,8 @@ def _describe_data(config: Config) -> str:
         records = examples.find_examples(location)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:
-        bad_rows = BadRows(settings.on_bad_rows, Path())  # of the first rows: none
+        # Reading the first rows writes no file of bad rows.
+        bad_rows = BadRows(settings.on_bad_rows, Path())
         text_source.open_splits(source, task, settings, lambda _: None, bad_rows)
         names = ", ".join(filter(None, source.files))
         return f"{location}: {names}; `inspect-data` reads all rows"
@@ -325,38 +332,24 @@ def _describe_data(config: Config) -> str:
     return f"{location}: split by a run; `inspect-data` reads all rows"
 
 
-def _describe_job_server(config: Config) -> str:
-    from pipeline.beam import job_servers
-
-    return job_servers.find_jar(config.beam, is_here=True)
-
-
 def _check_flink(master: str) -> Check:
     try:
         parts = urllib.parse.urlsplit(master if "://" in master else f"//{master}")
         address = parts.hostname or "", parts.port or 80
-        socket.create_connection(address, _CONNECT_SECONDS).close()
+        socket.create_connection(address, timeout=10.0).close()
     except (OSError, ValueError) as error:
         advice = "give HOST:PORT of the JobManager's REST API, 8081 by default"
         return Check("Flink", "error", f"beam.master {master}: {error}", advice)
     return Check("Flink", "ok", master)
 
 
-def _check_tool(name: str, why: str) -> Check:
-    path = shutil.which(name)
-    if path:
-        return Check(name, "ok", path)
-    return Check(name, "error", "not on the PATH", f"{why}: install {name}")
-
-
-def _check_port(port: int) -> Check:
+def _check_port(port: int, option: str) -> Check:
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind(("127.0.0.1", port))
         except OSError as error:
             value = (error.strerror or str(error)).lower()
-            option = "--port" if port == _PORTS[1] else "--grpc-port"
-            advice = f"stop what listens there, or `serve {option} 0`"
+            advice = f"stop the program that uses it, or run `serve {option} 0`"
             return Check(f"port {port}", "warning", value, advice)
     return Check(f"port {port}", "ok", "free")

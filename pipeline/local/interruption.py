@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during a run: it ends within seconds, and leaves no process."""
+"""Ends a run within seconds on Ctrl-C or SIGTERM, with all its processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from modules import signals
 
 # To stop Beam and to delete temporary files.
 _UNWIND_SECONDS = 5.0
-_TERMINATE_SECONDS = 2.0
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 def end_process(status: int) -> NoReturn:
     """Ends this process and its child processes at once.
 
-    Python would wait for the threads of Beam, and leave its workers alone.
+    A normal exit would wait for Beam's threads, and leave its workers running.
 
     Args:
       status: The exit status.
@@ -32,7 +31,7 @@ def end_process(status: int) -> NoReturn:
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.terminate()
-    _, alive = psutil.wait_procs(children, timeout=_TERMINATE_SECONDS)
+    _, alive = psutil.wait_procs(children, timeout=2.0)
     for child in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
@@ -41,33 +40,33 @@ def end_process(status: int) -> NoReturn:
 
 @contextlib.contextmanager
 def stopping(
-    tell: Callable[[str], None], explain: Callable[[str], None]
+    report: Callable[[str], None], explain: Callable[[str], None]
 ) -> Iterator[signals.Stopper]:
-    """Ends the block by an exception on Ctrl-C or SIGTERM, or the process.
+    """Raises an exception in the block on Ctrl-C or SIGTERM.
 
     A training handles the signals itself, to save a checkpoint. A second signal ends
-    the process at once, and so does a block that does not end within seconds because it
-    waits for other threads or for C++.
+    the process at once. The process also ends if the block does not end within seconds,
+    because it waits for other threads or for C++.
 
     Args:
-      tell: Called with a line when a signal arrives.
+      report: Called with a line when a signal arrives.
       explain: Called with the signal's name at the end.
 
     Yields:
-      What raises the exception in the block.
+      The object that raises the exception in the block.
 
     Raises:
       KeyboardInterrupt: SIGINT arrived.
       SystemExit: SIGTERM arrived.
     """
-    watcher = _Watcher(tell, explain)
+    watcher = _Watcher(report, explain)
     if threading.current_thread() is not threading.main_thread():
         yield watcher.stopper
         return
     previous = {
         number: signal.signal(number, watcher.stop)
         for number in _NAMES
-        # A shell lets a job in the background ignore the Ctrl-C of another one.
+        # A shell lets a background job ignore the Ctrl-C for the job in the foreground.
         if signal.getsignal(number) != signal.SIG_IGN
     }
     try:
@@ -86,9 +85,9 @@ class _Watcher:
     """Receives signals in a thread; see `stopping`."""
 
     def __init__(
-        self, tell: Callable[[str], None], explain: Callable[[str], None]
+        self, report: Callable[[str], None], explain: Callable[[str], None]
     ) -> None:
-        self._tell = tell
+        self._report = report
         self._explain = explain
         self._number: signal.Signals | None = None
         self.stopper = signals.Stopper()
@@ -105,8 +104,8 @@ class _Watcher:
         if self._number is not None:
             self._end()
         self._number = signal.Signals(number)
-        self._tell(
-            f"{_NAMES[self._number]}: stopping; once more stops at once, without "
+        self._report(
+            f"{_NAMES[self._number]}: stopping; a second signal stops at once, without "
             "saving anything"
         )
         threading.Thread(target=self._end_if_late, daemon=True).start()
@@ -119,7 +118,7 @@ class _Watcher:
     def _end_if_late(self) -> None:
         assert self._number is not None
         while not self.is_ended.wait(_UNWIND_SECONDS):
-            # Another handler is that of a training, which is saving a checkpoint.
+            # Else the handler belongs to a training, which is saving a checkpoint.
             if signal.getsignal(self._number) == self.stop:
                 self._end()
 

@@ -1,4 +1,4 @@
-"""The progress of a run on the terminal, from its log records."""
+"""Shows the progress of a run on the terminal, from its log records."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Component:
 
     @property
     def progress(self) -> ComponentProgress:
-        """What other processes may know of it."""
+        """The progress for other processes."""
         has_ended = self.state not in ("waiting", "running")
         started = time.time() - (time.monotonic() - self.started)
         return ComponentProgress(
@@ -66,14 +66,15 @@ class _Component:
 class RunProgress(logging.Handler):
     """Shows the components of a run: a live list on a terminal, otherwise plain lines.
 
-    LocalDagRunner logs when components start and finish. Records of `modules` carry the
-    numbers of a training (`modules/training/actions.py`). Warnings and bad rows are
-    shown as they are found.
+    LocalDagRunner logs when components start and finish. Log records of `modules` have
+    the numbers of a training (`modules/training/actions.py`). Warnings and bad rows are
+    shown immediately.
 
     Args:
-      console: Where it is shown.
+      console: The terminal.
       verbose: Whether the log of TFX and Beam is shown, too.
-      record: The record of the run, where the progress is written for other processes.
+      record: Directory of the run's record, where the progress is written for other
+        processes; None writes none.
     """
 
     def __init__(
@@ -145,7 +146,10 @@ class RunProgress(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Shows a record about components, training or data."""
         if record.msg == _RUNNING:
-            self._start(record.getMessage().split()[1])
+            name = record.getMessage().split()[1]
+            self._running = self._components.setdefault(name, _Component(name))
+            self._running.state, self._running.started = "running", time.monotonic()
+            self._write(is_urgent=True)
         elif record.msg == _CACHED and self._running:
             self._running.state = "cached"
         elif record.msg == _FINISHED:
@@ -155,10 +159,10 @@ class RunProgress(logging.Handler):
             self._show_module(record)
         elif record.levelno > logging.INFO and record.name != "absl":
             kind = "warning: " if record.name.startswith("components") else ""
-            self.tell(kind + record.getMessage(), "yellow")
+            self.show(kind + record.getMessage(), "yellow")
 
-    def tell(self, text: str, style: str = "") -> None:
-        """Shows a text above the list: in lines of words on a terminal, else in one."""
+    def show(self, text: str, style: str = "") -> None:
+        """Shows a text above the list: wrapped on a terminal, otherwise in one line."""
         lines = Padding(Text(text, style), (0, 0, 0, _INDENT))
         if self._live:
             self._console.print(lines)
@@ -174,12 +178,11 @@ class RunProgress(logging.Handler):
             self._running.note = message
         self._write()
         if record.levelno > logging.INFO:
-            self.tell(message, "yellow")
+            self.show(message, "yellow")
         elif not self._live:
-            self.tell(message)
+            self.show(message)
 
     def _write(self, *, is_urgent: bool = False) -> None:
-        """Writes the progress for other processes."""
         if self._file:
             components = [c.progress for c in self._components.values()]
             training = self._training.progress
@@ -187,11 +190,6 @@ class RunProgress(logging.Handler):
                 run_progress.Progress(components=components, training=training),
                 is_urgent=is_urgent,
             )
-
-    def _start(self, name: str) -> None:
-        self._running = self._components.setdefault(name, _Component(name))
-        self._running.state, self._running.started = "running", time.monotonic()
-        self._write(is_urgent=True)
 
     def _end(self, state: ComponentState) -> None:
         component, self._running = self._running, None
@@ -211,10 +209,10 @@ class RunProgress(logging.Handler):
             )
 
     def explain_stop(self, reason: str) -> None:
-        """Shows what an interrupted run has kept, and how to resume it.
+        """Shows what an interrupted run keeps, and how to resume it.
 
         Args:
-          reason: What stopped it.
+          reason: Name of the signal that stopped it.
         """
         self._end("interrupted")
         if self._live:
@@ -256,7 +254,7 @@ class RunProgress(logging.Handler):
         lines: list[RenderableType] = [table]
         if self._training.is_shown:
             lines.append(Padding(self._training, (0, 0, 0, _INDENT)))
-        # The terminal appends `^C` to the last line, which must not break.
+        # The terminal appends `^C` to the last line, which must stay one line.
         return Constrain(Group(*lines), self._console.width - len("^C^C"))
 
     def _row(self, component: _Component) -> list[RenderableType]:
@@ -278,10 +276,10 @@ class _Training:
     """The bar of a training and the line below it.
 
     Attributes:
-      is_shown: Whether there is something to show.
-      best: The best evaluation so far, in words.
+      is_shown: Whether a training is running.
+      best: Text that describes the best evaluation so far.
       kept_step: Step of the checkpoint of a stopped training.
-      progress: What other processes may know of it.
+      progress: The progress for other processes; None before the first seed.
     """
 
     def __init__(self, console: Console) -> None:
@@ -303,7 +301,7 @@ class _Training:
         self.progress: TrainingProgress | None = None
 
     def update(self, numbers: dict[str, Any]) -> None:
-        """Takes the numbers of a log record; see `modules/training/actions.py`."""
+        """Reads the numbers of a log record of `modules/training/actions.py`."""
         if "kept_step" in numbers:
             self.kept_step = numbers["kept_step"]
         elif "best" in numbers:
@@ -341,7 +339,7 @@ class _Training:
 
 
 class _LogLines(logging.Handler):
-    """Shows the log records that have no other place on the terminal."""
+    """Shows the log records that `RunProgress` does not show."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.INFO)

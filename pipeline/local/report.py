@@ -1,4 +1,4 @@
-"""The report of a run on this machine, beside the record of the run."""
+"""The report of a run on this machine, in the directory of the run's record."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pipeline.inputs.examples.bad_rows import BadRowsError
 
 
 def copy_report(page: Path, record: Path) -> None:
-    """Copies a report to the record of a run, which outlasts the artifacts.
+    """Copies a report to the record of a run, which is kept when artifacts are deleted.
 
     Args:
-      page: The page of the report, with its numbers beside it.
-      record: The record of the run.
+      page: The page of the report; its numbers and picture are next to it.
+      record: Directory of the run's record.
     """
     for name in (PAGE_FILE, JSON_FILE, MODEL_PICTURE):
         path = page.with_name(name)
-        if path.exists():  # a report that failed has no numbers or picture
+        if path.exists():  # if Report failed, there are no numbers and no picture
             shutil.copyfile(path, record / name)
 
 
 def report_bad_rows(config: Config, error: BadRowsError) -> content.Report:
-    """Returns the report of rows that cannot be read."""
+    """Returns the report of a run that was refused because of unreadable rows."""
     verdict = DataVerdict(
         card=error.card.model_dump(),
-        # Without the head, which is the verdict, and the advice.
+        # The indented lines are the problems; the others are the verdict and advice.
         problems=[
             line.strip() for line in str(error).splitlines() if line.startswith(" ")
         ],

@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from modules import environment, file_lock
+from modules.report.content import PAGE_FILE
 from modules.run_metadata import MetadataReader
 from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.paths import OutputPaths
@@ -21,25 +22,28 @@ from pipeline.config.recipe import Config
 from pipeline.history import run_record
 from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.runs import Run
+from pipeline.inputs.examples.bad_rows import BadRowsError
+from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
+from pipeline.platforms import local_platform
 
 
 def run_locally(config: Config, console: Console, *, verbose: bool = False) -> Run:
     """Runs the pipeline in this process.
 
     Args:
-      config: The settings. They are stored with the run.
-      console: Shows progress. The output of TensorFlow, TFX and Beam goes to the run's
-        log file.
+      config: The settings, which are stored in the run's record.
+      console: The terminal that shows the progress. The output of TensorFlow, TFX and
+        Beam goes to the run's log file.
       verbose: Whether the log is shown, too.
 
     Returns:
       The run.
 
     Raises:
-      UsageError: A source or the data is invalid, which ends the run; or another run
-        uses the output directory.
+      UsageError: A source or the data is invalid, or another run uses the output
+        directory.
       KeyboardInterrupt: Ctrl-C stopped the run.
       SystemExit: SIGTERM stopped it.
     """
@@ -51,7 +55,19 @@ def run_locally(config: Config, console: Console, *, verbose: bool = False) -> R
         run_record.recording(directory, config, paths.metadata) as record,
     ):
         progress = RunProgress(console, verbose=verbose, record=directory)
-        outputs = _run_recorded(config, paths, directory, console, progress)
+        _write_config(config, directory)
+        console.print(f"run record {directory}", style="dim", soft_wrap=True)
+        with (
+            redirect_output(directory / run_record.LOG_FILE),
+            interruption.stopping(progress.show, progress.explain_stop) as stopper,
+            progress.shown(),
+            stopper.restored(),
+        ):
+            try:
+                outputs = _run(config, paths, directory, progress)
+            except Exception:
+                logging.getLogger(__name__).exception("the run stopped")
+                raise
         value = outputs.metric_value(config.task.metric)
         record.finish(outputs.pushed, outputs.refusal, value)
     return Run(paths, record)
@@ -65,7 +81,7 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
 
     Args:
       paths: The output directory.
-      run: Describes this run to another one that requests the lock.
+      run: Describes this run in the error of another process that requests the lock.
 
     Raises:
       UsageError: Another process holds the lock.
@@ -81,28 +97,6 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
         ) from error
 
 
-def _run_recorded(
-    config: Config,
-    paths: OutputPaths,
-    record: Path,
-    console: Console,
-    progress: RunProgress,
-) -> RunOutputs:
-    _write_config(config, record)
-    console.print(f"run record {record}", style="dim", soft_wrap=True)
-    with (
-        redirect_output(record / run_record.LOG_FILE),
-        interruption.stopping(progress.tell, progress.explain_stop) as stopper,
-        progress.shown(),
-        stopper.restored(),
-    ):
-        try:
-            return _run(config, paths, record, progress)
-        except Exception:
-            logging.getLogger(__name__).exception("the run stopped")
-            raise
-
-
 def _write_config(config: Config, record: Path) -> None:
     (record / run_record.SETTINGS_FILE).write_text(config.to_yaml(), encoding="utf-8")
 
@@ -110,6 +104,8 @@ def _write_config(config: Config, record: Path) -> None:
 def _run(
     config: Config, paths: OutputPaths, record: Path, progress: RunProgress
 ) -> RunOutputs:
+    # TFX takes seconds to import: `run --help` does not wait for it, and the import
+    # itself runs while the progress is shown.
     with environment.importing():
         from tfx import v1 as tfx
 
@@ -117,22 +113,18 @@ def _run(
         from components.data_gate import DataAnomaliesError
         from components.report_files import write_report
         from components.warm_start import WarmStartError
-        from modules.report.content import PAGE_FILE
-        from pipeline.inputs.examples.bad_rows import BadRowsError
-        from pipeline.inputs.resolve import resolve_inputs
         from pipeline.local.report import copy_report, report_bad_rows
         from pipeline.pipeline import create_pipeline
-        from pipeline.platforms import local_platform
 
     platform = local_platform(paths, config.beam)
     try:
-        inputs = resolve_inputs(config, paths, progress.tell)
+        inputs = resolve_inputs(config, paths, progress.show)
     except BadRowsError as error:
         error.card.write(record)
         write_report(str(record), report_bad_rows(config, error))
         raise DataRefusedError(f"{error}\nreport: {record / PAGE_FILE}") from error
     if inputs.examples.span is not None:
-        # With the span that was resolved, so that the record repeats the run.
+        # The record has the resolved span, so that its settings repeat the run.
         _write_config(config.with_span(inputs.examples.span.number), record)
     card = inputs.examples.card
     card.write(record)
@@ -157,10 +149,10 @@ def _run(
 
 @contextlib.contextmanager
 def redirect_output(log: Path) -> Iterator[None]:
-    """Redirects the output of this process to a file, that of C++ included.
+    """Redirects the output of this process, C++ included, to a file.
 
     Args:
-      log: The file, which also gets the records of Python's logging.
+      log: The file. Records of Python's logging are written to it, too.
     """
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
     handler = logging.FileHandler(log)

@@ -11,18 +11,17 @@ from typing import Any
 
 import yaml
 
-from modules import fingerprint
+from modules import files, fingerprint
 from pipeline import entrypoint
 from pipeline.beam import beam_arguments
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.inputs.resolve import resolve_inputs
 from pipeline.orchestrators import staging
 from pipeline.platforms import Platform
 
 ORCHESTRATORS = ("kubeflow", "vertex")
-# pipeline_builder.py of TFX.
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +31,8 @@ class CompiledJob:
     Attributes:
       content: The `PipelineJob`, with the pipeline spec in it.
       platform_spec: Settings for Kubernetes that the pipeline spec has no field for;
-        None if there are none.
-      staged: The inputs, with the copies to make before the job can run.
+        None if no such setting is set.
+      staged: The inputs, and the copies to make before a run.
     """
 
     content: dict[str, Any]
@@ -66,7 +65,7 @@ def compile_job(
         allowed there, or a source cannot be read.
     """
     settings = orchestrator_settings(config, orchestrator)
-    from pipeline.inputs.resolve import resolve_inputs
+    # TFX takes seconds to import; an error of the settings is reported before.
     from pipeline.orchestrators.dag_runner import DagRunner
     from pipeline.orchestrators.kubeflow import compiler as kubeflow
     from pipeline.orchestrators.vertex import compiler as vertex
@@ -75,9 +74,14 @@ def compile_job(
     paths = OrchestratorPaths(settings.pipeline_root, config.name)
     is_vertex = orchestrator == "vertex"
     beam = vertex.beam_config(settings, paths) if is_vertex else settings.beam
+    # The file of Beam's arguments has the same path for any arguments, so a change of
+    # the runner changes no cache key. The path depends on the image: a running job of
+    # another image keeps its arguments, as Dataflow's workers must have the same image.
+    key = fingerprint.of_text(paths.name, orchestrator, settings.image)
+    beam_file = paths.staged("beam", f"{key[: staging.KEY_LENGTH]}.json")
     staged = dataclasses.replace(
         staging.plan(inputs, paths),
-        beam_file=_beam_file(paths, orchestrator, settings.image),
+        beam_file=beam_file,
         beam_arguments=beam_arguments(beam, is_here=False),
     )
     platform = Platform(
@@ -87,7 +91,7 @@ def compile_job(
         profiles=paths.profiles,
         enable_cache=settings.cache,
         parameter=_runtime_parameter,
-        beam_args=(f"{entrypoint.BEAM_FILE}{staged.beam_file}",),
+        beam_args=(f"{entrypoint.BEAM_FILE}{beam_file}",),
     )
     create_dag = vertex.create_dag if is_vertex else kubeflow.create_dag
     dag = create_dag(config, staged.inputs, platform)
@@ -105,18 +109,8 @@ def compile_job(
     return CompiledJob(content, platform_spec, staged)
 
 
-def _beam_file(paths: OrchestratorPaths, orchestrator: str, image: str) -> str:
-    """Returns the path of the file with Beam's arguments, the same for any of them.
-
-    Another image has another file: a job that runs meanwhile keeps the arguments of its
-    own, which Dataflow's workers must have, too.
-    """
-    key = fingerprint.of_text(paths.name, orchestrator, image)[: staging.KEY_LENGTH]
-    return paths.staged("beam", f"{key}.json")
-
-
 def _runtime_parameter(name: str, default: Any) -> Any:
-    from tfx import v1 as tfx
+    from tfx import v1 as tfx  # already imported by `compile_job`, not before
 
     return tfx.dsl.experimental.RuntimeParameter(
         name=name, ptype=type(default), default=default
@@ -127,7 +121,8 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
     """Returns the settings of an orchestrator, `KubeflowConfig` or `VertexConfig`.
 
     Raises:
-      UsageError: The config has none, or the pipeline's name is not allowed there.
+      UsageError: The config has no section of the orchestrator, or the pipeline's name
+        is not allowed there.
     """
     settings = getattr(config, orchestrator)
     if settings is None:
@@ -136,7 +131,8 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
             f"pipeline_root, as --set {orchestrator}.image=IMAGE "
             f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER"
         )
-    if not _NAME.fullmatch(config.name):
+    # The rule of `pipeline_builder.py` of TFX.
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", config.name):
         raise UsageError(
             f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
             "digits and dashes: set another with --set name=NAME"
@@ -155,18 +151,16 @@ def write_job(job: CompiledJob, path: Path) -> None:
     Raises:
       UsageError: The file has another extension, or cannot be written.
     """
-    import tensorflow as tf
-
-    from modules import files
-
     check_package(path)
+    import tensorflow as tf  # takes seconds
+
     if path.suffix == ".json":
         text = json.dumps(job.content, indent=1, sort_keys=True)
     else:
         documents = [job.spec, *([job.platform_spec] if job.platform_spec else [])]
         text = yaml.safe_dump_all(documents, sort_keys=True)
     try:
-        files.write(str(path.resolve()), text)  # a symbolic link is kept
+        files.write(str(path.resolve()), text)  # replaces the target of a symbolic link
     except tf.errors.OpError as error:
         raise UsageError(
             f"--output {path} cannot be written ({error.message}); name another file"
@@ -180,4 +174,6 @@ def check_package(path: Path) -> None:
       UsageError: It is not allowed.
     """
     if path.suffix not in (".yaml", ".yml", ".json"):
-        raise UsageError(f"--output {path}: allowed are .yaml, and .json for Vertex")
+        raise UsageError(
+            f"--output {path}: the name must end in .yaml, .yml or, for Vertex, .json"
+        )

@@ -1,4 +1,4 @@
-"""TFX's compiler of pipeline specs, with what it leaves out."""
+"""Extends TFX's compiler of pipeline specs: retries, defaults, smaller jobs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from modules import fingerprint
 from pipeline import entrypoint
 from pipeline.config.orchestrators import OrchestratorConfig
 
-# What is pushed can change while the inputs of Champion and its check stay the same. A
-# Report that fails succeeds, and leaves a page with the error.
+# The pushed model can change while the inputs of Champion and its check do not. Report
+# succeeds even if it cannot write the page, so its cache could hold an error.
 _NEVER_CACHED = (Champion.__name__, ChampionCheck.__name__, Report.__name__)
-_DESCRIPTION = re.compile(r"\n +description: .*")
 
 
 class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
@@ -37,7 +36,7 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
         1 MiB; Vertex AI shows them.
 
     Attributes:
-      component_files: Content of each component's file by its path, once compiled.
+      component_files: Content of each component's file by its path, after `run`.
     """
 
     def __init__(
@@ -74,15 +73,7 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
           The `PipelineJob`.
         """
         job = super().run(pipeline, write_out=False)
-        self._complete(job["pipelineSpec"])
-        _add_defaults(job["pipelineSpec"], pipeline)
-        if write_out:
-            path = os.path.join(self._output_dir, self._output_filename)
-            with tfx.dsl.io.fileio.open(path, "w") as file:
-                json.dump(job, file, indent=1, sort_keys=True)
-        return job
-
-    def _complete(self, spec: dict[str, Any]) -> None:
+        spec = job["pipelineSpec"]
         spec["defaultPipelineRoot"] = self._settings.pipeline_root
         for name, task in spec["root"]["dag"]["tasks"].items():
             if self._settings.retries:
@@ -95,15 +86,35 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
             if name in _NEVER_CACHED:
                 task.pop("cachingOptions", None)
             self._move_to_file(spec, task)
-        _show_pages(spec)
+        # Orchestrators display outputs of the type `system.HTML` only.
+        for component in spec["components"].values():
+            outputs = component.get("outputDefinitions", {}).get("artifacts", {})
+            for output in outputs.values():
+                if HTML.TYPE_NAME in output["artifactType"].get("instanceSchema", ""):
+                    output["artifactType"] = {
+                        "schemaTitle": "system.HTML",
+                        "schemaVersion": "0.0.1",
+                    }
         if not self._runs_drivers:
             for executor in spec["deploymentSpec"]["executors"].values():
                 executor["container"].pop("lifecycle", None)
+        # TFX leaves the defaults of parameters out of a spec 2.1.0.
+        parameters = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+        for node in pipeline.components:
+            for value in node.exec_properties.values():
+                if isinstance(value, tfx.dsl.experimental.RuntimeParameter):
+                    parameters[value.name]["defaultValue"] = value.default
+        if write_out:
+            path = os.path.join(self._output_dir, self._output_filename)
+            with tfx.dsl.io.fileio.open(path, "w") as file:
+                json.dump(job, file, indent=1, sort_keys=True)
+        return job
 
     def _move_to_file(self, spec: dict[str, Any], task: dict[str, Any]) -> None:
-        """Moves what a container can read from a file out of the job.
+        """Moves executor, types and parameters of a task from the job to a file.
 
-        The file is named by its content, so that the caches see every change.
+        The file is named after the hash of its content, so a change of the content
+        changes the cache key.
         """
         component = spec["components"][task["componentRef"]["name"]]
         executors = spec["deploymentSpec"]["executors"]
@@ -114,7 +125,7 @@ class DagRunner(tfx.orchestration.experimental.KubeflowV2DagRunner):
             if option in arguments
         }
         outputs = component.get("outputDefinitions", {}).get("artifacts", {})
-        content = {
+        content: entrypoint.ComponentFile = {
             "executor": values[entrypoint.EXECUTOR],
             "inputs": json.loads(values.get(entrypoint.INPUTS_SPEC, "{}")),
             "outputs": copy.deepcopy(outputs),
@@ -154,25 +165,5 @@ def _drop_descriptions(component: dict[str, Any]) -> None:
     for side in ("inputDefinitions", "outputDefinitions"):
         for definition in component.get(side, {}).get("artifacts", {}).values():
             schema = definition["artifactType"]["instanceSchema"]
-            definition["artifactType"]["instanceSchema"] = _DESCRIPTION.sub("", schema)
-
-
-def _show_pages(spec: dict[str, Any]) -> None:
-    """Gives outputs of the type `HTML` the type that orchestrators display."""
-    for component in spec["components"].values():
-        outputs = component.get("outputDefinitions", {}).get("artifacts", {})
-        for output in outputs.values():
-            if HTML.TYPE_NAME in output["artifactType"].get("instanceSchema", ""):
-                output["artifactType"] = {
-                    "schemaTitle": "system.HTML",
-                    "schemaVersion": "0.0.1",
-                }
-
-
-def _add_defaults(spec: dict[str, Any], pipeline: tfx.dsl.Pipeline) -> None:
-    """Adds the parameters' defaults, which TFX leaves out of a spec 2.1.0."""
-    declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
-    for component in pipeline.components:
-        for value in component.exec_properties.values():
-            if isinstance(value, tfx.dsl.experimental.RuntimeParameter):
-                declared[value.name]["defaultValue"] = value.default
+            schema = re.sub(r"\n +description: .*", "", schema)
+            definition["artifactType"]["instanceSchema"] = schema

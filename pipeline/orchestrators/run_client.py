@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-# The orchestrators' states of runs and tasks, some of them.
+# States of runs and tasks that both orchestrators have.
 PENDING = "PENDING"
 SUCCEEDED = "SUCCEEDED"
 FAILED = "FAILED"
@@ -83,7 +83,7 @@ class RunClient(abc.ABC):
         """Returns why the run failed: the messages of the run and its failed tasks."""
 
     def missing_results(self) -> str:
-        """Returns a sentence about what a run that succeeded lost; "" if nothing."""
+        """Returns which results a run that succeeded lacks; "" if it has all."""
         return ""
 
 
@@ -100,12 +100,12 @@ class RunFailedError(Exception):
 
 
 class RunTimeoutError(Exception):
-    """A run has not ended within the time to wait, and goes on."""
+    """A run has not ended within the time to wait, and is still running."""
 
     def __init__(self, client: RunClient, wait_seconds: float) -> None:
         super().__init__(
-            f"the run is {client.state} after {wait_seconds:g} s of waiting, and goes "
-            f"on; follow it at {client.link}"
+            f"the run is still {client.state} after {wait_seconds:g} s of waiting; "
+            f"follow it at {client.link}"
         )
 
 
@@ -122,8 +122,8 @@ def submit(
       client: Client of the orchestrator.
       package: File with the compiled pipeline, a pipeline spec in YAML.
       request: The run.
-      report: Called with the run's link, each new state, and what a run that
-        succeeded lost.
+      report: Called with the run's link, each new state, and the results that a run
+        that succeeded lacks.
       wait_seconds: Longest time to wait; None does not wait.
 
     Raises:

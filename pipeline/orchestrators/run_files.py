@@ -1,8 +1,11 @@
-"""What the containers of a run leave below the run's directory in the pipeline root.
+"""Reads what the containers of a run wrote to its directory in the pipeline root.
 
 Kubeflow Pipelines gives an attempt of a component the directory
 `PIPELINE_ROOT/PIPELINE/RUN_ID/COMPONENT/UUID`. Only directories down to there are
 listed: an artifact may have many files.
+
+TensorFlow is imported when a directory is read: that takes seconds, and `submit`
+reports a wrong address before.
 """
 
 from __future__ import annotations
@@ -12,14 +15,14 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from modules import files
 from modules.report.content import ERROR_FILE
 from pipeline import entrypoint
+from pipeline.config import tfx_names
 
 # KFP's launcher writes it where logs are published; later versions add the number of
 # the attempt, as executor-logs-0, and publish the log of a failed attempt, too.
 _LOG = "executor-logs"
-_REPORT = "Report"
-_REPORT_OUTPUT = "report"
 
 _MAX_LINES = 15
 _MAX_LINE_LENGTH = 500
@@ -54,14 +57,12 @@ def find_failures(run_directory: str) -> dict[str, Failure]:
     Raises:
       UnreadableError: The directory cannot be read from this machine.
     """
-    from modules import files
-
     failures = {}
     with _clear_errors(run_directory):
         for component in _list(run_directory):
             records = _find(f"{run_directory}/{component}", entrypoint.FAILURE_FILE)
             if records:
-                record = files.read_record(records[-1])
+                record: entrypoint.Failure = files.read_record(records[-1])
                 lines = last_lines(record["error"])
                 failures[component] = Failure(record["exit_status"], lines)
     return failures
@@ -83,7 +84,7 @@ def find_log(run_directory: str, component: str) -> list[str]:
 
 
 def find_missing_results(run_directory: str) -> str:
-    """Returns what Report could not write, and its file with the error; or nothing.
+    """Returns what Report could not write, and the file with the error; "" if nothing.
 
     Args:
       run_directory: `PIPELINE_ROOT/PIPELINE/RUN_ID`.
@@ -92,16 +93,16 @@ def find_missing_results(run_directory: str) -> str:
       UnreadableError: The directory cannot be read from this machine.
     """
     with _clear_errors(run_directory):
-        task = f"{run_directory}/{_REPORT}"
-        files = _find(task, ERROR_FILE, below=f"/{_REPORT_OUTPUT}")
-        if not files:
+        component, output = tfx_names.PAGE
+        errors = _find(f"{run_directory}/{component}", ERROR_FILE, below=f"/{output}")
+        if not errors:
             return ""
-        what, _, _ = _read_tail(files[-1]).partition("\n")
-        return f"{what}; see {files[-1]}"
+        what, _, _ = _read_tail(errors[-1]).partition("\n")
+        return f"{what}; see {errors[-1]}"
 
 
 def last_lines(text: str) -> list[str]:
-    """Returns the last lines of a log, without what would control a terminal."""
+    """Returns the last lines of a log, without control characters and colors."""
     lines = []
     for line in _COLOR.sub("", text).rstrip().splitlines()[-_MAX_LINES:]:
         printable = "".join(c if c.isprintable() else " " for c in line).rstrip()
@@ -120,20 +121,20 @@ def _find(task_directory: str, start: str, below: str = "") -> list[str]:
     """
     import tensorflow as tf
 
-    files = [
+    paths = [
         f"{task_directory}/{attempt}{below}/{name}"
         for attempt in _list(task_directory)
         for name in _list(f"{task_directory}/{attempt}{below}")
         if name.startswith(start)
     ]
-    return sorted(files, key=lambda file: (tf.io.gfile.stat(file).mtime_nsec, file))
+    return sorted(paths, key=lambda path: (tf.io.gfile.stat(path).mtime_nsec, path))
 
 
 def _list(directory: str) -> list[str]:
     import tensorflow as tf
 
     try:
-        # Alone, listdir reports a refusal as a missing directory.
+        # Without `stat`, `listdir` reports a denied access as a missing directory.
         tf.io.gfile.stat(directory)
         names = tf.io.gfile.listdir(directory)
     except tf.errors.NotFoundError:  # also if it is a file

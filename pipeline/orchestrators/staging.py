@@ -6,21 +6,17 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
-from modules import fingerprint, uris
+from modules import files, fingerprint, uris
 from modules.data.source_rows import LOCATIONS_FILE
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths
+from pipeline.entrypoint import BeamFile, ComponentFile
 from pipeline.inputs import examples as examples_lib
-from pipeline.inputs.encoder_source import ResolvedEncoder
 from pipeline.inputs.examples import ExamplesDirectory
 from pipeline.inputs.resolve import ResolvedInputs
 
 KEY_LENGTH = 16
-# The layout that `prepare-data` writes, so that the run's parameter `data` can name
-# another such directory.
-_PATTERN = "*.tf*record*"
 # Source and destination of each file.
 _Copies = list[tuple[str, str]]
 
@@ -32,8 +28,8 @@ class StagedInputs:
     Attributes:
       inputs: The sources, at locations that the orchestrator can read.
       copies: Source and destination of each file to copy from this machine.
-      beam_file: Where Beam's arguments are written; a former job's are replaced.
-      beam_arguments: The arguments.
+      beam_file: Path of the file with Beam's arguments, which every job replaces.
+      beam_arguments: Beam's arguments.
       component_files: Content of each component's file by its path.
     """
 
@@ -41,7 +37,9 @@ class StagedInputs:
     copies: _Copies
     beam_file: str | None = None
     beam_arguments: tuple[str, ...] = ()
-    component_files: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    component_files: Mapping[str, ComponentFile] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
@@ -55,13 +53,23 @@ def plan(inputs: ResolvedInputs, paths: OrchestratorPaths) -> StagedInputs:
       paths: Paths below the pipeline root.
     """
     examples, copies = plan_examples(inputs.examples, paths)
-    encoder, encoder_copies = _plan_encoder(inputs.encoder, paths)
+    encoder = inputs.encoder
+    if uris.is_local(encoder.directory):
+        from modules import encoder as encoder_lib  # imports TensorFlow
+
+        local = encoder_lib.open_encoder(encoder.directory)
+        directory = paths.staged("encoder", encoder.fingerprint[:KEY_LENGTH])
+        remote = dataclasses.replace(local, directory=directory)
+        copies += [(local.path(name), remote.path(name)) for name in local.files]
+        encoder = dataclasses.replace(
+            encoder, directory=directory, vocab_file=remote.vocab_file
+        )
     schema = str(inputs.schema_file)
     key = fingerprint.of_file(schema)[:KEY_LENGTH]
     schema_file = f"{paths.staged('schema', key)}/{os.path.basename(schema)}"
     return StagedInputs(
         ResolvedInputs(examples, schema_file, encoder, inputs.span),
-        [*copies, *encoder_copies, (schema, schema_file)],
+        [*copies, (schema, schema_file)],
     )
 
 
@@ -72,27 +80,28 @@ def plan_examples(
     if not uris.is_local(examples.directory):
         # The run's parameter `data` may name a directory without this span.
         return dataclasses.replace(examples, span=None), []
-    files = {
+    records = {
         split: examples_lib.list_examples(examples, split)
         for split in examples.patterns
     }
-    contents = [f"{split} {fingerprint.of_files(files[split])}" for split in files]
+    contents = [f"{split} {fingerprint.of_files(records[split])}" for split in records]
     key = fingerprint.of_text(*contents)[:KEY_LENGTH]
     kind = f"examples/span-{examples.span.number}" if examples.span else "examples"
     destination = paths.staged(kind, key)
     copies = [
         (path, f"{destination}/{split}/{os.path.basename(path)}")
-        for split in files
-        for path in [*files[split], *_find_locations(files[split])]
+        for split in records
+        for path in [*records[split], *_find_locations(records[split])]
     ]
-    patterns = {split: f"{split}/{_PATTERN}" for split in files}
-    return ExamplesDirectory(
-        destination, patterns, examples.card.without_paths()
-    ), copies
+    # As `prepare-data` names files, so that the run's parameter `data` can be a
+    # directory that it wrote.
+    patterns = {split: f"{split}/*.tf*record*" for split in records}
+    card = examples.card.without_paths()
+    return ExamplesDirectory(destination, patterns, card), copies
 
 
 def _find_locations(records: list[str]) -> list[str]:
-    """Returns the file that says where a split's records came from, if there is one."""
+    """Returns the file with the source location of each record, if it exists."""
     path = os.path.join(os.path.dirname(records[0]), LOCATIONS_FILE)
     return [path] if os.path.exists(path) else []
 
@@ -107,9 +116,7 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     Raises:
       UsageError: The destination cannot be written.
     """
-    import tensorflow as tf
-
-    from modules import files
+    import tensorflow as tf  # takes seconds; `compile` without --stage does not copy
 
     for source, destination in staged.copies:
         with _clear_errors(destination):
@@ -123,10 +130,10 @@ def copy(staged: StagedInputs, report: Callable[[str], None] = lambda _: None) -
     if staged.beam_file is None:
         return
     with _clear_errors(staged.beam_file):
-        content = {"arguments": list(staged.beam_arguments)}
-        if files.read_record(staged.beam_file) != content:
+        arguments: BeamFile = {"arguments": list(staged.beam_arguments)}
+        if files.read_record(staged.beam_file) != arguments:
             report(f"writing Beam's arguments to {staged.beam_file}")
-            files.write_record(staged.beam_file, content)
+            files.write_record(staged.beam_file, arguments)
 
 
 @contextlib.contextmanager
@@ -140,20 +147,3 @@ def _clear_errors(destination: str) -> Iterator[None]:
             f"{destination} cannot be written: {str(error)[:200]}. Check the "
             "pipeline root and your credentials for it"
         ) from error
-
-
-def _plan_encoder(
-    encoder: ResolvedEncoder, paths: OrchestratorPaths
-) -> tuple[ResolvedEncoder, _Copies]:
-    if not uris.is_local(encoder.directory):
-        return encoder, []
-    from modules import encoder as encoder_lib
-
-    local = encoder_lib.open_encoder(encoder.directory)
-    destination = paths.staged("encoder", encoder.fingerprint[:KEY_LENGTH])
-    remote = dataclasses.replace(local, directory=destination)
-    copies = [(local.path(name), remote.path(name)) for name in local.files]
-    staged = dataclasses.replace(
-        encoder, directory=destination, vocab_file=remote.vocab_file
-    )
-    return staged, copies

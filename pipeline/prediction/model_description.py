@@ -1,4 +1,4 @@
-"""What a SavedModel takes and returns, read without loading it."""
+"""Reads the inputs and outputs of a SavedModel without loading it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from modules import fingerprint, served_versions
 from modules.config.task import input_name
 from modules.data import row_values
-from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
+from modules.export.signatures import SCORE, SERVE_EXAMPLES, SERVING_DEFAULT
 from pipeline.config.errors import UsageError
 from pipeline.inputs.examples import tf_examples
 from pipeline.inputs.rows.row_errors import RowError
@@ -23,7 +23,7 @@ class Feature:
 
     Attributes:
       dtype: `string`, `int64` or `float32`.
-      size: The number of its values; None for any number but 0.
+      size: The number of its values; None allows any number above 0.
     """
 
     dtype: str
@@ -57,7 +57,7 @@ def describe_model(directory: str) -> ModelDescription:
     Raises:
       UsageError: It has no signature that takes text.
     """
-    from tensorflow.core.protobuf import saved_model_pb2
+    from tensorflow.core.protobuf import saved_model_pb2  # imports TensorFlow
 
     with fingerprint.open_file(f"{directory}/{served_versions.GRAPH_FILE}") as file:
         graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
@@ -75,14 +75,14 @@ def describe_model(directory: str) -> ModelDescription:
         directory,
         columns=tuple(sorted(signature.inputs)),
         features=features,
-        is_score="score" in signature.outputs,
+        is_score=SCORE in signature.outputs,
     )
 
 
 def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
     """Returns the texts of a row in the order of the model's columns.
 
-    A column may have the name from which `init` made that of the model's input.
+    A column may have the original name of a column that `init` renamed for the model.
 
     Raises:
       RowError: A column is missing, or not text.
@@ -104,14 +104,14 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:
-    """Refuses an Example that the model fails on, or would read as empty.
+    """Refuses an Example that the model cannot parse, or would read as empty.
 
     Args:
       serialized: The Example.
       expected: The model's features by name.
 
     Raises:
-      RowError: The bytes are not an Example, or a feature is missing, has another
+      RowError: The bytes are not an Example, or a feature is missing, has a different
         type or size, or is not UTF-8.
     """
     features = tf_examples.parse(serialized).features.feature
@@ -119,7 +119,7 @@ def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:
         if name not in features:
             raise RowError(
                 f"no feature {name}; the model takes {', '.join(expected)}, the "
-                f"Example has {', '.join(sorted(features)) or 'none'}"
+                f"Example has {', '.join(sorted(features)) or 'no features'}"
             )
         values = getattr(features[name], _KINDS[feature.dtype]).value
         if not values or feature.size not in (None, len(values)):
@@ -133,7 +133,7 @@ def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:
 
 
 def _parsed_features(function: Any) -> Iterator[tuple[str, Feature]]:
-    """Yields the features that a function of a graph parses of Examples."""
+    """Yields the features that a function of a graph parses from Examples."""
     import tensorflow as tf
 
     nodes = {node.name: node for node in function.node_def}

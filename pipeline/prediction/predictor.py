@@ -1,4 +1,4 @@
-"""A loaded model and its predictions."""
+"""Loads a model and predicts with it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from modules import served_versions, uris
-from modules.export.signatures import SERVE_EXAMPLES, SERVING_DEFAULT
+from modules.export.signatures import (
+    CLASS,
+    PROBABILITIES,
+    SCORE,
+    SERVE_EXAMPLES,
+    SERVING_DEFAULT,
+)
 from pipeline.config.errors import UsageError
+
+# Columns of predicted rows.
+PREDICTION = "prediction"
+PROBABILITY = "probability"
 
 _ROWS_AT_A_TIME = 256
 _DECIMALS = 6  # of the numbers in files
@@ -28,12 +38,12 @@ class Prediction:
     probability: float | None = None
 
     def as_columns(self) -> dict[str, Any]:
-        """Returns the columns that a row of a file gets."""
+        """Returns the columns that are added to the row."""
         if self.probability is None:
-            return {"prediction": round(float(self.value), _DECIMALS)}
+            return {PREDICTION: round(float(self.value), _DECIMALS)}
         return {
-            "prediction": self.value,
-            "probability": round(self.probability, _DECIMALS),
+            PREDICTION: self.value,
+            PROBABILITY: round(self.probability, _DECIMALS),
         }
 
 
@@ -55,7 +65,7 @@ def find_model(directory: str) -> str:
         return uris.join(directory, version)
     raise UsageError(
         f"--model {directory} holds no SavedModel; give the directory after `pushed` "
-        "in the last line of a run"
+        "in the last line of the output of `run`"
     )
 
 
@@ -67,20 +77,20 @@ class Predictor:
     """
 
     def __init__(self, directory: str) -> None:
-        import tensorflow as tf
+        import tensorflow as tf  # takes seconds; the settings are checked before
         import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
         self._tf = tf
         self._model = tf.saved_model.load(directory)
         self._signatures = self._model.signatures
-        # A signature sorts its arguments by name; the model keeps their order.
+        # A signature sorts its arguments by name; `text_columns` has the task's order.
         self.columns = [name.decode() for name in self._model.text_columns().numpy()]
 
     def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
         """Predicts texts in the order of the task's columns.
 
         Raises:
-          UsageError: The model takes another number of texts.
+          UsageError: The model takes a different number of texts.
         """
         for batch in split_batches(rows):
             for texts in batch:
@@ -124,16 +134,16 @@ class Predictor:
 
 
 def split_batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yields rows in lists of the size of a batch."""
+    """Yields rows in batches of one size; the last may be smaller."""
     iterator = iter(rows)
     while batch := list(itertools.islice(iterator, _ROWS_AT_A_TIME)):
         yield batch
 
 
 def _to_predictions(outputs: dict[str, Any]) -> list[Prediction]:
-    if "score" in outputs:
-        return [Prediction(float(score)) for score in outputs["score"].numpy()]
-    names, probabilities = outputs["class"].numpy(), outputs["probabilities"].numpy()
+    if SCORE in outputs:
+        return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
+    names, probabilities = outputs[CLASS].numpy(), outputs[PROBABILITIES].numpy()
     return [
         Prediction(name.decode(), float(row.max()))
         for name, row in zip(names, probabilities, strict=True)

@@ -1,4 +1,4 @@
-"""Serializes rows with their predictions in the formats of files."""
+"""Serializes rows and their predictions in each file format."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pipeline.inputs.rows.row_errors import RowError
 
 
 class JsonLines:
-    """A JSON object a line, without the line's end."""
+    """Serializes a row as a line of JSON, without the line ending."""
 
     def serialize(self, row: dict[str, Any]) -> bytes:
         """Returns the line in UTF-8.
 
         Raises:
-          RowError: JSON cannot hold the row. So do the other formats.
+          RowError: JSON cannot hold the row.
         """
         try:
             return json.dumps(row, ensure_ascii=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise RowError(
-                f"JSON cannot hold it ({error}); use another --output-format"
+                f"JSON cannot hold the row ({error}); use another --output-format"
             ) from error
 
 
 class Table:
-    """A line of CSV or TSV without the line's end; TSV is not quoted.
+    """Serializes a row as a line of CSV or of unquoted TSV, without the line ending.
 
     Attributes:
       header: The line of the column names.
@@ -47,13 +47,17 @@ class Table:
         self.header = self._to_line(self._columns)
 
     def serialize(self, row: dict[str, Any]) -> bytes:
-        """Returns the line in UTF-8; a column that the row lacks is empty."""
+        """Returns the line in UTF-8; a column that the row lacks is empty.
+
+        Raises:
+          RowError: The format cannot hold a value, or the row has more columns.
+        """
         _refuse_surplus(row, self._columns)
         return self._to_line(row.get(column) for column in self._columns)
 
 
 class Parquet:
-    """A row of a Parquet table.
+    """Checks a row against the schema of a Parquet table; Beam writes the rows.
 
     Attributes:
       schema: The schema of the table.
@@ -63,7 +67,11 @@ class Parquet:
         self.schema = schema
 
     def serialize(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Returns the row, whose values fit the schema."""
+        """Returns the row.
+
+        Raises:
+          RowError: A value does not fit the schema, or the row has more columns.
+        """
         _refuse_surplus(row, self.schema.names)
         try:
             pa.RecordBatch.from_pylist([row], schema=self.schema)
@@ -77,10 +85,10 @@ class Parquet:
 
 
 class Examples:
-    """A serialized `tf.Example`."""
+    """Serializes a row as a `tf.Example`."""
 
     def serialize(self, row: dict[str, Any]) -> bytes:
-        """Returns the Example."""
+        """Returns the serialized Example."""
         return tf_examples.from_row(row)
 
 
@@ -119,7 +127,7 @@ def create(
 
 
 def _to_csv(values: Iterable[Any]) -> bytes:
-    # The writer quotes the characters of the line's end alone.
+    # The writer quotes a line break in a value only if its line terminator has it.
     end = "\r\n"
     line = io.StringIO()
     csv.writer(line, lineterminator=end).writerow(values)
@@ -153,7 +161,7 @@ def _refuse_surplus(row: dict[str, Any], columns: list[str]) -> None:
     surplus = [name for name in row if name not in columns]
     if surplus:
         raise RowError(
-            f"column {surplus[0]} is not one of the first rows' "
+            f"column {surplus[0]} is not one of the columns of the first rows "
             f"({', '.join(columns)}); write jsonl instead"
         )
 

@@ -1,4 +1,4 @@
-"""The pages of the web view, which only reads."""
+"""The pages of the web view, which changes no file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HEADERS = {
 _DIRECTORY = Path(__file__).parent
 _MAX_CURVES = 12
 _NEWEST_CURVES = 4
-_MAX_COMPARED = 6
+_LETTERS = "ABCDEF"  # of compared runs
 _MAX_CHANGED = 200
 
 # Another port of this machine is another origin of the same site.
@@ -52,7 +52,7 @@ def application(
     """Returns the ASGI application.
 
     Args:
-      outputs: The output directories, which are shown as they are at each request.
+      outputs: The output directories, which every request reads again.
       host: The address that the server listens on.
       allowed_hosts: Further host names of the server.
     """
@@ -77,7 +77,7 @@ def application(
 
 
 class Pages:
-    """Answers requests.
+    """Handles requests.
 
     Args:
       outputs: The output directories.
@@ -87,6 +87,7 @@ class Pages:
         self._outputs = list(outputs)
         self._templates = templates.environment(_DIRECTORY / "templates")
         self._templates.globals |= {
+            "letters": _LETTERS,
             "marks": MARKS,
             "outputs": self._outputs,
             "when": _when,
@@ -98,12 +99,12 @@ class Pages:
         return self._page("runs.html.jinja", entries=entries, **_running(entries))
 
     def live(self) -> fastapi.Response:
-        """The runs that are running, without the page around."""
+        """The runs that are running, as a part of a page."""
         entries = list_entries(self._outputs)
         return self._page("live.html.jinja", **_running(entries))
 
     def curves(self, run: Keys = []) -> fastapi.Response:  # noqa: B006 (FastAPI)
-        """The curves of runs over each other, without the page around."""
+        """The curves of several runs in one figure, as a part of a page."""
         entries = list_entries(self._outputs)
         chosen = [entry for entry in entries if entry.key in run][:_MAX_CURVES]
         if not chosen:
@@ -112,14 +113,14 @@ class Pages:
         return self._page("curves.html.jinja", figures=_overlays(chosen), runs=chosen)
 
     def compare(self, run: Keys = []) -> fastapi.Response:  # noqa: B006 (FastAPI)
-        """The page of a comparison, which loads its result."""
+        """The page of a comparison; a script loads the result."""
         return self._page("compare.html.jinja", entries=self._chosen(run))
 
     def compare_result(
         self,
         run: Keys = [],  # noqa: B006 (FastAPI)
     ) -> fastapi.Response:
-        """The comparison of runs, without the page around."""
+        """The comparison of runs, as a part of a page."""
         chosen = self._chosen(run)
         comparison = _compare(tuple((e.paths, e.record.id) for e in chosen))
         return self._page(
@@ -129,14 +130,14 @@ class Pages:
         )
 
     def run(self, output: str, run_id: str) -> fastapi.Response:
-        """The report of a run, or how far it came."""
+        """The report of a run, or its progress if it has no report."""
         entry = self._find(f"{output}/{run_id}")
         report = entry.report
         if report is None:
             return self._page("run.html.jinja", entry=entry, **_running([entry]))
         text = page.render(report, home="/")
         response = responses.HTMLResponse(text)
-        # Which the page itself cannot say.
+        # A page cannot set `frame-ancestors` itself.
         policy = f"{page.policy()}; frame-ancestors 'none'"
         response.headers["Content-Security-Policy"] = policy
         return response
@@ -146,12 +147,12 @@ class Pages:
         return responses.PlainTextResponse(self._find(f"{output}/{run_id}").log)
 
     def refuse(self, request: fastapi.Request, error: Exception) -> fastapi.Response:
-        """What a user can correct."""
+        """The page of an error that a user can correct."""
         del request
         return self._page("error.html.jinja", 400, message=str(error))
 
     def fail(self, request: fastapi.Request, error: Exception) -> fastapi.Response:
-        """What does not exist."""
+        """The page of an HTTP error, such as a missing run."""
         del request
         assert isinstance(error, HTTPException)
         return self._page("error.html.jinja", error.status_code, message=error.detail)
@@ -159,7 +160,7 @@ class Pages:
     def explain_bug(
         self, request: fastapi.Request, error: Exception
     ) -> fastapi.Response:
-        """What the terminal has the traceback of."""
+        """The page of an unexpected error."""
         del request
         message = f"{type(error).__name__}; the terminal of `ui` has the traceback."
         return self._page("error.html.jinja", 500, message=message)
@@ -171,9 +172,9 @@ class Pages:
         raise HTTPException(404, f"There is no run {key}.")
 
     def _chosen(self, keys: Sequence[str]) -> list[Entry]:
-        if not 2 <= len(keys) <= _MAX_COMPARED:
-            raise UsageError(f"Tick 2 to {_MAX_COMPARED} runs to compare them.")
-        # The oldest first: the others are tested against it.
+        if not 2 <= len(keys) <= len(_LETTERS):
+            raise UsageError(f"Tick 2 to {len(_LETTERS)} runs to compare them.")
+        # The oldest first: the others are tested against the first.
         return sorted(map(self._find, keys), key=lambda entry: entry.record.id)
 
     def _page(self, name: str, status: int = 200, **content: Any) -> fastapi.Response:
@@ -182,7 +183,7 @@ class Pages:
 
 
 def _running(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Returns what the list of running runs shows."""
+    """Returns the content of the list of running runs."""
     running = [
         {"entry": entry, "progress": entry.progress}
         for entry in entries
@@ -216,7 +217,7 @@ def _overlays(entries: Sequence[Entry]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=16)
 def _compare(runs: tuple[tuple[Any, str], ...]) -> Comparison:
-    """Compares finished runs, which do not change any more."""
+    """Compares runs. Finished runs do not change, so the result is cached."""
     return compare([find_run(paths, run_id) for paths, run_id in runs])
 
 
@@ -228,10 +229,10 @@ def _when(entry: Entry) -> str:
 async def _refuse_other_sites(
     request: fastapi.Request, call_next: CallNext
 ) -> fastapi.Response:
-    """Refuses what pages of other sites load: a comparison takes seconds.
+    """Refuses requests that pages of other sites send: a comparison takes seconds.
 
-    A link to a page of the web view is followed. Clients that are no browsers do not
-    send these headers (https://www.w3.org/TR/fetch-metadata/).
+    Links to the web view are allowed. Clients other than browsers do not send these
+    headers (https://www.w3.org/TR/fetch-metadata/).
     """
     site, mode, destination = (
         request.headers.get(f"sec-fetch-{name}") for name in ("site", "mode", "dest")

@@ -1,4 +1,4 @@
-"""The runs of several output directories, with their reports."""
+"""Lists the runs of several output directories, with their reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Entry(Run):
     """A run with its report.
 
     Attributes:
-      key: What names it in addresses: the index of the output directory and its id.
+      key: Its path in addresses: the index of the output directory, and the run's id.
     """
 
     key: str
@@ -40,7 +40,7 @@ class Entry(Run):
 
     @property
     def report(self) -> Report | None:
-        """Its report; None if it has none, or one of another format."""
+        """Its report; None if the file is missing or has an unknown format."""
         try:
             path = self.directory / JSON_FILE
             return _read_report(path, path.stat().st_mtime_ns)
@@ -99,7 +99,7 @@ class Entry(Run):
 
 @functools.lru_cache(maxsize=64)
 def _read_report(path: Path, modified: int) -> Report | None:
-    """Reads a report; `modified` makes a new report another one for the cache."""
+    """Reads a report; `modified` is a part of the cache key."""
     del modified
     return read_report(str(path))
 

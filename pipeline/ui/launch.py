@@ -1,4 +1,4 @@
-"""Starts the web view, which runs until a signal stops it."""
+"""Serves the web view until a signal stops it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def serve(
         print(f"http://{shown}:{socket.getsockname()[1]}/", flush=True)
         app = application(outputs, host, allowed_hosts)
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3)
-        # It raises the signal again that stopped it.
+        # Uvicorn shuts down on a signal, and then raises the signal again.
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(settings).run(sockets=[socket])

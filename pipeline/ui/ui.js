@@ -1,4 +1,4 @@
-// The runs that are going on: the fragment is loaded again every two seconds.
+// The running runs: this part of the page is loaded again every two seconds.
 
 const POLL_MILLISECONDS = 2000;
 const live = byId("live");
@@ -18,13 +18,13 @@ function showLive(text) {
   for (const node of only ? next.querySelectorAll(".live") : [])
     if (node.dataset.run !== only) node.remove();
   const before = runsIn(live), after = runsIn(next);
-  // A run has ended or started: the page around it changes.
+  // A run has ended or started: the whole page is loaded again.
   if (before.join() !== after.join()) return location.reload();
   live.replaceChildren(...next.childNodes);
 }
 
 async function poll() {
-  // A tab in the background takes no time from the training.
+  // A background tab sends no requests, which would take time from the training.
   if (!document.hidden) await update();
   setTimeout(poll, POLL_MILLISECONDS);
 }
@@ -35,7 +35,7 @@ async function update() {
     if (isRight) showLive(text);
     if (isRight && runsIn(live).length) await showCurves();
   } catch {
-    // The server stopped; it may come back.
+    // The server stopped; it may start again.
   }
 }
 
@@ -59,7 +59,7 @@ async function showCurves() {
   curves.replaceChildren(...hidden, ...figures);
 }
 
-// The entry of the history keeps the ticks when a run starts and the page is loaded again.
+// The browser's history stores the ticks, for when a run starts and the page reloads.
 function restoreTicks() {
   const ticked = history.state?.ticked ?? [];
   for (const input of byId("runs").querySelectorAll("input[name=run]"))
@@ -117,7 +117,7 @@ async function showComparison(result) {
     text = "<p id=message>The server cannot be reached; load the page again.</p>";
   }
   const next = new DOMParser().parseFromString(text, "text/html");
-  // An error is a whole page.
+  // The response to an error is a whole page.
   const message = next.getElementById("message");
   result.replaceChildren(...(message ? [message] : next.body.childNodes));
   result.removeAttribute("aria-busy");

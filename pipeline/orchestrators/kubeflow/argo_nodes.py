@@ -1,8 +1,8 @@
 """Argo's nodes, which Kubeflow Pipelines lists as the tasks of a run.
 
-A component is a node named after it, with another one for its driver. Below it are the
-nodes `COMPONENT(0)`, `executor` and `executor(0)`, which is the pod; the number counts
-attempts. The tests compare the pods' names with those of a cluster
+A component has a node of its name, and its driver a second node. Below the first are
+the nodes `COMPONENT(0)`, `executor` and `executor(0)`, which is the pod; the number
+counts attempts. The tests compare the pods' names with those of a cluster
 (`tests/compiled/recordings`).
 """
 
@@ -15,14 +15,13 @@ from typing import Any
 
 from pipeline.orchestrators.run_client import FAILED
 
-_DRIVER = "-driver"
 _NODE = re.compile(r"(?P<name>.*?)(\((?P<attempt>\d+)\))?")
 # Upstream's configuration for Argo allows three since version 2.17.
 _MAX_ATTEMPTS = 5
 
 
 def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, str]:
-    """Returns the node that failed, the component's own or its driver's, by component.
+    """Returns the failed node, that of a component or of its driver, by component.
 
     Args:
       tasks: Tasks of a run, as the API returns them.
@@ -34,7 +33,7 @@ def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, s
     return {
         component: node
         for component in components
-        for node in (component + _DRIVER, component)
+        for node in (f"{component}-driver", component)
         if states.get(node) == FAILED
     }
 

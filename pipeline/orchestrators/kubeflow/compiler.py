@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines: every component runs in a pod, the Trainer with resources."""
+"""Compiles for Kubeflow: each component runs in a pod, the Trainer with resources."""
 
 from __future__ import annotations
 
@@ -11,27 +11,40 @@ from tfx.components.example_gen import utils
 from modules import uris
 from pipeline.config.orchestrators import KubeflowConfig
 from pipeline.config.recipe import Config
-from pipeline.inputs.examples import ExamplesDirectory
+from pipeline.config.tfx_names import EXAMPLE_GEN, TRAINER
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import Platform
-
-_TRAINER = "Trainer"
-_EXAMPLE_GEN = "ImportExampleGen"
-_Container = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec
 
 
 def create_dag(
     config: Config, inputs: ResolvedInputs, platform: Platform
 ) -> tfx.dsl.Pipeline:
     """Builds the pipeline for open-source Kubeflow Pipelines."""
-    assert config.kubeflow is not None
+    settings = config.kubeflow
+    assert settings is not None
     dag = create_pipeline(config, inputs, platform)
-    for component in dag.components:
-        if component.id == _TRAINER:
-            component.with_platform_config(_resources(config.kubeflow))
-        if component.id == _EXAMPLE_GEN and not uris.is_local(config.data_source):
-            component.exec_properties.update(_fingerprint(inputs.examples))
+    components = {component.id: component for component in dag.components}
+    container_spec = pipeline_spec_pb2.PipelineDeploymentConfig.PipelineContainerSpec
+    resources = container_spec.ResourceSpec(
+        cpu_limit=settings.cpu or 0.0, memory_limit=settings.memory_gb or 0.0
+    )
+    if settings.accelerator:
+        resources.accelerator.type = settings.accelerator
+        resources.accelerator.count = settings.accelerator_count
+    components[TRAINER].with_platform_config(resources)
+    if not uris.is_local(config.data_source):
+        # ExampleGen's driver would add the fingerprint of the files to the cache key,
+        # but Kubeflow runs no drivers. Staged examples have it in their path.
+        splits = [
+            tfx.proto.Input.Split(name=name, pattern=pattern)
+            for name, pattern in inputs.examples.patterns.items()
+        ]
+        fingerprint, _, _ = utils.calculate_splits_fingerprint_span_and_version(
+            inputs.examples.directory, splits
+        )
+        example_gen = components[EXAMPLE_GEN]
+        example_gen.exec_properties[utils.FINGERPRINT_PROPERTY_NAME] = fingerprint
     return dag
 
 
@@ -44,30 +57,5 @@ def platform_spec(settings: KubeflowConfig) -> dict[str, Any] | None:
     if not settings.node_selector:
         return None
     executor = {"nodeSelector": {"labels": settings.node_selector}}
-    executors = {f"{_TRAINER}_executor": executor}
+    executors = {f"{TRAINER}_executor": executor}
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
-
-
-def _resources(settings: KubeflowConfig) -> Any:
-    resources = _Container.ResourceSpec(
-        cpu_limit=settings.cpu or 0.0, memory_limit=settings.memory_gb or 0.0
-    )
-    if settings.accelerator:
-        resources.accelerator.type = settings.accelerator
-        resources.accelerator.count = settings.accelerator_count
-    return resources
-
-
-def _fingerprint(examples: ExamplesDirectory) -> dict[str, str]:
-    """Returns what ExampleGen's driver adds to the cache key; Kubeflow runs no drivers.
-
-    Staged examples do not need it: the fingerprint of their content is in their path.
-    """
-    splits = [
-        tfx.proto.Input.Split(name=name, pattern=pattern)
-        for name, pattern in examples.patterns.items()
-    ]
-    fingerprint, _, _ = utils.calculate_splits_fingerprint_span_and_version(
-        examples.directory, splits
-    )
-    return {utils.FINGERPRINT_PROPERTY_NAME: fingerprint}

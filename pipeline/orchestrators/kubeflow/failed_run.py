@@ -1,4 +1,4 @@
-"""Why a run on Kubeflow Pipelines failed."""
+"""Finds out why a run on Kubeflow Pipelines failed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from typing import Any
 from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow import argo_nodes
 
-# The last line of KFP's launcher.
-_EXIT = re.compile(r"failed to execute component: (?P<reason>.+)")
-
 
 class FailedRun:
     """A run that failed: its tasks in the API, and its files.
 
     Args:
       run_id: ID of the run.
-      tasks: Its tasks, as the API returns them; Argo compresses a large status, and
-        then the API names none, or has old states.
+      tasks: Its tasks, as the API returns them. Argo compresses a large status; then
+        the API returns no tasks, or old states.
       max_retries: Retries that the compiled pipeline sets, by component.
       directory: The run's directory in the pipeline root.
       namespace: Kubernetes namespace of the pods.
-      read_pod_log: Returns the end of a pod's log, or nothing if it is unavailable.
+      read_pod_log: Returns the end of a pod's log; "" if it is unavailable.
     """
 
     def __init__(
@@ -44,7 +41,7 @@ class FailedRun:
         self._unreadable = ""
 
     def explain(self) -> str:
-        """Returns what failed, with the last lines of its log or where that is."""
+        """Returns what failed, and the last lines of its log or how to read the log."""
         failures = self._read_files(run_files.find_failures, self._directory) or {}
         nodes = argo_nodes.failed_nodes(self._tasks, self._max_retries)
         nodes = nodes or {component: component for component in failures}
@@ -56,12 +53,11 @@ class FailedRun:
         ]
         if not reasons:
             reasons.append(
-                "neither the API nor the run's files say which component failed"
+                "neither the API nor the run's files name the failed component"
             )
         return "\n".join(filter(None, [*reasons, self._unreadable]))
 
     def _explain(self, component: str, failure: run_files.Failure | None) -> str:
-        """Returns why a component failed."""
         if failure is not None:
             return _with_lines(
                 f"{component} ended with exit status {failure.exit_status}",
@@ -74,7 +70,10 @@ class FailedRun:
         if not log and pod:
             log = run_files.last_lines(self._read_pod_log(pod))
         if log:
-            return _with_lines(f"{component} failed{_exit_reason(log)}", log)
+            # The last line of KFP's launcher.
+            end = re.search(r"failed to execute component: (.+)", "\n".join(log))
+            reason = f" ({end[1]})" if end else ""
+            return _with_lines(f"{component} failed{reason}", log)
         command = (
             f"kubectl logs --namespace {self._namespace} {pod} --container main"
             if pod
@@ -86,7 +85,7 @@ class FailedRun:
         )
 
     def _read_files(self, read: Callable[..., Any], *arguments: str) -> Any:
-        """Returns what a function reads; None if the files cannot be read from here."""
+        """Calls a reader of files; returns None if this machine cannot read them."""
         if self._unreadable:
             return None
         try:
@@ -100,8 +99,3 @@ def _with_lines(head: str, lines: list[str]) -> str:
     return "\n".join(
         [f"{head}; the last lines of its log:", *(f"  {line}" for line in lines)]
     )
-
-
-def _exit_reason(log: list[str]) -> str:
-    match = _EXIT.search("\n".join(log))
-    return f" ({match['reason']})" if match else ""

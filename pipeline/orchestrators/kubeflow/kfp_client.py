@@ -23,10 +23,11 @@ from pipeline.orchestrators.kubeflow.server import KubeflowServer
 
 TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
 COOKIES_VARIABLE = "KF_PIPELINES_COOKIES"
-# kfp's own names.
+# Names that kfp reads.
 IAP_SECRET_VARIABLE = "KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET"
 TOKEN_FILE_VARIABLE = kfp.client.KF_PIPELINES_SA_TOKEN_ENV
-_SECRETS = (TOKEN_VARIABLE, COOKIES_VARIABLE, IAP_SECRET_VARIABLE)
+# In an installation for one user.
+DEFAULT_NAMESPACE = "kubeflow"
 
 # To connect and to read, in seconds. urllib3 tries four times: 20 s for a host that
 # drops packets, 28 s for one that accepts the connection and sends nothing.
@@ -41,13 +42,12 @@ _AUTHENTICATION = (
     f"${IAP_SECRET_VARIABLE}), or inside a cluster the token of the pod's service "
     "account"
 )
-_MESSAGE_LENGTH = 400
 # Every other header of a request may be a credential.
 _PUBLIC_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 
 
 class _RestClient(kfp_server_api.rest.RESTClientObject):
-    """Sends every request with a timeout, and no credentials in clear text."""
+    """Sends every request with a timeout, and refuses credentials in clear text."""
 
     def request(
         self,
@@ -68,7 +68,18 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
           UsageError: The request has credentials, and the address is `http://` on
             another machine.
         """
-        _refuse_clear_text(url, headers or {})
+        parts = urllib.parse.urlsplit(url)
+        has_credentials = any(
+            name.lower() not in _PUBLIC_HEADERS for name in headers or {}
+        )
+        is_clear_text = parts.scheme == "http" and not _is_loopback(parts.hostname)
+        if has_credentials and is_clear_text:
+            raise UsageError(
+                f"the host http://{parts.netloc} would receive the credentials in "
+                "clear text. Give the https:// address of the server, or of a gateway "
+                "or service mesh that terminates TLS. Or run `kubectl port-forward` on "
+                "this machine and give http://localhost:PORT"
+            )
         if options.get("_request_timeout") is None:
             read_timeout = TIMEOUT[1] if method == "GET" else WRITE_TIMEOUT
             options["_request_timeout"] = (TIMEOUT[0], read_timeout)
@@ -76,7 +87,7 @@ class _RestClient(kfp_server_api.rest.RESTClientObject):
 
 
 class Client(kfp.Client):
-    """kfp's client, which fails early for an unreachable server and writes no file."""
+    """kfp's client. It fails early for an unreachable server, and writes no file."""
 
     def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
         """Requests the health of Kubeflow Pipelines once.
@@ -88,7 +99,7 @@ class Client(kfp.Client):
           sleep_duration: Unused; kfp's signature.
 
         Raises:
-          UsageError: The response is not from the API, but a log-in page for example;
+          UsageError: The response is not from the API, but for example a log-in page;
             or credentials would be sent in clear text.
         """
         api = self._healthz_api
@@ -99,9 +110,9 @@ class Client(kfp.Client):
         if "json" not in kind:
             host = api.api_client.configuration.host
             raise UsageError(
-                f"{host} responded with {kind}, so it is not the API of Kubeflow "
-                "Pipelines: perhaps a log-in page, or the address lacks a path, as "
-                f"/pipeline. Ways to log in: {_AUTHENTICATION}"
+                f"{host} responded with {kind} instead of JSON, so it is not the API "
+                "of Kubeflow Pipelines. It may be a log-in page, or the address lacks "
+                f"a path such as /pipeline. Ways to log in: {_AUTHENTICATION}"
             )
         return health
 
@@ -110,10 +121,10 @@ class Client(kfp.Client):
         self._context_setting["namespace"] = namespace
 
     def read_pod_log(self, run_id: str, pod: str) -> str:
-        """Returns the end of a pod's log, or nothing if it is unavailable.
+        """Returns the end of a pod's log; "" if it is unavailable.
 
-        kfp's client has no method for it; the API server has `ReadRunLogV1`, which an
-        address of the user interface may not pass on.
+        kfp's client has no method for it. The API server has `ReadRunLogV1`, which the
+        address of a user interface may not forward.
 
         Args:
           run_id: ID of the run.
@@ -152,15 +163,27 @@ def connect(server: KubeflowServer) -> Client:
             f"the client ID of a desktop app {server.iap_desktop_client_id} needs its "
             f"secret: set ${IAP_SECRET_VARIABLE}"
         )
+    credentials = None
+    if server.pod_token:
+        default_path = kfp.client.KF_PIPELINES_SA_TOKEN_PATH
+        path = os.environ.get(TOKEN_FILE_VARIABLE) or default_path
+        if not os.path.isfile(path):
+            raise UsageError(
+                f"the token of the pod's service account is not at {path}: mount it "
+                "there (a projected volume, audience pipelines.kubeflow.org), or set "
+                f"${TOKEN_FILE_VARIABLE} to its path"
+            )
+        credentials = kfp.client.ServiceAccountTokenVolumeCredentials(path)
     client = Client(
         host=server.host,
-        namespace=server.namespace or "kubeflow",  # kfp's value for none
+        # With its default, kfp reads the namespace from `~/.config/kfp`.
+        namespace=server.namespace or DEFAULT_NAMESPACE,
         existing_token=_secret(TOKEN_VARIABLE),
         cookies=_secret(COOKIES_VARIABLE),
         client_id=server.iap_client_id,
         other_client_id=server.iap_desktop_client_id,
         ssl_ca_cert=str(server.ca_file) if server.ca_file else None,
-        credentials=_pod_token() if server.pod_token else None,
+        credentials=credentials,
     )
     multi_user = client.get_kfp_healthz().multi_user
     if multi_user and not (server.namespace or client.get_user_namespace()):
@@ -184,18 +207,6 @@ def clear_errors(host: str) -> Iterator[None]:
         ) from error
 
 
-def _refuse_clear_text(url: str, headers: dict[str, str]) -> None:
-    parts = urllib.parse.urlsplit(url)
-    has_credentials = any(name.lower() not in _PUBLIC_HEADERS for name in headers)
-    if has_credentials and parts.scheme == "http" and not _is_loopback(parts.hostname):
-        raise UsageError(
-            f"the host http://{parts.netloc} would receive the credentials in clear "
-            "text. Give the https:// address of the server, or of a gateway or service "
-            "mesh that terminates TLS. Or run `kubectl port-forward` on this machine "
-            "and give http://localhost:PORT"
-        )
-
-
 def _is_loopback(host: str | None) -> bool:
     if host == "localhost":
         return True
@@ -203,17 +214,6 @@ def _is_loopback(host: str | None) -> bool:
         return ipaddress.ip_address(host or "").is_loopback
     except ValueError:
         return False
-
-
-def _pod_token() -> Any:
-    path = os.environ.get(TOKEN_FILE_VARIABLE) or kfp.client.KF_PIPELINES_SA_TOKEN_PATH
-    if not os.path.isfile(path):
-        raise UsageError(
-            f"the token of the pod's service account is not at {path}: mount it there "
-            "(a projected volume, audience pipelines.kubeflow.org), or set "
-            f"${TOKEN_FILE_VARIABLE} to its path"
-        )
-    return kfp.client.ServiceAccountTokenVolumeCredentials(path)
 
 
 def _secret(variable: str) -> str | None:
@@ -225,7 +225,7 @@ def _secret(variable: str) -> str | None:
 
 
 def _without_secrets(message: str) -> str:
-    for variable in _SECRETS:
+    for variable in (TOKEN_VARIABLE, COOKIES_VARIABLE, IAP_SECRET_VARIABLE):
         secret = _secret(variable)
         if secret:
             message = message.replace(secret, f"${variable}")
@@ -233,24 +233,21 @@ def _without_secrets(message: str) -> str:
 
 
 def _refusal(host: str, error: Any) -> str:
-    message = f"{host} refused ({error.status} {error.reason}): {_body_message(error)}"
+    try:
+        content = json.loads(error.body or "")
+        message = content.get("message") or content.get("error") or error.body
+    except (ValueError, AttributeError):  # not from the API, but from a proxy
+        message = error.body or "no message"
+    refusal = (
+        f"{host} refused ({error.status} {error.reason}): {str(message).strip()[:400]}"
+    )
     advice = {
         401: f"Ways to log in: {_AUTHENTICATION}",
         403: f"Ways to log in: {_AUTHENTICATION}",
         404: "Is this the address of Kubeflow Pipelines 2?",
         409: "Choose another name for the run",
     }.get(error.status)
-    return f"{message}. {advice}" if advice else message
-
-
-def _body_message(error: Any) -> str:
-    """Returns the message in a response, which is JSON if the API itself sent it."""
-    try:
-        content = json.loads(error.body or "")
-        message = content.get("message") or content.get("error") or error.body
-    except (ValueError, AttributeError):
-        message = error.body or "no message"
-    return str(message).strip()[:_MESSAGE_LENGTH]
+    return f"{refusal}. {advice}" if advice else refusal
 
 
 def _unreachable(host: str, error: Any) -> str:
@@ -259,9 +256,9 @@ def _unreachable(host: str, error: Any) -> str:
     if isinstance(error, ReadTimeoutError):
         return (
             f"{host} did not respond in {WRITE_TIMEOUT} s to a request that creates "
-            "something. It may still do so: look there before you submit again"
+            "something. It may still create it: look there before you submit again"
         )
-    advice = "is the address right, the cluster's network or port-forward there?"
+    advice = "check the address, and the network or the port-forward to the cluster"
     if "CERTIFICATE" in str(reason):
         advice = "if a private authority signed its certificate, set --ca-file"
     return f"{host} cannot be reached ({type(reason).__name__}: {reason}); {advice}"

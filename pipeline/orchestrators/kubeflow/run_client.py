@@ -20,8 +20,6 @@ from pipeline.orchestrators.run_client import FAILED, PENDING, RunClient, RunReq
 
 # Consecutive polling failures tolerated: a network outage, a restart of the API server.
 _MAX_POLLING_FAILURES = 10
-# Of the pods, in an installation for one user.
-_DEFAULT_NAMESPACE = "kubeflow"
 
 
 class KubeflowRunClient(RunClient):
@@ -52,10 +50,15 @@ class KubeflowRunClient(RunClient):
         The experiment is named after the pipeline by default.
         """
         self._client = kfp_client.connect(self._server)
-        self._max_retries = _read_retries(package)
+        with package.open("rb") as file:
+            spec = next(yaml.safe_load_all(file))
+        self._max_retries = {
+            name: task.get("retryPolicy", {}).get("maxRetryCount", 0)
+            for name, task in spec["root"]["dag"].get("tasks", {}).items()
+        }
         namespace = self._server.namespace or self._client.get_user_namespace() or None
         self._namespace = namespace
-        with contextlib.redirect_stdout(io.StringIO()):  # kfp's own links
+        with contextlib.redirect_stdout(io.StringIO()):  # kfp prints links
             pipeline_id, version_id = self._upload(package, request, namespace)
             experiment = self._client.create_experiment(
                 request.experiment or request.pipeline_name, namespace=namespace
@@ -77,7 +80,7 @@ class KubeflowRunClient(RunClient):
         self.state = run.state or PENDING  # the server omits it at first
 
     def read_state(self) -> str:
-        """Returns the run's state; it is the last known one after a failed request."""
+        """Returns the run's state, or after a failed request the last known state."""
         try:
             self._run = self._read_run()
             self._polling_failures = 0
@@ -100,13 +103,13 @@ class KubeflowRunClient(RunClient):
             tasks=(details.task_details if details else None) or [],
             max_retries=self._max_retries,
             directory=self._directory,
-            namespace=self._namespace or _DEFAULT_NAMESPACE,
+            namespace=self._namespace or kfp_client.DEFAULT_NAMESPACE,
             read_pod_log=lambda pod: self._client.read_pod_log(self.run_id, pod),
         )
         return "; ".join(filter(None, [message, run.explain()]))
 
     def missing_results(self) -> str:
-        """Returns a sentence about what Report could not write; "" if nothing."""
+        """Returns what Report could not write; "" if it wrote all."""
         try:
             missing = run_files.find_missing_results(self._directory)
         except run_files.UnreadableError as error:
@@ -127,8 +130,17 @@ class KubeflowRunClient(RunClient):
         self, package: Path, request: RunRequest, namespace: str | None
     ) -> tuple[str, str]:
         """Uploads a package; returns the IDs of the pipeline and of the version."""
-        pipeline_id = self._find_pipeline(request.pipeline_name, namespace)
-        if pipeline_id is not None:
+        # kfp's `get_pipeline_id` ignores the namespace.
+        condition = {
+            "operation": "EQUALS",
+            "key": "display_name",
+            "stringValue": request.pipeline_name,
+        }
+        existing = self._client.list_pipelines(
+            filter=json.dumps({"predicates": [condition]}), namespace=namespace
+        ).pipelines
+        if existing:
+            pipeline_id = existing[0].pipeline_id
             version = self._client.upload_pipeline_version(
                 str(package), request.run_name, pipeline_id=pipeline_id
             )
@@ -136,26 +148,8 @@ class KubeflowRunClient(RunClient):
         pipeline = self._client.upload_pipeline(
             str(package), request.pipeline_name, namespace=namespace
         )
-        # The server creates the first version; its response does not have the ID.
+        # The server creates the first version, but its response does not have the ID.
         versions = self._client.list_pipeline_versions(
             pipeline.pipeline_id, page_size=1, sort_by="created_at desc"
         )
         return pipeline.pipeline_id, versions.pipeline_versions[0].pipeline_version_id
-
-    def _find_pipeline(self, name: str, namespace: str | None) -> str | None:
-        """Returns a pipeline's ID. kfp's get_pipeline_id ignores the namespace."""
-        condition = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
-        response = self._client.list_pipelines(
-            filter=json.dumps({"predicates": [condition]}), namespace=namespace
-        )
-        return response.pipelines[0].pipeline_id if response.pipelines else None
-
-
-def _read_retries(package: Path) -> dict[str, int]:
-    """Returns the retries that a compiled pipeline sets, by component."""
-    with package.open("rb") as file:
-        spec = next(yaml.safe_load_all(file))
-    return {
-        name: task.get("retryPolicy", {}).get("maxRetryCount", 0)
-        for name, task in spec["root"]["dag"].get("tasks", {}).items()
-    }

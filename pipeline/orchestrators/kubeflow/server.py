@@ -8,9 +8,6 @@ from pathlib import Path
 
 from pipeline.config.errors import UsageError
 
-# kfp's own name, for a user interface at another address than the API.
-_UI_VARIABLE = "KF_PIPELINES_UI_ENDPOINT"
-
 
 @dataclasses.dataclass(frozen=True)
 class KubeflowServer:
@@ -24,15 +21,15 @@ class KubeflowServer:
     Attributes:
       host: Address of the API with its protocol, as `https://kubeflow.example/pipeline`
         or, for a port forward, `http://localhost:8080`.
-      namespace: Kubernetes namespace of the user, if the installation has several; None
-        takes the one that `~/.config/kfp/context.json` names.
-      iap_client_id: Client ID of Google's Identity-Aware Proxy. The token is that of
+      namespace: Kubernetes namespace of the user, if the installation has several
+        users; None reads it from `~/.config/kfp/context.json`.
+      iap_client_id: Client ID of Google's Identity-Aware Proxy. The token belongs to
         the service account in `GOOGLE_APPLICATION_CREDENTIALS`.
       iap_desktop_client_id: Client ID of a desktop app, to log in as a person in a
         browser instead; kfp stores the token in `~/.config/kfp/credentials.json`.
       pod_token: Whether to use the token of the pod's service account, inside a
-        cluster; its path is `KF_PIPELINES_SA_TOKEN_PATH`, or kfp's default.
-      ca_file: Certificates (PEM) of the authority that signed the server's.
+        cluster. Its path is `KF_PIPELINES_SA_TOKEN_PATH`, or kfp's default.
+      ca_file: Certificates (PEM) of the authority that signed the server's certificate.
 
     Raises:
       UsageError: The host has no protocol, or the CA file does not exist.
@@ -58,5 +55,6 @@ class KubeflowServer:
 
     def run_link(self, run_id: str) -> str:
         """Returns the address of a run's page, as kfp prints it."""
-        address = os.environ.get(_UI_VARIABLE, self.host)
+        # The user interface may have another address than the API.
+        address = os.environ.get("KF_PIPELINES_UI_ENDPOINT", self.host)
         return f"{address}/#/runs/details/{run_id}"

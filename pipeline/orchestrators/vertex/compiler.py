@@ -1,4 +1,4 @@
-"""Vertex AI Pipelines: the Trainer is a custom job, Beam can run on Dataflow."""
+"""Compiles for Vertex AI: the Trainer is a custom job, Beam can run on Dataflow."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.pipeline import create_pipeline
 from pipeline.platforms import Platform
-
-_ENDPOINT_PUSHER = "EndpointPusher"
 
 
 def create_dag(
@@ -42,7 +40,7 @@ def create_dag(
 
 
 def beam_config(settings: VertexConfig, paths: OrchestratorPaths) -> BeamConfig:
-    """Returns the settings of Beam; Dataflow's default to those of Vertex."""
+    """Returns the settings of Beam, where those of Dataflow default to Vertex's."""
     beam = settings.beam
     defaults = {
         "project": settings.project,
@@ -104,4 +102,4 @@ def _deploy(
             },
         },
     )
-    return pusher.with_id(_ENDPOINT_PUSHER)
+    return pusher.with_id("EndpointPusher")

@@ -17,12 +17,10 @@ from pipeline.config.errors import UsageError
 from pipeline.config.orchestrators import VertexConfig
 from pipeline.orchestrators.run_client import FAILED, RunClient, RunRequest
 
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _LOG_IN = (
     "run `gcloud auth application-default login`, or set "
     "$GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account"
 )
-_CREATE_SECONDS = 60.0
 
 
 class VertexRunClient(RunClient):
@@ -48,8 +46,10 @@ class VertexRunClient(RunClient):
 
     def start(self, package: Path, request: RunRequest) -> None:
         """Starts a pipeline job, with application-default credentials."""
-        credentials, _ = google.auth.default(scopes=[_SCOPE])
-        # Otherwise the first request retries for minutes if they are refused.
+        credentials, _ = google.auth.default(
+            scopes=["https://www.googleapis.com/auth/cloud-platform"]
+        )
+        # If the credentials are refused, the first request would retry for minutes.
         credentials.refresh(Request())
         try:
             self._job = aiplatform.PipelineJob(
@@ -62,10 +62,31 @@ class VertexRunClient(RunClient):
                 location=self._settings.region,
             )
         except ValueError as error:  # an impossible region or name
-            raise UsageError(f"Vertex AI does not take this: {error}") from error
-        self._submit(request)
+            raise UsageError(f"Vertex AI refuses a setting: {error}") from error
+        try:
+            self._job.submit(
+                service_account=request.service_account
+                or self._settings.service_account,
+                network=self._settings.network,
+                experiment=request.experiment,
+                create_request_timeout=60.0,
+            )
+        except (RuntimeError, ValueError) as error:
+            if request.experiment is None:
+                raise
+            # The client's message reports whether the run was started nevertheless.
+            raise UsageError(
+                f"experiment {request.experiment}: {error} ({error.__cause__})"
+            ) from error
         self.run_id = self._job.job_id
-        self.link = self._make_link()
+        # The address that the client logs; it has no public method for it.
+        name = aiplatform_v1.PipelineServiceClient.parse_pipeline_job_path(
+            self._job.resource_name
+        )
+        self.link = (
+            f"https://console.cloud.google.com/vertex-ai/locations/{name['location']}"
+            f"/pipelines/runs/{name['pipeline_job']}?project={name['project']}"
+        )
         self.state = self.read_state()
 
     def read_state(self) -> str:
@@ -94,33 +115,6 @@ class VertexRunClient(RunClient):
         except (auth.GoogleAuthError, api.GoogleAPICallError, api.RetryError) as error:
             raise UsageError(_describe(error, where)) from error
 
-    def _submit(self, request: RunRequest) -> None:
-        try:
-            self._job.submit(
-                service_account=request.service_account
-                or self._settings.service_account,
-                network=self._settings.network,
-                experiment=request.experiment,
-                create_request_timeout=_CREATE_SECONDS,
-            )
-        except (RuntimeError, ValueError) as error:
-            if request.experiment is None:
-                raise
-            # The message says whether the run was started nevertheless.
-            raise UsageError(
-                f"experiment {request.experiment}: {error} ({error.__cause__})"
-            ) from error
-
-    def _make_link(self) -> str:
-        """Returns the address of the job's page in the console, as the client logs."""
-        name = aiplatform_v1.PipelineServiceClient.parse_pipeline_job_path(
-            self._job.resource_name
-        )
-        return (
-            f"https://console.cloud.google.com/vertex-ai/locations/{name['location']}"
-            f"/pipelines/runs/{name['pipeline_job']}?project={name['project']}"
-        )
-
 
 def _describe(error: Any, where: str) -> str:
     match error:
@@ -133,8 +127,7 @@ def _describe(error: Any, where: str) -> str:
             | api.RetryError()
         ):
             return (
-                f"{where} cannot be reached ({error}); is the network there, the "
-                "region right?"
+                f"{where} cannot be reached ({error}); check the network and the region"
             )
         case auth.GoogleAuthError():
             return f"the credentials for {where} are not accepted ({error}): {_LOG_IN}"
@@ -142,8 +135,8 @@ def _describe(error: Any, where: str) -> str:
             return f"{where}: {error.message}. To log in, {_LOG_IN}"
         case api.PermissionDenied():
             return (
-                f"{where}: {error.message}. To start a pipeline takes the role "
+                f"{where}: {error.message}. Starting a pipeline requires the role "
                 "roles/aiplatform.user, and roles/iam.serviceAccountUser on the "
-                "service account that it runs as"
+                "service account of the run"
             )
     return f"{where} refused: {error.message}"

@@ -1,4 +1,4 @@
-"""The directory of predictions, which appears complete or not at all."""
+"""Writes the directory of predictions, which appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ _INCOMPLETE = "incomplete"
 _BEAT_SECONDS = 30.0
 _STALE_SECONDS = 300.0
 _SUFFIX = re.compile("-[0-9a-f]{12}")
-# `FileSystem.translate_pattern` of Beam: "There is no way to quote meta-characters."
-_CHARACTER_SET = re.compile(r"\[.+\]")
-_SHOWN = 3
 
 
 class LocalDestination:
@@ -59,12 +56,16 @@ class LocalDestination:
         """Creates an empty directory to write to.
 
         Raises:
-          UsageError: Another process writes to it, or has finished meanwhile.
+          UsageError: Another process writes to it, or has written it since.
         """
         self._working.open()
         try:
             self._refuse_existing()
-            self._delete_sibling()
+            # A prediction may have been killed before the directory was created.
+            sibling = WorkingDirectory(Path(f"{self.directory}.{_INCOMPLETE}"))
+            if sibling.path != self._working.path and sibling.path.exists():
+                sibling.open()
+                sibling.delete()
         except BaseException:
             self.abandon()
             raise
@@ -77,7 +78,7 @@ class LocalDestination:
         """Moves the files to the directory, the summary last.
 
         Raises:
-          UsageError: The directory cannot be written. The files are kept.
+          UsageError: The directory cannot be written; the files are kept.
         """
         try:
             Path(self.working, SUMMARY).write_bytes(summary)
@@ -89,13 +90,6 @@ class LocalDestination:
                 "prediction deletes them"
             ) from error
 
-    def _delete_sibling(self) -> None:
-        """Deletes files of a killed prediction into a directory that was new."""
-        sibling = WorkingDirectory(Path(f"{self.directory}.{_INCOMPLETE}"))
-        if sibling.path != self._working.path and sibling.path.exists():
-            sibling.open()
-            sibling.delete()
-
     def _refuse_existing(self) -> None:
         names = [self.directory] if os.path.exists(self.directory) else []
         if os.path.isdir(self.directory):
@@ -106,10 +100,10 @@ class LocalDestination:
 class RemoteDestination:
     """A directory of a bucket, where a rename is a copy of every file.
 
-    Files are written in place, and complete once there is a summary, the last file.
-    The names of all files of a prediction have its ID. While it runs it rewrites a
-    marker, `incomplete-ID`. The next prediction deletes the files of one that was
-    killed, whose marker is old, and no others.
+    Files are written in place. The summary is the last file: with it, the directory is
+    complete. All files of a prediction have its ID in their names. A running prediction
+    rewrites a marker, `incomplete-ID`. If a marker is old, its prediction was killed,
+    and the next prediction deletes the files with its ID.
 
     Attributes:
       directory: The directory.
@@ -133,10 +127,10 @@ class RemoteDestination:
     def begin(self) -> None:
         """Writes the marker, and deletes the files of killed predictions.
 
-        Of two predictions that begin at once, each sees the marker of the other.
+        If two predictions begin at the same time, each sees the other's marker.
 
         Raises:
-          UsageError: Another prediction writes to the directory, or has finished.
+          UsageError: Another prediction writes to the directory, or has written it.
         """
         try:
             self._write_marker()
@@ -156,8 +150,8 @@ class RemoteDestination:
         """Writes the summary and deletes the marker.
 
         Raises:
-          UsageError: The marker was too old, so that another prediction deleted it.
-            Or the directory cannot be written. Then the files are kept.
+          UsageError: Another prediction deleted the marker, which was too old. Or the
+            directory cannot be written; the files are kept.
         """
         self._heartbeat.stop()
         try:
@@ -177,22 +171,22 @@ class RemoteDestination:
             self.abandon()
             raise UsageError(
                 f"--output {self.directory} was taken over by another prediction, "
-                f"because this one did not write its marker for {_STALE_SECONDS:g} s. "
-                "Name a new directory"
+                "because this prediction did not write its marker for "
+                f"{_STALE_SECONDS:g} s. Name a new directory"
             )
 
     def _find_killed(self) -> list[str]:
         """Returns the suffixes of killed predictions.
 
         Raises:
-          UsageError: There are other files, or those of a prediction that runs.
+          UsageError: There are other files, or files of a running prediction.
         """
         times = self._list()
         self._refuse_unmarked(times)
         markers = [path for path in times if self._is_marker(path)]
         markers.remove(self._marker)
         for marker in markers:
-            # By the clock of the server. Some file systems report no times, but 0.
+            # Times of the server's clock. Some file systems report 0 instead.
             age = times[self._marker] - times[marker]
             if age < _STALE_SECONDS or not times[marker]:
                 raise UsageError(
@@ -228,14 +222,14 @@ class RemoteDestination:
             _write(path, summary)
 
     def _rewrite_marker(self) -> None:
-        if FileSystems.exists(self._marker):  # no other prediction took over
+        if FileSystems.exists(self._marker):  # else another prediction deleted it
             self._write_marker()
 
     def _delete(self, suffix: str) -> None:
         FileSystems.delete([path for path in self._list() if suffix in path])
 
     def _list(self) -> dict[str, float]:
-        """Returns the times of all files of the directory."""
+        """Returns the modification times of all files of the directory by path."""
         pattern = FileSystems.join(self.directory, "**")
         files = FileSystems.match([pattern])[0].metadata_list
         return {file.path: file.last_updated_in_seconds for file in files}
@@ -248,14 +242,15 @@ def create(directory: str) -> Destination:
     """Returns the destination of a local or remote directory.
 
     Raises:
-      UsageError: The directory has files, or Beam takes its path for a pattern.
+      UsageError: The directory has files, or Beam reads its path as a pattern.
     """
     is_local = uris.is_local(directory)
     destination = (LocalDestination if is_local else RemoteDestination)(directory)
-    if _CHARACTER_SET.search(destination.directory):
+    # Beam, `FileSystem.translate_pattern`: "There is no way to quote meta-characters."
+    if re.search(r"\[.+\]", destination.directory):
         raise UsageError(
-            f"--output {directory}: Beam takes [ and ] in the path "
-            f"{destination.directory} for a pattern; name another directory"
+            f"--output {directory}: Beam reads [ and ] in the path "
+            f"{destination.directory} as a pattern; name another directory"
         )
     return destination
 
@@ -269,6 +264,6 @@ def _refuse(directory: str, names: list[str]) -> None:
     if names:
         raise UsageError(
             f"--output {directory} is not new: it has "
-            f"{', '.join(sorted(names)[:_SHOWN])}. Name a new directory, or a "
+            f"{', '.join(sorted(names)[:3])}. Name a new directory, or a "
             ".tsv or .jsonl file"
         )

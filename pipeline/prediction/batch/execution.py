@@ -14,7 +14,7 @@ from apache_beam.utils import shared
 
 from pipeline.prediction.batch import job as job_lib
 
-# Called with the number of rows so far, as often as the runner reports it.
+# Called with the number of rows so far, whenever the runner reports it.
 Progress = Callable[[int], None]
 
 _LOGGER = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def run(
       beam_args: Beam's pipeline arguments.
       progress: Called with the rows so far.
       keep_files: Called if a remote job cannot be cancelled. Its workers may still
-        write files, so the caller must not delete any.
+        write files, so the caller must not delete them.
 
     Raises:
       RuntimeError: The pipeline failed.
@@ -54,15 +54,15 @@ def run(
         has_ended = False
         try:
             has_ended = _cancel(result)
-        finally:  # a second Ctrl-C ends the waiting
+        finally:  # also if a second Ctrl-C interrupts `_cancel`
             if not has_ended:
                 keep_files()
                 _log_running(result, job)
         raise
     if state != PipelineState.DONE:
         raise RuntimeError(f"the Beam job ended as {state}; its runner has the log")
-    # Beam keeps the last shared object, the model, until the interpreter exits, when
-    # TensorFlow fails to free it. This replaces it.
+    # Beam keeps the last shared object, the model, until the interpreter exits; there
+    # TensorFlow fails to free it. A new shared object replaces it.
     shared.Shared().acquire(_Nothing)
 
 
@@ -89,7 +89,7 @@ def _cancel(result: Any) -> bool:
 def _has_ended(result: Any) -> bool:
     try:
         return PipelineState.is_terminal(result.state)
-    except Exception as error:  # noqa: BLE001 (requested again, or files are kept)
+    except Exception as error:  # noqa: BLE001 (it is requested again)
         _LOGGER.warning("the state of the Beam job is unavailable: %s", error)
         return False
 

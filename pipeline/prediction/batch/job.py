@@ -1,4 +1,4 @@
-"""The Beam pipeline: files in; predictions, refused rows and counts out."""
+"""The Beam pipeline from files to predictions, refused rows and counts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pipeline.prediction.model_description import (
     check_features,
     texts_of,
 )
+from pipeline.prediction.predictor import PREDICTION
 
 PREDICTIONS = "predictions"
 REFUSED = "refused"
@@ -46,9 +47,9 @@ class Job:
       paths: The input files.
       settings: How they are read.
       serializer: Serializes the predicted rows.
-      extension: The end of the names of the predictions' files.
+      extension: Extension of the files of predictions.
       directory: Where predictions, refused rows and counts are written.
-      suffix: What the names of these files have before the shard number.
+      suffix: Comes before the shard number in the names of these files.
       batch_rows: Rows per call of the model.
     """
 
@@ -85,7 +86,7 @@ class Job:
         return row
 
     def serialize(self, row: Any, predicted: dict[str, Any]) -> Any:
-        """Returns a row with its prediction, as the writer takes it.
+        """Returns a row with its prediction, in the form that Beam's sink takes.
 
         Raises:
           RowError: The format cannot hold the row.
@@ -100,14 +101,14 @@ class Job:
 def build(pipeline: beam.Pipeline, job: Job) -> None:
     """Adds the transforms of a job to a pipeline.
 
-    One worker reads a whole file, which Beam's own sources would split: they do not
-    report where a row is, and end at damage. Reading takes a small part of the time,
-    and the rows of a file are predicted by all workers.
+    One worker reads a whole file. Beam's sources would split it, but they do not report
+    the location of a row, and fail on a damaged one. Reading takes a small part of the
+    time, and all workers predict the rows of a file.
     """
     requests = (
         pipeline
         | "Paths" >> beam.Create(job.paths)
-        # Not by Reshuffle: Flink would take the rows for spread, and ignore SpreadRows.
+        # With Reshuffle instead, Flink would ignore the Reshuffle of SpreadRows.
         | "SpreadFiles" >> beam.Distinct()
         | "Read" >> beam.ParDo(_Read(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
     )
@@ -197,7 +198,7 @@ class _Serialize(beam.DoFn):
         self._rows.inc()
         yield serialized
         yield _count(PREDICTED)
-        value = predicted["prediction"]
+        value = predicted[PREDICTION]
         if isinstance(value, str):
             yield _count(CLASS_PREFIX + value)
         else:

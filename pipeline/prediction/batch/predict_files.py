@@ -1,4 +1,4 @@
-"""Predicts files into a directory."""
+"""Predicts the rows of files, and writes them to a directory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from pyarrow import parquet
 
 from modules import uris
+from modules.export.signatures import SERVE_EXAMPLES
 from pipeline.beam import IN_PROCESS
 from pipeline.config.errors import UsageError
 from pipeline.config.sections import DataConfig, FileFormat
@@ -29,10 +31,9 @@ from pipeline.prediction.batch import execution
 from pipeline.prediction.batch import job as job_lib
 from pipeline.prediction.batch.job import Job
 from pipeline.prediction.model_description import ModelDescription, describe_model
-from pipeline.prediction.predictor import find_model
+from pipeline.prediction.predictor import PREDICTION, PROBABILITY, find_model
 
 _FIRST_ROWS = 100
-_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ class BatchOptions:
     Attributes:
       beam_args: Beam's pipeline arguments.
       reading: The format of the files, and how they are read.
-      output_format: None is the format of the input, and Parquet for Arrow.
+      output_format: None writes the format of the input, and Parquet for Arrow.
       batch_rows: Rows per call of the model.
       is_strict: Whether nothing is written if a row cannot be predicted.
     """
@@ -61,7 +62,7 @@ class Summary:
     Attributes:
       read: Rows that were read.
       predicted: Rows that were written with a prediction.
-      refused: Rows that were not.
+      refused: Rows that cannot be predicted.
       classes: The number of rows of each predicted class.
       mean_score: The mean of the predicted scores; None for classes and without rows.
       model: The directory of the SavedModel.
@@ -95,7 +96,7 @@ def predict_files(
       source: A file, a directory or a glob.
       destination: A new directory. It appears when it is complete.
       options: How they are predicted.
-      progress: Called with the rows so far, if the runner reports them.
+      progress: Called with the number of rows so far, if the runner reports it.
 
     Raises:
       UsageError: The destination has files, there is no model or no file, the files
@@ -118,12 +119,35 @@ def predict_files(
         counts = _read_counts(job)
         refused = int(counts.get(job_lib.REFUSED, 0))
         if options.is_strict and refused:
+            pattern = f"{job.path(job_lib.REFUSED)}-*"
+            refusals = FileSystems.match([pattern])[0].metadata_list
+            with FileSystems.open(refusals[0].path) as lines:
+                rows = [json.loads(line) for line in itertools.islice(lines, 3)]
+            shown = "; ".join(f"{r['file']}:{r['row']}: {r['reason']}" for r in rows)
             raise UsageError(
                 f"{refused} of {counts[job_lib.READ]} rows cannot be predicted, and "
-                f"with --strict nothing is written: {_first_refusals(job)}"
+                f"with --strict nothing is written: {shown}"
             )
         cleanup.pop_all()
-    summary = _summarize(counts, directory, options, time.monotonic() - started)
+    prefix = job_lib.CLASS_PREFIX
+    predicted = int(counts.get(job_lib.PREDICTED, 0))
+    score = counts.get(job_lib.SCORE)
+    beam_options = PipelineOptions(list(options.beam_args)).view_as(StandardOptions)
+    summary = Summary(
+        read=int(counts.get(job_lib.READ, 0)),
+        predicted=predicted,
+        refused=refused,
+        classes={
+            name.removeprefix(prefix): int(number)
+            for name, number in sorted(counts.items())
+            if name.startswith(prefix)
+        },
+        mean_score=None if score is None else score / predicted,
+        model=directory,
+        version=os.path.basename(directory),
+        runner=str(beam_options.runner).rpartition(".")[-1],
+        seconds=round(time.monotonic() - started, 1),
+    )
     content = json.dumps(dataclasses.asdict(summary), ensure_ascii=False, indent=2)
     target.finish(content.encode() + b"\n")
     return summary
@@ -136,15 +160,15 @@ def _plan(
     target: destination_lib.Destination,
     options: BatchOptions,
 ) -> Job:
-    """Creates the job, after a look at the first rows."""
+    """Creates the job, and refuses it if none of the first rows can be predicted."""
     if file_format == formats.TFRECORD and not model.features:
         raise UsageError(
-            f"--model {model.directory} has no signature serve_examples; give text in "
-            ".csv, .tsv, .jsonl or .parquet"
+            f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
+            "in .csv, .tsv, .jsonl or .parquet"
         )
-    predicted: dict[str, Any] = {"prediction": "", "probability": 0.0}
+    predicted: dict[str, Any] = {PREDICTION: "", PROBABILITY: 0.0}
     if model.is_score:
-        predicted = {"prediction": 0.0}
+        predicted = {PREDICTION: 0.0}
     all_rows = (RowFile(path, file_format, options.reading).read() for path in paths)
     rows = itertools.chain.from_iterable(all_rows)
     first = list(itertools.islice(rows, _FIRST_ROWS))
@@ -153,7 +177,12 @@ def _plan(
         output_format = formats.PARQUET
     schema = None
     if file_format == output_format == formats.PARQUET:
-        schema = _read_schema(paths)
+        for path in paths:
+            # The first file may be damaged.
+            with FileSystems.open(path) as file, contextlib.suppress(pa.ArrowInvalid):
+                # Metadata, which pandas adds, would be wrong with more columns.
+                schema = parquet.read_schema(file).remove_metadata()
+                break
     columns: dict[str, Any] = dict.fromkeys(model.columns)
     known = [row for row in map(_to_columns, first) if row is not None] or [columns]
     try:
@@ -172,22 +201,6 @@ def _plan(
         suffix=target.suffix,
         batch_rows=options.batch_rows,
     )
-    _refuse_wrong_columns(job, first, predicted)
-    return job
-
-
-def _to_columns(located: tuple[Location, Row]) -> dict[str, Any] | None:
-    _, row = located
-    try:
-        row = tf_examples.to_row(row) if isinstance(row, bytes) else row
-    except RowError:
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def _refuse_wrong_columns(
-    job: Job, first: list[tuple[Location, Row]], predicted: dict[str, Any]
-) -> None:
     refusals = []
     for location, row in first:
         try:
@@ -198,19 +211,16 @@ def _refuse_wrong_columns(
     if refusals and len(refusals) == len(first):
         number = "first row" if len(first) == 1 else f"first {len(first)} rows"
         raise UsageError(f"none of the {number} can be predicted. {refusals[0]}")
+    return job
 
 
-def _read_schema(paths: list[str]) -> pa.Schema | None:
-    """Returns the schema of the first Parquet file that can be read.
-
-    Metadata, which pandas adds, is left out.
-    """
-    from pyarrow import parquet
-
-    for path in paths:
-        with FileSystems.open(path) as file, contextlib.suppress(pa.ArrowInvalid):
-            return parquet.read_schema(file).remove_metadata()
-    return None
+def _to_columns(located: tuple[Location, Row]) -> dict[str, Any] | None:
+    _, row = located
+    try:
+        row = tf_examples.to_row(row) if isinstance(row, bytes) else row
+    except RowError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def _read_counts(job: Job) -> dict[str, float]:
@@ -228,34 +238,3 @@ def _read_counts(job: Job) -> dict[str, float]:
             "the Beam job lost rows"
         )
     return counts
-
-
-def _summarize(
-    counts: dict[str, float], directory: str, options: BatchOptions, seconds: float
-) -> Summary:
-    prefix = job_lib.CLASS_PREFIX
-    predicted = int(counts.get(job_lib.PREDICTED, 0))
-    score = counts.get(job_lib.SCORE)
-    beam_options = PipelineOptions(list(options.beam_args)).view_as(StandardOptions)
-    return Summary(
-        read=int(counts.get(job_lib.READ, 0)),
-        predicted=predicted,
-        refused=int(counts.get(job_lib.REFUSED, 0)),
-        classes={
-            name.removeprefix(prefix): int(number)
-            for name, number in sorted(counts.items())
-            if name.startswith(prefix)
-        },
-        mean_score=None if score is None else score / predicted,
-        model=directory,
-        version=os.path.basename(directory),
-        runner=str(beam_options.runner).rpartition(".")[-1],
-        seconds=round(seconds, 1),
-    )
-
-
-def _first_refusals(job: Job) -> str:
-    files = FileSystems.match([f"{job.path(job_lib.REFUSED)}-*"])[0].metadata_list
-    with FileSystems.open(files[0].path) as lines:
-        rows = [json.loads(line) for line in itertools.islice(lines, _SHOWN)]
-    return "; ".join(f"{r['file']}:{r['row']}: {r['reason']}" for r in rows)

@@ -1,4 +1,4 @@
-"""The model on a Beam worker."""
+"""Loads and calls the model on a Beam worker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SavedModelHandler(base.ModelHandler):
           model: The loaded model.
           inference_args: Not used.
         """
-        import tensorflow as tf
+        import tensorflow as tf  # the process that submits a job does not need it
 
         try:
             if self._takes_examples:

@@ -133,7 +133,7 @@ def test_missing_job_server_is_refused_with_the_command_to_get_it(home, runner):
 
 def test_missing_java_is_refused_before_a_missing_job_server(home, monkeypatch):
     monkeypatch.setenv("PATH", str(home))
-    with pytest.raises(UsageError, match="no `java` on the PATH"):
+    with pytest.raises(UsageError, match="`java` is not on the PATH"):
         beam_arguments(BeamConfig(runner="flink"))
 
 

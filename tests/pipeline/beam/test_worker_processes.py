@@ -53,7 +53,7 @@ def test_killed_worker_fails_the_job_and_nothing_is_written(tmp_path, moment):
     killed = worker_processes.kill_when(
         lambda: moment != "at work" or (trace.exists() and len(trace.read_text()) > 20)
     )
-    with pytest.raises(WorkerLostError, match=r"lost; .* memory\? beam\.workers sets"):
+    with pytest.raises(WorkerLostError, match=r"lost, .* out; beam\.workers sets"):
         run(tmp_path, beam.ParDo(Record(tmp_path)))
     assert killed
     assert not list(tmp_path.glob("rows*"))

@@ -68,7 +68,7 @@ def test_port_in_use_names_the_option_that_picks_another():
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        check = checks._check_port(bound.getsockname()[1])
+        check = checks._check_port(bound.getsockname()[1], "--grpc-port")
     assert check.status == "warning"
     assert check.value == "address already in use"
     assert "serve --grpc-port 0" in check.advice

@@ -28,7 +28,7 @@ def test_run_is_found_by_the_start_of_its_id_and_as_the_latest(past):
     assert runs.find("20260101-01").id == first.id
     with pytest.raises(UsageError, match=f"{second.id}, {first.id}"):
         runs.find("2026")
-    with pytest.raises(UsageError, match="has an id that starts with it"):
+    with pytest.raises(UsageError, match="has an id that starts with this"):
         runs.find("2025")
 
 

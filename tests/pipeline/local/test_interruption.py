@@ -81,7 +81,7 @@ def test_signal_ends_the_process_and_its_children(start, body, number, name, sta
     process.send_signal(number)
     lines = process.communicate(timeout=10)[0].splitlines()
     assert process.returncode == status
-    assert lines[0].startswith(f"{name}: stopping; once more stops at once")
+    assert lines[0].startswith(f"{name}: stopping; a second signal stops at once")
     assert lines[1:] == [f"stopped by {name}"]
     assert not child.is_running()
 

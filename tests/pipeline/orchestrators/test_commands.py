@@ -69,7 +69,7 @@ def test_file_that_compile_cannot_write_is_refused_before_it_compiles(invoke, tm
     package = tmp_path / "job.txt"
     result = invoke("compile", "--orchestrator", "vertex", "-o", package)
     assert result.exit_code == 2
-    assert "job.txt: allowed are .yaml, and .json for Vertex" in result.output
+    assert "job.txt: the name must end in .yaml" in result.output
     assert not (tmp_path / "output").exists()  # no input was resolved
 
 

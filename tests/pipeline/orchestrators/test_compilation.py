@@ -6,6 +6,7 @@ import json
 import pytest
 import yaml
 
+from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
@@ -138,6 +139,17 @@ def test_both_orchestrators_run_the_same_components(kubeflow, vertex):
         tuple(container["command"]) for container in containers(vertex).values()
     }
     assert len(commands) == 1
+
+
+def test_job_has_the_names_that_are_read_without_tfx(kubeflow):
+    names = vars(tfx_names).values()
+    outputs = [output for output in names if isinstance(output, tuple)]
+    assert outputs
+    for component, key in outputs:
+        reference = tasks(kubeflow)[component]["componentRef"]["name"]
+        definitions = kubeflow.spec["components"][reference]["outputDefinitions"]
+        assert key in definitions["artifacts"]
+    assert {tfx_names.TRANSFORM, tfx_names.HYPERPARAMETERS} <= set(tasks(kubeflow))
 
 
 def test_schema_version_image_and_pipeline_root(kubeflow, vertex):
@@ -399,7 +411,7 @@ def test_file_extension_decides_what_is_written(kubeflow, vertex, tmp_path):
     compilation.write_job(vertex, tmp_path / "job.json")
     job = json.loads((tmp_path / "job.json").read_text())
     assert job["runtimeConfig"]["gcsOutputDirectory"] == ROOT
-    with pytest.raises(UsageError, match=r"job\.txt: allowed are \.yaml"):
+    with pytest.raises(UsageError, match=r"job\.txt: the name must end in \.yaml"):
         compilation.write_job(copy.copy(vertex), tmp_path / "job.txt")
     (tmp_path / "directory.yaml").mkdir()
     with pytest.raises(UsageError, match=r"directory\.yaml cannot be written"):

@@ -199,7 +199,7 @@ def test_old_states_of_the_api_name_no_component(kubeflow, failure, record):
 
 def test_run_without_tasks_and_files_says_so(kubeflow, failure):
     kubeflow.failure = {}
-    assert "neither the API nor the run's files say which component" in failure()
+    assert "neither the API nor the run's files name the failed component" in failure()
 
 
 def test_failed_driver_has_no_log_of_the_component(kubeflow, failure):

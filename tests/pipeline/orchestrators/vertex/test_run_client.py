@@ -147,7 +147,7 @@ def test_name_of_something_else_is_no_experiment(vertex, submit):
     ("settings", "message"),
     [
         ({"pipeline_root": "/tmp/root"}, "root is /tmp/root; Vertex AI writes to gs:"),
-        ({"region": "atlantis"}, "does not take this: Unsupported region"),
+        ({"region": "atlantis"}, "refuses a setting: Unsupported region"),
     ],
 )
 def test_impossible_setting_is_refused_before_anything_is_sent(

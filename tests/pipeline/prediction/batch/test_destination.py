@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_output_that_beam_takes_for_a_pattern_is_refused(longer, source, tmp_path):
-    with pytest.raises(UsageError, match=r"Beam takes \[ and \] in the path"):
+    with pytest.raises(UsageError, match=r"Beam reads \[ and \] in the path"):
         predict_files(longer, source, str(tmp_path / "out[1]"))
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 

@@ -260,7 +260,7 @@ def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refus
     assert (summary.predicted, summary.refused) == (200, 2)
     reasons = [row["reason"] for row in read_refused(target)]
     assert "a value does not fit the schema" in reasons[0]
-    assert "column o is not one of the first rows'" in reasons[1]
+    assert "column o is not one of the columns of the first rows" in reasons[1]
 
 
 def test_strict_refuses_all_for_one_row(longer, tmp_path):

@@ -1,0 +1,33 @@
+"""Names that TFX writes to ML Metadata and to compiled jobs, without an import of TFX.
+
+TFX names a component after its class.
+"""
+
+EXAMPLE_GEN = "ImportExampleGen"
+DATA_GATE = "DataGate"
+TRANSFORM = "Transform"
+HYPERPARAMETERS = "Hyperparameters"
+TRAINER = "Trainer"
+EVALUATOR = "Evaluator"
+SERVING_CHECK = "ServingCheck"
+PUSHER = "AtomicPusher"
+REPORT = "Report"
+
+# Outputs: the component, and the key of its artifact.
+EXAMPLES = (EXAMPLE_GEN, "examples")
+DATA_VERDICT = (DATA_GATE, "verdict")
+MODEL = (TRAINER, "model")
+MODEL_RUN = (TRAINER, "model_run")
+MODEL_BLESSING = (EVALUATOR, "blessing")
+MODEL_VERDICT = (EVALUATOR, "verdict")
+INFRA_BLESSING = (SERVING_CHECK, "blessing")
+PUSHED_MODEL = (PUSHER, "pushed_model")
+PAGE = (REPORT, "report")
+
+# Types of artifacts.
+MODEL_TYPE = "Model"
+PUSHED_MODEL_TYPE = "PushedModel"
+
+# Import paths of the functions that Transform and the Trainer call.
+PREPROCESSING_FN = "modules.data.preprocessing.preprocessing_fn"
+RUN_FN = "modules.training.run_fn.run_fn"
