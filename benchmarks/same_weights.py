@@ -16,7 +16,8 @@ from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.data import preprocessing
 from modules.encoder import hugging_face
-from modules.encoder.directory import SIZE_KEYS, VOCAB_FILE, EncoderDirectory
+from modules.encoder.directory import EncoderDirectory
+from modules.encoder_files import SIZE_KEYS, VOCAB_FILE
 from modules.training import warm_start
 from modules.training.fine_tuning_task import FineTuningConfig, FineTuningTask
 

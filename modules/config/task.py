@@ -17,6 +17,9 @@ TOKENIZED_ID = "example_id"
 
 NO_ID = -1  # of an Example without an id
 
+# The splits that every training needs.
+TRAIN_SPLIT = "train"
+EVAL_SPLIT = "eval"
 
 # Wang et al. 2018, "GLUE", table 1; columns and classes as TFDS has them.
 GLUE: dict[str, dict[str, Any]] = {
