@@ -40,6 +40,7 @@ DESCRIPTION_FILE = description.FILE  # what the model predicts
 # A predict request with rows for people to try the model with.
 EXAMPLES_FILE = f"{EXTRA_ASSETS}/examples.json"
 
+_ABANDONED_SECONDS = 3600
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _MILLISECONDS = 1000
 
@@ -304,7 +305,7 @@ def _is_abandoned(number: int, directory: str, version: int) -> bool:
     """
     if number == version or uris.is_local(directory):
         return number <= version
-    return number < (time.time() - 3600) * _MILLISECONDS
+    return number < (time.time() - _ABANDONED_SECONDS) * _MILLISECONDS
 
 
 def _describe_file(path: str) -> dict[str, Any]:
