@@ -14,6 +14,8 @@ import pydantic
 
 VERDICT_FILE = "verdict.json"  # of DataGate and of the Evaluator
 SERVING_CHECK_FILE = "serving_check.json"
+# Rows that ServingCheck keeps, for AtomicPusher to push with the model.
+SERVING_EXAMPLES_FILE = "examples.json"
 # Properties that TFX's Pusher sets on a PushedModel. Champion sets the destination on
 # its Model artifact, too: the directory that serves the champion.
 PUSHED = "pushed"

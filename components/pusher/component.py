@@ -15,16 +15,15 @@ from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
-from components.serving_check.component import EXAMPLES_FILE
 from components.version_driver import VERSION_KEY, VersionDriver
 from modules import served_versions, uris
-from modules.verdicts import WITHDRAWN_VERSION
+from modules.verdicts import SERVING_EXAMPLES_FILE, WITHDRAWN_VERSION
 
 logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Pushes a blessed model, and the rows to try it with."""
+    """Pushes a blessed model, with rows for people to try it with."""
 
     def Do(
         self,
@@ -53,7 +52,13 @@ class Executor(executor.Executor):
         version = exec_properties.get(VERSION_KEY) or served_versions.choose_version(
             directory, model
         )
-        examples = _read_examples(input_dict)
+        examples = None
+        blessings = input_dict.get(standard_component_specs.INFRA_BLESSING_KEY)
+        if blessings:
+            blessing = artifact_utils.get_single_instance(blessings)
+            path = uris.join(blessing.uri, SERVING_EXAMPLES_FILE)
+            if fileio.exists(path):
+                examples = io_utils.read_string_file(path)
         served_versions.push(model, directory, version, examples=examples)
         self._MarkPushed(pushed, uris.join(directory, version), version)
 
@@ -61,8 +66,8 @@ class Executor(executor.Executor):
 class Driver(VersionDriver):
     """Adds the version to push to the cache key.
 
-    This is the live version if it is the candidate, else a new one. Pusher therefore
-    runs again if the directory no longer contains what was pushed.
+    This is the newest version if it is a copy of the candidate, and a new one
+    otherwise. So Pusher runs again if the directory has lost the version.
     """
 
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
@@ -78,23 +83,14 @@ class Driver(VersionDriver):
 
 
 class AtomicPusher(tfx.components.Pusher):
-    """Pushes to a filesystem; TFX's own Pusher copies into the live directory.
+    """Pushes to a filesystem atomically; TFX's Pusher copies into the live directory.
 
-    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A model appears
-    under its version number completely or not at all; earlier versions stay.
+    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A version
+    appears completely or not at all, and earlier versions stay.
     """
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
     DRIVER_CLASS = Driver
-
-
-def _read_examples(input_dict: dict[str, list[types.Artifact]]) -> str | None:
-    """Returns the rows to try the model with, if ServingCheck kept some."""
-    for blessing in input_dict.get(standard_component_specs.INFRA_BLESSING_KEY, []):
-        path = uris.join(blessing.uri, EXAMPLES_FILE)
-        if fileio.exists(path):
-            return io_utils.read_string_file(path)
-    return None
 
 
 def _directory(exec_properties: dict[str, Any]) -> str:

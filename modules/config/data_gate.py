@@ -1,10 +1,13 @@
-"""The limits of DataGate."""
+"""The limits of DataGate, and its tag in the schema."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
 from modules.config.settings import Settings
+
+# The annotation tag that the schema gives to features whose texts must not be empty.
+NOT_EMPTY_TAG = "not_empty"
 
 
 class DataGateConfig(Settings):

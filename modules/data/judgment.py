@@ -28,7 +28,7 @@ CUT = "cut texts"
 LABEL_DRIFT = "label drift"
 LENGTH_DRIFT = "length drift"
 
-_SHOWN = 3
+SHOWN = 3  # rows, or classes, that a message names
 _SCORE_TOLERANCE = 0.2  # of the label range
 _DRIFT_P = 0.001
 _MANY_CLASSES_SHARE = 0.5  # of an equal share
@@ -154,7 +154,7 @@ class _Judgment:
             else:
                 name = self.task.classes[int(label)]
                 others = [other for other in self.task.classes if other != name]
-                value, missing = f"class `{name}`", " or ".join(others[:_SHOWN])
+                value, missing = f"class `{name}`", " or ".join(others[:SHOWN])
             consequence = (
                 "a model would learn only to predict it"
                 if split == TRAIN_SPLIT
@@ -234,7 +234,7 @@ class _Judgment:
         )
         rare = sorted((n, name) for name, n in labels.items() if n < limit * rows)
         if rare:
-            shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:_SHOWN])
+            shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:SHOWN])
             message = (
                 f"{TRAIN_SPLIT}: {len(rare)} of {len(labels)} classes have less than "
                 f"{limit:.1%} of the rows (data_gate.warn_class_share): {shown}; a "
@@ -252,7 +252,7 @@ class _Judgment:
         if len(shared) <= limit * len(gate):
             return
         pairs = []
-        for row in _sort(gate, shared)[:_SHOWN]:
+        for row in _sort(gate, shared)[:SHOWN]:
             same = np.flatnonzero(train.texts == gate.texts[row])
             partner = _sort(train, same)[0]
             first = _name(self.gate_split, gate, row)
@@ -295,7 +295,7 @@ class _Judgment:
             f"{limit:g}); the longest has {facts.lengths.max()}: raise "
             "preprocessing.max_seq_length, up to the encoder's limit, or shorten them"
         )
-        first = _sort(facts, cut)[:_SHOWN]
+        first = _sort(facts, cut)[:SHOWN]
         rows = tuple((_name(split, facts, row),) for row in first)
         yield Finding(CUT, split, message, count=len(cut), rows=rows)
 
@@ -378,5 +378,5 @@ def _pair_extremes(
     ordered = rows[np.lexsort([key[rows] for key in keys])]
     _, starts, sizes = _group(facts.texts[ordered])
     first, last = ordered[starts], ordered[starts + sizes - 1]
-    shown = np.lexsort((facts.records[first], facts.ids[first]))[:_SHOWN]
+    shown = np.lexsort((facts.records[first], facts.ids[first]))[:SHOWN]
     return list(zip(first[shown].tolist(), last[shown].tolist(), strict=True))

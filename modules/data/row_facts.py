@@ -122,6 +122,7 @@ def describe_examples(
       task: Names the columns and the allowed labels.
       vocab_file: One token a line, in the encoder's directory.
     """
+    # Imported here for the same reason as in `packed_lengths`.
     from tensorflow.core.example.example_pb2 import Example
 
     rows = []

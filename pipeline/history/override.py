@@ -99,9 +99,8 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
 
 def _read_examples(outputs: RunOutputs) -> str | None:
     """Returns the rows to try the model with, which AtomicPusher would push, too."""
-    from components.serving_check.component import EXAMPLES_FILE
-
-    path = Path(outputs.artifacts["ServingCheck", "blessing"].uri, EXAMPLES_FILE)
+    blessing = outputs.artifacts["ServingCheck", "blessing"]
+    path = Path(blessing.uri, verdicts.SERVING_EXAMPLES_FILE)
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from components.data_gate.faulty_rows import NOT_EMPTY_TAG
 from modules import fingerprint
+from modules.config.data_gate import NOT_EMPTY_TAG
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_values
 from pipeline.config.errors import UsageError
