@@ -141,6 +141,7 @@ class MetadataReader:
         if state == "running":
             end = time.time() * _MILLISECONDS
         node = self._context_name(execution, _NODE_TYPE)
+        # TFX names the context of a component PIPELINE.COMPONENT.
         name = execution.type if node is None else node.rpartition(".")[2]
         return ComponentRun(
             name=name,
@@ -164,6 +165,7 @@ class MetadataReader:
         ]
         artifacts = self._store.get_artifacts_by_id([e.artifact_id for e in events])
         by_id = {artifact.id: artifact for artifact in artifacts}
+        # The first step of an event's path is the key of the input or output.
         return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
 
 

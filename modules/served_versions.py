@@ -286,7 +286,9 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     complete = (path for path in paths if not find_problem(path))
     version = next(complete, "")
     if os.path.basename(version) != name:
-        raise VersionError(f"version {pushed} is no longer there, or is incomplete")
+        raise VersionError(
+            f"version {pushed} is missing or incomplete, so its card is not written"
+        )
     # Lazily: on an object store each check of a version costs a request per file.
     described = itertools.chain([version], complete)
     cards = (files.read(uris.join(path, CARD_FILE)) for path in described)

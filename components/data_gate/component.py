@@ -1,4 +1,4 @@
-"""DataGate: stops a pipeline on data that training would suffer from."""
+"""DataGate: stops a pipeline on data that would spoil training or evaluation."""
 
 import functools
 import json

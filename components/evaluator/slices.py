@@ -47,7 +47,7 @@ def read_values(evaluation: str, model: str) -> dict[SliceKey, Values]:
       model: The model's name in the evaluation.
     """
     result = tfma.load_eval_result(evaluation, model_name=model)
-    # Binarized metrics are listed by class; this pipeline binarizes by one class only.
+    # TFMA groups metrics by output and by class. Ours have neither.
     return {
         key: {
             name: value

@@ -50,7 +50,7 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
     if not has_champion:
         return None
     for value in _read_overall(evaluation, tfma.CANDIDATE_KEY).values():
-        if "bytesValue" in value:
+        if "bytesValue" in value:  # TFMA encodes bytes as base64
             return json.loads(base64.b64decode(value["bytesValue"]))
     return None
 

@@ -72,6 +72,7 @@ class Driver(VersionDriver):
 
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
         """Returns the version to push; empty if the model may not be pushed."""
+        # TFX gives a driver no executor. The two methods need no context of a run.
         pusher = Executor()
         if not pusher.CheckBlessing(execution_info.input_dict):
             return ""

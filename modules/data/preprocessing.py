@@ -238,7 +238,10 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
             f"{vocab_file} has no {', '.join(absent)}: not a BERT vocabulary"
         )
     if vocab.index("[PAD]") != 0:
-        raise ValueError(f"{vocab_file} has [PAD] at {vocab.index('[PAD]')}, not at 0")
+        raise ValueError(
+            f"{vocab_file} has [PAD] at {vocab.index('[PAD]')}, not at 0: not a BERT "
+            "vocabulary"
+        )
     return vocab.index("[CLS]"), vocab.index("[SEP]")
 
 

@@ -133,7 +133,10 @@ def open_encoder(directory: str) -> EncoderDirectory:
     """
     encoder = open_without_vocabulary(directory)
     if not tf.io.gfile.exists(encoder.vocab_file):
-        raise EncoderError(f"encoder {directory} has no {VOCAB_FILE}")
+        raise EncoderError(
+            f"encoder {directory} has no {VOCAB_FILE}; copy the encoder's vocabulary "
+            "into the directory"
+        )
     with tf.io.gfile.GFile(encoder.vocab_file) as lines:
         words = sum(1 for _ in lines)
     check_vocab_size(encoder.vocab_file, words, encoder.config)
@@ -196,7 +199,7 @@ def list_files(directory: str) -> list[str]:
 
 
 def find_config(directory: str) -> str | None:
-    """Returns the name of a directory's configuration file; None if there is none."""
+    """Returns the name of a directory's configuration file; None if it is missing."""
     for name in (MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG):
         if tf.io.gfile.exists(os.path.join(directory, name)):
             return name
@@ -273,7 +276,8 @@ def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
     if words != config["vocab_size"]:
         raise EncoderError(
             f"{path} has {words} tokens, the encoder's vocab_size is "
-            f"{config['vocab_size']}"
+            f"{config['vocab_size']}; use the vocabulary that the encoder was trained "
+            "with"
         )
 
 
@@ -326,7 +330,9 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
         )
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise EncoderError(f"{index} has no weight_map")
+        raise EncoderError(
+            f"{index} has no weight_map: not an index of safetensors files"
+        )
     names = sorted(set(weight_map.values()))
     present = {n for n in names if tf.io.gfile.exists(os.path.join(directory, n))}
     _require(directory, names, present)
@@ -336,4 +342,7 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
 def _require(directory: str, names: list[str], present: set[str]) -> None:
     missing = [name for name in names if name not in present]
     if missing:
-        raise EncoderError(f"encoder {directory} has no {', '.join(missing)}")
+        raise EncoderError(
+            f"encoder {directory} has no {', '.join(missing)}; copy all files of its "
+            "weights"
+        )
