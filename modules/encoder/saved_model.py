@@ -123,6 +123,7 @@ def read_encoder(directory: str, preprocessor: str | None = None) -> PublishedEn
     root = checkpoint.children(ROOT)
     lower_case = root.get(LOWER_CASE_KEY)
     encoder = _variable_nodes(checkpoint, ROOT) - {lower_case}
+    # The exporter adds the masked language model of the pre-training as `mlm`.
     rest = _variable_nodes(checkpoint, root.get("mlm")) - encoder
     keys = _without_prefix(directory, _keys(checkpoint, encoder))
     shapes = {name: checkpoint.shapes[key] for name, key in keys.items()}
