@@ -33,7 +33,7 @@ from rich.console import Console
 from safetensors.numpy import save_file
 
 from benchmarks import comparisons, process_memory, rounds
-from modules import environment
+from modules import encoder_files, environment
 from modules.run_metadata import MetadataReader
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
@@ -122,7 +122,6 @@ def write_large(directory: Path, rows: int, seed: int = 0) -> Path:
 def write_encoder(directory: Path) -> None:
     """Writes a Hugging Face folder: random weights, the sample's vocabulary."""
     # Imports TensorFlow, which takes seconds.
-    from modules.encoder import directory as encoder_directory
     from modules.encoder import hugging_face
 
     vocab_file = resolve_encoder(recipe.load_config(DEFAULT_CONFIG)).vocab_file
@@ -134,9 +133,9 @@ def write_encoder(directory: Path) -> None:
         for name, shape in hugging_face.expected_shapes(config).items()
     }
     directory.mkdir(parents=True)
-    save_file(tensors, directory / encoder_directory.HUGGING_FACE_WEIGHTS)
-    (directory / encoder_directory.HUGGING_FACE_CONFIG).write_text(json.dumps(config))
-    shutil.copy(vocab_file, directory / encoder_directory.VOCAB_FILE)
+    save_file(tensors, directory / encoder_files.HUGGING_FACE_WEIGHTS)
+    (directory / encoder_files.HUGGING_FACE_CONFIG).write_text(json.dumps(config))
+    shutil.copy(vocab_file, directory / encoder_files.VOCAB_FILE)
 
 
 def _run_component(

@@ -16,14 +16,14 @@ from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.data import preprocessing
 from modules.encoder import hugging_face
-from modules.encoder.directory import (
+from modules.encoder.directory import EncoderDirectory
+from modules.encoder_files import (
     HUGGING_FACE_CONFIG,
     HUGGING_FACE_WEIGHTS,
     LOWER_CASE_KEY,
     SIZE_KEYS,
     TOKENIZER_CONFIG,
     VOCAB_FILE,
-    EncoderDirectory,
 )
 from modules.export import signatures
 from modules.training import warm_start

@@ -17,5 +17,5 @@ def read_values(example: tf.train.Example, column: str) -> list[Any]:
 
 
 def read_id(example: tf.train.Example, column: str) -> int:
-    """Returns the first value of an int64 feature; NO_ID if it has none."""
+    """Returns the first value of an int64 feature; NO_ID if it is missing."""
     return next(iter(example.features.feature[column].int64_list.value), NO_ID)

@@ -44,13 +44,13 @@ def write_report(directory: str, report: Report) -> None:
 
 
 def write_error(directory: str, missing: str, trace: str, *, has_page: bool) -> None:
-    """Writes why a report failed, and a page that shows it unless there is a report.
+    """Writes why a report failed, also as a page if the report has no page.
 
     Args:
-      directory: Of the report.
+      directory: Directory of the report.
       missing: What could not be written, and the error, in one line.
       trace: The traceback.
-      has_page: Whether the page of the report is written.
+      has_page: Whether the page of the report has been written.
     """
     files.write(uris.join(directory, ERROR_FILE), f"{missing}\n\n{trace}")
     if not has_page:

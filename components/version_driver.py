@@ -16,8 +16,8 @@ VERSION_KEY = "version"
 class VersionDriver(base_driver.BaseDriver, portable_driver.BaseDriver):
     """Resolves the version before the cache lookup, as a part of the cache key.
 
-    It has two base classes, like TFX's driver of ExampleGen: component classes are
-    validated against the first, and launchers call the second.
+    It has two base classes, like TFX's driver of ExampleGen: TFX validates component
+    classes against the first, and its launchers call the second.
     """
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
@@ -35,4 +35,4 @@ class VersionDriver(base_driver.BaseDriver, portable_driver.BaseDriver):
 
     @abc.abstractmethod
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
-        """Returns the version; empty if there is none."""
+        """Returns the version; empty without a version."""

@@ -1,7 +1,7 @@
 """What TFX's standard components load: preprocessing, model, training, export.
 
-Importing it sets one environment variable, which must be there before TensorFlow is
-imported; `modules.environment.set_up` does the rest, once a process.
+Importing it sets one environment variable, which TensorFlow reads when it is imported.
+`modules.environment.set_up` does the rest, once per process.
 """
 
 import os

@@ -17,18 +17,18 @@ from collections.abc import Iterator, Sequence
 def set_up(*, quiet: bool = False) -> None:
     """Prepares this process for TensorFlow and TFX. Calling it again does no harm.
 
-    It imports neither: what concerns TensorFlow takes effect when that is imported, or
-    at once if it has been.
+    It imports neither. The settings of TensorFlow take effect when TensorFlow is
+    imported, or at once if it has been imported.
 
     Args:
-      quiet: Whether TensorFlow's start-up notices stay off the terminal. They come from
-        C++ and from libraries that announce the end of a Python version; none says
-        anything that a user can act on.
+      quiet: Whether to hide TensorFlow's start-up notices. They come from C++, and from
+        libraries that announce the end of a Python version. A user can do nothing about
+        them.
     """
     if quiet:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         warnings.simplefilter("ignore", FutureWarning)
-        # Beam warns of a package that it works without.
+        # Beam warns of a missing package that it does not need.
         logging.getLogger().setLevel(logging.ERROR)
     if "tensorflow" in sys.modules:
         exempt_from_autograph()
@@ -40,9 +40,9 @@ def exempt_from_autograph() -> None:
     """Stops AutoGraph from converting Keras, the Model Garden and our own modules.
 
     TensorFlow 2.16 exempts `keras` from conversion but not `tf_keras`, which makes
-    building and tracing a BERT five to ten times slower; TensorFlow 2.21 exempts
-    both. None of the three relies on conversion: their control flow is explicit. Orbit
-    does, for its loops over steps.
+    building and tracing a BERT five to ten times slower. TensorFlow 2.21 exempts both.
+    The control flow of all three is explicit and needs no conversion. Orbit's loops
+    over steps need it.
     Source: `tensorflow/python/autograph/core/config.py`.
     """
     from tensorflow.python.autograph.core import config, config_lib
@@ -58,7 +58,7 @@ def exempt_from_autograph() -> None:
 def importing() -> Iterator[None]:
     """Exempts what is imported inside from garbage collection.
 
-    TFX and TensorFlow make objects that live as long as the process. To search them for
+    The objects of TFX and TensorFlow live as long as the process. Searching them for
     garbage takes a fifth of the time of the imports, and time at each later collection.
     """
     gc.disable()
@@ -70,11 +70,11 @@ def importing() -> Iterator[None]:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow once, and completes its import.
+    """Finds TensorFlow once, and exempts our code from AutoGraph after its import.
 
     Args:
-      quiet: Whether to hide what TensorFlow writes to stderr while it is imported,
-        unless that fails. TensorFlow 2.21 writes at any `TF_CPP_MIN_LOG_LEVEL`
+      quiet: Whether to hide what TensorFlow writes to stderr during its import, unless
+        the import fails. TensorFlow 2.21 writes at any `TF_CPP_MIN_LOG_LEVEL`
         (https://github.com/tensorflow/tensorflow/issues/100442).
     """
 
@@ -87,7 +87,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """Returns TensorFlow's spec with a loader that also sets AutoGraph up."""
+        """Returns TensorFlow's spec; its loader calls `exempt_from_autograph`, too."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -106,7 +106,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 @contextlib.contextmanager
 def _hidden_stderr() -> Iterator[None]:
-    """Hides what is written to stderr, C++ included, unless the block raises."""
+    """Hides stderr, that of C++ included, unless the block raises."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as hidden:

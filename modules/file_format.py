@@ -1,6 +1,6 @@
-"""The number of the format of the JSON files that this project reads back.
+"""The format number in the JSON files that this project reads back.
 
-A file without one has the first format.
+A file without a number has the first format.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ _KEY = "format"
 
 
 class FormatError(ValueError):
-    """A file has a format that this release does not know."""
+    """A file has a format that this release cannot read."""
 
 
 def with_format(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the content of a file with the number of its format."""
+    """Returns the content of a file, with the format number first."""
     return {_KEY: FORMAT, **content}
 
 
 def parse(text: str | bytes, path: object) -> Any:
-    """Returns the content of a JSON file, without the number of its format.
+    """Returns the content of a JSON file, without the format number.
 
     Args:
-      text: What the file holds. JSON that is not an object has no number.
+      text: The file's text. JSON that is not an object has no number.
       path: Names the file in the error.
 
     Raises:
-      FormatError: The number is unknown.
+      FormatError: This release cannot read the format.
       json.JSONDecodeError: The text is not JSON.
     """
     content = json.loads(text)

@@ -1,4 +1,4 @@
-"""A lock between processes of one machine, which the kernel frees when one ends."""
+"""A lock between processes of one machine; the kernel frees it when its owner ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LockedError(Exception):
     """Another process holds the lock.
 
     Attributes:
-      owner: The text that it wrote into the file.
+      owner: The text that the other process wrote into the file.
     """
 
     def __init__(self, owner: str) -> None:
@@ -28,7 +28,7 @@ class LockedError(Exception):
 def hold(
     path: str | Path, owner: str, *, wait: Callable[[str], None] | None = None
 ) -> Iterator[IO[str]]:
-    """Holds the lock as long as the context is open.
+    """Holds the lock while the context is open.
 
     Args:
       path: The lock file; it is not deleted.
@@ -57,9 +57,10 @@ def hold(
 
 
 def _try(file: IO[str]) -> bool:
-    """Returns whether the lock was free, or became free at once.
+    """Returns whether the lock was acquired.
 
-    Who only looks whether it is free holds it for some microseconds.
+    It tries again, because a process that only checks the lock holds it for some
+    microseconds.
     """
     for seconds in (0.05, 0.05, 0.0):
         try:

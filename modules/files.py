@@ -1,4 +1,4 @@
-"""Local and remote files; those that are written appear complete or not at all.
+"""Local and remote files; a written file appears complete or not at all.
 
 Importing this module and reading local files do not import TensorFlow.
 """
@@ -16,10 +16,6 @@ from typing import Any
 
 from modules import file_format, uris
 
-_CHUNK_BYTES = 1 << 20
-# How the names begin of what is beside records: files about them, incomplete files, and
-# folders of lost attempts of a Beam job (`FileBasedSink._create_temp_dir`).
-_NO_RECORDS = ("_", ".", "beam-temp-")
 _OBJECT_STORES = ("gs://", "s3://", "minio://")
 
 
@@ -33,7 +29,7 @@ def list_files(directory: str) -> list[str]:
 
 
 def list_names(directory: str) -> set[str]:
-    """Returns the names of the files and directories in a directory, if it exists."""
+    """Returns the names in a directory; empty if it does not exist."""
     if uris.is_local(directory):
         return set(os.listdir(directory)) if os.path.isdir(directory) else set()
     if not _gfile().isdir(directory):
@@ -42,7 +38,7 @@ def list_names(directory: str) -> set[str]:
 
 
 def exists(path: str) -> bool:
-    """Returns whether there is a file or a directory."""
+    """Returns whether a file or a directory exists."""
     if uris.is_local(path):
         return os.path.exists(path)
     # For 5 seconds `tf.io.gfile.exists` finds a directory that was renamed or deleted.
@@ -50,7 +46,7 @@ def exists(path: str) -> bool:
 
 
 def size(path: str) -> int | None:
-    """Returns the bytes of a file; None if there is no file."""
+    """Returns the size of a file in bytes; None if it does not exist."""
     if uris.is_local(path):
         try:
             return os.stat(path).st_size
@@ -65,7 +61,7 @@ def size(path: str) -> int | None:
 
 
 def read(path: str) -> bytes | None:
-    """Returns the content of a file; None if there is no file."""
+    """Returns the content of a file; None if it does not exist."""
     if uris.is_local(path):
         try:
             with open(path, "rb") as file:
@@ -77,9 +73,9 @@ def read(path: str) -> bytes | None:
     content = b""
     try:
         with _gfile().GFile(path, "rb") as file:
-            # Without a number of bytes, TensorFlow reads up to the size that it has
-            # cached for 5 seconds; another process may have written a longer object.
-            while chunk := file.read(_CHUNK_BYTES):
+            # In chunks: `read()` stops at the size that TensorFlow cached up to 5
+            # seconds ago, and another process may have written a longer object.
+            while chunk := file.read(1 << 20):
                 content += chunk
     except errors.NotFoundError:
         return None
@@ -89,14 +85,15 @@ def read(path: str) -> bytes | None:
 def list_records(patterns: Iterable[str]) -> list[str]:
     """Returns the files of records that match patterns, in the order to read them in.
 
-    Leaves out what else is in their directories: files whose names begin with an
-    underscore or a dot, and incomplete files of Beam.
+    It leaves out files about the records, incomplete files, and folders of lost
+    attempts of a Beam job (`FileBasedSink._create_temp_dir`).
     """
+    others = ("_", ".", "beam-temp-")
     return sorted(
         path
         for pattern in patterns
         for path in _gfile().glob(pattern)
-        if not posixpath.basename(path.rstrip("/")).startswith(_NO_RECORDS)
+        if not posixpath.basename(path.rstrip("/")).startswith(others)
     )
 
 
@@ -111,12 +108,12 @@ def make_directory(path: str) -> None:
 
 
 def delete_directory_markers(directory: str, root: str | None = None) -> None:
-    """Deletes the empty objects `path/` of a directory in an object store, and below.
+    """Deletes the empty objects `path/` in and below a directory of an object store.
 
     TensorFlow writes them wherever it creates a directory, also in C++.
 
     Args:
-      directory: The directory; nothing is done outside an object store.
+      directory: The directory. Outside an object store nothing happens.
       root: A parent of the directory. The markers between the two are deleted, too.
     """
     if not directory.startswith(_OBJECT_STORES):
@@ -131,7 +128,7 @@ def delete_directory_markers(directory: str, root: str | None = None) -> None:
 
 
 def delete(path: str) -> None:
-    """Deletes a file, if there is one."""
+    """Deletes a file, if it exists."""
     from tensorflow import errors
 
     with contextlib.suppress(errors.NotFoundError):
@@ -182,26 +179,26 @@ def copy(source: str, destination: str) -> None:
 
 
 def write_json(path: str, content: Any) -> None:
-    """Writes JSON. It has no NaN and no infinity: both become null."""
+    """Writes JSON. NaN and infinity become null, because JSON lacks both."""
     write(path, json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
 
 
 def write_record(path: str, content: Mapping[str, Any]) -> None:
-    """Writes JSON that this project reads back, with the number of its format."""
+    """Writes JSON that this project reads back, with the format number."""
     write_json(path, file_format.with_format(content))
 
 
 def read_json(path: str) -> Any:
-    """Reads JSON; returns None if there is no file."""
+    """Reads JSON; returns None if the file does not exist."""
     content = read(path)
     return None if content is None else json.loads(content)
 
 
 def read_record(path: str) -> Any:
-    """Reads what `write_record` wrote; returns None if there is no file.
+    """Reads what `write_record` wrote; returns None if the file does not exist.
 
     Raises:
-      FormatError: The number of its format is unknown.
+      FormatError: This release cannot read the format.
     """
     content = read(path)
     return None if content is None else file_format.parse(content, path)
@@ -209,12 +206,12 @@ def read_record(path: str) -> Any:
 
 @contextlib.contextmanager
 def incomplete_beside(path: str) -> Iterator[str]:
-    """Yields a path in the directory of a file for its content.
+    """Yields a path for the content of a file, in the directory of the file.
 
-    An error deletes what was written to that path.
+    If the context raises, the path is deleted.
     """
-    # Unique, as two processes may write the same file. Patterns such as *.gz do not
-    # match it if a killed process leaves it behind.
+    # The name is unique, because two processes may write the same file. Patterns such
+    # as *.gz do not match what a killed process leaves behind.
     incomplete = uris.join(os.path.dirname(path), f".incomplete-{uuid.uuid4().hex}")
     try:
         yield incomplete

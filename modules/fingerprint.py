@@ -1,4 +1,4 @@
-"""Content hashes for what the key of TFX's cache leaves out."""
+"""Hashes of code, files and versions, which TFX's cache key does not include."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from typing import IO, Any
 
 from modules import uris
 
-_FIRST_PARTY = ("pipeline", "components", "modules")
 HASH_BYTES = hashlib.sha256().digest_size
-_CHUNK_BYTES = 1 << 20
 # The libraries that transformed data and a trained model depend on.
 TRANSFORM_LIBRARIES = ("tensorflow", "tensorflow-text", "tensorflow-transform")
 TRAINER_LIBRARIES = (*TRANSFORM_LIBRARIES, "tf-keras", "tf-models-official")
@@ -45,7 +43,7 @@ def of_file(path: str | Path) -> str:
     """Returns the SHA-256 of the content of a file, local or remote."""
     digest = hashlib.sha256()
     with open_file(str(path)) as file:
-        while chunk := file.read(_CHUNK_BYTES):
+        while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -54,6 +52,7 @@ def open_file(path: str) -> IO[bytes]:
     """Opens a file for reading, local or remote."""
     if uris.is_local(path):
         return open(path, "rb")
+    # Imported here, because local files do not need TensorFlow.
     from tensorflow.io import gfile
 
     return gfile.GFile(path, "rb")
@@ -65,7 +64,7 @@ def of_text(*texts: str) -> str:
 
 
 def of_json(content: Any) -> str:
-    """Returns the SHA-256 of what JSON can hold, whatever the order of its keys."""
+    """Returns the SHA-256 of a value as JSON, independent of the order of its keys."""
     return of_text(json.dumps(content, sort_keys=True))
 
 
@@ -73,10 +72,10 @@ def of_code(*modules: str) -> str:
     """Returns the SHA-256 of modules, of their first-party imports, and of their data.
 
     TFX's cache key names a module by its import path alone, so it misses an edit in the
-    module, or in what it imports. The data of a module are the other files in its
-    directory, such as templates. Comments, docstrings and formatting do not count, and
-    of the imports neither those for type checkers, nor those of a branch that ends in
-    `raise`: TFX does not cache a component that failed.
+    module or in its imports. The data of a module are the other files in its directory,
+    such as templates. Comments, docstrings and formatting do not count. Nor do imports
+    for type checkers, or in a branch that ends in `raise`: TFX does not cache a
+    component that failed.
 
     Args:
       *modules: Import paths; a function's name may follow, as in
@@ -97,12 +96,17 @@ def closure(*modules: str) -> dict[str, str]:
     """Returns the code of modules and of their first-party imports by file.
 
     Args:
-      *modules: As of `of_code`.
+      *modules: As for `of_code`.
     """
     programs: dict[str, str] = {}
     pending = list(modules)
     while pending:
-        origin = _origin(pending.pop())
+        name = pending.pop()
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:  # `name` is a function in a module
+            spec = importlib.util.find_spec(name.rpartition(".")[0])
+        origin = spec.origin if spec else None
         if origin is None or origin in programs:
             continue
         programs[origin], imports = _parse(Path(origin).read_text(encoding="utf-8"))
@@ -113,8 +117,8 @@ def closure(*modules: str) -> dict[str, str]:
 def library_versions(names: Iterable[str]) -> dict[str, str]:
     """Returns the installed version of each library; empty if it is not installed.
 
-    A result depends on them as on our code: what one version of TensorFlow wrote must
-    not be reused with another.
+    A result depends on them as it does on our code: another version of TensorFlow must
+    not reuse it.
 
     Args:
       names: Names of distributions.
@@ -146,7 +150,10 @@ class _Program(ast.NodeTransformer):
 
 @functools.cache
 def _parse(code: str) -> tuple[str, tuple[str, ...]]:
-    """Returns what runs, and its first-party imports; a file counts several times."""
+    """Returns the code without docstrings, and its first-party imports.
+
+    Cached, because several components import the same file.
+    """
     program = _Program().visit(ast.parse(code))
     return ast.dump(program), tuple(_imports(program))
 
@@ -165,12 +172,5 @@ def _imports(program: ast.AST) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.append(node.module)
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return [name for name in names if name.split(".")[0] in _FIRST_PARTY]
-
-
-def _origin(name: str) -> str | None:
-    try:
-        spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:  # `name` is a function in a module
-        spec = importlib.util.find_spec(name.rpartition(".")[0])
-    return spec.origin if spec else None
+    first_party = ("pipeline", "components", "modules")
+    return [name for name in names if name.split(".")[0] in first_party]

@@ -1,4 +1,4 @@
-"""A thread that renews a sign of life, for stores without locks."""
+"""A thread that renews a file regularly, for stores without locks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Heartbeat:
     """Calls a function regularly, in a thread.
 
     Args:
-      beat: The function. Its errors are logged, and it is called again: the clients of
-        object stores raise errors of many types.
+      beat: The function. Any error is logged, and the function is called again: the
+        clients of object stores raise errors of many types.
       seconds: Time between two calls.
-      path: The file that it renews, for the log.
+      path: The file that the function renews, for the log.
     """
 
     def __init__(self, beat: Callable[[], None], *, seconds: float, path: str) -> None:
@@ -27,11 +27,11 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Starts the thread, which first waits."""
+        """Starts the thread. The first call is after `seconds`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns after the last call."""
+        """Stops the thread, and waits for a running call."""
         self._is_stopped.set()
         self._thread.join()
 

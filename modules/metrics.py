@@ -1,7 +1,7 @@
 """The table of metrics: what each is, which tasks have it, and how it is computed.
 
-A metric is computed from four numbers of each row and from weights of the rows, for
-many samples at once. The Trainer and the Evaluator weigh all rows alike; a bootstrap
+A metric is computed from four numbers per row and the weights of the rows, for many
+samples at once. The Trainer and the Evaluator weigh all rows equally; a bootstrap
 weighs a row by how often a resample draws it. The values are those of scikit-learn and
 SciPy.
 """
@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 POSITIVE_CLASS = 1  # of two
-_EPSILON = 1e-7  # least probability in the loss, as in Keras
+CONFIDENCE = 0.95  # of intervals
 
 Kind = Literal["binary", "multiclass", "regression"]
 _CLASSES: tuple[Kind, ...] = ("binary", "multiclass")
@@ -42,7 +42,7 @@ class Groups:
         return np.add.reduceat(weights[self._order], self._starts)
 
     def ranks(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the mean rank of each row but for a constant, as `weights`."""
+        """Returns the mean rank of each row, up to a constant, shaped as `weights`."""
         drawn = self.sum(weights)
         return (np.cumsum(drawn, axis=0) - drawn / 2)[self._group]
 
@@ -54,11 +54,11 @@ class Rows:
     Attributes:
       labels: Classes or scores, float64[rows].
       predictions: The most probable classes, or scores, float64[rows]. NaN where the
-        model's output is not finite: the argmax of NaN probabilities is class 0.
-      probabilities: Of two classes that of the positive one, of more that of the
-        predicted one, float64[rows]; 0 of scores.
+        model's output is not finite, whose argmax would be class 0.
+      probabilities: Probability of the positive one of two classes, or of the predicted
+        one of more, float64[rows]; 0 for scores.
       losses: Cross-entropy or squared error, float64[rows].
-      classes: The number of classes; 0 of scores.
+      classes: The number of classes; 0 for scores.
     """
 
     labels: np.ndarray
@@ -91,7 +91,8 @@ class Rows:
             shown = np.full(len(outputs), POSITIVE_CLASS)
             probabilities = _choose(outputs, shown if classes == 2 else most_probable)
             likelihoods = _choose(outputs, labels.astype(int))
-            of_outputs = -np.log(np.maximum(likelihoods, _EPSILON))
+            # The least probability in the loss is that of Keras.
+            of_outputs = -np.log(np.maximum(likelihoods, 1e-7))
         losses = of_outputs if losses is None else losses.astype(float)
         return cls(
             labels.astype(float), predictions, probabilities, losses, classes=classes
@@ -142,7 +143,7 @@ class Rows:
 
 
 class Sample:
-    """Rows with weights, and what several metrics have in common.
+    """Rows with weights, and quantities that several metrics share.
 
     Args:
       rows: The rows.
@@ -180,13 +181,14 @@ class Sample:
 
     @functools.cached_property
     def f1(self) -> np.ndarray:
-        """The F1 of each class, 0 of an absent one, float64[classes, samples]."""
+        """The F1 of each class, 0 if it is absent, float64[classes, samples]."""
         return _ratio(2 * self.right, self.actual + self.predicted)
 
     @functools.cached_property
     def pearson(self) -> np.ndarray:
         """Pearson's correlation; NaN if labels or scores are constant."""
-        # A constant is 0 then, without a rounded mean.
+        # Differences from the first row are exactly 0 for a constant. Those from the
+        # mean would be rounded.
         labels, scores = (
             (values - values[0])[:, None]
             for values in (self.rows.labels, self.rows.predictions)
@@ -197,7 +199,7 @@ class Sample:
     def spearman(self) -> np.ndarray:
         """Spearman's correlation; NaN if labels or scores are constant."""
         groups = (self.rows.by_label, self.rows.by_prediction)
-        return self._correlation(*(each.ranks(self.weights) for each in groups))
+        return self._correlation(*(group.ranks(self.weights) for group in groups))
 
     def _by_class(self, groups: Groups, weights: np.ndarray) -> np.ndarray:
         result = np.zeros((self.rows.classes, weights.shape[1]))
@@ -205,7 +207,7 @@ class Sample:
         return result
 
     def _correlation(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Correlates float64[rows, 1 or samples], whose only constant is exact."""
+        """Correlates float64[rows, 1 or samples]; constants must be exact."""
         x, y = (
             values - np.einsum("nr,nr->r", self.weights, values) / self.total
             for values in (x, y)
@@ -222,25 +224,25 @@ class Metric:
     """An entry of the table.
 
     Attributes:
-      name: Its name; that of one class is `recall/CLASS` in a task.
+      name: Its name. In a task, a metric of one class is `recall/CLASS`.
       kinds: The kinds of task that have it.
-      compute: From a `Sample`, and from the class if `of_class`, float64[samples].
-      higher_is_better: None if neither is. Thresholds and `task.metric` name metrics
-        where it is True.
+      compute: Computes it from a `Sample`, and from the class if `of_class`,
+        float64[samples].
+      higher_is_better: None if neither higher nor lower is better. Thresholds and
+        `task.metric` may name metrics for which it is True.
       low: Its least value.
       high: Its greatest value.
-      needs_probabilities: Whether labels and predicted classes do not suffice.
-      of_class: Whether each class has one. Of two classes that of the positive class
-        has the bare name, too.
-      deciding_rows: The rows that decide how exactly it is known.
-      is_share_of_right: Whether it is the share of rows that are predicted right, of
-        which two models can be compared by McNemar's test.
-      trials: Of a proportion the weight that it is a share of, with the arguments and
-        result of `compute`.
-      of_proportion: Makes the metric of the proportion that has these trials.
-      hub_name: Its name in https://huggingface.co/metrics; empty without one.
-      class_id: The class, of a metric of one class in a task.
-      class_name: Its name.
+      needs_probabilities: Whether it needs more than labels and predicted classes.
+      of_class: Whether it is computed for each class. For two classes, the name without
+        a class is that of the positive class.
+      deciding_rows: The rows that determine how precise it is.
+      is_share_of_right: Whether it is the share of rows that are predicted right.
+        McNemar's test compares two models by it.
+      trials: The denominator of a proportion; called like `compute`.
+      of_proportion: Converts the proportion with these trials to the metric.
+      hub_name: Its name in https://huggingface.co/metrics; empty if it is not there.
+      class_id: The class that it is bound to in a task.
+      class_name: The name of that class.
     """
 
     name: str
@@ -264,7 +266,7 @@ class Metric:
         return self.compute(sample, *self._arguments)
 
     def count_trials(self, sample: Sample) -> np.ndarray | None:
-        """Returns the trials of each sample; None of a metric without them."""
+        """Returns the trials of each sample; None if the metric has no trials."""
         return None if self.trials is None else self.trials(sample, *self._arguments)
 
     @property
@@ -273,13 +275,13 @@ class Metric:
 
 
 def _macro_f1(sample: Sample) -> np.ndarray:
-    # As scikit-learn: the mean is over the classes that are labels or predicted.
+    # As in scikit-learn, the mean is over the classes that are labels or predicted.
     occurs = sample.actual + sample.predicted > 0
     return _ratio(sample.f1.sum(axis=0), occurs.sum(axis=0).astype(float), np.nan)
 
 
 def _auc(sample: Sample) -> np.ndarray:
-    """Returns the share of the pairs of both classes that are ranked right."""
+    """Returns the share of pairs, one row of each class, that are ranked right."""
     groups = sample.rows.by_probability
     is_positive = sample.rows.labels == POSITIVE_CLASS
     positive = groups.sum(sample.weights * is_positive[:, None])
@@ -293,12 +295,12 @@ def _matthews(sample: Sample) -> np.ndarray:
     """Returns Matthews' correlation; 0 if labels or predictions are constant."""
     actual, predicted, total = sample.actual, sample.predicted, sample.total
     covariance = sample.right.sum(axis=0) * total - (actual * predicted).sum(axis=0)
-    variances = [total**2 - (each**2).sum(axis=0) for each in (actual, predicted)]
+    variances = [total**2 - (weights**2).sum(axis=0) for weights in (actual, predicted)]
     return _ratio(covariance, np.sqrt(variances[0] * variances[1]))
 
 
 def _calibration(sample: Sample) -> np.ndarray:
-    """Returns the predicted share of positive rows over the actual one."""
+    """Returns the predicted share of positive rows divided by the actual share."""
     expected = sample.rows.probabilities @ sample.weights
     return _ratio(expected, sample.actual[POSITIVE_CLASS], np.nan)
 
@@ -418,7 +420,7 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 
-# Of one class: `recall/CLASS`.
+# The kinds of `class_metric`.
 CLASS_METRICS = tuple(metric.name for metric in METRICS if metric.of_class)
 
 
@@ -436,13 +438,13 @@ def of_task(classes: Sequence[str] | None) -> Mapping[str, Metric]:
     """Returns the metrics of a task by name, those of one class last.
 
     Args:
-      classes: The class names; None of a regression.
+      classes: The class names; None for a regression.
     """
     return _of_task(None if classes is None else tuple(classes))
 
 
 def deciding(classes: Sequence[str] | None) -> list[str]:
-    """Returns the metrics that decide, which thresholds may name.
+    """Returns the metrics that thresholds and `task.metric` may name.
 
     Args:
       classes: As in `of_task`. The first metric is the default.
@@ -461,7 +463,7 @@ def shorten(names: Iterable[str]) -> str:
 def compute(
     classes: Sequence[str] | None, rows: Rows, names: Collection[str] | None = None
 ) -> dict[str, float]:
-    """Computes metrics of rows that all weigh the same.
+    """Computes metrics of rows that all have the same weight.
 
     Args:
       classes: As in `of_task`.
@@ -469,7 +471,7 @@ def compute(
       names: The metrics; None computes all of the task.
 
     Returns:
-      Values by name. All are NaN if there are no rows, or an output is not finite.
+      Values by name. All are NaN without rows, or if an output is not finite.
     """
     table = of_task(classes)
     chosen = list(table) if names is None else names
@@ -480,7 +482,7 @@ def compute(
 
 
 def score(value: float | None) -> float:
-    """Returns a metric for ranking: NaN, and None as JSON stores it, rank last."""
+    """Returns a metric for ranking: NaN and None, its value in JSON, rank last."""
     return -math.inf if value is None or math.isnan(value) else value
 
 
@@ -518,6 +520,6 @@ def _choose(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def _ratio(
     numerator: np.ndarray, denominator: np.ndarray, of_nothing: float = 0.0
 ) -> np.ndarray:
-    """Divides; `of_nothing` where the denominator is 0."""
+    """Returns the quotient, or `of_nothing` where the denominator is 0."""
     result = np.full(numerator.shape, of_nothing)
     return np.divide(numerator, denominator, out=result, where=denominator > 0)

@@ -14,7 +14,7 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from modules.run_states import ComponentState
 
-# The types of the contexts that TFX creates, one per run and one per component.
+# The types of the contexts that TFX creates for each run and for each component.
 RUN_TYPE = "pipeline_run"
 _NODE_TYPE = "node"
 _MILLISECONDS = 1000
@@ -35,8 +35,8 @@ class ComponentRun:
     Attributes:
       name: The component's id.
       seconds: Duration of the execution, up to now if it is running.
-      state: `done`, `cached`, `failed`, or `running`, also if it was killed, which
-        `pipeline.history.runs` knows.
+      state: `done`, `cached`, `failed`, `interrupted` or `running`. ML Metadata has
+        `running` for a killed execution, too; `pipeline.history.runs` finds those.
     """
 
     name: str
@@ -121,8 +121,8 @@ class MetadataReader:
     def working_seconds(self, execution: mlmd.Execution) -> float:
         """Returns how long it took to compute the outputs of an execution.
 
-        Of a cached one this is the duration of the execution that wrote its outputs; 0
-        if it has no outputs.
+        For a cached execution, this is the duration of the execution that wrote its
+        outputs, or 0 if it has no outputs.
         """
         if execution.last_known_state == mlmd.Execution.CACHED:
             artifacts = list(self.outputs(execution).values())
@@ -142,6 +142,7 @@ class MetadataReader:
         if state == "running":
             end = time.time() * _MILLISECONDS
         node = self._context_name(execution, _NODE_TYPE)
+        # TFX names the context of a component PIPELINE.COMPONENT.
         name = execution.type if node is None else node.rpartition(".")[2]
         return ComponentRun(
             name=name,
@@ -165,6 +166,7 @@ class MetadataReader:
         ]
         artifacts = self._store.get_artifacts_by_id([e.artifact_id for e in events])
         by_id = {artifact.id: artifact for artifact in artifacts}
+        # The first step of an event's path is the key of the input or output.
         return {event.path.steps[0].key: by_id[event.artifact_id] for event in events}
 
 

@@ -1,10 +1,10 @@
-"""The words for how far a run and its components are, and how they are marked."""
+"""The states of a run and of its components, and how they are displayed."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-# How a run can end with a report.
+# The outcomes of a run with a report.
 Outcome = Literal["pushed", "refused", "data refused"]
 PUSHED: Outcome = "pushed"
 REFUSED: Outcome = "refused"
@@ -21,7 +21,7 @@ class Mark(NamedTuple):
 
     Attributes:
       symbol: One character, which a spinner may replace while a component is running.
-      color: A color of the terminal.
+      color: Its color in the terminal.
     """
 
     symbol: str

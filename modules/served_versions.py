@@ -8,10 +8,10 @@
       .1795574731049.incomplete/   a push that is running or was killed
       .withdrawn/1795570000000/    a version that was rolled back
 
-`find_problem` decides which versions are complete; the others count nowhere. A push
+`find_problem` decides which versions are complete; incomplete ones are skipped. A push
 copies the model under a temporary name, adds the manifest, and renames. Object stores
-rename object by object, so the temporary directory and the manifest both count. A
-SavedModel that was copied by hand has neither.
+rename object by object, so both the temporary directory and the manifest are checked. A
+SavedModel that was copied by hand has neither of them.
 
 Directories are local or remote. Reading local ones does not import TensorFlow.
 """
@@ -28,21 +28,20 @@ from typing import Any
 
 from modules import file_format, files, fingerprint, uris
 from modules.export import description, model_digest
+from modules.saved_model_files import EXTRA_ASSETS, GRAPH_FILE
 
 logger = logging.getLogger(__name__)
 
 MANIFEST_FILE = "manifest.json"
-# Directory of the versions that were rolled back, beside those that are served.
+# Directory of the versions that were rolled back, next to those that are served.
 WITHDRAWN = ".withdrawn"
 CARD_FILE = "README.md"  # as Hugging Face names it
-GRAPH_FILE = model_digest.GRAPH_FILE
 DESCRIPTION_FILE = description.FILE  # what the model predicts
 # A predict request with rows for people to try the model with.
-EXAMPLES_FILE = "assets.extra/examples.json"
+EXAMPLES_FILE = f"{EXTRA_ASSETS}/examples.json"
 
-_HIGHEST_NUMBER = 2**63 - 1  # TensorFlow Serving has versions of 64 bits
-_INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _ABANDONED_SECONDS = 3600
+_INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _MILLISECONDS = 1000
 
 
@@ -52,7 +51,8 @@ class VersionError(Exception):
 
 def is_version(name: str) -> bool:
     """Returns whether a directory's name is the number of a version."""
-    return name.isascii() and name.isdigit() and int(name) <= _HIGHEST_NUMBER
+    # TensorFlow Serving has versions of 64 bits.
+    return name.isascii() and name.isdigit() and int(name) <= 2**63 - 1
 
 
 def is_saved_model(path: str) -> bool:
@@ -63,8 +63,8 @@ def is_saved_model(path: str) -> bool:
 def find_problem(path: str) -> str:
     """Returns why a version is incomplete; empty if it is complete.
 
-    A complete version is a SavedModel, no push of it is running or was killed, and all
-    files of its manifest are there with their sizes. Without a manifest it counts.
+    A complete version is a SavedModel that no push is writing or has left behind, with
+    all files of its manifest in their sizes. It need not have a manifest.
 
     Args:
       path: Directory of the version.
@@ -90,7 +90,7 @@ def find_problem(path: str) -> str:
 def list_versions(directory: str) -> list[str]:
     """Returns the names of the numbered directories, the highest number first.
 
-    They need not be complete. If several names are one number, the shortest counts.
+    They need not be complete. Of several names for one number, it is the shortest.
     """
     names = sorted(filter(is_version, files.list_names(directory)), key=len)
     numbers: dict[int, str] = {}
@@ -116,12 +116,12 @@ def list_complete(directory: str) -> Iterator[str]:
 
 
 def find_newest(directory: str, *, excluded: str = "") -> str:
-    """Returns the newest complete version; empty if there is none.
+    """Returns the newest complete version; empty if no version is complete.
 
     Args:
       directory: Contains the versions.
-      excluded: `model_digest.identity` of a model, whose copies are skipped; empty
-        skips none.
+      excluded: `model_digest.identity` of a model whose copies are skipped; empty
+        skips nothing.
     """
     for version in list_complete(directory):
         path = uris.join(directory, version)
@@ -139,27 +139,26 @@ def choose_version(directory: str, model: str) -> str:
 
     Returns:
       The newest version if it is a copy of the model. Otherwise the time in
-      milliseconds, or one more than the highest number that was ever given if that is
-      greater. Seconds are too coarse: they could yield a version again that was just
-      deleted.
+      milliseconds, but at least the highest number so far plus one. Seconds would be
+      too coarse: they could repeat the number of a version that was just deleted.
     """
     newest = find_newest(directory)
     if newest and is_same_model(model, uris.join(directory, newest)):
         return newest
     names = files.list_names(directory)
     names |= files.list_names(uris.join(directory, WITHDRAWN))
-    # Files and incomplete versions, too: a new version would replace them.
+    # Including files and incomplete versions, which a new version would replace.
     names |= {match[1] for match in map(_INCOMPLETE.fullmatch, names) if match}
     highest = max(map(int, filter(is_version, names)), default=0)
     return str(max(int(time.time() * _MILLISECONDS), highest + 1))
 
 
 def find_withdrawn(directory: str, model: str) -> str:
-    """Returns the version of a model that was rolled back; empty if there is none.
+    """Returns the version as which a model was rolled back; empty if it was not.
 
     Args:
-      directory: Contains the versions. If the newest is a copy of the model, it is
-        served, and not rolled back.
+      directory: Contains the versions. If the newest is a copy of the model, the model
+        is served, and not rolled back.
       model: Directory of a SavedModel.
     """
     newest = find_newest(directory)
@@ -199,12 +198,18 @@ def push(
       model: Directory of a SavedModel.
       directory: Contains the versions.
       version: The number of the new version.
-      examples: Content of `EXAMPLES_FILE`; None for a version without it.
+      examples: Content of `EXAMPLES_FILE`; None writes no such file.
 
     Raises:
       VersionError: The copy differs from the model. No version appears.
     """
-    _delete_leftovers(directory, int(version))
+    for name in files.list_names(directory):
+        match = _INCOMPLETE.fullmatch(name)
+        if match is None or not _is_abandoned(int(match[1]), directory, int(version)):
+            continue
+        # The version first: without its temporary directory it would look complete.
+        for leftover in (match[1], name):
+            files.delete_directory(uris.join(directory, leftover))
     destination = uris.join(directory, version)
     if files.exists(destination):
         if not find_problem(destination):
@@ -229,8 +234,8 @@ def push(
         manifest[EXAMPLES_FILE] = _describe_file(path)
     path = uris.join(incomplete, MANIFEST_FILE)
     files.write_record(path, {"files": manifest})
-    # Nothing is at the destination. On an object store, TensorFlow would find what was
-    # deleted there in the last 5 seconds in its cache.
+    # Nothing is at the destination. On an object store, TensorFlow's cache may still
+    # list what was deleted there in the last 5 seconds.
     files.rename(incomplete, destination)
 
 
@@ -248,7 +253,7 @@ def copy(version: str, destination: str) -> None:
     if is_saved_model(destination):
         manifest = read_manifest(destination)
         damage = _find_damage(destination, manifest, compare_hashes=True)
-    else:  # it was withdrawn or deleted just now
+    else:  # it was withdrawn or deleted in the meantime
         damage = f"{GRAPH_FILE} is missing"
     if damage:
         raise VersionError(
@@ -258,16 +263,16 @@ def copy(version: str, destination: str) -> None:
 
 
 def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
-    """Writes the card of a complete version, also of one that was rolled back since.
+    """Writes the card of a complete version, even if it has been rolled back.
 
     Args:
       pushed: Directory that the version was pushed to.
-      render: Returns the card. It is called with the card of this version, or else of
-        the last version before it, also one that was rolled back, whose fields that a
-        person filled in are kept; None if there is none.
+      render: Returns the card. Its argument is the card of this version or, if that is
+        missing, of the last version before it, rolled back or not: the fields that a
+        person filled in are kept. It is None if no version has a card.
 
     Raises:
-      VersionError: The version is no longer there, or is incomplete.
+      VersionError: The version is missing or incomplete.
       tf.errors.NotFoundError: It was moved or deleted while the card was rendered.
     """
     directory, name = os.path.split(pushed)
@@ -281,32 +286,24 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     complete = (path for path in paths if not find_problem(path))
     version = next(complete, "")
     if os.path.basename(version) != name:
-        raise VersionError(f"version {pushed} is no longer there, or is incomplete")
+        raise VersionError(
+            f"version {pushed} is missing or incomplete, so its card is not written"
+        )
     # Lazily: on an object store each check of a version costs a request per file.
     described = itertools.chain([version], complete)
     cards = (files.read(uris.join(path, CARD_FILE)) for path in described)
     previous = next((card for card in cards if card is not None), None)
     card = render(None if previous is None else previous.decode())
-    # A rollback that moves the version now must not leave a directory with a card.
+    # If a rollback moves the version now, no directory with only a card may appear.
     files.write(uris.join(version, CARD_FILE), card, create_directory=False)
-
-
-def _delete_leftovers(directory: str, version: int) -> None:
-    """Deletes the leftovers of killed pushes of this and of earlier versions."""
-    for name in files.list_names(directory):
-        match = _INCOMPLETE.fullmatch(name)
-        if match is None or not _is_abandoned(int(match[1]), directory, version):
-            continue
-        # The version first: without its temporary directory it would look complete.
-        for leftover in (match[1], name):
-            files.delete_directory(uris.join(directory, leftover))
 
 
 def _is_abandoned(number: int, directory: str, version: int) -> bool:
     """Returns whether the push of a number ended without a version.
 
-    On a local disk only one run at a time pushes to a directory. To remote storage
-    others may be pushing; the number is the start time of a push in milliseconds.
+    On a local disk only one run at a time pushes to a directory. On remote storage
+    another push may be running. The number is its start time in milliseconds: after an
+    hour it counts as killed.
     """
     if number == version or uris.is_local(directory):
         return number <= version
@@ -320,7 +317,7 @@ def _describe_file(path: str) -> dict[str, Any]:
 def _find_damage(
     path: str, manifest: dict[str, dict[str, Any]], *, compare_hashes: bool
 ) -> str:
-    """Returns how a file differs from the manifest; empty if none does."""
+    """Returns how a file differs from the manifest; empty if all are equal."""
     for name, expected in manifest.items():
         size = files.size(uris.join(path, name))
         if size is None:

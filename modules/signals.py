@@ -1,4 +1,4 @@
-"""Signals, seen while the main thread is in C++."""
+"""Signals that arrive while the main thread runs C++."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import NoReturn
 
 @contextlib.contextmanager
 def watch(callback: Callable[[int], None]) -> Iterator[None]:
-    """Calls a function for each signal as long as the context is open, in a thread.
+    """Calls a function in a thread for each signal, while the context is open.
 
-    Python calls a signal's handler in the main thread, once that is back from C++: a
-    loop of training steps takes minutes. Contexts can be nested, and each is called.
-    Outside the main thread nothing is watched, as Python handles no signals there.
+    Python calls a signal's handler in the main thread, after that returns from C++: a
+    loop of training steps takes minutes. Contexts can be nested, and all are called.
+    Outside the main thread nothing is watched, because Python handles no signals there.
 
     Args:
       callback: Called with the number of a signal that has a handler in Python.
@@ -46,12 +46,12 @@ def watch(callback: Callable[[int], None]) -> Iterator[None]:
 
 
 def exit_status(number: int) -> int:
-    """Returns the status that a shell reports of a process that a signal ended."""
+    """Returns the exit status that a shell reports for a process killed by a signal."""
     return 128 + number
 
 
 class Stopper:
-    """Stops a block by the exception of a signal."""
+    """Stops a block with the exception of a signal."""
 
     def __init__(self) -> None:
         self._raised: KeyboardInterrupt | SystemExit | None = None
@@ -63,8 +63,8 @@ class Stopper:
           number: The signal.
 
         Raises:
-          KeyboardInterrupt: It is SIGINT.
-          SystemExit: It is another signal; with its `exit_status`.
+          KeyboardInterrupt: The signal is SIGINT.
+          SystemExit: Any other signal, with its `exit_status`.
         """
         if number == signal.SIGINT:
             self._raised = KeyboardInterrupt()
@@ -74,10 +74,10 @@ class Stopper:
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Raises the exception of the signal where another one has replaced it.
+        """Raises the signal's exception again if another exception replaced it.
 
-        A handler can run in the middle of a C++ function that calls Python, and some of
-        these raise an error of their own: `tf.nest.flatten` raises a `TypeError`.
+        A handler can run in a C++ function that calls Python, and some of these replace
+        its exception by an error: `tf.nest.flatten` raises a `TypeError`.
         """
         try:
             yield

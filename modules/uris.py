@@ -8,11 +8,11 @@ import posixpath
 def join(directory: str, *parts: str) -> str:
     """Joins a directory, local or remote, and relative paths below it.
 
-    An object store has no `.` and no empty name: there, `a/./b` and `a//b` are other
-    objects than `a/b`.
+    Object stores do not normalize paths: `a/./b` and `a//b` are other objects than
+    `a/b`.
 
     Args:
-      directory: The directory; `gs://bucket` is one, too.
+      directory: The directory, which may be a bucket, `gs://bucket`.
       *parts: Relative paths with `/`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the components of a run conclude: their files, and why a model is refused.
+"""The verdicts of a run's components: their files, and why a model is refused.
 
 DataGate writes a `DataVerdict`, the Evaluator a `Verdict`, ServingCheck a
 `ServingReport`. AtomicPusher and Report set properties of their artifacts.
@@ -14,16 +14,17 @@ import pydantic
 
 VERDICT_FILE = "verdict.json"  # of DataGate and of the Evaluator
 SERVING_CHECK_FILE = "serving_check.json"
-SERVING_EXAMPLES_FILE = "examples.json"  # of ServingCheck, to push with the model
-# Properties of a PushedModel by TFX's Pusher. The champion's Model artifact has the
-# destination, too: the directory that serves it.
+# Rows that ServingCheck keeps, for AtomicPusher to push with the model.
+SERVING_EXAMPLES_FILE = "examples.json"
+# Properties that TFX's Pusher sets on a PushedModel. Champion sets the destination on
+# its Model artifact, too: the directory that serves the champion.
 PUSHED = "pushed"
 PUSHED_DESTINATION = "pushed_destination"
 PUSHED_VERSION = "pushed_version"
-# The version of the same model that was rolled back, because of which it was not pushed
-# again; of a PushedModel.
+# Property of a PushedModel that was not pushed: the version as which the same model was
+# rolled back.
 WITHDRAWN_VERSION = "withdrawn_version"
-# What could not be written, and the error; of a report's page.
+# Property of a report's page: what could not be written, and the error.
 MISSING = "missing"
 
 ALL_ROWS = "all rows"
@@ -31,14 +32,14 @@ NOT_BLESSED = "the Evaluator did not bless the model"
 
 
 class DataVerdict(pydantic.BaseModel):
-    """What DataGate concludes.
+    """The verdict of DataGate.
 
     Attributes:
       card: Where the rows came from.
       profile: Rows, labels and lengths of each split.
-      warnings: What training may suffer from.
-      notes: What else differs from the schema.
-      problems: Why the data are refused; empty if they are not.
+      warnings: Problems that do not stop the run.
+      notes: Harmless differences from the schema.
+      problems: Why the data are refused; empty if they are accepted.
     """
 
     card: dict[str, Any]
@@ -103,13 +104,13 @@ class MetricVerdict(pydantic.BaseModel):
 
 
 class Override(pydantic.BaseModel):
-    """Who pushed a refused model nevertheless.
+    """The push of a refused model by a person.
 
     Attributes:
-      version: The version that it was pushed as.
+      version: The version of the pushed model.
       by: User and host.
-      time: When, in ISO 8601.
-      reason: Why.
+      time: Time of the push, in ISO 8601.
+      reason: The person's reason.
     """
 
     version: int
@@ -124,13 +125,13 @@ class Verdict(pydantic.BaseModel):
     Attributes:
       blessed: Whether it is blessed.
       splits: The evaluated splits.
-      champion: Directory that serves the baseline; None if there was no baseline.
+      champion: Directory that serves the baseline; None without a baseline.
       metrics: All metrics on all rows, those with bounds first.
-      not_compared: Why the model was not compared with the champion; None if it was,
-        or if there is no champion.
+      not_compared: Why the model was not compared with the champion; None if it was, or
+        without a champion.
       paired: A test of the difference from the champion on the same rows, with its
-        `sentence`; None if there is no comparison. The bounds alone decide.
-      override: Who pushed the model although it is refused; None if no one did.
+        `sentence`; None without a comparison. Only the bounds decide.
+      override: The push of the refused model by a person; None if nobody pushed it.
     """
 
     blessed: bool
@@ -148,7 +149,7 @@ class Verdict(pydantic.BaseModel):
 
     @property
     def comparison(self) -> str:
-        """What the model was compared with."""
+        """The champion that the model was compared with, or why there is none."""
         if self.not_compared is not None:
             return f"{self.not_compared}; absolute thresholds alone"
         if self.champion is None:
@@ -174,16 +175,17 @@ class Verdict(pydantic.BaseModel):
 
 
 class ServingReport(pydantic.BaseModel, frozen=True):
-    """The result of a check.
+    """The result of ServingCheck.
 
     Attributes:
-      reasons: Why the model is not blessed; empty if it is.
+      reasons: Why the model is not blessed; empty if it is blessed.
       rows: Number of compared rows.
-      max_skew: By signature, the largest difference from the expected values, relative
-        to those above 1; None if nothing was compared.
+      max_skew: Largest difference from the expected values by signature, relative for
+        values above 1; None if nothing was compared.
       latency_ms: `p50` and `p99` of a request with one row, in milliseconds; None if
         the model failed before.
-      rows_per_second: Of one request with all rows; None if the model failed before.
+      rows_per_second: Throughput of one request with all rows; None if the model failed
+        before.
       load_seconds: Time to load the model; None if the model failed before.
       peak_memory_bytes: Highest resident memory, TensorFlow included.
       tf_serving_version: The TensorFlow Serving version of the request.
@@ -213,9 +215,9 @@ def refusal(
     """Returns why a model was not pushed.
 
     Args:
-      failures: The bounds that it violates, in words.
-      serving_reasons: Why the serving check refused it.
-      withdrawn: The version of the same model that was rolled back, or empty.
+      failures: The bounds that the model violates, in words.
+      serving_reasons: Why ServingCheck refused the model.
+      withdrawn: The version as which the same model was rolled back, or empty.
     """
     reasons = [*failures, *serving_reasons]
     if withdrawn:

@@ -14,9 +14,16 @@ import shutil
 
 import pytest
 
+from tests.nightly import nightly
+
 WIDTHS = (390, 1280)
 SCHEMES = ("light", "dark")
-VIEWS = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
+VIEWS = [
+    (390, "light"),
+    (1280, "dark"),
+    nightly(390, "dark"),
+    nightly(1280, "light"),
+]
 HEIGHT = 900
 # Only a hang takes so long; Playwright's 30 s can pass on a busy machine.
 PATIENCE_MILLISECONDS = 120_000

@@ -18,12 +18,12 @@ def write(tmp_path):
     return write
 
 
-def test_page_has_the_width_and_the_color_scheme(open_page, write):
-    for width, scheme in browser.VIEWS:
-        page = open_page(write(""), width, scheme)
-        assert page.evaluate("innerWidth") == width
-        assert page.evaluate(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
-        assert (browser.hidden_width(page) > 0) == (width == 390)
+@pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
+def test_page_has_the_width_and_the_color_scheme(open_page, write, width, scheme):
+    page = open_page(write(""), width, scheme)
+    assert page.evaluate("innerWidth") == width
+    assert page.evaluate(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
+    assert (browser.hidden_width(page) > 0) == (width == 390)
 
 
 def test_axe_names_the_element_without_a_label(open_page, write):

@@ -20,6 +20,7 @@ from benchmarks.flops import (  # noqa: E402
     matrix_multiply_rate,
     training_flops,
 )
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT  # noqa: E402
 from modules.data import inputs, preprocessing  # noqa: E402
 from modules.training import experiment, precision, xla  # noqa: E402
 from modules.training.fine_tuning_task import FineTuningTask  # noqa: E402
@@ -70,10 +71,7 @@ def prepare(settings: peer.Settings) -> Callable[[int], peer.Figures]:
 
 def _build(settings: peer.Settings) -> FineTuningTrainer:
     config = load_config(settings["config"])
-    splits = {
-        split: [settings["records"]]
-        for split in (experiment.TRAIN_SPLIT, experiment.EVAL_SPLIT)
-    }
+    splits = {split: [settings["records"]] for split in (TRAIN_SPLIT, EVAL_SPLIT)}
     dtype = settings["precision"]
     length = config.preprocessing.max_seq_length
     strategy = tf.distribute.OneDeviceStrategy(f"{settings['device']}:0")

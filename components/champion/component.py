@@ -13,10 +13,6 @@ from modules import served_versions, uris
 from modules.export import description, model_digest
 from modules.verdicts import PUSHED_DESTINATION
 
-# What to do if the champion was trained for another task.
-IGNORE = "ignore"
-REFUSE = "refuse"
-
 _ADVICE = (
     ". Give the recipe another name, or push without a comparison with --set "
     "evaluator.incompatible_champion=ignore"
@@ -24,23 +20,23 @@ _ADVICE = (
 
 
 class ChampionError(Exception):
-    """The champion is of another task, and the settings require a comparison."""
+    """The champion was trained for another task, and a comparison is required."""
 
 
 class Driver(VersionDriver):
     """Adds the champion's version to the cache key."""
 
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
-        """Returns the champion's version; empty if there is none."""
+        """Returns the champion's version; empty without a champion."""
         candidates = execution_info.input_dict.get("candidate", [])
         return find_version(execution_info.exec_properties["directory"], *candidates)
 
 
 def find_version(directory: str, candidate: types.Artifact | None = None) -> str:
-    """Returns the newest version other than the candidate; empty if there is none.
+    """Returns the newest version other than the candidate; empty without a champion.
 
-    A pushed candidate is not its own champion: an unchanged pipeline that runs again
-    makes the same comparison again.
+    A pushed candidate is not its own champion: if an unchanged pipeline runs again, it
+    makes the same comparison.
 
     Args:
       directory: Contains the pushed versions.
@@ -56,27 +52,27 @@ def Champion(
     model: tfx.dsl.components.OutputArtifact[tfx.types.standard_artifacts.Model],
     directory: tfx.dsl.components.Parameter[str],
     expected: tfx.dsl.components.Parameter[str],
-    incompatible: tfx.dsl.components.Parameter[str] = IGNORE,
+    incompatible: tfx.dsl.components.Parameter[str] = "ignore",
     version: tfx.dsl.components.Parameter[str] = None,
 ) -> None:
     """Copies the newest pushed version that is not the candidate itself.
 
-    TFX's Resolver would read it from ML Metadata, which Kubeflow does not offer. An
+    TFX's Resolver would read it from ML Metadata, which Kubeflow does not provide. An
     orchestrator without drivers must not cache this component, because a new version
     changes none of its inputs.
 
     Args:
-      candidate: The training of the model to compare, with its digests.
+      candidate: The Trainer's `ModelRun` of the model to compare, with its digests.
       model: A copy of the champion, so that it can be evaluated even after it was
-        deleted; empty if there is none or it is incompatible.
+        deleted; empty if it is missing or incompatible.
       directory: Contains the pushed versions.
       expected: JSON: the `modules.export.description.describe_task` of the candidate.
-      incompatible: What to do if there is a difference: `ignore` leaves `model` empty,
+      incompatible: What to do if the tasks differ: `ignore` leaves `model` empty,
         `refuse` fails.
-      version: Set by the driver, empty if there is none; None where no driver runs.
+      version: Set by the driver, empty without a champion; None if no driver runs.
 
     Raises:
-      ChampionError: There is a difference and `incompatible` is `refuse`.
+      ChampionError: The tasks differ and `incompatible` is `refuse`.
       VersionError: The champion's files are damaged.
     """
     if version is None:
@@ -85,7 +81,7 @@ def Champion(
         return
     champion = uris.join(directory, version)
     reason = _find_reason(champion, expected)
-    if reason and incompatible == REFUSE:
+    if reason and incompatible == "refuse":
         raise ChampionError(reason + _ADVICE)
     if reason:
         model.set_string_custom_property(NOT_COMPARED, reason)
@@ -100,13 +96,14 @@ def ChampionCheck(
     expected: tfx.dsl.components.Parameter[str],
     version: tfx.dsl.components.Parameter[str] = None,
 ) -> None:
-    """Fails before training if the newest version is of another task.
+    """Fails before training if the newest version was trained for another task.
 
     Champion needs the candidate and therefore runs after training. The parameters are
-    those of Champion. An orchestrator without drivers must not cache this one either.
+    those of Champion. An orchestrator without drivers must not cache this component
+    either.
 
     Raises:
-      ChampionError: There is a difference.
+      ChampionError: The tasks differ.
     """
     if version is None:
         version = find_version(directory)

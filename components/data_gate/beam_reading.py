@@ -1,9 +1,8 @@
-"""Reads each split once with Beam: faults of its rows, and facts to judge."""
+"""Reads each split once with Beam, for the faults and the facts of its rows."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
 import apache_beam as beam
 import numpy as np
@@ -17,7 +16,6 @@ from modules.config.task import TaskConfig
 from modules.data import row_facts
 from modules.data.row_facts import RowFacts
 
-_BATCH = 1000
 _SPLIT = "split"
 
 
@@ -36,8 +34,8 @@ def read_splits(
     Args:
       pipeline: Reads the splits.
       patterns: TFRecord files by split.
-      directory: For Beam's output.
-      schema: The schema.
+      directory: Directory for Beam's output.
+      schema: The schema of the rows.
       task: Names the columns.
       vocab_file: One token a line, in the encoder's directory.
       invalid_splits: The splits with anomalies; only their rows are validated.
@@ -56,11 +54,11 @@ def read_splits(
             )
             facts.append(
                 records
-                | f"Batch[{split}]" >> beam.BatchElements(_BATCH, _BATCH)
+                | f"Batch[{split}]" >> beam.BatchElements(1000, 1000)
                 | f"Describe[{split}]" >> beam.Map(_encode, split, task, vocab_file)
             )
         faulty_rows.count_faults(faults, faults_output)
-        # A file of many records: all facts in one element would not fit every runner.
+        # A file with many records, because some runners limit the size of an element.
         (
             facts
             | "AllFacts" >> beam.Flatten()
@@ -68,8 +66,10 @@ def read_splits(
         )
     parts: dict[str, list[RowFacts]] = {split: [] for split in patterns}
     paths = sorted(tfx.dsl.io.fileio.glob(f"{facts_output}-*"))
-    for split, part in _decode(paths):
-        parts[split].append(part)
+    dataset = tf.data.TFRecordDataset(tf.constant(paths, tf.string))
+    for record in dataset.as_numpy_iterator():
+        arrays = dict(np.load(io.BytesIO(record)))
+        parts[str(arrays.pop(_SPLIT))].append(RowFacts(**arrays))
     for path in paths:
         tfx.dsl.io.fileio.remove(path)
     rows = {split: RowFacts.concatenate(facts) for split, facts in parts.items()}
@@ -81,10 +81,3 @@ def _encode(batch: list[bytes], split: str, task: TaskConfig, vocab_file: str) -
     buffer = io.BytesIO()
     np.savez(buffer, **{_SPLIT: np.array(split)}, **vars(facts))
     return buffer.getvalue()
-
-
-def _decode(paths: list[str]) -> Iterator[tuple[str, RowFacts]]:
-    records = tf.constant(paths, tf.string)
-    for record in tf.data.TFRecordDataset(records).as_numpy_iterator():
-        arrays = dict(np.load(io.BytesIO(record)))
-        yield str(arrays.pop(_SPLIT)), RowFacts(**arrays)

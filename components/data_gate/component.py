@@ -1,10 +1,10 @@
-"""DataGate: stops a pipeline on data that training would suffer from."""
+"""DataGate: stops a pipeline on data that would spoil training or evaluation."""
 
 import functools
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -20,25 +20,22 @@ from components.data_gate.row_names import Message, Row, render
 from components.data_gate.settings import DataGateSettings
 from components.data_gate.verdict import write_verdict
 from modules import uris, verdicts
+from modules.config.task import TRAIN_SPLIT
 from modules.data import judgment, source_rows
 from modules.data.profile import Profile
-from modules.data.row_facts import RowFacts
 
 if TYPE_CHECKING:
     from modules.report.content import Report
-
-# The pipeline does not read columns that the schema does not name.
-_HARMLESS = {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}
-_SPAN = re.compile(r"\{SPAN(?::(\d+))?\}")
 
 logger = logging.getLogger(__name__)
 
 
 class DataAnomaliesError(Exception):
-    """The data are refused; names columns or limits, numbers and rows.
+    """The data are refused. The message names columns or limits, counts and rows.
 
     Attributes:
-      report: The report. On this machine TFX deletes what a failed component wrote.
+      report: The report of the data. A local run writes it again, because TFX deletes
+        the outputs of a failed component.
     """
 
     def __init__(self, problems: list[str], report: "Report") -> None:
@@ -63,17 +60,17 @@ def DataGate(
     fingerprint: tfx.dsl.components.Parameter[str],
     beam_pipeline: tfx.dsl.components.BeamComponentParameter[beam.Pipeline] = None,
 ) -> None:
-    """Fails on anomalies, on empty texts, and on rows that a judgment refuses.
+    """Fails on anomalies, on empty texts, and on rows that `judgment` refuses.
 
     Args:
       examples: The raw Examples of all splits.
       statistics: StatisticsGen's, for the report of refused data.
       schema: Their schema. Features with the annotation tag `not_empty` must contain at
-        least one visible character. Those whose `in_environment` names a split must
+        least one visible character. Features whose `in_environment` names a split must
         have a value in each of its rows.
       anomalies: ExampleValidator's, against the same schema.
-      verdict: `verdict.json`, what is reported but does not fail, and a profile of each
-        split; of refused data their report.
+      verdict: `verdict.json` with notes, warnings and a profile of each split. If the
+        data are refused, their report.
       settings: JSON of `DataGateSettings`.
       thresholds: JSON: lowest value by metric that the Evaluator will require.
       source: The directory that ExampleGen read.
@@ -113,8 +110,22 @@ def DataGate(
         if span is None
         else span_profiles.read_last(config.profiles, span),
     )
-    refused, warnings = _sort_findings(findings, failures, rows)
-    patterns = _patterns(config.patterns, span)
+    # If no row of a split could be read, `failures` has the reason.
+    failed = {split for split, _, _ in failures if not len(rows[split])}
+    refused: list[Message] = []
+    warnings: list[Message] = []
+    for finding in findings:
+        if finding.split not in failed:
+            groups = [[Row(*row) for row in group] for group in finding.rows]
+            message = Message(finding.message, finding.split, groups)
+            (refused if finding.is_refused else warnings).append(message)
+    # The file patterns of this span, with as many digits as the pattern has.
+    patterns = {
+        split: re.sub(
+            r"\{SPAN(?::(\d+))?\}", lambda width: f"{span:0{width[1] or 0}}", pattern
+        )
+        for split, pattern in config.patterns.items()
+    }
     locate = functools.partial(source_rows.locate, source, patterns)
     name_rows = functools.partial(render, id_column=run.task.id_column, locate=locate)
     profiles = {split: Profile.of(rows[split], run.task, span) for split in rows}
@@ -131,8 +142,9 @@ def DataGate(
     for text in concluded.warnings:
         logger.warning(text)
     if concluded.problems:
-        # Imported here, the page is no part of the cache key (`fingerprint.of_code`),
-        # and workers of Beam, which import this file, do not load what draws it.
+        # Imported here, so that the page is not part of the cache key
+        # (`fingerprint.of_code`), and Beam workers, which import this file, do not load
+        # the libraries that draw it.
         from components.report_files import statistics_files, write_report
         from modules.report.data_part import describe_refused_data
 
@@ -140,64 +152,35 @@ def DataGate(
         write_report(verdict.uri, report)
         raise DataAnomaliesError(concluded.problems, report)
     write_verdict(concluded, verdict.uri)
-    if span is not None and judgment.TRAIN in profiles:
-        span_profiles.write(config.profiles, span, profiles[judgment.TRAIN])
-
-
-def _patterns(patterns: dict[str, str], span: int | None) -> dict[str, str]:
-    """Returns the patterns by split, with the digits of the span in them."""
-    return {
-        split: _SPAN.sub(lambda width: f"{span:0{width[1] or 0}}", pattern)
-        for split, pattern in patterns.items()
-    }
+    if span is not None and TRAIN_SPLIT in profiles:
+        span_profiles.write(config.profiles, span, profiles[TRAIN_SPLIT])
 
 
 def _sort_anomalies(
     artifact: tfx.dsl.Artifact, splits: Iterable[str]
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Returns (split, column, text) of the anomalies that fail; the other texts."""
+    """Returns (split, column, text) of the anomalies that fail, and texts of others."""
     failures, notes = [], []
     for split in splits:
-        for column, info in _read_anomalies(artifact, split):
+        directory = artifact_utils.get_split_uri([artifact], split)
+        content = io_utils.read_bytes_file(io_utils.get_only_uri_in_dir(directory))
+        anomalies = anomalies_pb2.Anomalies.FromString(content)
+        infos = sorted(anomalies.anomaly_info.items())
+        if anomalies.HasField("dataset_anomaly_info"):
+            infos.append(("(dataset)", anomalies.dataset_anomaly_info))
+        if anomalies.data_missing:
+            missing = anomalies_pb2.AnomalyInfo(description="the split has no examples")
+            missing.reason.add()
+            infos.append(("(dataset)", missing))
+        for column, info in infos:
             text = f"{split}: {column}: {info.short_description}: {info.description}"
-            if {reason.type for reason in info.reason} <= _HARMLESS:
+            # A new column is harmless: the pipeline reads only columns of the schema.
+            reasons = {reason.type for reason in info.reason}
+            if reasons <= {anomalies_pb2.AnomalyInfo.SCHEMA_NEW_COLUMN}:
                 notes.append(text)
             else:
                 failures.append((split, column, text))
     return failures, notes
-
-
-def _read_anomalies(
-    artifact: tfx.dsl.Artifact, split: str
-) -> Iterator[tuple[str, anomalies_pb2.AnomalyInfo]]:
-    directory = artifact_utils.get_split_uri([artifact], split)
-    content = io_utils.read_bytes_file(io_utils.get_only_uri_in_dir(directory))
-    anomalies = anomalies_pb2.Anomalies.FromString(content)
-    yield from sorted(anomalies.anomaly_info.items())
-    if anomalies.HasField("dataset_anomaly_info"):
-        yield "(dataset)", anomalies.dataset_anomaly_info
-    if anomalies.data_missing:
-        info = anomalies_pb2.AnomalyInfo(description="the split has no examples")
-        info.reason.add()
-        yield "(dataset)", info
-
-
-def _sort_findings(
-    findings: list[judgment.Finding],
-    failures: list[tuple[str, str, str]],
-    facts: dict[str, RowFacts],
-) -> tuple[list[Message], list[Message]]:
-    """Returns the findings that are refused, and the warnings."""
-    # That no row of a split can be judged is reported with the reason already.
-    failed = {split for split, _, _ in failures if not len(facts[split])}
-    refused: list[Message] = []
-    warnings: list[Message] = []
-    for finding in findings:
-        if finding.split not in failed:
-            groups = [[Row(*row) for row in rows] for rows in finding.rows]
-            message = Message(finding.message, finding.split, groups)
-            (refused if finding.is_refused else warnings).append(message)
-    return refused, warnings
 
 
 def _describe(

@@ -1,7 +1,7 @@
 """Finds the rows that do not fit a schema, for the error message.
 
-ExampleValidator reports counts of invalid rows and no ids. TFDV has no lower bound for
-the length of a string, so rows without visible text are found here alone.
+ExampleValidator reports counts of invalid rows, but not their ids. TFDV has no lower
+bound for the length of a string, so only this module finds rows without visible text.
 """
 
 from __future__ import annotations
@@ -19,18 +19,15 @@ from tfx_bsl.coders import example_coder
 
 from components import examples
 from modules.config.data_gate import NOT_EMPTY_TAG
+from modules.data.judgment import SHOWN
 from modules.data.row_facts import hash_record
 from modules.data.row_values import is_empty
 
-# Kinds of faults. TFDV describes what is invalid.
+# The kind of the faults that TFDV finds and describes.
 INVALID = "Invalid"
-_NO_VALUE = "No value"
-_EMPTY_TEXT = "Empty text"
 
-ROWS_SHOWN = 3
-
-# The number of rows and the first rows, each its id, values and hash, by split, column
-# and kind of the fault.
+# By split, column and kind of the fault: the number of rows, and the id, values and
+# hash of the first rows.
 Faults = dict[tuple[str, str, str], tuple[int, list[tuple[int, str, int]]]]
 
 
@@ -38,7 +35,7 @@ def count_faults(rows: Iterable[beam.PCollection], output: str) -> None:
     """Counts the faults of all splits, and writes them for `read_faults`.
 
     Args:
-      rows: What `find_in_row` yields for each split.
+      rows: The results of `find_in_row` for each split.
       output: Prefix of the files.
     """
     (
@@ -48,7 +45,7 @@ def count_faults(rows: Iterable[beam.PCollection], output: str) -> None:
         >> beam.CombinePerKey(
             beam.combiners.SingleInputTupleCombineFn(
                 beam.combiners.CountCombineFn(),
-                beam.combiners.TopCombineFn(ROWS_SHOWN, reverse=True),
+                beam.combiners.TopCombineFn(SHOWN, reverse=True),
             )
         )
         | "ToJson" >> beam.Map(json.dumps)
@@ -85,30 +82,23 @@ def find_in_row(
     """
     example = tf.train.Example.FromString(record)
     row = examples.read_id(example, id_column)
-    faults = _check_features(example, schema, split)
-    if split in invalid_splits:  # it takes milliseconds per row
+    faults = []
+    for feature in schema.feature:
+        values = examples.read_values(example, feature.name)
+        is_required = feature.presence.min_fraction == 1
+        if (is_required or split in feature.in_environment) and not values:
+            faults.append((feature.name, "No value"))
+        if NOT_EMPTY_TAG in feature.annotation.tag and any(
+            isinstance(value, bytes) and is_empty(value.decode("utf-8", "replace"))
+            for value in values
+        ):
+            faults.append((feature.name, "Empty text"))
+    if split in invalid_splits:  # validation takes milliseconds per row
         batch = example_coder.ExamplesToRecordBatchDecoder().DecodeBatch([record])
         anomalies = validation_api.validate_instance(
             batch, tfdv.StatsOptions(schema=schema)
         )
         faults += [(column, INVALID) for column in anomalies.anomaly_info]
     for column, kind in faults:
-        values = f"{examples.read_values(example, column)!r:.80}"
-        yield (split, column, kind), (row, values, hash_record(record))
-
-
-def _check_features(
-    example: tf.train.Example, schema: schema_pb2.Schema, split: str
-) -> list[tuple[str, str]]:
-    faults = []
-    for feature in schema.feature:
-        values = examples.read_values(example, feature.name)
-        is_required = feature.presence.min_fraction == 1
-        if (is_required or split in feature.in_environment) and not values:
-            faults.append((feature.name, _NO_VALUE))
-        if NOT_EMPTY_TAG in feature.annotation.tag and any(
-            isinstance(value, bytes) and is_empty(value.decode("utf-8", "replace"))
-            for value in values
-        ):
-            faults.append((feature.name, _EMPTY_TEXT))
-    return faults
+        shown = f"{examples.read_values(example, column)!r:.80}"
+        yield (split, column, kind), (row, shown, hash_record(record))

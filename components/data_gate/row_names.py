@@ -1,4 +1,4 @@
-"""Names rows in messages: by their id, and by the file and row that they came from."""
+"""Names rows in messages by their id and by their origin, a file and a row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from modules.config.task import NO_ID
 
-# Split and hash of a row; its locations, as many as there are rows with this hash.
+# Split and hash of a row; the locations of all rows with this hash.
 Key = tuple[str, int]
 Locations = dict[Key, list[str]]
 
@@ -20,8 +20,8 @@ class Row(NamedTuple):
     Attributes:
       split: Its split.
       record: The hash of its Example.
-      id: Its id, `NO_ID` if it has none.
-      values: What is wrong with it; empty if the message says that.
+      id: Its id, `NO_ID` if it is missing.
+      values: The invalid values; empty if the message describes them.
     """
 
     split: str
@@ -36,8 +36,8 @@ class Message:
 
     Attributes:
       text: The text.
-      split: The split that it names; rows of others are shown with their split.
-      groups: Rows by themselves, or pairs that belong together.
+      split: The split in the text; rows of other splits are shown with their split.
+      groups: Single rows, or pairs with equal texts.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Message:
 
     @property
     def keys(self) -> Counter[Key]:
-        """How often it names each row."""
+        """The number of times that the message names each row."""
         return Counter((row.split, row.record) for rows in self.groups for row in rows)
 
     def render(self, id_column: str, locations: Locations) -> str:
@@ -79,7 +79,7 @@ def render(
     Args:
       messages: The messages.
       id_column: The feature that identifies a row.
-      locate: Returns where rows came from. It is called only if there are any.
+      locate: Returns the locations of rows. It is called only if there are rows.
     """
     keys: Counter[Key] = Counter()
     for message in messages:

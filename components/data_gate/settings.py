@@ -10,17 +10,18 @@ from modules.config.settings import Settings
 
 
 class DataGateSettings(Settings):
-    """All that is fixed when the pipeline is compiled.
+    """The settings that are fixed when the pipeline is compiled.
 
     Attributes:
-      run: The task, and the split that decides.
-      limits: What is refused and what is a warning.
-      vocab_file: One token a line. The settings of its encoder are beside it.
+      run: The task, and the split that thresholds apply to.
+      limits: The limits for refusals and warnings.
+      vocab_file: One token a line. Its encoder's settings are next to it.
       vocab_fingerprint: Hash of both; part of the cache key.
       patterns: The file pattern of each split, relative to the source.
-      spans: The number of the span by source, only of sources with spans.
-      profiles: Directory of the spans' profiles. A span is compared with the last one.
-      card: Where the rows came from, which the verdict repeats.
+      spans: The number of the span by source, for sources with spans.
+      profiles: Directory of the spans' profiles. A span is compared with the previous
+        one.
+      card: Origin of the rows, which the verdict repeats.
     """
 
     run: RunSettings

@@ -1,4 +1,4 @@
-"""The training splits of former spans, a small JSON file each."""
+"""Profiles of the training splits of earlier spans, a small JSON file for each."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import re
 from modules import files, uris
 from modules.data.profile import Profile
 
-_FILE = re.compile(r"(\d+)\.json")
-
 
 def read_last(directory: str, span: int) -> Profile | None:
-    """Returns the profile of the largest span below another; None if there is none."""
-    matches = map(_FILE.fullmatch, files.list_names(directory))
+    """Returns the profile of the last span before a span; None if it is the first."""
+    names = files.list_names(directory)
+    matches = (re.fullmatch(r"(\d+)\.json", name) for name in names)
     spans = [int(match[1]) for match in matches if match]
     last = max((number for number in spans if number < span), default=None)
     if last is None:

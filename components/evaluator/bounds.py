@@ -1,4 +1,4 @@
-"""Bounds on metrics, in the form that TFMA takes."""
+"""Bounds on metrics, as thresholds of TFMA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Bounds:
         """Adds the bounds to an EvalConfig.
 
         Args:
-          config: Of `eval_config.build_eval_config`; modified in place.
+          config: Result of `eval_config.build_eval_config`; modified in place.
 
         Raises:
           ValueError: A bound names a metric that cannot have one.
@@ -41,21 +41,18 @@ class Bounds:
                 f"have one are {metrics.shorten(evaluated)}"
             )
         for name in bounded:
-            limits = spec.per_slice_thresholds[name].thresholds
-            limits.append(self._of_metric(name))
-
-    def _of_metric(self, name: str) -> config_pb2.PerSliceMetricThreshold:
-        bound = config_pb2.PerSliceMetricThreshold(
-            slicing_specs=[config_pb2.SlicingSpec()]
-        )
-        threshold = bound.threshold
-        if name in self.thresholds:
-            threshold.value_threshold.lower_bound.value = self.thresholds[name]
-        if name in self.max_regression:
-            change = threshold.change_threshold
-            change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
-            change.absolute.value = -self.max_regression[name]
-        return bound
+            # A SlicingSpec without features is the slice of all rows.
+            threshold = (
+                spec.per_slice_thresholds[name]
+                .thresholds.add(slicing_specs=[config_pb2.SlicingSpec()])
+                .threshold
+            )
+            if name in self.thresholds:
+                threshold.value_threshold.lower_bound.value = self.thresholds[name]
+            if name in self.max_regression:
+                change = threshold.change_threshold
+                change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
+                change.absolute.value = -self.max_regression[name]
 
 
 def parse(name: str, text: str) -> dict[str, float]:
@@ -66,13 +63,13 @@ def parse(name: str, text: str) -> dict[str, float]:
       text: A JSON object of numbers by metric.
 
     Raises:
-      ValueError: The text is anything else.
+      ValueError: The text is not such an object.
     """
     try:
         values = json.loads(text)
         return {str(metric): float(value) for metric, value in values.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} is {text!r}; give JSON with a number for each metric, as "
+            f"{name} is {text!r}; give JSON with a number for each metric, such as "
             '{"accuracy": 0.8}'
         ) from error

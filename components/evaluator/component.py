@@ -60,12 +60,12 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         Args:
           examples: The Examples to evaluate on.
           model: The candidate.
-          baseline_model: The champion; an empty artifact means that there is none.
-          eval_config: Model, slices and metrics; each metric has a unique name. The
-            verdict repeats one whose value is a JSON object with a `sentence`: a test
-            of both models.
-          module_path: Import path of the module whose `custom_extractors` prepare
-            what the metrics are computed from.
+          baseline_model: The champion; an empty artifact if no version is served.
+          eval_config: Model, slices and metrics; each metric has a unique name. A
+            metric whose value is a JSON object with a `sentence` is a test of both
+            models, which the verdict repeats.
+          module_path: Import path of the module whose `custom_extractors` prepare the
+            rows for the metrics.
           example_splits: The splits to evaluate.
           thresholds: JSON: lowest allowed value by metric, over all rows.
           max_regression: JSON: largest allowed difference below the champion by metric.

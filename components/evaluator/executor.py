@@ -26,7 +26,7 @@ _EVAL_CONFIG = standard_component_specs.EVAL_CONFIG_KEY
 
 
 class Executor(executor.Executor):
-    """Adds the bounds to the EvalConfig, evaluates as TFX does, writes the verdict."""
+    """Adds the bounds to the EvalConfig, evaluates like TFX, and writes the verdict."""
 
     def Do(
         self,
@@ -55,7 +55,11 @@ class Executor(executor.Executor):
         limits.add_to(config)
         bounded = {_EVAL_CONFIG: proto_utils.proto_to_json(config)}
         baseline = artifact_utils.get_single_instance(input_dict[_BASELINE])
-        champion = _find_champion(baseline)
+        # Without a champion, the artifact is empty.
+        champion, model = None, path_utils.serving_model_path(baseline.uri)
+        if tfx.dsl.io.fileio.exists(model):
+            champion = baseline.get_string_custom_property(PUSHED_DESTINATION) or model
+        # TFX's Evaluator takes a baseline only if one is among the inputs.
         inputs = dict(input_dict)
         if champion is None:
             del inputs[_BASELINE]
@@ -66,9 +70,11 @@ class Executor(executor.Executor):
             for key, artifacts in output_dict.items()
         }
         splits = exec_properties[standard_component_specs.EXAMPLE_SPLITS_KEY]
-        evaluation, has_champion = outputs["evaluation"].uri, champion is not None
+        evaluation = outputs[standard_component_specs.EVALUATION_KEY].uri
+        blessing = outputs[standard_component_specs.BLESSING_KEY]
+        has_champion = champion is not None
         result = Verdict(
-            blessed=model_utils.is_model_blessed(outputs["blessing"]),
+            blessed=model_utils.is_model_blessed(blessing),
             splits=json.loads(splits),
             champion=champion,
             metrics=verdict.read_metrics(evaluation, limits, has_champion=has_champion),
@@ -76,11 +82,3 @@ class Executor(executor.Executor):
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )
         verdict.write_verdict(result, outputs[VERDICT_KEY].uri)
-
-
-def _find_champion(baseline: types.Artifact) -> str | None:
-    """Returns the directory that serves the champion; None if there is no champion."""
-    model = path_utils.serving_model_path(baseline.uri)
-    if not tfx.dsl.io.fileio.exists(model):
-        return None
-    return baseline.get_string_custom_property(PUSHED_DESTINATION) or model

@@ -1,4 +1,4 @@
-"""The metrics of an evaluation by slice, as JSON can hold them."""
+"""The metrics of an evaluation by slice, as JSON."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 import tensorflow_model_analysis as tfma
 
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
-
-_DIFFERENCE = "_diff"
 
 SliceKey = tuple[tuple[str, str], ...]
 Values = dict[str, dict[str, Any]]
@@ -23,7 +21,7 @@ def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
       has_champion: Whether there was a baseline.
 
     Returns:
-      `feature`, `value`, `rows`, and `metrics` and `champion` by name, of each slice
+      `feature`, `value`, `rows`, and `metrics` and `champion` by name, for each slice
       in the order of its feature and value. Metrics that are not finite are left out.
     """
     candidate = read_values(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
@@ -42,14 +40,14 @@ def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
 
 
 def read_values(evaluation: str, model: str) -> dict[SliceKey, Values]:
-    """Returns TFMA's values by metric, of each slice; the key of all rows is ().
+    """Returns TFMA's values by slice and metric; the slice of all rows is ().
 
     Args:
       evaluation: Directory of TFMA's results.
-      model: Its name in the evaluation.
+      model: The model's name in the evaluation.
     """
     result = tfma.load_eval_result(evaluation, model_name=model)
-    # Binarized metrics are listed by class; this pipeline binarizes by one class only.
+    # TFMA groups metrics by output and by class. Ours have neither.
     return {
         key: {
             name: value
@@ -65,8 +63,8 @@ def numbers(values: Values) -> dict[str, float]:
     return {
         name: float(value["doubleValue"])
         for name, value in values.items()
-        # TFMA adds the difference to the baseline beside each metric.
-        if "doubleValue" in value and not name.endswith(_DIFFERENCE)
+        # For each metric, TFMA adds the difference from the baseline.
+        if "doubleValue" in value and not name.endswith("_diff")
     }
 
 

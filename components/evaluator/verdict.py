@@ -1,4 +1,4 @@
-"""The result of an evaluation, as a small JSON file for people."""
+"""The verdict on an evaluated model, as a small JSON file for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_metrics(
     Args:
       evaluation: Directory of TFMA's results.
       bounds: The bounds of the metrics.
-      has_champion: Whether there was a baseline. TFMA names the models only then.
+      has_champion: Whether there was a baseline. Only then TFMA names the models.
     """
     candidate = _read_overall(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
     champion = _read_overall(evaluation, tfma.BASELINE_KEY) if has_champion else {}
@@ -41,7 +41,7 @@ def read_metrics(
 
 
 def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] | None:
-    """Reads the test of both models: the metric that is JSON, not a number.
+    """Reads the test of both models, the only metric whose value is JSON.
 
     Args:
       evaluation: Directory of TFMA's results.
@@ -50,7 +50,7 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
     if not has_champion:
         return None
     for value in _read_overall(evaluation, tfma.CANDIDATE_KEY).values():
-        if "bytesValue" in value:
+        if "bytesValue" in value:  # TFMA encodes bytes as base64
             return json.loads(base64.b64decode(value["bytesValue"]))
     return None
 

@@ -1,4 +1,4 @@
-"""Hyperparameters: the run's parameters, validated, in the form TFX's Trainer takes."""
+"""Hyperparameters: the validated parameters of the run, for TFX's Trainer."""
 
 import json
 
@@ -22,7 +22,7 @@ def Hyperparameters(
     learning_rate: tfx.dsl.components.Parameter[float],
     fingerprint: tfx.dsl.components.Parameter[str],
 ) -> None:
-    """Writes the training settings, with the run's parameters in them.
+    """Writes the training settings, including the run's parameters.
 
     The Trainer's `custom_config` is a single string, into which an orchestrator cannot
     substitute a runtime parameter.
@@ -32,7 +32,7 @@ def Hyperparameters(
       settings: JSON of the settings that are not runtime parameters.
       epochs: Passes over the training split.
       steps_per_epoch: Steps per epoch; 0 uses every row once.
-      learning_rate: Peak learning rate.
+      learning_rate: Rate that the decay starts from.
       fingerprint: Hash of this code; part of the cache key.
 
     Raises:

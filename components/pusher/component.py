@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Pushes a blessed model, and the rows to try it with."""
+    """Pushes a blessed model, with rows for people to try it with."""
 
     def Do(
         self,
@@ -52,7 +52,13 @@ class Executor(executor.Executor):
         version = exec_properties.get(VERSION_KEY) or served_versions.choose_version(
             directory, model
         )
-        examples = _read_examples(input_dict)
+        examples = None
+        blessings = input_dict.get(standard_component_specs.INFRA_BLESSING_KEY)
+        if blessings:
+            blessing = artifact_utils.get_single_instance(blessings)
+            path = uris.join(blessing.uri, SERVING_EXAMPLES_FILE)
+            if fileio.exists(path):
+                examples = io_utils.read_string_file(path)
         served_versions.push(model, directory, version, examples=examples)
         self._MarkPushed(pushed, uris.join(directory, version), version)
 
@@ -60,12 +66,13 @@ class Executor(executor.Executor):
 class Driver(VersionDriver):
     """Adds the version to push to the cache key.
 
-    This is the live version if it is the candidate, else a new one. Pusher therefore
-    runs again if the directory no longer contains what was pushed.
+    This is the newest version if it is a copy of the candidate, and a new one
+    otherwise. So Pusher runs again if the directory has lost the version.
     """
 
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:
         """Returns the version to push; empty if the model may not be pushed."""
+        # TFX gives a driver no executor. The two methods need no context of a run.
         pusher = Executor()
         if not pusher.CheckBlessing(execution_info.input_dict):
             return ""
@@ -77,23 +84,14 @@ class Driver(VersionDriver):
 
 
 class AtomicPusher(tfx.components.Pusher):
-    """Pushes to a filesystem; TFX's own Pusher copies into the live directory.
+    """Pushes to a filesystem atomically; TFX's Pusher copies into the live directory.
 
-    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A model appears
-    under its version number completely or not at all; earlier versions stay.
+    Inputs, outputs and parameters are those of `tfx.components.Pusher`. A version
+    appears completely or not at all, and earlier versions stay.
     """
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
     DRIVER_CLASS = Driver
-
-
-def _read_examples(input_dict: dict[str, list[types.Artifact]]) -> str | None:
-    """Returns the rows to try the model with, if ServingCheck kept some."""
-    for blessing in input_dict.get(standard_component_specs.INFRA_BLESSING_KEY, []):
-        path = uris.join(blessing.uri, SERVING_EXAMPLES_FILE)
-        if fileio.exists(path):
-            return io_utils.read_string_file(path)
-    return None
 
 
 def _directory(exec_properties: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Report: the last component, which describes the run to a person."""
+"""Report: the last component, which describes the run for people."""
 
 import json
 import logging
@@ -46,26 +46,26 @@ def Report(
 ) -> None:
     """Writes the report of a run, and the card of a pushed model.
 
-    The model is pushed or refused by now, so a failure does not fail the run: it leaves
-    a page with the error, and the custom property `MISSING`. That page is not cached.
+    The model has been pushed or refused, so an error does not fail the run. The page
+    then shows the error, and has the custom property `MISSING`. It is not cached.
 
     Args:
       examples: The raw Examples.
       statistics: StatisticsGen's, of all splits.
       data_verdict: DataGate's.
-      hyperparameters: The training settings with the run's parameters in them.
+      hyperparameters: The training settings, including the run's parameters.
       model_run: The Trainer's records and predictions.
       evaluation: Evaluator's, with the slices.
       model_verdict: Evaluator's.
       infra_blessing: ServingCheck's.
-      pushed_model: Pusher's. The card is written into the version that it pushed.
-      report: `report.html`, with `report.json` and `model.svg` beside it.
+      pushed_model: Pusher's. The card is written into the pushed version.
+      report: `report.html`; `report.json` and `model.svg` are next to it.
       settings: JSON of `ReportSettings`.
       fingerprint: Hash of this code and its templates; part of the cache key.
-      components: JSON: name and seconds of each component. Set by the driver; None
-        where no driver runs.
-      last_failure: ID of the last page with an error, 0 without one, so that such a
-        page is not taken from the cache. Set by the driver, too.
+      components: JSON: name and seconds of each component. Set by the driver; None if
+        no driver runs.
+      last_failure: ID of the last page with an error, or 0. Set by the driver, so that
+        the cache does not return such a page.
     """
     del fingerprint, last_failure
     has_page = False
@@ -75,13 +75,16 @@ def Report(
         config = ReportSettings.model_validate_json(settings)
         split = artifact_utils.get_split_uri([examples], config.run.gate_split)
         verdict = read_verdict(model_verdict.uri)
-        pushed = _pushed_directory(pushed_model)
+        pushed = None
+        if pushed_model.get_int_custom_property(PUSHED):
+            pushed = pushed_model.get_string_custom_property(PUSHED_DESTINATION)
+        trainer = io_utils.get_only_uri_in_dir(hyperparameters.uri)
         written = run_report.describe_run(
             config,
             statistics=statistics_files(statistics),
             data_verdict=read_data_verdict(data_verdict.uri),
             examples=uris.join(split, "*"),
-            hyperparameters=json.loads(_read_only_file(hyperparameters.uri)),
+            hyperparameters=json.loads(io_utils.read_string_file(trainer)),
             model_run=model_run.uri,
             verdict=verdict,
             slices=read_slices(
@@ -106,18 +109,8 @@ def Report(
         message = f"{missing} ({type(error).__name__}: {reason})"
         write_error(report.uri, message, traceback.format_exc(), has_page=has_page)
         report.set_string_custom_property(MISSING, message)
-    # The page itself: Kubeflow's and Vertex AI's interfaces show the file at the URI.
+    # The interfaces of Kubeflow and Vertex AI show the file at the URI.
     report.uri = uris.join(report.uri, PAGE_FILE)
-
-
-def _pushed_directory(pushed_model: tfx.dsl.Artifact) -> str | None:
-    if not pushed_model.get_int_custom_property(PUSHED):
-        return None
-    return pushed_model.get_string_custom_property(PUSHED_DESTINATION)
-
-
-def _read_only_file(directory: str) -> str:
-    return io_utils.read_string_file(io_utils.get_only_uri_in_dir(directory))
 
 
 Report.DRIVER_CLASS = RunFacts

@@ -1,4 +1,4 @@
-"""The driver of Report, which reads what ML Metadata has about the run."""
+"""The driver of Report, which reads the run's executions from ML Metadata."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ LAST_FAILURE_KEY = "last_failure"
 class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
     """Sets the parameters `components` and `last_failure` of Report.
 
-    A cached component counts with the time of the execution that it is taken from, so
-    that the report of a fully cached run is cached, too. A page with an error is not:
-    its ID changes the next run's key. See `VersionDriver` for the two base classes.
+    The time of a cached component is that of the execution that wrote its outputs, so
+    that the report of a fully cached run is cached, too. A page with an error is not
+    cached, because its ID changes the next run's key. See `VersionDriver` for the two
+    base classes.
     """
 
     def __init__(self, metadata_handle: metadata.Metadata) -> None:
@@ -33,7 +34,7 @@ class RunFacts(base_driver.BaseDriver, portable_driver.BaseDriver):
     def run(
         self, execution_info: data_types.ExecutionInfo
     ) -> driver_output_pb2.DriverOutput:
-        """Returns the components of this run before Report, in their order."""
+        """Returns both parameters; the components are those before Report, in order."""
         with self._metadata_handle as handle:
             reader = MetadataReader(handle.store)
             components = [

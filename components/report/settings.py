@@ -10,12 +10,12 @@ from modules.report.content import LineageStep
 
 
 class ReportSettings(Settings):
-    """All that is fixed when the pipeline is compiled.
+    """The settings that are fixed when the pipeline is compiled.
 
     Attributes:
       run: The task, and the split that the model was evaluated on.
-      vocab_file: One token a line. The settings of its encoder are beside it.
-      recipe: The settings that a run's results depend on, by section.
+      vocab_file: One token a line. Its encoder's settings are next to it.
+      recipe: The settings that affect a run's results, by section.
       lineage: The steps between the data and the model.
     """
 

@@ -22,7 +22,7 @@ def check_model(
 
     Args:
       model: Directory of the SavedModel, local or remote.
-      request: What to send.
+      request: The request to send.
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
 
     Returns:
@@ -68,7 +68,7 @@ def check_model(
 def _compare(
     signature: SignatureRequest, predictions: dict[str, Any], request: ServingRequest
 ) -> tuple[float | None, list[str]]:
-    """Returns the largest skew of a signature, and what is wrong with its values."""
+    """Returns the largest skew of a signature, and why its values are refused."""
     calls = {"all rows at once": [predictions["values"]]}
     if "values_by_row" in predictions:
         calls["row by row"] = predictions["values_by_row"]

@@ -13,8 +13,6 @@ from components.serving_check.request import ServingCheckSettings
 from modules import files, uris
 from modules.verdicts import SERVING_CHECK_FILE, SERVING_EXAMPLES_FILE
 
-REQUEST_FILE = "request.json"
-
 logger = logging.getLogger(__name__)
 
 
@@ -36,9 +34,9 @@ def ServingCheck(
       model: The exported model.
       examples: Raw Examples, gzipped TFRecords.
       model_run: The Trainer's, with its predictions on the split.
-      blessing: For Pusher. Contains `serving_check.json`, the result with its reasons
-        and measurements, and `request.json`, all that was sent. `examples.json` has the
-        rows that are pushed with the model, if there are any.
+      blessing: Read by Pusher. Contains `serving_check.json`, the result with reasons
+        and measurements, and `request.json`, the request that was sent. `examples.json`
+        has the rows that are pushed with the model, if there are any.
       split: The split of the Examples to send.
       settings: JSON of `ServingCheckSettings`.
       fingerprint: Hash of this code and `text_ops.json`; part of the cache key.
@@ -52,7 +50,7 @@ def ServingCheck(
     config = ServingCheckSettings.model_validate_json(settings)
     request = rows.build_request(pattern, model_run.uri, config)
     report = check.check_model(path_utils.serving_model_path(model.uri), request)
-    _write(blessing, REQUEST_FILE, request.model_dump_json(indent=1))
+    _write(blessing, "request.json", request.model_dump_json(indent=1))
     path = uris.join(blessing.uri, SERVING_CHECK_FILE)
     files.write_record(path, json.loads(report.model_dump_json()))
     if examples_to_try := rows.select_examples(request, config):
@@ -69,7 +67,7 @@ def read_report(directory: str) -> dict[str, Any]:
     """Returns a `ServingReport` as JSON.
 
     Args:
-      directory: Of the component's `blessing`.
+      directory: Directory of the component's `blessing`.
     """
     return files.read_record(uris.join(directory, SERVING_CHECK_FILE))
 

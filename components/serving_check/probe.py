@@ -3,16 +3,22 @@
     python -I probe.py REQUEST_JSON RESPONSE_JSON
 
 It imports only TensorFlow and tensorflow-text, of any version from 2.12 to 2.21. The
-request has `model`, a directory; `timeout_seconds`, after which the process kills
-itself if its parent did not; and `signatures`, each with `name`, `inputs` (values by
-name, strings or `{"b64": ...}`), `output` and `timed`. Each change of the response is
-written to disk at once, so that it survives a crash:
+request has:
+
+- `model`, a directory;
+- `timeout_seconds`, after which the process kills itself if its parent has not;
+- `signatures`, each with `name`, `inputs` (values by name, strings or
+  `{"b64": ...}`), `output` and `timed`.
+
+Each change of the response is written to disk immediately, so that it survives a crash.
+The response has:
 
 - `phase`, and the `error` that ended it;
-- `unknown_ops`, which TensorFlow does not have without tensorflow-text;
+- `unknown_ops`, the ops that TensorFlow lacks without tensorflow-text;
 - `problems` of the signatures;
-- `load_seconds`, and by signature `predictions`: the output's `values` and, if timed,
-  `values_by_row`, `row_seconds` of each call with one row, and `batch_seconds` of all.
+- `load_seconds`;
+- `predictions` by signature: the output's `values` and, if timed, `values_by_row`,
+  `row_seconds` of each call with one row, and `batch_seconds` of a call with all rows.
 """
 
 from __future__ import annotations
@@ -32,9 +38,6 @@ IMPORTING = "importing TensorFlow and tensorflow-text"
 READING = "reading the graph"
 LOADING = "loading the model"
 CALLING = "calling {}"
-
-# The MetaGraph that TensorFlow Serving loads.
-_TAG = "serve"
 
 
 class Journal:
@@ -88,7 +91,9 @@ def main(request_path: str, response_path: str) -> None:
     with journal.phase(LOADING):
         start = time.perf_counter()
         session = tf.compat.v1.Session(graph=tf.Graph())
-        graph = tf.compat.v1.saved_model.load(session, [_TAG], request["model"])
+        # TensorFlow Serving loads the MetaGraph with this tag.
+        tags = [tf.saved_model.SERVING]
+        graph = tf.compat.v1.saved_model.load(session, tags, request["model"])
         journal.record(load_seconds=time.perf_counter() - start)
     problems, predictions = [], {}
     for signature in request["signatures"]:
@@ -117,7 +122,7 @@ def find_unknown_ops(model: str) -> list[str]:
 
 
 def find_mismatches(definitions: Any, signature: dict[str, Any]) -> list[str]:
-    """Returns how a signature of the model differs from the requested one.
+    """Returns the differences of a model's signature from the requested signature.
 
     Args:
       definitions: The SavedModel's `SignatureDef`s by name.

@@ -1,4 +1,4 @@
-"""The settings of ServingCheck, and the request that it makes of them."""
+"""The settings of ServingCheck, and the request that it builds from them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import pydantic
 
 from components.serving_check import text_ops
 
-# Between training and serving by type of the weights, relative to predictions above 1.
-# The predictions file has six digits. bfloat16 has three, and rounds otherwise on
-# another machine or in a batch of another shape.
+# Largest difference between training and serving by type of the weights, relative for
+# predictions above 1. The predictions file has six digits. bfloat16 has three, and
+# rounds differently on another machine or in a batch of another shape.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 0.02}
 
 
 class Predictions(pydantic.BaseModel, frozen=True, extra="forbid"):
-    """The Trainer's predictions, which the served ones are compared with.
+    """The Trainer's predictions, to compare the served predictions with.
 
     Attributes:
       file: TSV with a header, relative to the `ModelRun`.
       id_column: The column, and int64 feature of the Examples, that identifies a row.
-      columns: The columns with the output's values: a probability per class, or a
-        single score.
-      output: The signatures' output with the same values.
+      columns: The columns with the predictions: a probability per class, or a single
+        score.
+      output: The signatures' output with the same predictions.
     """
 
     file: str
@@ -32,13 +32,13 @@ class Predictions(pydantic.BaseModel, frozen=True, extra="forbid"):
 
 
 class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
-    """What the model must run on.
+    """The limits for the model.
 
     Attributes:
       tf_serving_version: The TensorFlow Serving version that will serve the model, such
         as `2.16`.
       max_memory_bytes: Largest resident memory of the process, TensorFlow included.
-      timeout_seconds: For loading and all predictions together.
+      timeout_seconds: Time limit for loading and all predictions together.
     """
 
     tf_serving_version: str
@@ -53,14 +53,14 @@ class Limits(pydantic.BaseModel, frozen=True, extra="forbid"):
 
 
 class ServingCheckSettings(Limits):
-    """The settings: what is sent to the model, and its limits.
+    """The settings: the rows to send to the model, and its limits.
 
     Attributes:
       text_columns: Inputs of the text signature, and features of the Examples.
       text_signature: Takes raw texts, string[batch] per column.
       examples_signature: Takes serialized `tf.Example`s, string[batch].
       examples_input: The input of that signature.
-      has_text: Whether the Examples contain the texts. If not, fixed texts are sent,
+      has_text: Whether the Examples contain the texts. Otherwise fixed texts are sent,
         and their predictions are not compared.
       predictions: The expected predictions.
       rows: Number of rows to send.
@@ -88,7 +88,7 @@ class SignatureRequest(pydantic.BaseModel, frozen=True):
       inputs: A value per row by input: a string, or bytes as `{"b64": ...}`, as in
         TensorFlow Serving's REST API.
       output: Name of the output to read.
-      width: Values per row of the output; None for a single number per row.
+      width: Number of values per row; None for a single number without an axis.
       expected: Expected output, `[rows]` or `[rows][width]`; None requires only finite
         values.
       timed: Whether to measure latency and throughput.
@@ -109,7 +109,7 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
       ids: Ids of the compared rows.
       signatures: The signatures to call, in this order.
       tolerance: Largest difference between a prediction and its expected value,
-        relative to expected values above 1.
+        relative for expected values above 1.
     """
 
     ids: list[int]

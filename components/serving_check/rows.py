@@ -6,7 +6,6 @@ import base64
 import collections
 import csv
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -23,8 +22,8 @@ from components.serving_check.request import (
 )
 from modules import files, uris
 
-# Sent to models trained on token ids, whose Examples contain no text: a plain sentence,
-# nothing, other scripts, and more than the longest sequence.
+# Sent to models that were trained on token ids, whose Examples contain no text: a plain
+# sentence, an empty text, other scripts, and more tokens than the longest sequence.
 FIXED_TEXTS = (
     "The cat sees the tree, and the dog does not.",
     "",
@@ -38,13 +37,13 @@ def build_request(
 ) -> ServingRequest:
     """Selects rows and builds the requests to both signatures.
 
-    Takes the first rows that have a prediction. If rows have no ids, it takes the first
-    of all, whose predictions are then required to be finite and not compared.
+    It takes the first rows that have a prediction. If the rows have no ids, it takes
+    the first rows, whose predictions must be finite but are not compared.
 
     Args:
       pattern: Files of a split, gzipped TFRecords of `tf.Example`s.
       model_run: Directory of the `ModelRun`.
-      settings: What to send.
+      settings: The settings of the request.
 
     Raises:
       ValueError: No row has a prediction, the predictions lack a column, or a row lacks
@@ -52,21 +51,39 @@ def build_request(
     """
     source = settings.predictions
     predictions = read_predictions(uris.join(model_run, source.file), source)
-    selected = _select_rows(pattern, predictions, source.id_column)
-    rows = list(itertools.islice(selected, settings.rows))
+    paths = files.list_records([pattern])
+    rows: list[tuple[int, tf.train.Example]] = []
+    for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
+        example = tf.train.Example.FromString(record)
+        row_id = read_id(example, source.id_column)
+        if row_id in predictions or not predictions:
+            rows.append((row_id, example))
+        if len(rows) == settings.rows:
+            break
     if not rows:
         raise ValueError(
-            f"none of the rows in {pattern} has an {source.id_column!r} that "
-            f"{source.file} has: are both of the same split?"
+            f"no row in {pattern} has an {source.id_column!r} that is in "
+            f"{source.file}; check that both are of the same split"
         )
     ids = [row for row, _ in rows if row in predictions]
     expected = [predictions[row] for row in ids] or None
     # A score is one number per row; a classifier has at least two probabilities.
     width = len(source.columns) if len(source.columns) > 1 else None
     records = [example.SerializeToString() for _, example in rows]
+    texts: dict[str, list[str | dict[str, str]]]
+    if settings.has_text:
+        texts = {
+            column: [_read_text(example, column, row) for row, example in rows]
+            for column in settings.text_columns
+        }
+    else:
+        texts = {
+            column: [*FIXED_TEXTS[index:], *FIXED_TEXTS[:index]]
+            for index, column in enumerate(settings.text_columns)
+        }
     text = SignatureRequest(
         name=settings.text_signature,
-        inputs=_text_inputs(rows, settings),
+        inputs=texts,
         output=source.output,
         width=width,
         expected=expected if settings.has_text else None,
@@ -114,7 +131,7 @@ def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
             predictions[int(row[source.id_column])].append(
                 values[0] if len(values) == 1 else values
             )
-    # An id that several rows share identifies none of them.
+    # An id that several rows share does not identify a row.
     return {row: values[0] for row, values in predictions.items() if len(values) == 1}
 
 
@@ -124,11 +141,11 @@ def select_examples(
     """Returns the first rows of a request, for people to try the model with.
 
     Args:
-      request: Sends the rows to the text signature.
+      request: The request with the rows for the text signature.
       settings: Names the signature and the columns.
 
     Returns:
-      The texts of each row by column; none for a model that was trained on token ids.
+      The texts of each row by column; empty for a model that was trained on token ids.
       Rows with bytes that are not UTF-8 are left out.
     """
     if not settings.has_text:
@@ -144,31 +161,6 @@ def select_examples(
         dict(zip(settings.text_columns, map(str, row), strict=True))
         for row in itertools.islice(rows, settings.examples)
     ]
-
-
-def _select_rows(
-    pattern: str, predictions: dict[int, Any], id_column: str
-) -> Iterator[tuple[int, tf.train.Example]]:
-    paths = files.list_records([pattern])
-    for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
-        example = tf.train.Example.FromString(record)
-        row = read_id(example, id_column)
-        if row in predictions or not predictions:
-            yield row, example
-
-
-def _text_inputs(
-    rows: list[tuple[int, tf.train.Example]], settings: ServingCheckSettings
-) -> dict[str, list[str | dict[str, str]]]:
-    if not settings.has_text:
-        return {
-            column: [*FIXED_TEXTS[index:], *FIXED_TEXTS[:index]]
-            for index, column in enumerate(settings.text_columns)
-        }
-    return {
-        column: [_read_text(example, column, row) for row, example in rows]
-        for column in settings.text_columns
-    }
 
 
 def _read_text(

@@ -17,16 +17,15 @@ import psutil
 from components.serving_check import probe
 from components.serving_check.request import ServingRequest
 
-# For importing TensorFlow on a busy machine.
-_START_SECONDS = 300
-_POLL_SECONDS = 0.05
-# The whole environment of the probe. It runs on the CPU on every machine.
+_START_SECONDS = 300  # to import TensorFlow on a busy machine
+# The whole environment of the probe. It uses the CPU, whatever the machine has.
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 _SET = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "LANG": "C.UTF-8",
     "TF_CPP_MIN_LOG_LEVEL": "2",
-    # TensorFlow would import Keras 3, and with it matplotlib, a third of its time.
+    # Otherwise TensorFlow would import Keras 3 and with it matplotlib, which takes a
+    # third of its import.
     "TF_USE_LEGACY_KERAS": "1",
 }
 
@@ -36,8 +35,8 @@ class Outcome:
     """The result of the probe.
 
     Attributes:
-      response: The response that it wrote; see probe.py.
-      failure: Why it did not finish; None if it did.
+      response: The response of the probe; see `probe`.
+      failure: Why the probe did not finish; None if it finished.
       peak_memory_bytes: Highest observed resident memory of the process.
     """
 
@@ -53,7 +52,7 @@ def run_probe(
 
     Args:
       model: Directory of the SavedModel, local.
-      request: What to send, and the limits beyond which the process is killed.
+      request: The request to send, with the limits of the process.
       directory: The process's working directory and home.
       python: Interpreter of an environment with TensorFlow and tensorflow-text.
 
@@ -80,7 +79,10 @@ def run_probe(
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         status = process.wait()
-    response, log = _read_response(response_path), _read_log(log_path)
+    response = _read_response(response_path)
+    with open(log_path, errors="replace") as file:
+        lines = [line.strip() for line in file if line.strip()]
+    log = lines[-1][:500] if lines else "it wrote nothing"
     phase = response.get("phase", probe.IMPORTING)
     if phase == probe.IMPORTING and (killed or status):
         raise RuntimeError(
@@ -123,7 +125,7 @@ def _watch(
     """Waits until the process ends or exceeds a limit.
 
     Returns:
-      Which limit was exceeded, or None; and the highest memory in bytes.
+      The limit that was exceeded, or None; and the highest memory in bytes.
     """
     peak, deadline, loading = 0, time.monotonic() + _START_SECONDS, False
     while process.poll() is None:
@@ -134,7 +136,7 @@ def _watch(
             loading, deadline = True, time.monotonic() + request.timeout_seconds
         if peak > request.max_memory_bytes:
             reason = (
-                f"{phase} took {_show(peak)} of memory, and max_memory_bytes allows "
+                f"{phase} took {_show(peak)} of memory, but max_memory_bytes allows "
                 f"{_show(request.max_memory_bytes)}, TensorFlow itself included"
             )
             return reason, peak
@@ -143,7 +145,7 @@ def _watch(
             if loading:
                 limit = f"the {request.timeout_seconds} s of timeout_seconds"
             return f"{phase} did not end within {limit}", peak
-        time.sleep(_POLL_SECONDS)
+        time.sleep(0.05)
     return None, peak
 
 
@@ -156,10 +158,3 @@ def _read_response(path: str) -> dict[str, Any]:
         return {}
     with open(path) as file:
         return json.load(file)
-
-
-def _read_log(path: str) -> str:
-    """Returns the last line that a process wrote."""
-    with open(path, errors="replace") as file:
-        lines = [line.strip() for line in file if line.strip()]
-    return lines[-1][:500] if lines else "it wrote nothing"

@@ -1,4 +1,4 @@
-"""Which ops of tensorflow-text a TensorFlow Serving release contains.
+"""The ops of tensorflow-text in each TensorFlow Serving release.
 
 TensorFlow Serving cannot load op libraries, and its tensorflow-text is often years
 older than its TensorFlow. `tools/list_text_ops.py` generates the table.
@@ -25,8 +25,8 @@ def text_version(tf_serving_version: str) -> str:
     versions = _table()["tf_serving"]
     if tf_serving_version not in versions:
         raise ValueError(
-            f"tf_serving_version is {tf_serving_version!r}, but the serving check "
-            f"knows {', '.join(versions)}: choose the one that will serve the model"
+            f"tf_serving_version is {tf_serving_version!r}; allowed are "
+            f"{', '.join(versions)}: choose the one that will serve the model"
         )
     return versions[tf_serving_version]
 

@@ -22,16 +22,16 @@ def WarmStart(
 ) -> None:
     """Copies the newest pushed version, once per set of Examples.
 
-    Every run pushes what it trained, so the newest version changes with each run. This
+    Every run pushes its model, so the newest version changes with each run. This
     component has no driver that would notice: for the same Examples the cache returns
     the copy of the first run, and an unchanged pipeline does not train again. It has no
-    fingerprint of its code for the same reason: after an edit, a model would start from
-    one that was already trained on its data.
+    fingerprint of its code for the same reason: after an edit, training would start
+    from a model that was already trained on the same data.
 
     Args:
-      examples: Not read. New Examples cause a new lookup of the newest version.
-      base_model: A copy of the newest version, and the directory of that in
-        `CHAMPION_FILE`; empty if there is none.
+      examples: Not read. New Examples cause a new search for the newest version.
+      base_model: A copy of the newest version, with its directory in `CHAMPION_FILE`;
+        empty before the first push.
       directory: Contains the pushed versions.
       expected: JSON: the `modules.training.warm_start.describe` of the model to train.
 

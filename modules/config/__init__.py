@@ -1,1 +1,1 @@
-"""Settings that the modules read: the task and the trainer."""
+"""Settings that `modules` reads: the task, the Trainer and the limits of DataGate."""

@@ -16,28 +16,28 @@ class DataGateConfig(Settings):
     Attributes:
       max_interval: Largest half width of the 95 % interval around a threshold of the
         evaluator, on the rows that its metric counts. The default is 0.1: with fewer
-        rows, models of 0.8 and of 0.9 cannot be told apart. Correlations, which go from
-        -1 to 1, may have twice as much. It refuses.
+        rows, models of 0.8 and of 0.9 cannot be told apart. Correlations, which range
+        from -1 to 1, are allowed twice as much. A wider interval stops the run.
       max_contradictions: Largest share of rows, over all splits, that have the same
-        texts as another row but a different label (of a regression: a score that is
-        more than a fifth of `label_range` away). The default is 0.05: no model can
-        learn both labels, so half of such rows are errors in any evaluation. It
-        refuses; fewer are a warning.
-      warn_duplicates: Share of a split's rows that repeat the texts of another row of
-        it, which then count several times.
-      warn_shared: Share of the rows of `evaluator.split` whose texts are in the
-        training split. By default any: a model can pass by memorizing them.
-      warn_class_share: Share of a class in the training split, below which a model may
+        texts as another row but a different label (in a regression: a score that
+        differs by more than a fifth of `label_range`). The default is 0.05: no model
+        can learn both labels, so half of such rows are errors in any evaluation. More
+        stop the run; fewer are a warning.
+      warn_duplicates: Share of a split's rows that have the same texts as another row
+        of the split and therefore count several times.
+      warn_shared: Share of the rows of `evaluator.split` whose texts are also in the
+        training split. The default is 0: a model can pass by memorizing them.
+      warn_class_share: Share of a class in the training split below which a model may
         never predict it. With more than ten classes the limit is at most half of an
         equal share.
       warn_cut: Share of a split's rows that are longer than
-        `preprocessing.max_seq_length`, whose ends the model does not see.
+        `preprocessing.max_seq_length`. The model does not see their ends.
       warn_label_drift: Largest difference between two splits in the share of a class,
         or of the scores up to any value. The training split is compared with each other
-        one, and with that of the last span. Only a difference that chance explains with
-        a probability below 0.001 is a warning.
-      warn_length_drift: The same for the lengths: largest distance (Wasserstein's), as
-        a share of the mean length of the split that is compared with.
+        split and with the training split of the last span. Only a difference that
+        chance explains with a probability below 0.001 is a warning.
+      warn_length_drift: The same for the lengths: largest Wasserstein distance, as a
+        share of the mean length of the reference split.
     """
 
     max_interval: float = Field(default=0.1, gt=0, le=1)

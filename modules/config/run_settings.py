@@ -1,4 +1,4 @@
-"""What DataGate and the report of a run need of the recipe."""
+"""The settings of the recipe that DataGate and Report need."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from modules.config.task import TaskConfig
 
 
 class RunSettings(Settings):
-    """A recipe's name, and what its data are judged and described by.
+    """A recipe's name, and the settings that describe its data.
 
     Attributes:
       pipeline: Name of the recipe.
       task: The task definition.
-      gate_split: The split that decides, `evaluator.split`.
-      max_seq_length: Tokens from which rows are cut.
+      gate_split: The split that thresholds apply to, `evaluator.split`.
+      max_seq_length: Longest row in tokens; longer ones are cut.
     """
 
     pipeline: str

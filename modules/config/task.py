@@ -10,13 +10,16 @@ from pydantic import Field, model_validator
 from modules import metrics
 from modules.config.settings import Settings
 
-# What the Model Garden's `create_finetuning_data.py` calls its features.
+# The features of the Model Garden's `create_finetuning_data.py`.
 TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
 TOKENIZED_LABEL = "label_ids"
 TOKENIZED_ID = "example_id"
 
 NO_ID = -1  # of an Example without an id
 
+# The splits that every training needs.
+TRAIN_SPLIT = "train"
+EVAL_SPLIT = "eval"
 
 # Wang et al. 2018, "GLUE", table 1; columns and classes as TFDS has them.
 GLUE: dict[str, dict[str, Any]] = {
@@ -46,12 +49,12 @@ GLUE: dict[str, dict[str, Any]] = {
 }
 
 
-# TensorFlow takes no other names for the inputs of a SavedModel's signature.
+# TensorFlow accepts no other names for the inputs of a SavedModel's signature.
 INPUT_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.-]*")
 
 
 def input_name(column: str) -> str:
-    """Returns a name like a column's that an exported model can have for its input."""
+    """Returns a column's name, in a form that the input of a SavedModel can have."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", column).strip("_")
     return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
 
@@ -60,21 +63,24 @@ class TaskConfig(Settings):
     """The columns of the examples and what is predicted from them.
 
     Attributes:
-      name: A GLUE task, whose settings and file layout it stands for.
+      name: A GLUE task, which sets the columns, the classes, the metric and the layout
+        of the files.
       input: `text`, or `tokenized` for Examples with `input_ids`, `input_mask` and
         `segment_ids`, as the Model Garden's `create_finetuning_data.py` writes them.
       text_columns: The string column, or the two of a pair in the order of the
-        segments. They are the inputs of the exported model, even of a `tokenized` task.
+        segments. They are the inputs of the exported model, even for a `tokenized`
+        task.
       label_column: The column with the index of the class (int64), or with the score
         of a regression (float32).
       id_column: The int64 column that identifies a row.
       weight_column: The float32 column with the weight of a row in the training loss, 0
-        or more. Splits other than `train` may lack it. None weighs all rows alike.
-      classes: Class names; the index is the label. Of two, the second is the positive
-        class. A name must not be the index of another class. None for a regression.
+        or more. Splits other than `train` may lack it. None weighs all rows equally.
+      classes: Class names; the index is the label. Of two classes, the second is the
+        positive one. A name must not be the index of another class. None for a
+        regression.
       label_range: Lowest and highest score of a regression; None for classes.
-      metric: The metric that models are compared by; higher is better. Of classes also
-        that of one class: `precision/CLASS`, `recall/CLASS` or `f1/CLASS`.
+      metric: The metric that models are compared by; higher is better. With classes, it
+        may be that of one class: `precision/CLASS`, `recall/CLASS` or `f1/CLASS`.
     """
 
     name: str | None = None
@@ -113,7 +119,7 @@ class TaskConfig(Settings):
 
     @property
     def outputs(self) -> int:
-        """Units of the model's head."""
+        """Number of outputs of the model's head."""
         return len(self.classes) if self.classes else 1
 
     @property
@@ -160,7 +166,7 @@ class TaskConfig(Settings):
 
     @model_validator(mode="after")
     def _check_class_names(self) -> TaskConfig:
-        # A label in text is the name of a class or its index.
+        # A label in a text file is the name of a class or its index.
         by_index = {str(index): name for index, name in enumerate(self.classes or [])}
         for name in by_index.values():
             other = by_index.get(name, name)
@@ -176,7 +182,9 @@ class TaskConfig(Settings):
         if (self.classes is None) == (self.label_range is None):
             raise ValueError("give either classes or a label_range, not both")
         if self.label_range and not self.label_range[0] < self.label_range[1]:
-            raise ValueError(f"label_range {self.label_range} must rise")
+            raise ValueError(
+                f"label_range {self.label_range} must rise: lowest score, highest score"
+            )
         if self.metric not in self.metrics:
             raise ValueError(
                 f"metric {self.metric!r} is not one of {metrics.shorten(self.metrics)}"

@@ -18,65 +18,66 @@ class TrainerConfig(Settings):
       steps_per_epoch: Steps of one pass; None takes every row once.
       batch_size: Examples per step over all replicas (the global batch size).
       evaluation_batch_size: Examples per step of an evaluation; None is `batch_size`.
-      learning_rate: Rate that the decay starts from; decays linearly to 0.
+      learning_rate: Rate that the decay starts from. It decays linearly to 0.
       warmup_fraction: Share of the steps over which the rate rises from 0.
-      decay_start: Step that the decay is counted from. `after_warmup` starts it at the
-        `learning_rate`. `first_step` counts the warmup as well, as the Model Garden's
-        tutorials do: after a warmup of 10 % the rate is 0.9 of the other curve's.
-      weight_decay: Of AdamW and LAMB, for all weights but LayerNorm and biases.
+      decay_start: First step of the decay. With `after_warmup` the decay starts from
+        `learning_rate`. With `first_step` it includes the warmup, as in the Model
+        Garden's tutorials: after a warmup of 10 % the rate is 0.9 of the other curve's.
+      weight_decay: Weight decay of AdamW and LAMB, for all weights but LayerNorm and
+        biases.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       optimization: Sections of the Model Garden's `OptimizationConfig` that override
         the settings above: `optimizer`, `learning_rate`, `warmup`, `ema`. A whole
         `OptimizationConfig` and the `optimizer.json` of a training are accepted.
       layer_decay: Factor of the rate from each layer to the one below it; with AdamW
         only. 1 gives all layers the same rate.
-      frozen_layers: Lowest layers that are not trained, nor are the embeddings; 0
-        trains everything.
-      class_weights: Weights of classes in the training loss, as `{urgent: 5}`, each
-        above 0; a class that is left out has 1. `auto` is rows / (classes * rows of the
-        class). They are scaled to a mean of 1 over the rows; metrics are unweighted.
-        None weighs all classes alike.
+      frozen_layers: Number of the lowest layers that are not trained; neither are the
+        embeddings then. 0 trains everything.
+      class_weights: Weights of classes in the training loss, such as `{urgent: 5}`,
+        each above 0; a class that is left out has 1. `auto` is rows / (classes * rows
+        of the class). They are scaled to a mean of 1 over the rows; metrics are
+        unweighted. None weighs all classes equally.
       dropout: Dropout rate of the encoder and of the classification head. None takes
-        the rates of the encoder's configuration, 0.1 where it has none.
+        the rates of the encoder's configuration, or 0.1 for those it lacks.
       shuffle_buffer_size: Rows in the shuffle buffer. A split that fits is read once,
         kept in memory and shuffled as a whole; a larger one is read again each epoch,
         its files in random order.
       seed: Seed of initialization, dropout and shuffling; the first of `seeds`.
-      seeds: Trainings from consecutive seeds, of which the best is kept: BERT on small
-        data is unstable (Devlin et al. 2018, section 4.1).
+      seeds: Number of trainings, from consecutive seeds. The best is kept, because BERT
+        is unstable on small data (Devlin et al. 2018, section 4.1).
       evaluation_interval: Steps between evaluations; None evaluates every epoch.
-      evaluation_steps: Steps of an evaluation, each of `evaluation_batch_size` rows,
-        the first of the split; None evaluates all rows.
+      evaluation_steps: Steps of an evaluation, which takes the first rows of the split,
+        `evaluation_batch_size` per step; None evaluates all rows.
       evaluate_first: Whether to evaluate before the first step too. This evaluation
         is recorded, but counts neither as the best nor for `patience`.
-      checkpoint_interval: Steps between checkpoints, the most that a killed training
-        loses; None saves every epoch.
-      max_checkpoints: Checkpoints that are kept, the newest ones; at least 2, since
-        training goes back to the one before if the newest is damaged.
+      checkpoint_interval: Steps between checkpoints, which is the most that a killed
+        training loses; None saves every epoch.
+      max_checkpoints: Number of checkpoints to keep, the newest ones; at least 2,
+        because training restores the previous one if the newest is damaged.
       delete_checkpoints: Whether a finished training deletes its checkpoints. Its best
         weights and its records stay.
-      async_checkpoints: Whether training goes on while a checkpoint is written, which
-        takes memory for a copy of the weights and the optimizer's state. On one machine
-        and with one seed only.
-      patience: Evaluations without a better one after which training stops; None
-        trains to the end.
+      async_checkpoints: Whether training continues while a checkpoint is written, which
+        takes memory for a copy of the weights and the optimizer's state. Only on one
+        machine and with one seed.
+      patience: Consecutive evaluations without improvement after which training stops;
+        None trains to the end.
       steps_per_loop: Steps between two log lines. Ctrl-C and SIGTERM end a loop after
         its current step; on several devices they wait for its end.
       summary_interval: Steps between two points of TensorBoard's training curves, a
         multiple of `steps_per_loop`; None writes one for each loop.
-      loss_upper_bound: A larger mean loss of a loop, or NaN, restores the last intact
-        checkpoint.
-      recovery_max_trials: How many times it is restored before training fails.
+      loss_upper_bound: If the mean loss of a loop is above it or NaN, the last intact
+        checkpoint is restored.
+      recovery_max_trials: Number of such restores before training fails.
       strategy: The `tf.distribute` strategy; `auto` selects it by the devices.
       tpu: Name or address of the TPU; `local` for this machine's.
       warm_start: Initial weights: those of the pre-trained `encoder` with a new head,
         or those of the `champion`, the model that was pushed last. Before the first
-        push it is the encoder.
-      mixed_precision: Compute type of training, and of the evaluations that choose its
+        push, `champion` starts from the encoder.
+      mixed_precision: Compute type of training, and of the evaluations that choose the
         best model; weights, recorded predictions and the exported model stay float32.
         `auto` is bfloat16 on a TPU, and on a CPU that multiplies bfloat16 matrices at
         least twice as fast as float32; bfloat16 or float16 on GPUs whose tensor cores
-        multiply it; else float32. The choice is recorded, and a resumed training
+        support it; else float32. The choice is recorded, and a resumed training
         keeps it.
       xla: Whether XLA compiles the training step, for a few padded lengths; on a single
         CPU or GPU. `auto` measures it on a GPU, and is `off` on a CPU. The choice is
@@ -128,7 +129,7 @@ class TrainerConfig(Settings):
     @field_validator("class_weights", mode="before")
     @classmethod
     def _check_class_weights(cls, weights: Any) -> Any:
-        # Before pydantic, which reports a value once for each type of the union.
+        # Before pydantic, which reports a value once for each type in the union.
         if weights is None or weights == "auto":
             return weights
         numbers = weights.values() if isinstance(weights, dict) else [weights]
@@ -146,13 +147,14 @@ class TrainerConfig(Settings):
             )
         if self.async_checkpoints and self.seeds > 1:
             raise ValueError(
-                f"async_checkpoints works with one seed, and seeds is {self.seeds}: "
-                "TensorFlow keeps the copy of each training; set one of them back"
+                f"async_checkpoints requires one seed, but seeds is {self.seeds}: "
+                "TensorFlow keeps the copy of each training in memory; set "
+                "async_checkpoints to false or seeds to 1"
             )
         multiple = ("mirrored", "multi_worker_mirrored", "parameter_server")
         if self.xla == "on" and self.strategy in multiple:
             raise ValueError(
-                f"xla is on, which needs a single device, and strategy is "
+                f"xla is on, which requires a single device, but strategy is "
                 f"{self.strategy}; set xla to auto or off"
             )
         return self

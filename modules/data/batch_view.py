@@ -1,4 +1,4 @@
-"""The first batch of a training for a reader: its token ids and its tokens."""
+"""The first batch of a training, as token ids and as tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 from modules.config.task import TaskConfig
 from modules.data import inputs, preprocessing
 
-# A larger split is not read to its end for one batch.
+# Of a larger split, only the first rows are read.
 MOST_ROWS = 10_000
 
 
@@ -32,9 +32,8 @@ def first_batch(data: inputs.ExamplesConfig) -> inputs.Batch:
     """Returns the first batch of a training.
 
     Args:
-      data: The training split. Of one with more than `MOST_ROWS` rows, the first rows
-        are used, in the order of the files. If the host has files of its own, it is
-        this host's share of the batch.
+      data: The training split. Only its first `MOST_ROWS` rows are used, in the order
+        of the files. With `host_examples`, it is this host's share of the batch.
     """
     examples = data.examples or inputs.count_examples(data)
     rows = min(examples, MOST_ROWS)
@@ -60,7 +59,7 @@ def list_features(batch: inputs.Batch) -> dict[str, list[list[int]]]:
 def describe_rows(
     batch: inputs.Batch, task: TaskConfig, vocab_file: str
 ) -> list[BatchRow]:
-    """Returns the rows of a batch as a reader sees them.
+    """Returns the rows of a batch with their tokens and the names of their labels.
 
     Args:
       batch: As `inputs.build_batches` returns it.

@@ -20,9 +20,7 @@ IDS = "ids"
 POSITIONS = "positions"
 
 _ENDLESS = 1 << 40  # epochs
-_FILES_AT_ONCE = 16
 _FIXED_LENGTHS = 4
-_PREFETCHED = 2  # batches; to make one takes far less than a step
 
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
@@ -34,25 +32,26 @@ class ExamplesConfig(config_definitions.DataConfig):
     Attributes:
       label_column: Name of the label.
       id_column: Name of the int64 id.
-      weight_column: Name of the float32 weight of a row in the training loss; None
-        reads none.
+      weight_column: Name of the float32 weight of a row in the training loss; None if
+        there are no weights.
       is_regression: Whether the label is a float32 score instead of an int64 class.
       lengths: Lengths in tokens that batches are padded to, the first that fits; empty
         pads to the longest row.
-      window_batches: Rows are sorted by length within a window of so many random
+      window_batches: Rows are sorted by length within a window of this many random
         batches: padding falls to a few percent, and the order stays close to random. 1
         does not sort.
       shuffle_buffer_size: Size of the shuffle buffer in examples. A split that fits is
         read once, stays in memory and is shuffled as a whole; a larger one is read
         again each epoch, its files in random order.
       examples: Number of examples in the split; None counts them.
-      first_rows: Rows that are read, the first of the split; None reads all. Training
-        ignores it if the split is larger than the shuffle buffer.
-      start_step: Number of training steps already done, whose batches are skipped.
-      host_examples: Examples of each host, if `input_path` names this host's own files;
-        empty if every host reads all files and takes its share of each batch.
+      first_rows: Number of rows to read, from the first of the split; None reads all.
+        Training ignores it if the split is larger than the shuffle buffer.
+      start_step: Number of training steps already done. Their batches are skipped.
+      host_examples: Number of examples of each host, if `input_path` has only this
+        host's files; empty if every host reads all files and takes its share of each
+        batch.
       host: Index of this host in `host_examples`.
-      workers: Asynchronous workers, each of which trains on its share of the batches.
+      workers: Number of asynchronous workers. Each trains on its share of the batches;
         1 gives all batches to every input pipeline.
     """
 
@@ -72,24 +71,25 @@ class ExamplesConfig(config_definitions.DataConfig):
 
 
 def fixed_lengths(max_seq_length: int) -> list[int]:
-    """Returns a few padded lengths for XLA, which compiles a program for each.
+    """Returns a few padded lengths for XLA, which compiles a program for each of them.
 
     Args:
-      max_seq_length: The longest, in tokens.
+      max_seq_length: The longest length, in tokens.
     """
     parts = range(1, _FIXED_LENGTHS + 1)
     return [math.ceil(max_seq_length * part / _FIXED_LENGTHS) for part in parts]
 
 
 def suffices_for_hosts(paths: Sequence[str], hosts: int) -> bool:
-    """Returns whether each of several hosts can read files of its own."""
+    """Returns whether there are several hosts and a file for each of them."""
     return 1 < hosts <= len(paths)
 
 
 def count_steps(config: ExamplesConfig) -> int:
     """Returns the number of batches that hold each example once.
 
-    Hosts with files of their own take as many steps as the one with the most examples.
+    If hosts have separate files, all take as many steps as the host with the most
+    examples.
 
     Args:
       config: `examples` or `host_examples` must be set.
@@ -146,11 +146,11 @@ def build_batches(
 ) -> tf.data.Dataset:
     """Builds the batches of one input pipeline.
 
-    The global batches are the same on any strategy; each replica gets its share of the
-    rows. Only hosts with files of their own (`host_examples`) draw other batches: each
-    adds an equal share to a global batch, of like length. For several replicas, and
-    for XLA, rows of weight 0 fill a batch that is too small. Asynchronous workers get
-    whole batches, each its share of them.
+    The global batches are the same with any strategy; each replica gets its share of
+    the rows. Only hosts with separate files (`host_examples`) draw other batches: each
+    adds an equal share, of rows of similar length, to a global batch. For several
+    replicas, and for XLA, rows of weight 0 fill a batch that is too small. Asynchronous
+    workers get whole batches, each worker its share of them.
 
     Args:
       config: Which Examples. Training repeats forever, evaluation is one pass.
@@ -158,15 +158,15 @@ def build_batches(
 
     Returns:
       A dataset of `(inputs, targets)`: the encoder's inputs int32[batch, seq_len];
-      `labels` int64[batch] or float32[batch], `weights` float32[batch], which are 1 but
-      for rows that fill a batch, and `ids` int64[batch]; with a `weight_column` also
+      `labels` int64[batch] or float32[batch]; `weights` float32[batch], 0 for rows that
+      fill a batch and 1 for all others; `ids` int64[batch]; with a `weight_column` also
       `row_weights` float32[batch]; for evaluation also `positions` int64[batch], the
       rows' positions in the split, because sorting by length changes their order.
     """
     build = _train_batches if config.is_training else _evaluation_batches
     batches = build(config)
     if config.is_training and config.workers > 1:
-        # All workers run one graph; a worker's index is known at run time only.
+        # All workers run one graph, so a worker's index is known only at run time.
         worker = tf.distribute.coordinator.experimental_get_current_worker_index()
         batches = share_among_workers(batches, config, worker)
     batches = batches.map(
@@ -176,22 +176,23 @@ def build_batches(
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     context = input_context or tf.distribute.InputContext()
-    # XLA compiles each shape: a smaller last batch would be one more.
+    # XLA compiles a program for each shape. A smaller last batch would add one.
     if context.num_replicas_in_sync > 1 or config.lengths:
         batches = _share_out(batches, config, context)
-    return without_autotuning(batches.prefetch(_PREFETCHED))
+    # Two batches suffice: making one takes far less than a training step.
+    return without_autotuning(batches.prefetch(2))
 
 
 def _host_batch_size(config: ExamplesConfig) -> int:
-    """Returns the rows of a global batch that a host's pipeline makes."""
+    """Returns the number of rows that one host contributes to a global batch."""
     return config.global_batch_size // max(len(config.host_examples), 1)
 
 
 def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
-    """Batches rows of like length, forever, each epoch in its own random order.
+    """Batches rows of similar length, forever, each epoch in a new random order.
 
     An epoch holds each example once; its last batch may be smaller. The order depends
-    on seed and epoch only, so that an interrupted training resumes with the rows that
+    only on seed and epoch, so that an interrupted training resumes with the rows that
     it has not seen.
     """
     size, buffer = _host_batch_size(config), config.shuffle_buffer_size
@@ -202,7 +203,7 @@ def _train_batches(config: ExamplesConfig) -> tf.data.Dataset:
     kept = read_records(config).cache() if examples <= buffer else None
 
     def epoch(index: tf.Tensor) -> tf.data.Dataset:
-        # The graph's seed, which would otherwise be the process's.
+        # Otherwise the shuffles would also depend on the process's global seed.
         tf.compat.v1.set_random_seed(1)
         seed = _fold(tf.constant(config.seed or 0, tf.int64), index)
         in_order = {"seed": seed, "reshuffle_each_iteration": False}
@@ -244,7 +245,7 @@ def share_among_workers(
 
 
 def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
-    """Batches rows of like length, in one pass, with their positions in the split."""
+    """Batches rows of similar length in one pass, with their positions in the split."""
     size = _host_batch_size(config)
     windows = read_records(config).enumerate().batch(size * config.window_batches)
 
@@ -257,7 +258,7 @@ def _evaluation_batches(config: ExamplesConfig) -> tf.data.Dataset:
 
 
 def _complete(batches: tf.data.Dataset, config: ExamplesConfig) -> tf.data.Dataset:
-    """Appends batches without a row where another host has more batches."""
+    """Appends batches without rows until all hosts have the same number of batches."""
     if not config.host_examples:
         return batches
     count = math.ceil(config.host_examples[config.host] / _host_batch_size(config))
@@ -275,7 +276,7 @@ def _files(config: ExamplesConfig) -> tf.data.Dataset:
 def _read(paths: tf.data.Dataset) -> tf.data.Dataset:
     return paths.interleave(
         lambda path: tf.data.TFRecordDataset(path, compression_type="GZIP"),
-        cycle_length=_FILES_AT_ONCE,
+        cycle_length=16,
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
@@ -284,8 +285,8 @@ def _read(paths: tf.data.Dataset) -> tf.data.Dataset:
 def without_autotuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns the dataset with fixed parallelism.
 
-    Deleting an autotuned pipeline can block for a minute: its thread can miss the
-    notification to stop (TensorFlow's `Model::OptimizeLoop`).
+    Deleting an autotuned pipeline can block for a minute, because its thread can miss
+    the notification to stop (TensorFlow's `Model::OptimizeLoop`).
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -347,7 +348,7 @@ def _share_out(
 
     def share(tensor: tf.Tensor) -> tf.Tensor:
         missing = [[0, size - tf.shape(tensor)[0]]]
-        # A batch without a row has no column.
+        # A batch without rows has no columns; one is needed to fill it with rows.
         if tensor.shape.rank > 1:
             missing.append([0, tf.maximum(1 - tf.shape(tensor)[1], 0)])
         rows = tf.pad(tensor, missing)[first : first + replicas * per_replica]

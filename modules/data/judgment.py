@@ -1,4 +1,4 @@
-"""Judges the rows of all splits: what training would suffer from."""
+"""Judges the rows of all splits: problems that spoil training or evaluation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy as np
 
 from modules import metrics
 from modules.config.data_gate import DataGateConfig
-from modules.config.task import TaskConfig
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import profile, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
-
-TRAIN = "train"
 
 # Kinds of findings.
 NO_ROWS = "no rows"
@@ -30,7 +28,7 @@ CUT = "cut texts"
 LABEL_DRIFT = "label drift"
 LENGTH_DRIFT = "length drift"
 
-_SHOWN = 3
+SHOWN = 3  # rows, or classes, that a message names
 _SCORE_TOLERANCE = 0.2  # of the label range
 _DRIFT_P = 0.001
 _MANY_CLASSES_SHARE = 0.5  # of an equal share
@@ -42,7 +40,7 @@ class Row(NamedTuple):
     Attributes:
       split: Its split.
       record: Its `RowFacts.records`.
-      id: Its id, -1 if it has none.
+      id: Its id, -1 if it is missing.
     """
 
     split: str
@@ -52,16 +50,15 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that training would suffer from.
+    """A problem in the rows.
 
     Attributes:
       kind: One of the kinds of findings.
-      split: The split; empty if it concerns several.
+      split: The split; empty if several splits are concerned.
       message: One sentence: split, numbers, setting, and what to do.
-      is_refused: Whether it stops the run; else it is a warning.
-      count: The rows concerned.
-      rows: The first of them, at most three: rows by themselves, or pairs that belong
-        together.
+      is_refused: Whether it stops the run; otherwise it is a warning.
+      count: Number of rows concerned.
+      rows: The first of them, at most three: single rows, or pairs with equal texts.
     """
 
     kind: str
@@ -82,16 +79,16 @@ def judge(
     max_seq_length: int,
     previous: Profile | None = None,
 ) -> list[Finding]:
-    """Judges the rows of all splits; the order of the rows does not matter.
+    """Judges the rows of all splits, independent of the order of the rows.
 
     Args:
       facts: The rows by split.
       task: The classes, or the range of the scores.
-      limits: What is refused and what is a warning.
+      limits: The limits for refusals and warnings.
       gate_split: The split that `thresholds` apply to.
       thresholds: Lowest value by metric; 0 and less decide nothing.
-      max_seq_length: The tokens that a model sees of a row.
-      previous: The training split of the last span; None if there is none.
+      max_seq_length: Longest row in tokens; longer ones are cut.
+      previous: The training split of the last span; None for the first span.
 
     Returns:
       The findings, refused ones first.
@@ -113,7 +110,10 @@ class _Judgment:
     previous: Profile | None
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._empty_splits()
+        for split in self.facts:
+            if split not in self._filled:
+                message = f"{split}: it has no rows; add rows, or remove the split"
+                yield Finding(NO_ROWS, split, message, is_refused=True)
         yield from self._single_classes()
         yield from self._small_gate()
         yield from self._contradictions()
@@ -122,7 +122,15 @@ class _Judgment:
         for split, facts in self._filled.items():
             yield from self._duplicates(split, facts)
             yield from self._cut_texts(split, facts)
-        yield from self._drifts()
+        train = self._profiles.get(TRAIN_SPLIT)
+        if train is None:
+            return
+        for split, profile_of_split in self._profiles.items():
+            if split != TRAIN_SPLIT:
+                yield from self._drift(split, profile_of_split, TRAIN_SPLIT, train)
+        if self.previous is not None:
+            name = f"{TRAIN_SPLIT} of span {self.previous.span}"
+            yield from self._drift(TRAIN_SPLIT, train, name, self.previous)
 
     @functools.cached_property
     def _filled(self) -> dict[str, RowFacts]:
@@ -134,14 +142,8 @@ class _Judgment:
             split: Profile.of(facts, self.task) for split, facts in self._filled.items()
         }
 
-    def _empty_splits(self) -> Iterator[Finding]:
-        for split in self.facts:
-            if split not in self._filled:
-                message = f"{split}: it has no rows; add rows, or leave the split out"
-                yield Finding(NO_ROWS, split, message, is_refused=True)
-
     def _single_classes(self) -> Iterator[Finding]:
-        for split in dict.fromkeys([TRAIN, self.gate_split]):
+        for split in dict.fromkeys([TRAIN_SPLIT, self.gate_split]):
             facts = self._filled.get(split)
             if facts is None or np.ptp(facts.labels):
                 continue
@@ -152,10 +154,10 @@ class _Judgment:
             else:
                 name = self.task.classes[int(label)]
                 others = [other for other in self.task.classes if other != name]
-                value, missing = f"class `{name}`", " or ".join(others[:_SHOWN])
+                value, missing = f"class `{name}`", " or ".join(others[:SHOWN])
             consequence = (
-                "a model learns nothing but to predict it"
-                if split == TRAIN
+                "a model would learn only to predict it"
+                if split == TRAIN_SPLIT
                 else "a model that always predicts it would pass"
             )
             message = (
@@ -223,41 +225,42 @@ class _Judgment:
         yield Finding(CONTRADICTIONS, "", message, is_refused, count, pairs)
 
     def _rare_classes(self) -> Iterator[Finding]:
-        if self.task.classes is None or TRAIN not in self._filled:
+        if self.task.classes is None or TRAIN_SPLIT not in self._filled:
             return
-        labels, rows = self._profiles[TRAIN].labels, self._profiles[TRAIN].rows
+        train = self._profiles[TRAIN_SPLIT]
+        labels, rows = train.labels, train.rows
         limit = min(
             self.limits.warn_class_share, _MANY_CLASSES_SHARE / len(self.task.classes)
         )
         rare = sorted((n, name) for name, n in labels.items() if n < limit * rows)
         if rare:
-            shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:_SHOWN])
+            shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:SHOWN])
             message = (
-                f"{TRAIN}: {len(rare)} of {len(labels)} classes have less than "
+                f"{TRAIN_SPLIT}: {len(rare)} of {len(labels)} classes have less than "
                 f"{limit:.1%} of the rows (data_gate.warn_class_share): {shown}; a "
                 "model may never predict them: add rows, or set trainer.class_weights"
             )
             count = sum(n for n, _ in rare)
-            yield Finding(RARE_CLASS, TRAIN, message, count=count)
+            yield Finding(RARE_CLASS, TRAIN_SPLIT, message, count=count)
 
     def _shared_rows(self) -> Iterator[Finding]:
-        gate, train = self._filled.get(self.gate_split), self._filled.get(TRAIN)
-        if gate is None or train is None or self.gate_split == TRAIN:
+        gate, train = self._filled.get(self.gate_split), self._filled.get(TRAIN_SPLIT)
+        if gate is None or train is None or self.gate_split == TRAIN_SPLIT:
             return
         shared = np.flatnonzero(np.isin(gate.texts, train.texts))
         limit = self.limits.warn_shared
         if len(shared) <= limit * len(gate):
             return
         pairs = []
-        for row in _sort(gate, shared)[:_SHOWN]:
+        for row in _sort(gate, shared)[:SHOWN]:
             same = np.flatnonzero(train.texts == gate.texts[row])
             partner = _sort(train, same)[0]
-            named = _name(self.gate_split, gate, row), _name(TRAIN, train, partner)
-            pairs.append(named)
+            first = _name(self.gate_split, gate, row)
+            pairs.append((first, _name(TRAIN_SPLIT, train, partner)))
         message = (
             f"{self.gate_split}: {_share(len(shared), len(gate))} have texts that are "
-            f"in {TRAIN} too (data_gate.warn_shared {limit:g}): a model can pass by "
-            f"memorizing them; remove them from {TRAIN}"
+            f"in {TRAIN_SPLIT} too (data_gate.warn_shared {limit:g}): a model can pass "
+            f"by memorizing them; remove them from {TRAIN_SPLIT}"
         )
         yield Finding(
             SHARED, self.gate_split, message, count=len(shared), rows=tuple(pairs)
@@ -292,25 +295,14 @@ class _Judgment:
             f"{limit:g}); the longest has {facts.lengths.max()}: raise "
             "preprocessing.max_seq_length, up to the encoder's limit, or shorten them"
         )
-        first = _sort(facts, cut)[:_SHOWN]
+        first = _sort(facts, cut)[:SHOWN]
         rows = tuple((_name(split, facts, row),) for row in first)
         yield Finding(CUT, split, message, count=len(cut), rows=rows)
-
-    def _drifts(self) -> Iterator[Finding]:
-        train = self._profiles.get(TRAIN)
-        if train is None:
-            return
-        for split, other in self._profiles.items():
-            if split != TRAIN:
-                yield from self._drift(split, other, TRAIN, train)
-        if self.previous is not None:
-            name = f"{TRAIN} of span {self.previous.span}"
-            yield from self._drift(TRAIN, train, name, self.previous)
 
     def _drift(
         self, split: str, new: Profile, other: str, reference: Profile
     ) -> Iterator[Finding]:
-        # Another task in the last span has other labels.
+        # The labels differ if the last span was of another task.
         if new.labels.keys() == reference.labels.keys():
             yield from self._label_drift(split, new, other, reference)
         difference, p = profile.compare_lengths(new, reference)
@@ -320,7 +312,7 @@ class _Judgment:
                 f"{split}: the lengths differ from those of {other} by "
                 f"{difference:.0%} (data_gate.warn_length_drift {limit:g}): the mean "
                 f"is {new.mean_length:.0f} tokens, and {reference.mean_length:.0f} in "
-                f"{other}; look whether both are of one kind of text"
+                f"{other}; check whether both have the same kind of text"
             )
             yield Finding(LENGTH_DRIFT, split, message, count=new.rows)
 
@@ -333,14 +325,14 @@ class _Judgment:
             what = f"the scores differ from those of {other} by {difference:.2f}"
         else:
             name, difference, p = profile.compare_classes(new, reference)
-            shares = (each.labels[name] / each.rows for each in (new, reference))
-            here, there = (f"{share:.1%}" for share in shares)
+            here = f"{new.labels[name] / new.rows:.1%}"
+            there = f"{reference.labels[name] / reference.rows:.1%}"
             what = f"the class `{name}` has {here} of the rows, and {there} in {other}"
         limit = self.limits.warn_label_drift
         if difference > limit and p < _DRIFT_P:
             message = (
-                f"{split}: {what} (data_gate.warn_label_drift {limit:g}): look whether "
-                "both were sampled and labeled in the same way"
+                f"{split}: {what} (data_gate.warn_label_drift {limit:g}): check "
+                "whether both were sampled and labeled in the same way"
             )
             yield Finding(LABEL_DRIFT, split, message, count=new.rows)
 
@@ -354,7 +346,7 @@ def _name(split: str, facts: RowFacts, row: int) -> Row:
 
 
 def _sort(facts: RowFacts, rows: np.ndarray) -> np.ndarray:
-    """Returns rows in the order of their ids, and not in that of the files."""
+    """Returns rows in the order of their ids, independent of the order of the files."""
     return rows[np.lexsort((facts.records[rows], facts.ids[rows]))]
 
 
@@ -379,12 +371,12 @@ def _pair_extremes(
 
     Args:
       facts: The rows.
-      rows: All rows of groups with equal texts, at least two of each.
-      values: What the rows of a group are ordered by, one for each of `facts`.
+      rows: All rows of groups with equal texts, at least two of each group.
+      values: Sort key of the rows in a group, one for each of `facts`.
     """
     keys = (facts.records, facts.ids, values, facts.texts)
     ordered = rows[np.lexsort([key[rows] for key in keys])]
     _, starts, sizes = _group(facts.texts[ordered])
     first, last = ordered[starts], ordered[starts + sizes - 1]
-    shown = np.lexsort((facts.records[first], facts.ids[first]))[:_SHOWN]
+    shown = np.lexsort((facts.records[first], facts.ids[first]))[:SHOWN]
     return list(zip(first[shown].tolist(), last[shown].tolist(), strict=True))

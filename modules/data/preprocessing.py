@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from modules import encoder_files
 from modules.config.task import NO_ID, TOKENIZED_FEATURES, TaskConfig
 
 INPUT_WORD_IDS = "input_word_ids"
@@ -24,12 +25,7 @@ INPUT_MASK = "input_mask"
 INPUT_TYPE_IDS = "input_type_ids"
 ENCODER_INPUTS = (INPUT_WORD_IDS, INPUT_MASK, INPUT_TYPE_IDS)
 
-# Files beside a vocabulary that may hold settings of its tokenizer, first match wins.
-_SETTINGS_FILES = ("tokenizer_config.json", "bert_config.json", "config.json")
-_LOWER_CASE = "do_lower_case"
-_TYPES = "type_vocab_size"
-_DEFAULT_TYPES = 2  # BERT's, for a vocabulary without a configuration beside it
-_MARKER = re.compile(r"\[.*\]|<.*>")  # such as [CLS], and <S> of Google's Chinese BERT
+_DEFAULT_TYPES = 2  # BERT's, for a vocabulary without a configuration next to it
 
 
 def preprocessing_fn(
@@ -48,8 +44,8 @@ def preprocessing_fn(
 
     Returns:
       `input_word_ids` and `input_type_ids` as `SparseTensor` int64[batch, tokens]
-      without padding, the label unchanged, the id, -1 if there is none, and the
-      weight, NaN if a row has none.
+      without padding; the label unchanged; the id, -1 if it is missing; the weight,
+      NaN if it is missing.
     """
     task = TaskConfig.model_validate(custom_config["task"])
     max_seq_length = custom_config["max_seq_length"]
@@ -81,7 +77,7 @@ def text_to_inputs(
 
     Args:
       segments: One text, or the two of a pair, each string[batch].
-      vocab_file: One token a line. The settings of its encoder are beside it.
+      vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest packed example in tokens, special tokens included.
 
     Returns:
@@ -103,7 +99,7 @@ def unpad(
       ids: Token ids int64[batch, (padded tokens)].
       mask: 1 for a token and 0 for padding, int64[batch, (padded tokens)].
       segment_ids: Token types int64[batch, (padded tokens)].
-      vocab_file: One token a line. The settings of its encoder are beside it.
+      vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest example in tokens.
 
     Returns:
@@ -114,9 +110,15 @@ def unpad(
         *_check_masks(ids, mask, segment_ids),
         *_check_lengths(mask, max_seq_length),
         _check_range("input_ids", ids, "vocab_size", len(read_vocab(vocab_file))),
-        _check_range("segment_ids", segment_ids, _TYPES, _type_vocab_size(vocab_file)),
+        _check_range(
+            "segment_ids",
+            segment_ids,
+            encoder_files.TYPES_KEY,
+            _type_vocab_size(vocab_file),
+        ),
     ]
-    # Transform's graph keeps only what its outputs depend on. Eager checks are None.
+    # Transform keeps only the ops that its outputs depend on. In eager mode TensorFlow
+    # returns None for a check.
     with tf.control_dependencies([check for check in checks if check is not None]):
         lengths = tf.reduce_sum(mask, axis=1)
     return {
@@ -199,24 +201,26 @@ def is_cased(vocab_file: str) -> bool:
       vocab_file: One token a line.
 
     Returns:
-      The opposite of `do_lower_case` in a file beside the vocabulary. Without that
-      setting, whether a word has a capital letter; markers such as `[CLS]` and `<S>`
-      do not count.
+      The opposite of `do_lower_case` in a file next to the vocabulary. Without that
+      setting, whether a word has a capital letter; markers such as `[CLS]`, and `<S>`
+      of Google's Chinese BERT, do not count.
     """
     lower_case = find_lower_case(vocab_file)
     if lower_case is not None:
         return not lower_case
-    words = (word for word in read_vocab(vocab_file) if not _MARKER.fullmatch(word))
-    return any(word != word.lower() for word in words)
+    return any(
+        word != word.lower() and not re.fullmatch(r"\[.*\]|<.*>", word)
+        for word in read_vocab(vocab_file)
+    )
 
 
 def find_lower_case(vocab_file: str) -> bool | None:
-    """Returns the explicit `do_lower_case` of an encoder; None if it has none.
+    """Returns the `do_lower_case` that an encoder's files set; None if they do not.
 
     Args:
       vocab_file: A file in the encoder's directory.
     """
-    lower_case = _find_setting(vocab_file, _LOWER_CASE)
+    lower_case = _find_setting(vocab_file, encoder_files.LOWER_CASE_KEY)
     return None if lower_case is None else bool(lower_case)
 
 
@@ -224,8 +228,8 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
     """Returns the ids of `[CLS]` and `[SEP]`.
 
     Raises:
-      ValueError: The vocabulary lacks one of BERT's special tokens, or has its
-        padding token elsewhere than at 0.
+      ValueError: The vocabulary lacks one of BERT's special tokens, or the id of its
+        padding token is not 0.
     """
     vocab = read_vocab(vocab_file)
     absent = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if t not in vocab]
@@ -234,12 +238,15 @@ def special_token_ids(vocab_file: str) -> tuple[int, int]:
             f"{vocab_file} has no {', '.join(absent)}: not a BERT vocabulary"
         )
     if vocab.index("[PAD]") != 0:
-        raise ValueError(f"{vocab_file} has [PAD] at {vocab.index('[PAD]')}, not at 0")
+        raise ValueError(
+            f"{vocab_file} has [PAD] at {vocab.index('[PAD]')}, not at 0: not a BERT "
+            "vocabulary"
+        )
     return vocab.index("[CLS]"), vocab.index("[SEP]")
 
 
 def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | float) -> tf.Tensor:
-    # A schema that bounds a column by `value_count` instead of `shape` makes it sparse.
+    # Transform reads a column as sparse if the schema bounds it by `value_count`.
     if not isinstance(feature, tf.SparseTensor):
         return feature
     column = tf.sparse.reset_shape(feature, [feature.dense_shape[0], 1])
@@ -248,7 +255,7 @@ def _as_dense(feature: tf.Tensor | tf.SparseTensor, missing: str | float) -> tf.
 
 
 def _as_ragged(feature: tf.Tensor | tf.SparseTensor) -> tf.RaggedTensor:
-    # A curated schema that fixes the length by `shape` makes it dense.
+    # Transform reads a column as dense if a curated schema fixes its `shape`.
     if isinstance(feature, tf.SparseTensor):
         return tf.RaggedTensor.from_sparse(feature)
     return tf.RaggedTensor.from_tensor(feature)
@@ -317,7 +324,7 @@ def trim(segments: list[tf.RaggedTensor], max_seq_length: int) -> list[tf.Ragged
       segments: Any values of the tokens, each [batch, (tokens)].
       max_seq_length: Longest packed example in tokens.
     """
-    # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's.
+    # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's op.
     budget = max_seq_length - 1 - len(segments)  # [CLS], and a [SEP] a segment
     first, *others = segments
     lengths = first.row_lengths()
@@ -338,8 +345,8 @@ def _truncate(ids: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:
 
 @functools.lru_cache(maxsize=4)
 def _text_packer(vocab_file: str, max_seq_length: int) -> Any:
-    # A function of its own is traced once. Transform traces preprocessing_fn about ten
-    # times, and each trace of the tokenizer's tables takes a second.
+    # A `tf.function` is traced once. Transform traces preprocessing_fn about ten times,
+    # and each trace of the tokenizer's tables takes a second.
     def pack(segments: list[tf.Tensor]) -> dict[str, tf.RaggedTensor]:
         return pack_segments(
             tokenize(segments, vocab_file),
@@ -359,12 +366,17 @@ def read_vocab(vocab_file: str) -> list[str]:
 
 
 def _type_vocab_size(vocab_file: str) -> int:
-    return int(_find_setting(vocab_file, _TYPES) or _DEFAULT_TYPES)
+    types = _find_setting(vocab_file, encoder_files.TYPES_KEY)
+    return int(types or _DEFAULT_TYPES)
 
 
 def _find_setting(vocab_file: str, key: str) -> Any:
-    """Returns a setting from the files beside a vocabulary; None if none has it."""
-    for name in _SETTINGS_FILES:
+    """Returns a setting from the first file next to a vocabulary that has it."""
+    for name in (
+        encoder_files.TOKENIZER_CONFIG,
+        encoder_files.MODEL_GARDEN_CONFIG,
+        encoder_files.HUGGING_FACE_CONFIG,
+    ):
         path = os.path.join(os.path.dirname(vocab_file), name)
         if tf.io.gfile.exists(path):
             with tf.io.gfile.GFile(path) as file:
@@ -380,7 +392,7 @@ def build_tokenizer(
     """Returns BERT's tokenizer, whose tokens are ids or strings.
 
     Args:
-      vocab_file: One token a line. The settings of its encoder are beside it.
+      vocab_file: One token a line. Its encoder's settings are next to it.
       token_type: `tf.int64` or `tf.string`.
     """
     return tf_text.FastBertTokenizer(

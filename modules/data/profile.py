@@ -1,4 +1,4 @@
-"""The distribution of labels and lengths of a split, and how far two are apart."""
+"""The labels and lengths of a split as histograms, and the distance between two."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from scipy import stats
 from modules.config.task import TaskConfig
 from modules.data.row_facts import RowFacts
 
-_SCORE_BINS = 100
-_LENGTH_BINS = 30
-_LONGEST = 10_000  # tokens; longer rows count as this long
-_QUANTILES = (0.05, 0.5, 0.95, 1.0)
-
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """A split's rows, counted.
+    """Counts of a split's rows.
 
     Attributes:
-      labels: Rows by the name of the class; of a regression by the lower edge of a
-        hundredth of `label_range`.
-      lengths: Rows by their length in tokens: the first has those of 0 tokens.
+      labels: Number of rows by the name of the class, or in a regression by the lower
+        edge of a hundredth of `label_range`.
+      lengths: Number of rows by length in tokens, from 0.
       span: The span of the data; None if the source has no spans.
     """
 
@@ -41,9 +36,10 @@ class Profile:
             counts = np.bincount(facts.labels.astype(int), minlength=len(names))
         else:
             low, high = task.label_range or (0.0, 1.0)
-            counts, edges = np.histogram(facts.labels, _SCORE_BINS, (low, high))
+            counts, edges = np.histogram(facts.labels, bins=100, range=(low, high))
             names = [f"{edge:.9g}" for edge in edges[:-1]]
-        lengths = np.bincount(np.minimum(facts.lengths, _LONGEST))
+        # Longer rows count as 10,000 tokens long.
+        lengths = np.bincount(np.minimum(facts.lengths, 10_000))
         labels = dict(zip(names, counts.tolist(), strict=True))
         return cls(labels, lengths.tolist(), span)
 
@@ -54,7 +50,7 @@ class Profile:
 
     @property
     def mean_length(self) -> float:
-        """The mean length in tokens; there must be a row."""
+        """The mean length in tokens; the split must have a row."""
         return float(np.average(np.arange(len(self.lengths)), weights=self.lengths))
 
     def length_at(self, quantile: float) -> int:
@@ -62,16 +58,17 @@ class Profile:
         return int(np.searchsorted(np.cumsum(self.lengths), quantile * self.rows))
 
     def summary(self, max_seq_length: int) -> dict[str, Any]:
-        """Returns what a reader wants to know, as JSON can hold it.
+        """Returns counts, quantiles and histograms for a report, as JSON.
 
         Args:
-          max_seq_length: Tokens from which rows are cut.
+          max_seq_length: Longest row in tokens; longer ones are cut.
         """
         is_filled = bool(self.rows)
-        quantiles = {f"{q:.0%}": self.length_at(q) for q in _QUANTILES if is_filled}
+        shares = (0.05, 0.5, 0.95, 1.0)
+        quantiles = {f"{q:.0%}": self.length_at(q) for q in shares if is_filled}
         filled = {name: count for name, count in self.labels.items() if count}
         tokens = np.arange(len(self.lengths))
-        counts, edges = np.histogram(tokens, _LENGTH_BINS, weights=self.lengths)
+        counts, edges = np.histogram(tokens, bins=30, weights=self.lengths)
         cut = self.lengths[max_seq_length + 1 :]
         return {
             "rows": self.rows,
@@ -98,7 +95,7 @@ def compare_classes(first: Profile, second: Profile) -> tuple[str, float, float]
 
 
 def compare_counts(first: list[int], second: list[int]) -> tuple[float, float]:
-    """Returns the statistic of Kolmogorov and Smirnov of two histograms, and its p."""
+    """Returns the Kolmogorov-Smirnov statistic of two histograms, and its p-value."""
     size = max(len(first), len(second))
     counts = np.array([row + [0] * (size - len(row)) for row in (first, second)])
     totals = counts.sum(axis=1, keepdims=True)
@@ -109,14 +106,14 @@ def compare_counts(first: list[int], second: list[int]) -> tuple[float, float]:
 
 
 def compare_lengths(new: Profile, reference: Profile) -> tuple[float, float]:
-    """Returns how far lengths are from those of a reference, and its p-value.
+    """Returns the distance of lengths from those of a reference, and its p-value.
 
-    The distance is Wasserstein's by the mean length of the reference: 0.2 if each row
-    is a fifth longer. Kolmogorov's and Smirnov's statistic, which gives the p-value,
-    would be 1 already if all rows had one token more.
+    It is the Wasserstein distance divided by the reference's mean length: 0.2 if each
+    row is a fifth longer. The p-value is that of the Kolmogorov-Smirnov statistic. The
+    statistic is no measure of distance: it can be 1 if each row has one token more.
     """
-    counts = [np.array(each.lengths) for each in (new, reference)]
-    tokens = [np.arange(len(each)) for each in counts]
+    counts = [np.array(profile.lengths) for profile in (new, reference)]
+    tokens = [np.arange(len(lengths)) for lengths in counts]
     distance = stats.wasserstein_distance(*tokens, *counts)
     _, p = compare_counts(new.lengths, reference.lengths)
     return float(distance) / reference.mean_length, p

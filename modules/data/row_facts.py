@@ -1,4 +1,4 @@
-"""What DataGate judges of the rows: hashes of texts, labels and lengths, as arrays."""
+"""The rows as DataGate judges them: arrays of text hashes, labels and lengths."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from modules.data import row_values
 if TYPE_CHECKING:
     from tensorflow.core.example.example_pb2 import Example
 
-_HASH_BYTES = 8
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowFacts:
@@ -28,9 +26,9 @@ class RowFacts:
       labels: Indices of classes, or scores, float64[rows]. Rows with a label that the
         task does not allow are left out.
       lengths: Packed tokens before truncation, special tokens included, int32[rows].
-      ids: The id column, -1 where a row has none, int64[rows].
-      records: What identifies a row to the caller: `hash_record` of its Example, or
-        its index, uint64[rows].
+      ids: The id column, -1 where the id is missing, int64[rows].
+      records: The caller's key of a row: `hash_record` of its Example, or its index,
+        uint64[rows].
     """
 
     texts: np.ndarray
@@ -48,7 +46,7 @@ class RowFacts:
 
     @classmethod
     def concatenate(cls, parts: Iterable[RowFacts]) -> RowFacts:
-        """Returns the rows of all parts, in their order; no parts are no rows."""
+        """Returns the rows of all parts, in their order."""
         parts = list(parts)
         return cls(
             **{
@@ -70,16 +68,16 @@ _DTYPES = {
 
 
 def hash_texts(texts: Sequence[str]) -> int:
-    """Returns a hash of 64 bits, the same for texts that count as equal.
+    """Returns a hash of 64 bits, which is the same for texts that count as equal.
 
-    Texts are equal if they differ only in letter case, white space, compatibility forms
-    of Unicode (NFKC: full-width letters, ligatures), or in the order of a pair.
+    Texts count as equal if they differ only in letter case, white space, compatibility
+    forms of Unicode (NFKC: full-width letters, ligatures), or in the order of a pair.
 
     Args:
       texts: The text of a row, or the two of a pair.
     """
     normalized = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
-    # No line break is left in a text.
+    # `split` has removed all line breaks from the texts.
     lines = "\n".join(sorted(" ".join(text.split()) for text in normalized))
     return _hash(lines.encode("utf-8", "surrogatepass"))
 
@@ -94,11 +92,13 @@ def packed_lengths(segments: list[list[str]], vocab_file: str) -> np.ndarray:
 
     Args:
       segments: One text column, or the two of a pair, each with a text per row.
-      vocab_file: One token a line. The settings of its encoder are beside it.
+      vocab_file: One token a line. Its encoder's settings are next to it.
 
     Returns:
       Tokens, special tokens included, int32[rows].
     """
+    # Imported here, because `judgment` and `profile` need this module without
+    # TensorFlow.
     import tensorflow as tf
 
     from modules.data import preprocessing
@@ -114,73 +114,66 @@ def describe_examples(
 ) -> RowFacts:
     """Returns the facts of Examples.
 
-    Rows without a text or without a label that the task allows are left out: the schema
-    refuses them.
+    Rows without a text, or with a label that the task does not allow, are left out,
+    because the schema refuses them.
 
     Args:
       serialized: Examples as `tf.train.Example`.
-      task: Names the columns, and the labels that are allowed.
+      task: Names the columns and the allowed labels.
       vocab_file: One token a line, in the encoder's directory.
     """
+    # Imported here for the same reason as in `packed_lengths`.
     from tensorflow.core.example.example_pb2 import Example
 
     rows = []
     for record in serialized:
         example = Example.FromString(record)
-        label = _read_label(example, task)
-        content = (
-            _read_tokens(example) if task.is_tokenized else _read_texts(example, task)
-        )
-        if label is not None and content is not None:
-            number = _read(example, task.id_column, "int64_list")
-            rows.append((content, label, [*number, NO_ID][0], record))
+        kind = "float_list" if task.is_regression else "int64_list"
+        labels = _read(example, task.label_column, kind)
+        if len(labels) != 1 or not row_values.is_label(labels[0], task):
+            continue
+        content: list[Any]
+        if task.is_tokenized:
+            ids, mask, _ = (
+                _read(example, name, "int64_list") for name in TOKENIZED_FEATURES
+            )
+            if not ids or len(ids) != len(mask):
+                continue
+            tokens = zip(ids, mask, strict=True)
+            content = [token for token, is_real in tokens if is_real]
+        else:
+            texts = [_read(example, name, "bytes_list") for name in task.text_columns]
+            if any(len(values) != 1 for values in texts):
+                continue
+            content = [values[0].decode("utf-8", "replace") for values in texts]
+        number = _read(example, task.id_column, "int64_list")
+        rows.append((content, float(labels[0]), [*number, NO_ID][0], record))
     if not rows:
         return RowFacts.concatenate([])
-    contents, labels, ids, records = zip(*rows, strict=True)
+    contents, numbers, row_ids, records = zip(*rows, strict=True)
     if task.is_tokenized:
-        texts = [_hash(np.asarray(tokens, np.int64).tobytes()) for tokens in contents]
+        hashes = [_hash(np.asarray(ids, np.int64).tobytes()) for ids in contents]
         lengths = np.array(list(map(len, contents)))
     else:
-        texts = list(map(hash_texts, contents))
+        hashes = list(map(hash_texts, contents))
         columns = [list(column) for column in zip(*contents, strict=True)]
         lengths = packed_lengths(columns, vocab_file)
     return RowFacts(
-        texts=np.array(texts, np.uint64),
-        labels=np.array(labels),
+        texts=np.array(hashes, np.uint64),
+        labels=np.array(numbers),
         lengths=lengths,
-        ids=np.array(ids),
+        ids=np.array(row_ids),
         records=np.array(list(map(hash_record, records)), np.uint64),
     )
 
 
 def _hash(content: bytes) -> int:
-    digest = hashlib.blake2b(content, digest_size=_HASH_BYTES).digest()
+    digest = hashlib.blake2b(content, digest_size=8).digest()
     return int.from_bytes(digest, "big")
 
 
 def _read(example: Example, column: str, kind: str) -> list[Any]:
     """Returns the values of a feature; empty if they are missing or of another kind."""
     features = example.features.feature
-    # Reading a key of this map would add it.
+    # Reading a missing key of a protobuf map would add it.
     return list(getattr(features[column], kind).value) if column in features else []
-
-
-def _read_texts(example: Example, task: TaskConfig) -> list[str] | None:
-    columns = [_read(example, column, "bytes_list") for column in task.text_columns]
-    if any(len(values) != 1 for values in columns):
-        return None
-    return [values[0].decode("utf-8", "replace") for values in columns]
-
-
-def _read_tokens(example: Example) -> list[int] | None:
-    ids, mask, _ = (_read(example, name, "int64_list") for name in TOKENIZED_FEATURES)
-    if not ids or len(ids) != len(mask):
-        return None
-    return [token for token, is_real in zip(ids, mask, strict=True) if is_real]
-
-
-def _read_label(example: Example, task: TaskConfig) -> float | None:
-    kind = "float_list" if task.is_regression else "int64_list"
-    labels = _read(example, task.label_column, kind)
-    is_allowed = len(labels) == 1 and row_values.is_label(labels[0], task)
-    return float(labels[0]) if is_allowed else None

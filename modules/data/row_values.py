@@ -1,7 +1,7 @@
-"""What the values of a row must be: texts, a label, an id, a weight.
+"""The rules for the values of a row: texts, a label, an id, a weight.
 
-Ingestion applies these rules to the values of files, DataGate to those of Examples,
-`init` to the columns of a data set, and `predict` to the texts that it gets.
+Ingestion applies them to the values of files, DataGate to those of Examples, `init` to
+the columns of a data set, and `predict` to its texts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,6 @@ import numpy as np
 
 from modules.config.task import TaskConfig
 
-# Unicode categories of the characters that BERT's tokenizer drops.
-_INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}
-_FLOAT32_MAX = 3.4e38
-# TFDS's label of the rows whose label GLUE keeps secret.
-_SECRET = ("-1", "-1.0")
-
 
 def is_empty(text: str) -> bool:
     """Returns whether BERT's tokenizer drops all characters of a text.
@@ -30,13 +24,15 @@ def is_empty(text: str) -> bool:
     and the replacement character of bytes that are not UTF-8.
     """
     return not text[:1].isalnum() and all(
-        character == "\ufffd" or unicodedata.category(character) in _INVISIBLE
+        character == "\ufffd"
+        # White space, control and format characters.
+        or unicodedata.category(character) in {"Zs", "Zl", "Zp", "Cc", "Cf"}
         for character in text
     )
 
 
 def find_text_problem(value: Any, *, allows_empty: bool) -> str | None:
-    """Returns why a value is not a text, for a message after its column; else None.
+    """Returns why a value is not a text, for a message after its column, or None.
 
     Args:
       value: A value of a text column.
@@ -71,7 +67,7 @@ def is_label(number: float, task: TaskConfig) -> bool:
 
 
 def describe_labels(task: TaskConfig) -> str:
-    """Returns the labels that a value may be, for a message."""
+    """Returns the allowed labels, for a message."""
     low, high = label_bounds(task)
     if task.classes is None:
         return f"numbers from {low} to {high}"
@@ -83,16 +79,16 @@ def parse_label(
     task: TaskConfig,
     class_of_value: Mapping[str, str] = MappingProxyType({}),
 ) -> float | None:
-    """Returns the number of a label as files have it; `is_label` judges the number.
+    """Returns the number of a label in a file, which `is_label` must still check.
 
     Args:
       value: The name of a class, or a number, as text or not.
       task: The classes; without them, the label is a score.
-      class_of_value: The class by label of the source, where it is another.
+      class_of_value: The class by label of the source, for labels that are not classes.
 
     Returns:
-      An int for a class, a float for a score; None if it is neither a class nor a
-      number that an Example can hold.
+      An int for a class, a float for a score; None if the value is neither a class nor
+      a number that an Example can hold.
     """
     text = to_text(value)
     if task.classes is None:
@@ -101,18 +97,18 @@ def parse_label(
     name = class_of_value.get(text, text)
     if name in task.classes:
         return task.classes.index(name)
-    return parse_id(text.removesuffix(".0"))  # as pandas may write 1
+    return parse_id(text.removesuffix(".0"))  # pandas may write 1 as 1.0
 
 
 def is_secret_label(value: Any, task: TaskConfig) -> bool:
-    """Returns whether a label is the -1 of TFDS for the secret labels of GLUE."""
-    if str(value) not in _SECRET or str(value) in (task.classes or ()):
+    """Returns whether a label is -1, which TFDS has for the secret labels of GLUE."""
+    if str(value) not in ("-1", "-1.0") or str(value) in (task.classes or ()):
         return False
     return task.label_range is None or task.label_range[0] > -1
 
 
 def parse_id(value: Any) -> int | None:
-    """Returns the id that a value is; None if it is not a whole number of 64 bits."""
+    """Returns a value as an id; None if it is not an integer of 64 bits."""
     try:
         number = int(to_text(value))
     except ValueError:
@@ -121,13 +117,13 @@ def parse_id(value: Any) -> int | None:
 
 
 def parse_weight(value: Any) -> float | None:
-    """Returns the weight that a value is; None if it is not a number from 0."""
+    """Returns a value as a weight; None if it is negative or not a float32 number."""
     weight = _parse_float(to_text(value))
-    return weight if 0 <= weight <= _FLOAT32_MAX else None
+    return weight if 0 <= weight <= 3.4e38 else None
 
 
 def to_text(value: Any) -> str:
-    """Returns a label as CSV has it: true for a boolean, 1 for the float 1.0."""
+    """Returns a label as text in CSV: `true` for True, `1` for the float 1.0."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -10,10 +10,6 @@ PAIR_LENGTH = "pair_length"
 WORD_OVERLAP = "word_overlap"
 SENTENCE_LENGTH = "sentence_length"
 TOKEN_LENGTH = "token_length"
-_PAIR_LENGTHS = (20, 40, 60)  # words of both texts
-_OVERLAPS = (25, 50, 75)  # percent
-_SENTENCE_LENGTHS = (10, 20, 30)  # words
-_TOKEN_LENGTHS = (32, 64, 96)  # tokens, special ones included
 
 
 def slice_keys(task: TaskConfig) -> list[str]:
@@ -35,7 +31,7 @@ def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:
       `sentence_length` (words, as "10-19"), string[batch].
     """
     lengths = _words(text).row_lengths()
-    return {SENTENCE_LENGTH: _bucket(lengths, _SENTENCE_LENGTHS)}
+    return {SENTENCE_LENGTH: _bucket(lengths, (10, 20, 30))}
 
 
 def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
@@ -45,9 +41,9 @@ def slice_tokens(word_ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
       word_ids: int64[batch, (tokens)].
 
     Returns:
-      `token_length` (as "32-63"), string[batch].
+      `token_length` (special tokens included, as "32-63"), string[batch].
     """
-    return {TOKEN_LENGTH: _bucket(word_ids.row_lengths(), _TOKEN_LENGTHS)}
+    return {TOKEN_LENGTH: _bucket(word_ids.row_lengths(), (32, 64, 96))}
 
 
 def slice_pairs(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -68,8 +64,8 @@ def slice_pairs(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
     union = tf.sets.size(tf.sets.union(*sets))
     overlap = 100 * shared // tf.maximum(union, 1)
     return {
-        PAIR_LENGTH: _bucket(lengths, _PAIR_LENGTHS),
-        WORD_OVERLAP: _bucket(overlap, _OVERLAPS),
+        PAIR_LENGTH: _bucket(lengths, (20, 40, 60)),
+        WORD_OVERLAP: _bucket(overlap, (25, 50, 75)),
     }
 
 

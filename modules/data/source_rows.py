@@ -1,8 +1,8 @@
-"""Where a record of an Examples artifact came from: a file and the row in it.
+"""The origin of a record in an Examples artifact: a file and the row in it.
 
-ExampleGen shuffles the records, but does not change their bytes, so that a record is
-found again by its hash. The TFRecords that this project writes from other formats have
-a file beside them that leads on to the row of the original source.
+ExampleGen shuffles the records but does not change their bytes, so a record is found
+again by its hash. Next to the TFRecords that this project writes from other formats is
+a file with the rows of the original source.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from modules import files
 from modules.data.row_facts import hash_record
 
-# Readers of data ignore names that start with "_", as those of Hadoop and Beam do.
+# Like Hadoop and Beam, readers of data ignore names that start with "_".
 LOCATIONS_FILE = "_locations.jsonl"
 
 
 class LocationWriter:
-    """Writes where the records of a split came from.
+    """Writes the origin of the records of a split.
 
-    Consecutive rows of a file take one line: `{"record": 0, "file": "/data/a.csv",
-    "row": 2}` says that record `r`, up to the next line's, is row `2 + r` of the file.
+    Consecutive rows of a file take one line. `{"record": 0, "file": "/data/a.csv",
+    "row": 2}` means that record `r`, up to that of the next line, is row `2 + r` of the
+    file.
 
     Args:
       directory: The folder of the split's records.
@@ -54,7 +56,7 @@ class LocationWriter:
         """Adds the location of the next record.
 
         Args:
-          file: The file, as messages shall name it.
+          file: The name of the file for messages.
           row: The line, or the number of the row, in the file.
         """
         if (file, row) != self._next:
@@ -89,12 +91,11 @@ def locate(
     Args:
       source: The directory that the patterns are relative to.
       patterns: File pattern of each split.
-      records: Split and `hash_record` of each; one that is given twice is looked for
-        twice.
+      records: Split and `hash_record` of each record, once for each row to find.
 
     Returns:
-      `FILE:ROW` of each record that was found, as often as it was found: of the
-      original source, or the TFRecord file and the record's number from 1.
+      `FILE:ROW` of each row that was found, by split and hash: in the original source,
+      or the TFRecord file and the record's number from 1.
     """
     missing: dict[str, Counter[int]] = defaultdict(Counter)
     for split, record in records:
@@ -113,9 +114,8 @@ def locate(
 
 def _read(pattern: str) -> Iterator[tuple[bytes, Callable[[], str]]]:
     """Yields the records of files, each with a function that returns its location."""
+    # Imported here, because writing locations does not need TensorFlow.
     import tensorflow as tf
-
-    from modules import files
 
     paths = files.list_records([pattern])
     sidecar = os.path.join(os.path.dirname(paths[0]), LOCATIONS_FILE) if paths else ""

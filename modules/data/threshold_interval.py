@@ -1,4 +1,4 @@
-"""How exactly a metric is known from the rows that it counts."""
+"""The confidence interval of a metric on the rows that it counts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ import math
 import numpy as np
 from scipy import stats
 
-from modules.metrics import Metric
-
-_CONFIDENCE = 0.95
-_MOST_ROWS = 1 << 30
+from modules.metrics import CONFIDENCE, Metric
 
 
 def count_rows(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
-    """Returns how many rows decide a metric, and which.
+    """Returns the number of rows that a metric counts, and their description.
 
     Args:
-      metric: Of the task.
-      counts: Rows of each class, int64[classes]; of a regression all rows, int64[1].
+      metric: A metric of the task.
+      counts: Rows of each class, int64[classes], or of a regression, int64[1].
     """
     if metric.deciding_rows == "class":
         assert metric.class_id is not None
@@ -27,7 +24,7 @@ def count_rows(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
     if metric.deciding_rows == "smaller class":
         return int(counts.min()), "rows of the smaller class"
     if metric.deciding_rows == "every class":
-        # The mean over the classes varies as much as on this many rows of one.
+        # A mean over classes varies as much as a metric of this many rows of one class.
         present = counts[counts > 0]
         rows = int(len(present) ** 2 / np.sum(1 / present))
         return rows, "rows, weighted by class,"
@@ -40,12 +37,12 @@ def find_interval(metric: Metric, value: float, rows: int) -> tuple[float, float
         if not rows:
             return 0.0, 1.0
         test = stats.binomtest(round(value * rows), rows)
-        interval = test.proportion_ci(_CONFIDENCE, method="wilson")
+        interval = test.proportion_ci(CONFIDENCE, method="wilson")
         return float(interval.low), float(interval.high)
     if rows <= 3:  # Fisher's z has a standard error of 1 / sqrt(rows - 3)
         return -1.0, 1.0
     z = np.arctanh(min(value, 1 - 1e-9))
-    margin = stats.norm.ppf((1 + _CONFIDENCE) / 2) / math.sqrt(rows - 3)
+    margin = stats.norm.ppf((1 + CONFIDENCE) / 2) / math.sqrt(rows - 3)
     return float(np.tanh(z - margin)), float(np.tanh(z + margin))
 
 
@@ -53,8 +50,9 @@ def find_limit(metric: Metric, max_interval: float) -> float:
     """Returns the largest half width of a metric's interval.
 
     Args:
-      metric: Of the task.
-      max_interval: That of a metric from 0 to 1. A correlation may have twice as much.
+      metric: A metric of the task.
+      max_interval: The limit for metrics from 0 to 1. That for correlations is twice as
+        large.
     """
     return max_interval * (2 if _is_correlation(metric) else 1)
 
@@ -62,12 +60,12 @@ def find_limit(metric: Metric, max_interval: float) -> float:
 def is_exact(
     metric: Metric, value: float, counts: np.ndarray, max_interval: float
 ) -> bool:
-    """Returns whether the rows of a split decide on a threshold.
+    """Returns whether a split has enough rows to decide on a threshold.
 
     Args:
-      metric: Of the task.
+      metric: A metric of the task.
       value: The threshold; 0 and less decide nothing.
-      counts: Rows of each class, int64[classes]; of a regression by score.
+      counts: Rows of each class, int64[classes], or of a regression by score.
       max_interval: See `find_limit`.
     """
     if value <= 0:
@@ -83,9 +81,9 @@ def half_width(metric: Metric, value: float, rows: int) -> float:
 
 
 def needed_rows(metric: Metric, value: float, limit: float) -> int:
-    """Returns from about how many rows on the interval is within a limit."""
+    """Returns the least number of rows whose half width is within a limit."""
     return bisect.bisect_left(
-        range(_MOST_ROWS),
+        range(1 << 30),
         True,
         key=lambda rows: half_width(metric, value, rows) <= limit,
     )

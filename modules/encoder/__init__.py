@@ -1,7 +1,7 @@
 """The pre-trained encoder: directory, model and weights.
 
 `modules.encoder.conversion` converts other sources to such a directory. It is not
-imported here, so that an edit in it does not train a model again.
+imported here, so that an edit in it does not retrain a model.
 """
 
 from modules.encoder.directory import (

@@ -11,17 +11,32 @@ import numpy as np
 import tensorflow as tf
 
 from modules.data import preprocessing
-from modules.encoder import directory as files
 from modules.encoder import restoring, saved_model
-from modules.encoder.directory import EncoderDirectory, EncoderError
+from modules.encoder.directory import (
+    EncoderDirectory,
+    EncoderError,
+    check_vocab_size,
+    find_config,
+    open_encoder,
+    open_without_vocabulary,
+    read_json,
+)
 from modules.encoder.model import (
     DEFAULTS,
     HEAD_DROPOUT_KEY,
     BertEncoder,
     build_encoder,
 )
+from modules.encoder_files import (
+    APPROXIMATE_GELU_KEY,
+    LOWER_CASE_KEY,
+    MODEL_GARDEN_CONFIG,
+    MODEL_GARDEN_WEIGHTS,
+    SIZE_KEYS,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+)
 
-TOKENIZER_FILE = "tokenizer.json"
 _SUBWORD_PREFIX = "##"
 
 
@@ -32,7 +47,7 @@ class ImportedEncoder:
     Attributes:
       encoder: The directory that was written.
       parameters: Number of the encoder's parameters.
-      left_out: Names of the source's tensors that are not part of an encoder.
+      left_out: Names of the source's tensors that are not part of the encoder.
     """
 
     encoder: EncoderDirectory
@@ -61,22 +76,22 @@ def needs_import(source: str) -> bool:
     """
     if _is_saved_model(source):
         return True
-    return not _exists(source, files.VOCAB_FILE) and _exists(source, TOKENIZER_FILE)
+    return not _exists(source, VOCAB_FILE) and _exists(source, TOKENIZER_FILE)
 
 
 def source_files(source: str) -> list[str]:
-    """Returns the paths of all files that are read of a source.
+    """Returns the paths of all files that an import reads.
 
     Args:
       source: A directory, local or remote.
 
     Raises:
-      EncoderError: A file is missing, or it is not a source.
+      EncoderError: A file is missing, or the directory is not an encoder.
     """
     if _is_saved_model(source):
         return saved_model.source_files(source)
-    encoder = files.open_without_vocabulary(source)
-    names = [name for name in encoder.files if name != files.VOCAB_FILE]
+    encoder = open_without_vocabulary(source)
+    names = [name for name in encoder.files if name != VOCAB_FILE]
     return [_vocabulary_file(encoder), *map(encoder.path, names)]
 
 
@@ -93,18 +108,22 @@ def convert(
 
     Raises:
       EncoderError: A file is missing or cannot be read; a tensor is missing,
-        unexpected, or of another shape; the vocabulary is not the encoder's.
+        unexpected, or of another shape; the vocabulary's size is not the encoder's.
     """
     read = _read_saved_model if _is_saved_model(source) else _read_directory
     encoder = read(source, preprocessor)
-    words = _read_vocabulary(encoder.vocabulary)
-    files.check_vocab_size(encoder.vocabulary, len(words), encoder.description.config)
+    if os.path.basename(encoder.vocabulary) == TOKENIZER_FILE:
+        words = read_tokenizer(encoder.vocabulary)
+    else:
+        with tf.io.gfile.GFile(encoder.vocabulary) as lines:
+            words = [line.rstrip("\r\n") for line in lines]
+    check_vocab_size(encoder.vocabulary, len(words), encoder.description.config)
     config = json.dumps(_portable_config(encoder.description), indent=2)
-    _write(destination, files.MODEL_GARDEN_CONFIG, f"{config}\n")
-    _write(destination, files.VOCAB_FILE, "".join(f"{word}\n" for word in words))
-    path = os.path.join(destination, files.MODEL_GARDEN_WEIGHTS)
+    _write(destination, MODEL_GARDEN_CONFIG, f"{config}\n")
+    _write(destination, VOCAB_FILE, "".join(f"{word}\n" for word in words))
+    path = os.path.join(destination, MODEL_GARDEN_WEIGHTS)
     tf.train.Checkpoint(encoder=encoder.model).write(path)
-    written = files.open_encoder(destination)
+    written = open_encoder(destination)
     parameters = sum(int(np.prod(v.shape)) for v in encoder.model.variables)
     return ImportedEncoder(written, parameters, encoder.left_out)
 
@@ -119,9 +138,10 @@ def read_tokenizer(path: str) -> list[str]:
       The tokens in the order of their ids.
 
     Raises:
-      EncoderError: It is not a WordPiece tokenizer like BERT's, or its ids have gaps.
+      EncoderError: The file is not a WordPiece tokenizer like BERT's, or its ids have
+        gaps.
     """
-    tokenizer = files.read_json(path)
+    tokenizer = read_json(path)
     model = tokenizer.get("model") or {}
     kind = model.get("type")
     if kind != "WordPiece":
@@ -136,79 +156,69 @@ def read_tokenizer(path: str) -> list[str]:
     tokens = {index: token for token, index in ids.items()}
     gaps = [index for index in range(max(tokens, default=0)) if index not in tokens]
     if gaps:
-        raise EncoderError(f"{path} has {len(gaps)} ids without a token, as {gaps[0]}")
+        raise EncoderError(
+            f"{path} has {len(gaps)} ids without a token, such as {gaps[0]}"
+        )
     return [tokens[index] for index in range(len(tokens))]
 
 
 def _read_saved_model(source: str, preprocessor: str | None) -> _Source:
     published = saved_model.read_encoder(source, preprocessor)
-    encoder = EncoderDirectory(source, files.MODEL_GARDEN_CONFIG, published.config, ())
+    encoder = EncoderDirectory(source, MODEL_GARDEN_CONFIG, published.config, ())
     model = build_encoder(encoder, dropout=0.0)
     published.weights.restore(model)
     return _Source(encoder, model, published.vocabulary, published.weights.left_out)
 
 
 def _read_directory(source: str, preprocessor: str | None) -> _Source:
-    encoder = files.open_without_vocabulary(source)
+    encoder = open_without_vocabulary(source)
     vocabulary = _vocabulary_file(encoder)
     if preprocessor is not None:
         raise EncoderError(
             f"--preprocessor {preprocessor} is for a SavedModel; {source} has its "
             f"vocabulary in {os.path.basename(vocabulary)}"
         )
-    lower_case = _find_lower_case(vocabulary)
-    config = {**encoder.config, files.LOWER_CASE_KEY: lower_case}
+    lower_case = preprocessing.find_lower_case(vocabulary)
+    is_tokenizer = os.path.basename(vocabulary) == TOKENIZER_FILE
+    if lower_case is None and is_tokenizer:
+        # BertNormalizer has the key; for other normalizers the words decide.
+        normalizer = read_json(vocabulary).get("normalizer") or {}
+        lower_case = normalizer.get("lowercase")
+    config = {**encoder.config, LOWER_CASE_KEY: lower_case}
     encoder = dataclasses.replace(encoder, config=config)
     model = build_encoder(encoder, dropout=0.0)
     left_out = restoring.load_weights(model, encoder)
     return _Source(encoder, model, vocabulary, left_out)
 
 
-def _find_lower_case(vocabulary: str) -> bool | None:
-    lower_case = preprocessing.find_lower_case(vocabulary)
-    if lower_case is not None or os.path.basename(vocabulary) != TOKENIZER_FILE:
-        return lower_case
-    # BertNormalizer has the key; for other normalizers the words decide.
-    normalizer = files.read_json(vocabulary).get("normalizer") or {}
-    return normalizer.get("lowercase")
-
-
 def _portable_config(encoder: EncoderDirectory) -> dict[str, Any]:
-    """Returns a configuration that every reader of `bert_config.json` knows.
+    """Returns a configuration that every reader of `bert_config.json` understands.
 
-    Two keys are our own, and others ignore them: which "gelu" it is, and whether text
-    is lowercased.
+    Two keys are our own, and other readers ignore them: which "gelu" it is, and whether
+    text is lowercased.
     """
     config = encoder.config
-    portable = {key: config[key] for key in files.SIZE_KEYS}
+    portable = {key: config[key] for key in SIZE_KEYS}
     portable["hidden_act"] = config.get("hidden_act", "gelu")
     if portable["hidden_act"].startswith("gelu"):
         portable["hidden_act"] = "gelu"
-        portable[files.APPROXIMATE_GELU_KEY] = encoder.is_gelu_approximate
+        portable[APPROXIMATE_GELU_KEY] = encoder.is_gelu_approximate
     portable |= {key: config.get(key, DEFAULTS[key]) for key in DEFAULTS}
-    optional = (files.LOWER_CASE_KEY, HEAD_DROPOUT_KEY)
+    optional = (LOWER_CASE_KEY, HEAD_DROPOUT_KEY)
     return portable | {k: config[k] for k in optional if config.get(k) is not None}
 
 
 def _is_saved_model(source: str) -> bool:
-    return files.find_config(source) is None and saved_model.is_saved_model(source)
+    return find_config(source) is None and saved_model.is_saved_model(source)
 
 
 def _vocabulary_file(encoder: EncoderDirectory) -> str:
-    for name in (files.VOCAB_FILE, TOKENIZER_FILE):
+    for name in (VOCAB_FILE, TOKENIZER_FILE):
         if _exists(encoder.directory, name):
             return encoder.path(name)
     raise EncoderError(
-        f"encoder {encoder.directory} has neither {files.VOCAB_FILE} nor "
-        f"{TOKENIZER_FILE}"
+        f"encoder {encoder.directory} has neither {VOCAB_FILE} nor {TOKENIZER_FILE}"
     )
-
-
-def _read_vocabulary(path: str) -> list[str]:
-    if os.path.basename(path) == TOKENIZER_FILE:
-        return read_tokenizer(path)
-    with tf.io.gfile.GFile(path) as lines:
-        return [line.rstrip("\r\n") for line in lines]
 
 
 def _write(directory: str, name: str, text: str) -> None:

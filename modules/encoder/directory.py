@@ -14,27 +14,19 @@ from typing import Any
 import tensorflow as tf
 
 from modules import fingerprint
-
-VOCAB_FILE = "vocab.txt"
-MODEL_GARDEN_CONFIG = "bert_config.json"
-MODEL_GARDEN_WEIGHTS = "bert_model.ckpt"
-HUGGING_FACE_CONFIG = "config.json"
-HUGGING_FACE_WEIGHTS = "model.safetensors"
-HUGGING_FACE_INDEX = "model.safetensors.index.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
-LOWER_CASE_KEY = "do_lower_case"
-
-# Keys of both formats (google-research/bert, `BertConfig`).
-SIZE_KEYS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
+from modules.encoder_files import (
+    APPROXIMATE_GELU_KEY,
+    HUGGING_FACE_CONFIG,
+    HUGGING_FACE_INDEX,
+    HUGGING_FACE_WEIGHTS,
+    LOWER_CASE_KEY,
+    MODEL_GARDEN_CONFIG,
+    MODEL_GARDEN_WEIGHTS,
+    SIZE_KEYS,
+    TOKENIZER_CONFIG,
+    VOCAB_FILE,
 )
-APPROXIMATE_GELU_KEY = "approximate_gelu"
+
 # Values of `hidden_act`. Which "gelu" is meant depends on the format.
 _APPROXIMATE_GELUS = ("gelu_new", "gelu_pytorch_tanh")
 ACTIVATIONS = ("gelu", *_APPROXIMATE_GELUS, "relu")
@@ -60,7 +52,7 @@ class EncoderDirectory:
       config: The configuration.
       weights_names: Names of the files with the tensors.
       checkpoint: Name of a Model Garden checkpoint, without the files' suffixes.
-      tokenizer_names: Names of the files with settings of the tokenizer, if any.
+      tokenizer_names: Names of the files with the tokenizer's settings; may be empty.
     """
 
     directory: str
@@ -121,8 +113,8 @@ class EncoderDirectory:
     def is_gelu_approximate(self) -> bool:
         """Whether "gelu" is its tanh approximation.
 
-        It is in Google's original and so in the Model Garden's checkpoints, but not in
-        Hugging Face's BERT. Imported encoders have a key for it.
+        Google's original and the Model Garden's checkpoints approximate it, Hugging
+        Face's BERT does not. Imported encoders have a key for it.
         """
         if self.config.get("hidden_act") in _APPROXIMATE_GELUS:
             return True
@@ -137,11 +129,14 @@ def open_encoder(directory: str) -> EncoderDirectory:
 
     Raises:
       EncoderError: A file or key is missing, the configuration is not that of a BERT,
-        or the vocabulary has another size than the configuration.
+        or the vocabulary's size differs from the configuration's.
     """
     encoder = open_without_vocabulary(directory)
     if not tf.io.gfile.exists(encoder.vocab_file):
-        raise EncoderError(f"encoder {directory} has no {VOCAB_FILE}")
+        raise EncoderError(
+            f"encoder {directory} has no {VOCAB_FILE}; copy the encoder's vocabulary "
+            "into the directory"
+        )
     with tf.io.gfile.GFile(encoder.vocab_file) as lines:
         words = sum(1 for _ in lines)
     check_vocab_size(encoder.vocab_file, words, encoder.config)
@@ -165,7 +160,7 @@ def describe_architecture(encoder: EncoderDirectory) -> dict[str, Any]:
 
 
 def open_without_vocabulary(directory: str) -> EncoderDirectory:
-    """Does the same as `open_encoder`, but ignores the vocabulary.
+    """Reads an encoder as `open_encoder` does, but ignores the vocabulary.
 
     Raises:
       EncoderError: A file or key is missing, or the configuration is not that of a
@@ -181,7 +176,11 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
     path = os.path.join(directory, config_file)
     config = read_json(path)
     check_config(path, config)
-    tokenizer = _tokenizer_files(directory)
+    tokenizer: tuple[str, ...] = ()
+    tokenizer_path = os.path.join(directory, TOKENIZER_CONFIG)
+    if tf.io.gfile.exists(tokenizer_path):
+        _check_lower_case(tokenizer_path, read_json(tokenizer_path))
+        tokenizer = (TOKENIZER_CONFIG,)
     if config_file == MODEL_GARDEN_CONFIG:
         checkpoint, names = _model_garden_weights(directory)
     else:
@@ -192,7 +191,7 @@ def open_without_vocabulary(directory: str) -> EncoderDirectory:
 
 
 def list_files(directory: str) -> list[str]:
-    """Returns the names in a directory; none if it does not exist."""
+    """Returns the names in a directory; empty if it does not exist."""
     # Not a glob, because a directory's name may contain its special characters.
     if not tf.io.gfile.isdir(directory):
         return []
@@ -200,7 +199,7 @@ def list_files(directory: str) -> list[str]:
 
 
 def find_config(directory: str) -> str | None:
-    """Returns the name of a directory's configuration file; None if there is none."""
+    """Returns the name of a directory's configuration file; None if it is missing."""
     for name in (MODEL_GARDEN_CONFIG, HUGGING_FACE_CONFIG):
         if tf.io.gfile.exists(os.path.join(directory, name)):
             return name
@@ -211,7 +210,7 @@ def read_json(path: str) -> dict[str, Any]:
     """Reads a JSON file that holds an object.
 
     Raises:
-      EncoderError: It is not JSON, or not an object.
+      EncoderError: The file is not JSON, or not an object.
     """
     with tf.io.gfile.GFile(path) as file:
         text = file.read()
@@ -228,7 +227,7 @@ def check_config(path: str, config: dict[str, Any]) -> None:
     """Refuses a configuration that is not that of a BERT encoder.
 
     Args:
-      path: Where it was read, for the message.
+      path: The configuration file, for the message.
       config: The configuration.
 
     Raises:
@@ -269,7 +268,7 @@ def check_config(path: str, config: dict[str, Any]) -> None:
 
 
 def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
-    """Refuses a vocabulary of another size than the configuration's.
+    """Refuses a vocabulary whose size differs from the configuration's.
 
     Raises:
       EncoderError: Their sizes differ.
@@ -277,7 +276,8 @@ def check_vocab_size(path: str, words: int, config: dict[str, Any]) -> None:
     if words != config["vocab_size"]:
         raise EncoderError(
             f"{path} has {words} tokens, the encoder's vocab_size is "
-            f"{config['vocab_size']}"
+            f"{config['vocab_size']}; use the vocabulary that the encoder was trained "
+            "with"
         )
 
 
@@ -287,14 +287,6 @@ def _check_lower_case(path: str, config: dict[str, Any]) -> None:
         raise EncoderError(
             f"{path}: {LOWER_CASE_KEY} is {lower_case!r}; write true or false"
         )
-
-
-def _tokenizer_files(directory: str) -> tuple[str, ...]:
-    path = os.path.join(directory, TOKENIZER_CONFIG)
-    if not tf.io.gfile.exists(path):
-        return ()
-    _check_lower_case(path, read_json(path))
-    return (TOKENIZER_CONFIG,)
 
 
 def _model_garden_weights(directory: str) -> tuple[str, tuple[str, ...]]:
@@ -338,7 +330,9 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
         )
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise EncoderError(f"{index} has no weight_map")
+        raise EncoderError(
+            f"{index} has no weight_map: not an index of safetensors files"
+        )
     names = sorted(set(weight_map.values()))
     present = {n for n in names if tf.io.gfile.exists(os.path.join(directory, n))}
     _require(directory, names, present)
@@ -348,4 +342,7 @@ def _hugging_face_weights(directory: str) -> tuple[str, ...]:
 def _require(directory: str, names: list[str], present: set[str]) -> None:
     missing = [name for name in names if name not in present]
     if missing:
-        raise EncoderError(f"encoder {directory} has no {', '.join(missing)}")
+        raise EncoderError(
+            f"encoder {directory} has no {', '.join(missing)}; copy all files of its "
+            "weights"
+        )

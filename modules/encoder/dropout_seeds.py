@@ -1,7 +1,7 @@
 """Seeds of dropout masks that follow from the training step.
 
-The state of TensorFlow's random operations cannot be saved, so a resumed training would
-drop out other units than an uninterrupted one.
+TensorFlow cannot save the state of its random operations. With them, a resumed training
+would drop out other units than an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def seeds_at_step(seed: int, step: tf.Variable) -> Iterator[None]:
         dtype=tf.int64,
     )
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-    # Counts the layers as they are traced, always in the same order.
+    # Numbers the layers as they are traced, always in the same order.
     layers = itertools.count()
 
     def next_seed() -> tf.Tensor:
@@ -51,7 +51,7 @@ def seeds_at_step(seed: int, step: tf.Variable) -> Iterator[None]:
 def draw_seed() -> tf.Tensor:
     """Returns a seed for a stateless random operation, int[2].
 
-    Outside of `seeds_at_step` it follows from TensorFlow's global seed.
+    Outside of `seeds_at_step` the seed follows from TensorFlow's global seed.
     """
     next_seed = _next_seed.get()
     if next_seed is not None:

@@ -15,6 +15,11 @@ from absl import logging
 from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.model import BertEncoder
 from modules.encoder.tensors import (
+    EMBEDDING_NORM,
+    POOLER,
+    POSITION_EMBEDDING,
+    TYPE_EMBEDDINGS,
+    WORD_EMBEDDINGS,
     Shape,
     check_tensors,
     variable_name,
@@ -31,11 +36,11 @@ _HEADER_LENGTH_BYTES = 8
 
 # Hugging Face tensor -> Model Garden variable. PyTorch stores kernels transposed.
 _EMBEDDING_TENSORS = {
-    "embeddings.word_embeddings.weight": "word_embeddings/embeddings",
-    "embeddings.position_embeddings.weight": "position_embedding/embeddings",
-    "embeddings.token_type_embeddings.weight": "type_embeddings/embeddings",
-    "embeddings.LayerNorm.weight": "embeddings/layer_norm/gamma",
-    "embeddings.LayerNorm.bias": "embeddings/layer_norm/beta",
+    "embeddings.word_embeddings.weight": f"{WORD_EMBEDDINGS}/embeddings",
+    "embeddings.position_embeddings.weight": f"{POSITION_EMBEDDING}/embeddings",
+    "embeddings.token_type_embeddings.weight": f"{TYPE_EMBEDDINGS}/embeddings",
+    "embeddings.LayerNorm.weight": f"{EMBEDDING_NORM}/gamma",
+    "embeddings.LayerNorm.bias": f"{EMBEDDING_NORM}/beta",
 }
 _LAYER_TENSORS = {
     "attention.self.query": "self_attention/query",
@@ -48,13 +53,9 @@ _LAYER_TENSORS = {
     "output.LayerNorm": "output_layer_norm",
 }
 _POOLER_TENSORS = {
-    "pooler.dense.weight": "pooler_transform/kernel",
-    "pooler.dense.bias": "pooler_transform/bias",
+    "pooler.dense.weight": f"{POOLER}/kernel",
+    "pooler.dense.bias": f"{POOLER}/bias",
 }
-_TENSORS_WITHOUT_WEIGHTS = ("embeddings.position_ids",)  # 0, 1, 2, ...
-# The heads of pre-training. A head of another task is unexpected.
-_PRETRAINING_HEADS = ("cls.predictions.", "cls.seq_relationship.")
-_MODEL_PREFIX = "bert."  # in the file of an encoder with a head
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
@@ -67,7 +68,7 @@ class _Stored(NamedTuple):
 
 
 class HuggingFaceWeights:
-    """The weights of a Hugging Face folder, whose headers alone are read at first.
+    """The weights of a Hugging Face folder. The constructor reads only the headers.
 
     Args:
       encoder: The folder, local or remote.
@@ -76,8 +77,8 @@ class HuggingFaceWeights:
       left_out: Names of the tensors that are not part of the encoder.
 
     Raises:
-      EncoderError: A file cannot be read; a tensor is missing, unexpected, of another
-        shape or not floating-point.
+      EncoderError: A file cannot be read, or a tensor is missing, unexpected, of
+        another shape or not floating-point.
     """
 
     def __init__(self, encoder: EncoderDirectory) -> None:
@@ -85,14 +86,16 @@ class HuggingFaceWeights:
         stored = [tensor for path in encoder.weights_files for tensor in _header(path)]
         self.left_out = [tensor.name for tensor in stored if _is_left_out(tensor.name)]
         tensors: dict[str, _Stored] = {}
-        # Today's names first: an older name for the same tensor is unexpected.
+        # Current names first: an older name for the same tensor is unexpected.
         for tensor in sorted(stored, key=lambda t: t.name != canonical_name(t.name)):
             if not _is_left_out(tensor.name):
                 name = canonical_name(tensor.name)
                 tensors[tensor.name if name in tensors else name] = tensor
         expected = expected_shapes(encoder.config)
         if not tensors.keys() & _POOLER_TENSORS.keys():
-            logging.info("%s has no pooler: randomly initialized", encoder.directory)
+            logging.info(
+                "%s has no pooler: it is initialized randomly", encoder.directory
+            )
             for name in _POOLER_TENSORS:
                 del expected[name]
         path = encoder.path(encoder.weights_names[0])
@@ -107,10 +110,12 @@ class HuggingFaceWeights:
         others = [t for t in tensors.values() if t.dtype not in _DTYPES]
         if others:
             names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in others)
-            raise EncoderError(f"{path}: not floating-point: {names}")
+            raise EncoderError(
+                f"{path}: not floating-point: {names}; allowed are {', '.join(_DTYPES)}"
+            )
 
     def restore(self, model: BertEncoder) -> None:
-        """Assigns every variable. Without a pooler in the folder, the model's is kept.
+        """Assigns every variable, except a pooler that the folder lacks.
 
         Args:
           model: The encoder that the folder describes.
@@ -127,8 +132,8 @@ class HuggingFaceWeights:
 
 
 def canonical_name(name: str) -> str:
-    """Returns the name that a tensor of `BertModel` has today."""
-    name = name.removeprefix(_MODEL_PREFIX)
+    """Returns the current name of a tensor of `BertModel`."""
+    name = name.removeprefix("bert.")  # of an encoder with a head
     for old, new in _OLD_NAMES.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
@@ -166,7 +171,10 @@ def _variable_names(layers: int) -> dict[str, str]:
 
 def _is_left_out(name: str) -> bool:
     name = canonical_name(name)
-    return name.startswith(_PRETRAINING_HEADS) or name in _TENSORS_WITHOUT_WEIGHTS
+    # The heads of pre-training; a head of another task is unexpected. The position ids
+    # are 0, 1, 2, and so on.
+    heads = ("cls.predictions.", "cls.seq_relationship.")
+    return name.startswith(heads) or name == "embeddings.position_ids"
 
 
 def _header(path: str) -> list[_Stored]:
@@ -188,7 +196,10 @@ def _header(path: str) -> list[_Stored]:
     ends = [entry["data_offsets"][1] for entry in header.values()]
     whole = _HEADER_LENGTH_BYTES + length + max(ends, default=0)
     if size != whole:
-        raise EncoderError(f"{path} has {size} bytes, not the {whole} of its header")
+        raise EncoderError(
+            f"{path} has {size} bytes, but its header lists {whole}: the file is "
+            "incomplete; copy it again"
+        )
     return [
         _Stored(name, tuple(entry["shape"]), entry["dtype"])
         for name, entry in header.items()

@@ -1,9 +1,9 @@
 """The layers of BERT's encoder, in few and large operations.
 
-Variable names, and the attributes that lead to them in a checkpoint, are those of
-`official.nlp.modeling.layers.TransformerEncoderBlock`, and so are the results. On a CPU
-two fifths of its training step went into elementwise operations, each of which passes
-over the batch once more.
+Variable names, the attributes that lead to them in a checkpoint, and the results are
+those of `official.nlp.modeling.layers.TransformerEncoderBlock`. On a CPU two fifths of
+its training step went into elementwise operations, each with another pass over the
+batch.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ import tf_keras
 from modules.encoder.activations import Activation, ElementwiseActivation, Gradient
 from modules.encoder.dropout_seeds import draw_seed
 
-_DROPOUT_BITS = 16
-
 Config = Mapping[str, Any]
 
 
 def initializer(config: Config) -> tf_keras.initializers.Initializer:
-    """Returns a new initializer of kernels: one that is shared repeats its values."""
+    """Returns a new initializer of kernels; a shared one would repeat its values."""
     return tf_keras.initializers.TruncatedNormal(stddev=config["initializer_range"])
 
 
@@ -120,7 +118,12 @@ class SelfAttention(tf_keras.layers.Layer):
             self._dropout_layer(probabilities),
             self._split_heads(value, hidden, training),
         )
-        return self._output_dense(self._join_heads(context, training))
+        heads, size = self._by_head
+        if training is True:
+            joined = tf.transpose(context, [0, 2, 1, 3])
+        else:  # as in `_split_heads`, without a transposition
+            joined = tf.concat(tf.unstack(context, num=heads, axis=1), axis=2)
+        return self._output_dense(tf.reshape(joined, [-1, heads * size]))
 
     def _split_heads(
         self, rows: tf.Tensor, states: tf.Tensor, training: bool | None
@@ -130,19 +133,10 @@ class SelfAttention(tf_keras.layers.Layer):
         if training is True:
             by_head = tf.reshape(rows, [shape[0], shape[1], heads, size])
             return tf.transpose(by_head, [0, 2, 1, 3])
-        # oneDNN sets a transposition up anew each time, which costs a single row more
+        # oneDNN sets up each transposition anew. For a single row, this takes longer
         # than the transposition itself.
         joined = tf.reshape(rows, [shape[0], shape[1], heads * size])
         return tf.stack(tf.split(joined, heads, axis=2), axis=1)
-
-    def _join_heads(self, context: tf.Tensor, training: bool | None) -> tf.Tensor:
-        """Turns [batch, heads, seq_len, head_size] into rows of tokens."""
-        heads, size = self._by_head
-        if training is True:
-            joined = tf.transpose(context, [0, 2, 1, 3])
-        else:
-            joined = tf.concat(tf.unstack(context, num=heads, axis=1), axis=2)
-        return tf.reshape(joined, [-1, heads * size])
 
 
 class EncoderBlock(tf_keras.layers.Layer):
@@ -178,7 +172,7 @@ class EncoderBlock(tf_keras.layers.Layer):
             hidden, inner, initializer(config), "intermediate"
         )
         policy = tf_keras.mixed_precision.global_policy()
-        # As upstream, where bfloat16 made training with LAMB converge worse.
+        # As in the Model Garden: with bfloat16, training with LAMB converged worse.
         is_bfloat16 = policy.compute_dtype == "bfloat16"
         self._intermediate_activation_layer = ElementwiseActivation(
             activation, dtype=tf.float32 if is_bfloat16 else policy, autocast=False
@@ -203,7 +197,7 @@ class EncoderBlock(tf_keras.layers.Layer):
         hidden, mask = inputs
         target = hidden[:, :output_range] if output_range else hidden
         shape = tf.shape(target)
-        # Rows of tokens from here: nothing below looks from one token to another.
+        # From here on tokens are independent of each other, so they are rows.
         attended = self._attention_layer(hidden, target, mask[:, :output_range])
         attended = self._attention_dropout(attended)
         attended = self._attention_layer_norm(_rows(target) + attended)
@@ -236,7 +230,7 @@ class LayerNormalization(tf_keras.layers.LayerNormalization):
 class Dropout(tf_keras.layers.Dropout):
     """Dropout whose mask takes 16 random bits per element.
 
-    Keras draws a float of 32 bits for each: twice the random numbers.
+    Keras draws a float of 32 bits for each, which takes twice the random bits.
     """
 
     def call(self, inputs: tf.Tensor, training: Any = None) -> tf.Tensor:
@@ -246,7 +240,7 @@ class Dropout(tf_keras.layers.Dropout):
           inputs: A tensor of any shape.
           training: Whether dropout applies.
         """
-        # A TPU lays tensors out by their last two axes, which suits no bit cast.
+        # A TPU lays tensors out by their last two axes, so a bit cast does not fit.
         strategy = tf.distribute.get_strategy()
         is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
         if training is not True or not self.rate:
@@ -263,13 +257,13 @@ def dropout_mask(shape: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
 
     Args:
       shape: Shape of the inputs, int32[rank].
-      rate: Dropout rate, which is rounded to 16 bits.
+      rate: Dropout rate; it is rounded to 16 bits.
       dtype: Type of the inputs.
 
     Returns:
       A tensor of 0 and `1 / (1 - rate)` with that shape and type.
     """
-    values = 1 << _DROPOUT_BITS
+    values = 1 << 16
     dropped = min(round(rate * values), values - 1)
     size = tf.reduce_prod(shape)
     bits = tf.random.stateless_uniform(

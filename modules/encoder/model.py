@@ -8,6 +8,8 @@ import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers as upstream
 
+from modules.data.preprocessing import ENCODER_INPUTS
+from modules.encoder import tensors
 from modules.encoder.activations import Activation, approximate_gelu, gelu
 from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.layers import (
@@ -17,9 +19,10 @@ from modules.encoder.layers import (
     LayerNormalization,
     initializer,
 )
+from modules.encoder_files import TYPES_KEY
 
-# What a configuration means that leaves a key out: the Model Garden's values, Google's
-# and most of Hugging Face's.
+# The values of keys that a configuration leaves out: the Model Garden's, Google's and
+# most of Hugging Face's.
 DEFAULTS = {
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
@@ -46,12 +49,12 @@ class DropoutRates(NamedTuple):
     def of_hidden(cls, rate: float, attention: float | None = None) -> DropoutRates:
         """Returns the rates of a Model Garden classifier.
 
-        It applies the hidden rate twice to what is classified, before the head and in
-        it, which is one mask of both.
+        It applies the hidden rate to the pooled output twice, before the head and in
+        the head. One mask with the combined rate does the same.
 
         Args:
-          rate: Of the encoder and the head.
-          attention: Of the attention's probabilities; None is `rate`.
+          rate: Rate of the encoder and the head.
+          attention: Rate of the attention's probabilities; None is `rate`.
         """
         return cls(rate, rate if attention is None else attention, 1 - (1 - rate) ** 2)
 
@@ -59,9 +62,9 @@ class DropoutRates(NamedTuple):
 class BertEncoder(tf_keras.Model):
     """BERT's encoder (Devlin et al. 2018) as a functional Keras model.
 
-    It stands in for `official.nlp.modeling.networks.BertEncoder` as the network of a
-    classifier or pretrainer: same inputs, variable names and paths in a checkpoint, so
-    that each reads the checkpoints of the other.
+    It replaces `official.nlp.modeling.networks.BertEncoder` as the network of a
+    classifier or pretrainer. Inputs, variable names and paths in a checkpoint are the
+    same, so each reads the checkpoints of the other.
 
     Args:
       config: The encoder's configuration, as in `bert_config.json`.
@@ -80,12 +83,28 @@ class BertEncoder(tf_keras.Model):
         output_range: int | None = None,
     ) -> None:
         word_ids, mask, type_ids = (
-            tf_keras.Input([None], dtype=tf.int32, name=name)
-            for name in ("input_word_ids", "input_mask", "input_type_ids")
+            tf_keras.Input([None], dtype=tf.int32, name=name) for name in ENCODER_INPUTS
         )
-        word_embedding, position_embedding, type_embedding = _embedding_layers(config)
+        word_embedding = upstream.OnDeviceEmbedding(
+            config["vocab_size"],
+            config["hidden_size"],
+            initializer(config),
+            name=tensors.WORD_EMBEDDINGS,
+        )
+        position_embedding = upstream.PositionEmbedding(
+            config["max_position_embeddings"],
+            initializer(config),
+            name=tensors.POSITION_EMBEDDING,
+        )
+        type_embedding = upstream.OnDeviceEmbedding(
+            config[TYPES_KEY],
+            config["hidden_size"],
+            initializer(config),
+            use_one_hot=True,
+            name=tensors.TYPE_EMBEDDINGS,
+        )
         norm = LayerNormalization(
-            name="embeddings/layer_norm",
+            name=tensors.EMBEDDING_NORM,
             epsilon=config["layer_norm_eps"],
             dtype=tf.float32,
         )
@@ -111,7 +130,7 @@ class BertEncoder(tf_keras.Model):
             config["hidden_size"],
             activation="tanh",
             kernel_initializer=initializer(config),
-            name="pooler_transform",
+            name=tensors.POOLER,
         )
         outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0, :])}
         super().__init__(inputs=[word_ids, mask, type_ids], outputs=outputs)
@@ -129,7 +148,7 @@ class BertEncoder(tf_keras.Model):
 
     @property
     def transformer_layers(self) -> list[EncoderBlock]:
-        """The blocks, from the lowest."""
+        """The blocks, the lowest first."""
         return self._transformer_layers
 
     def get_embedding_table(self) -> tf.Variable:
@@ -154,7 +173,7 @@ def dropout_rates(encoder: EncoderDirectory) -> DropoutRates:
                 "0 to below 1; correct the file, or set trainer.dropout"
             )
     rates = DropoutRates.of_hidden(float(config[hidden]), float(config[attention]))
-    # Hugging Face applies it once.
+    # Hugging Face applies the head's rate once.
     return rates._replace(head=float(config[HEAD_DROPOUT_KEY])) if has_head else rates
 
 
@@ -165,14 +184,14 @@ def build_encoder(
     attention_dropout: float | None = None,
     output_range: int | None = None,
 ) -> BertEncoder:
-    """Builds the encoder that a directory describes, weights untrained.
+    """Builds the encoder that a directory describes, with untrained weights.
 
     Args:
       encoder: The directory.
       dropout: Rate after embeddings, attention and feed-forward layers.
       attention_dropout: Rate of the attention's probabilities; None is `dropout`.
       output_range: Positions that the last layer computes, from the first; a
-        classifier reads but one. None is all.
+        classifier reads only one. None is all.
 
     Returns:
       A model from `input_word_ids`, `input_mask`, `input_type_ids`, each
@@ -181,39 +200,15 @@ def build_encoder(
     """
     if attention_dropout is None:
         attention_dropout = dropout
+    name = encoder.config.get("hidden_act", "gelu")
+    if name.startswith("gelu"):
+        activation = approximate_gelu if encoder.is_gelu_approximate else gelu
+    else:
+        activation = tf_keras.activations.get(name)
     return BertEncoder(
         {**DEFAULTS, **encoder.config},
-        _activation(encoder),
+        activation,
         dropout,
         attention_dropout,
         output_range,
     )
-
-
-def _embedding_layers(config: Config) -> tuple[tf_keras.layers.Layer, ...]:
-    """Returns the embeddings of words, positions and types."""
-    width = config["hidden_size"]
-    return (
-        upstream.OnDeviceEmbedding(
-            config["vocab_size"], width, initializer(config), name="word_embeddings"
-        ),
-        upstream.PositionEmbedding(
-            config["max_position_embeddings"],
-            initializer(config),
-            name="position_embedding",
-        ),
-        upstream.OnDeviceEmbedding(
-            config["type_vocab_size"],
-            width,
-            initializer(config),
-            use_one_hot=True,
-            name="type_embeddings",
-        ),
-    )
-
-
-def _activation(encoder: EncoderDirectory) -> Activation:
-    name = encoder.config.get("hidden_act", "gelu")
-    if not name.startswith("gelu"):
-        return tf_keras.activations.get(name)
-    return approximate_gelu if encoder.is_gelu_approximate else gelu

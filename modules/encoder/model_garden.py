@@ -7,7 +7,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from modules.encoder.directory import SIZE_KEYS, EncoderDirectory, EncoderError
+from modules.encoder.directory import EncoderDirectory, EncoderError
 from modules.encoder.model import BertEncoder, build_encoder
 from modules.encoder.object_checkpoint import (
     KEY_SUFFIX,
@@ -15,18 +15,13 @@ from modules.encoder.object_checkpoint import (
     CheckpointWeights,
     ObjectCheckpoint,
 )
-from modules.encoder.tensors import check_tensors, variable_name, variable_shapes
-
-_SAVE_COUNTER = "save_counter"
-# Attributes that lead from the root to the encoder, the first match wins: alone, in a
-# pretrainer, or alone as converters and older checkpoints have it.
-_LAYOUTS = (("encoder",), ("model", "encoder_network"), ("model",))
-# Pre-training with a next sentence head leaves the encoder's pooler untrained; the
-# trained one is here (`copy_pooler_dense_to_encoder` of the TF Hub exporter).
-_HEAD_POOLER = "next_sentence..pooler_dense"  # as keys escape the dot
-_POOLER = "pooler_transform"
-# The names of a model's objects do not depend on its sizes.
-_SMALL = {key: 1 for key in SIZE_KEYS if key != "num_hidden_layers"}
+from modules.encoder.tensors import (
+    POOLER,
+    check_tensors,
+    variable_name,
+    variable_shapes,
+)
+from modules.encoder_files import SIZE_KEYS
 
 
 def read_weights(
@@ -34,8 +29,8 @@ def read_weights(
 ) -> CheckpointWeights:
     """Finds every variable of an encoder in its checkpoint, by names and shapes.
 
-    A pooler that was left untrained is replaced by that of the next sentence head, if
-    the checkpoint has one.
+    The pooler of the next sentence head replaces an untrained one, if the checkpoint
+    has it.
 
     Args:
       encoder: A Model Garden checkpoint's directory.
@@ -46,7 +41,9 @@ def read_weights(
         or of another shape.
     """
     if model is None:
-        small = dataclasses.replace(encoder, config={**encoder.config, **_SMALL})
+        # The names of a model's objects do not depend on its sizes.
+        sizes = {key: 1 for key in SIZE_KEYS if key != "num_hidden_layers"}
+        small = dataclasses.replace(encoder, config={**encoder.config, **sizes})
         model = build_encoder(small, dropout=0.0)
     checkpoint = ObjectCheckpoint(encoder.checkpoint_path, encoder.weights_files)
     expected = variable_shapes(encoder.config)
@@ -61,26 +58,27 @@ def read_weights(
         keys[name] = key
     shapes = {name: checkpoint.shapes[key] for name, key in keys.items()}
     check_tensors(checkpoint.path, shapes, expected)
-    pooler = _head_pooler(checkpoint, keys)
+    # Pre-training with a next sentence head leaves the encoder's pooler untrained. The
+    # trained one is the head's (`copy_pooler_dense_to_encoder` of the TF Hub exporter).
+    # Its key escapes the dot of `next_sentence.pooler_dense`.
+    pooler = {
+        f"{POOLER}/{part}": f"next_sentence..pooler_dense/{part}{KEY_SUFFIX}"
+        for part in ("kernel", "bias")
+    }
+    has_pooler = all(
+        checkpoint.shapes.get(key) == shapes[name] for name, key in pooler.items()
+    )
+    if not has_pooler or checkpoint.read(keys[f"{POOLER}/bias"]).any():
+        pooler = {}
     others = checkpoint.shapes.keys() - {*keys.values(), *pooler.values()}
-    left_out = {key.removesuffix(KEY_SUFFIX) for key in others} - {_SAVE_COUNTER}
+    left_out = {key.removesuffix(KEY_SUFFIX) for key in others} - {"save_counter"}
     return CheckpointWeights(checkpoint, keys | pooler, sorted(left_out))
 
 
-def _head_pooler(checkpoint: ObjectCheckpoint, keys: dict[str, str]) -> dict[str, str]:
-    """Returns the keys of the next sentence head's pooler, if it is the trained one."""
-    pooler = {
-        f"{_POOLER}/{part}": f"{_HEAD_POOLER}/{part}{KEY_SUFFIX}"
-        for part in ("kernel", "bias")
-    }
-    shapes = checkpoint.shapes
-    fits = all(shapes.get(key) == shapes[keys[name]] for name, key in pooler.items())
-    is_trained = checkpoint.read(keys[f"{_POOLER}/bias"]).any()
-    return pooler if fits and not is_trained else {}
-
-
 def _find_encoder(checkpoint: ObjectCheckpoint) -> int:
-    for layout in _LAYOUTS:
+    # Attributes from the root to the encoder: alone, in a pretrainer, or alone as
+    # converters and older checkpoints have it. The first match counts.
+    for layout in (("encoder",), ("model", "encoder_network"), ("model",)):
         node: int | None = ROOT
         for name in layout:
             node = None if node is None else checkpoint.children(node).get(name)

@@ -20,14 +20,14 @@ ROOT = 0
 
 
 class ObjectCheckpoint:
-    """A checkpoint of objects; a SavedModel's variables are one, too.
+    """A checkpoint of objects, such as the variables of a SavedModel.
 
     Args:
       path: Path of the checkpoint, without the files' suffixes.
       data_files: Paths of the files with the tensors.
 
     Attributes:
-      path: As given.
+      path: Path of the checkpoint, without the files' suffixes.
       shapes: Shape of each tensor by its key.
 
     Raises:
@@ -57,12 +57,16 @@ class ObjectCheckpoint:
         needed = sum(math.prod(shapes[key]) * dtypes[key].size for key in shapes)
         size = sum(tf.io.gfile.stat(file).length for file in data_files)
         if size < needed:
-            raise EncoderError(f"{path} has {size} bytes of data, its index {needed}")
+            raise EncoderError(
+                f"{path} has {size} bytes of data, but its index lists {needed}: the "
+                "checkpoint is incomplete; copy it again"
+            )
 
     def children(self, node: int) -> dict[str, int]:
         """Returns the nodes below a node, by the name of the attribute."""
-        # Attributes before `layer-0` and the like, which count what comes before them
-        # and would pair the pooler with a layer where the numbers of layers differ.
+        # Keras also tracks its layers as `layer-0`, `layer-1` and so on. These come
+        # last: the number of a layer depends on the layers before it, so it could match
+        # the pooler of one encoder with a block of another.
         nodes = {
             child.local_name: child.node_id for child in self._nodes[node].children
         }

@@ -13,7 +13,7 @@ from modules.encoder.model import BertEncoder
 def check_tensor_names(encoder: EncoderDirectory) -> None:
     """Compares the names and shapes of an encoder's tensors with BERT's.
 
-    It reads hardly any weights, so that a run can refuse an encoder at its start.
+    It reads almost no weights, so that a run can refuse an encoder at its start.
 
     Raises:
       EncoderError: The weights cannot be read, or a tensor is missing, unexpected, or
@@ -28,8 +28,8 @@ def check_tensor_names(encoder: EncoderDirectory) -> None:
 def restore_encoder(model: BertEncoder, encoder: EncoderDirectory) -> None:
     """Loads the pre-trained weights.
 
-    A pooler whose bias is all 0 was never trained, as in sentence embedding models: the
-    model keeps its initial pooler instead.
+    A pooler whose bias is 0 was never trained, as in sentence embedding models. The
+    model then keeps its initial pooler.
 
     Args:
       model: The result of `build_encoder` for the same directory.

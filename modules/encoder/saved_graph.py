@@ -16,14 +16,15 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf import saved_model_pb2
 
-from modules.encoder.directory import APPROXIMATE_GELU_KEY, EncoderError
+from modules.encoder.directory import EncoderError
+from modules.encoder_files import APPROXIMATE_GELU_KEY
+from modules.saved_model_files import GRAPH_FILE
 
-GRAPH_FILE = "saved_model.pb"
 # Version 1 of small_bert was published with version 3 of bert_*, 2 with 4.
 READABLE_HANDLES = (
     "tensorflow/bert_* (version 3 or 4) or tensorflow/small_bert/* (version 1 or 2)"
 )
-# Keras names an op by its layer. A layer normalization adds its epsilon here.
+# Keras names an op by its layer. These ops of a layer normalization have its epsilon.
 _EPSILON = re.compile(r"(.*/)?\w*layer_norm/(batchnorm/add/y|FusedBatchNormV3)")
 _QUERY = re.compile(r"(.*/)?self_attention/query/einsum/Einsum")
 _ATTENTION_NORM = re.compile(r"(.*/)?self_attention_layer_norm/.*")
@@ -36,8 +37,8 @@ class SavedGraph:
       directory: A SavedModel, local or remote.
 
     Raises:
-      EncoderError: It cannot be read, or was written by TensorFlow 1, which has no
-        graph of objects.
+      EncoderError: The SavedModel cannot be read, or TensorFlow 1 wrote it, which
+        stores no graph of objects.
     """
 
     def __init__(self, directory: str) -> None:
@@ -62,13 +63,13 @@ class SavedGraph:
         self._ops = {node.op for node in self._nodes}
 
     def describe(self) -> dict[str, Any]:
-        """Returns the part of a configuration that an encoder's variables do not show.
+        """Returns the settings that the shapes of an encoder's variables do not show.
 
         Returns:
           `hidden_act`, which "gelu" it is, and `layer_norm_eps`.
 
         Raises:
-          EncoderError: The graph is not BERT's or has no epsilon.
+          EncoderError: The graph is not BERT's, or has no epsilon.
         """
         normalizes_first = any(
             _QUERY.fullmatch(node.name) and _ATTENTION_NORM.fullmatch(node.input[0])
@@ -86,7 +87,7 @@ class SavedGraph:
         """Returns whether the Model Garden's `BertTokenizer` lowers the case of text.
 
         Returns:
-          None for a SavedModel with another tokenizer or none.
+          None if the SavedModel has another tokenizer, or no tokenizer.
         """
         if "WordpieceTokenizeWithOffsets" not in self._ops:
             return None

@@ -1,7 +1,7 @@
-"""Encoders as TF Hub and Kaggle publish them: a SavedModel and a preprocessor's.
+"""Encoders as TF Hub and Kaggle publish them: a SavedModel, and one to preprocess.
 
-Loading a SavedModel runs its initializers, which may do anything. So it is never
-loaded: its variables are read as a checkpoint, and `saved_graph` reads the rest.
+A SavedModel is never loaded, because its initializers may run anything: its variables
+are read as a checkpoint, and `saved_graph` reads the rest.
 """
 
 from __future__ import annotations
@@ -13,28 +13,25 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules.encoder.directory import (
-    LOWER_CASE_KEY,
-    VOCAB_FILE,
-    EncoderError,
-    list_files,
-)
+from modules.encoder.directory import EncoderError, list_files
 from modules.encoder.object_checkpoint import (
     ROOT,
     CheckpointWeights,
     ObjectCheckpoint,
 )
-from modules.encoder.saved_graph import GRAPH_FILE, READABLE_HANDLES, SavedGraph
-from modules.encoder.tensors import Shape, check_tensors, variable_shapes
+from modules.encoder.saved_graph import READABLE_HANDLES, SavedGraph
+from modules.encoder.tensors import (
+    POSITION_EMBEDDING,
+    TYPE_EMBEDDINGS,
+    WORD_EMBEDDINGS,
+    Shape,
+    check_tensors,
+    variable_shapes,
+)
+from modules.encoder_files import LOWER_CASE_KEY, VOCAB_FILE
+from modules.saved_model_files import ASSETS, GRAPH_FILE, VARIABLES
 
-_VARIABLES = "variables"
-# Directories whose assets may hold the vocabulary, the encoder's own first.
-_PREPROCESSORS = ("", "preprocess", "preprocessor")
-_WORD_EMBEDDINGS = "word_embeddings/embeddings"
-_LANGUAGE_MODEL = "mlm"
-_LAYER = re.compile(r"transformer/layer_\d+/")
-# The attention's last layer, until mid-2020. Now it is part of the attention.
-_OLD_ATTENTION_OUTPUT = "/self_attention_output/"
+_WORD_EMBEDDINGS = f"{WORD_EMBEDDINGS}/embeddings"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +56,10 @@ def is_saved_model(directory: str) -> bool:
 
 
 def source_files(directory: str) -> list[str]:
-    """Returns the paths of all files that are read of a SavedModel's encoder.
+    """Returns the paths of all files that `read_encoder` reads.
 
     Raises:
-      EncoderError: It has no vocabulary, or several candidates.
+      EncoderError: The vocabulary is missing, or there are several candidates.
     """
     vocabulary = find_vocabulary(directory)
     files = [os.path.join(directory, GRAPH_FILE), vocabulary]
@@ -76,24 +73,28 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
     """Finds the vocabulary of a SavedModel's encoder.
 
     Args:
-      directory: The encoder's.
-      preprocessor: Its preprocessor's; None searches the encoder's own assets, and a
-        preprocessor in its subdirectory `preprocess` or `preprocessor`.
+      directory: Directory of the encoder.
+      preprocessor: Directory of its preprocessor. None searches the encoder's assets,
+        and those of a preprocessor in its subdirectory `preprocess` or `preprocessor`.
 
     Returns:
       The path of a file with one token a line.
 
     Raises:
-      EncoderError: There is none, or several candidates.
+      EncoderError: The vocabulary is missing, or there are several candidates.
     """
-    candidates = [os.path.join(directory, name) for name in _PREPROCESSORS]
+    names = ("", "preprocess", "preprocessor")
+    candidates = [os.path.join(directory, name) for name in names]
     for candidate in [preprocessor] if preprocessor else candidates:
-        assets = os.path.join(candidate, "assets")
+        assets = os.path.join(candidate, ASSETS)
         texts = [name for name in list_files(assets) if name.endswith(".txt")]
         if VOCAB_FILE in texts:
             texts = [VOCAB_FILE]
         if len(texts) > 1:
-            raise EncoderError(f"{assets} has several texts: {', '.join(texts)}")
+            raise EncoderError(
+                f"{assets} has several texts: {', '.join(texts)}; name the vocabulary "
+                f"{VOCAB_FILE}"
+            )
         if texts:
             return os.path.join(assets, texts[0])
     raise EncoderError(
@@ -104,25 +105,26 @@ def find_vocabulary(directory: str, preprocessor: str | None = None) -> str:
 
 
 def read_encoder(directory: str, preprocessor: str | None = None) -> PublishedEncoder:
-    """Reads a SavedModel's encoder, all but the values of its variables.
+    """Reads a SavedModel's encoder, but not the values of its variables.
 
     Args:
       directory: The SavedModel, local or remote.
       preprocessor: As for `find_vocabulary`.
 
     Raises:
-      EncoderError: It cannot be read, is not a Model Garden encoder, or a
-        variable is missing, unexpected or of another shape.
+      EncoderError: The SavedModel cannot be read, it is not a Model Garden encoder, or
+        a variable is missing, unexpected or of another shape.
     """
     vocabulary = find_vocabulary(directory, preprocessor)
     graph = SavedGraph(directory)
     data = [path for path in _variables_files(directory) if ".data-" in path]
-    path = os.path.join(directory, _VARIABLES, _VARIABLES)
+    path = os.path.join(directory, VARIABLES, VARIABLES)
     checkpoint = ObjectCheckpoint(path, data)
     root = checkpoint.children(ROOT)
     lower_case = root.get(LOWER_CASE_KEY)
     encoder = _variable_nodes(checkpoint, ROOT) - {lower_case}
-    rest = _variable_nodes(checkpoint, root.get(_LANGUAGE_MODEL)) - encoder
+    # The exporter adds the masked language model of the pre-training as `mlm`.
+    rest = _variable_nodes(checkpoint, root.get("mlm")) - encoder
     keys = _without_prefix(directory, _keys(checkpoint, encoder))
     shapes = {name: checkpoint.shapes[key] for name, key in keys.items()}
     config = {**_sizes(directory, shapes), **graph.describe()}
@@ -138,24 +140,25 @@ def read_encoder(directory: str, preprocessor: str | None = None) -> PublishedEn
 
 
 def _find_preprocessor(directory: str, vocabulary: str) -> str:
-    """Returns the other SavedModel whose assets hold a vocabulary; empty for none."""
+    """Returns the preprocessor with a vocabulary; empty if the encoder has it."""
     owner = os.path.dirname(os.path.dirname(vocabulary))
     is_other = owner != directory.rstrip("/") and is_saved_model(owner)
     return owner if is_other else ""
 
 
 def _variables_files(directory: str) -> list[str]:
-    variables = os.path.join(directory, _VARIABLES)
-    names = [name for name in list_files(variables) if name.startswith(_VARIABLES)]
+    variables = os.path.join(directory, VARIABLES)
+    names = [name for name in list_files(variables) if name.startswith(VARIABLES)]
     return [os.path.join(variables, name) for name in names]
 
 
 def _variable_nodes(checkpoint: ObjectCheckpoint, model: int | None) -> set[int]:
-    """Returns the nodes of the variables of a Keras model, which lists them."""
+    """Returns the nodes of a Keras model's variables, from the model's list of them."""
     children = {} if model is None else checkpoint.children(model)
-    if _VARIABLES not in children:
+    # Keras tracks the list as the attribute `variables` of the model.
+    if "variables" not in children:
         return set()
-    return set(checkpoint.children(children[_VARIABLES]).values())
+    return set(checkpoint.children(children["variables"]).values())
 
 
 def _keys(checkpoint: ObjectCheckpoint, nodes: set[int]) -> dict[str, str]:
@@ -164,8 +167,9 @@ def _keys(checkpoint: ObjectCheckpoint, nodes: set[int]) -> dict[str, str]:
 
 
 def _without_prefix(directory: str, keys: dict[str, str]) -> dict[str, str]:
-    """Returns the keys by the variables' names in the Model Garden's."""
-    old = [name for name in keys if _OLD_ATTENTION_OUTPUT in name]
+    """Returns the keys by the variables' names in the Model Garden."""
+    # Until mid-2020 the attention's output was a layer next to the attention.
+    old = [name for name in keys if "/self_attention_output/" in name]
     if old:
         raise EncoderError(
             f"SavedModel {directory} has the variable {old[0]}: an old layout, as in "
@@ -186,8 +190,8 @@ def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
     """Derives a configuration's sizes from the shapes of the variables."""
     names = (
         _WORD_EMBEDDINGS,
-        "position_embedding/embeddings",
-        "type_embeddings/embeddings",
+        f"{POSITION_EMBEDDING}/embeddings",
+        f"{TYPE_EMBEDDINGS}/embeddings",
         "transformer/layer_0/self_attention/query/kernel",
         "transformer/layer_0/intermediate/kernel",
     )
@@ -198,7 +202,8 @@ def _sizes(directory: str, shapes: dict[str, Shape]) -> dict[str, int]:
             f"encoder of the Model Garden's, as TF Hub's {READABLE_HANDLES}"
         )
     words, positions, types, query, inner = (shapes[name] for name in names)
-    layers = {match[0] for name in shapes if (match := _LAYER.match(name))}
+    matches = (re.match(r"transformer/layer_\d+/", name) for name in shapes)
+    layers = {match[0] for match in matches if match}
     return {
         "vocab_size": words[0],
         "hidden_size": words[1],

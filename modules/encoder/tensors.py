@@ -8,8 +8,17 @@ from typing import Any
 import tensorflow as tf
 
 from modules.encoder.directory import EncoderError
+from modules.encoder_files import TYPES_KEY
 
 Shape = tuple[int, ...]
+
+# The encoder's layers outside of its blocks, with the Model Garden's names. The name of
+# a variable begins with that of its layer.
+WORD_EMBEDDINGS = "word_embeddings"
+POSITION_EMBEDDING = "position_embedding"
+TYPE_EMBEDDINGS = "type_embeddings"
+EMBEDDING_NORM = "embeddings/layer_norm"
+POOLER = "pooler_transform"
 
 
 def variable_name(variable: tf.Variable) -> str:
@@ -27,12 +36,15 @@ def variable_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
     heads = config["num_attention_heads"]
     by_head = (heads, config["hidden_size"] // heads)
     shapes: dict[str, Shape] = {
-        "word_embeddings/embeddings": (config["vocab_size"], *hidden),
-        "position_embedding/embeddings": (config["max_position_embeddings"], *hidden),
-        "type_embeddings/embeddings": (config["type_vocab_size"], *hidden),
+        f"{layer}/embeddings": (config[key], *hidden)
+        for layer, key in (
+            (WORD_EMBEDDINGS, "vocab_size"),
+            (POSITION_EMBEDDING, "max_position_embeddings"),
+            (TYPE_EMBEDDINGS, TYPES_KEY),
+        )
     }
-    dense: dict[str, tuple[Shape, Shape]] = {"pooler_transform": (hidden, hidden)}
-    norms = ["embeddings/layer_norm"]
+    dense: dict[str, tuple[Shape, Shape]] = {POOLER: (hidden, hidden)}
+    norms = [EMBEDDING_NORM]
     for index in range(config["num_hidden_layers"]):
         layer = f"transformer/layer_{index}"
         for name in ("query", "key", "value"):

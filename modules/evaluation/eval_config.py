@@ -24,8 +24,8 @@ def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
       task: Names the label and the kind of prediction.
 
     Returns:
-      Metrics without thresholds, which are parameters of a run and hold on all rows.
-      Slices are only reported, because most have too few rows to decide on.
+      A configuration without thresholds. They are parameters of a run, and apply to all
+      rows. Slices are only reported, because most have too few rows to decide on.
     """
     return config_pb2.EvalConfig(
         model_specs=[
@@ -60,10 +60,13 @@ def build_eval_config(task: TaskConfig) -> config_pb2.EvalConfig:
 def read_deciding(
     config: config_pb2.EvalConfig,
 ) -> tuple[config_pb2.MetricsSpec, list[str]]:
-    """Reads from an EvalConfig of `build_eval_config` what can have thresholds.
+    """Returns the metrics of an EvalConfig that can have thresholds.
+
+    Args:
+      config: The result of `build_eval_config`.
 
     Returns:
-      The part that thresholds are added to by name, and the metrics' names.
+      The MetricsSpec to add thresholds to, and the names of the metrics.
     """
     (spec,) = config.metrics_specs
     (options,) = (

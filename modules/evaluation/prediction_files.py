@@ -23,7 +23,7 @@ class Predictions:
 
     Attributes:
       ids: int64[examples].
-      labels: int64[examples], or float32[examples] of a regression.
+      labels: int64[examples], or float32[examples] in a regression.
       outputs: Probabilities float32[examples, classes], or scores float32[examples].
       losses: float32[examples].
     """
@@ -47,8 +47,8 @@ def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
       split: An evaluated split.
 
     Returns:
-      `file` within the `ModelRun`, its `id_column`, its numeric `columns`, and the
-      `output` of the exported model that they hold.
+      `file` in the `ModelRun`, its `id_column`, its numeric `columns`, and the `output`
+      of the exported model whose values they hold.
     """
     return {
         "file": f"predictions/{split}.tsv",
@@ -59,7 +59,7 @@ def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
 
 
 def probability_columns(task: TaskConfig) -> list[str]:
-    """Returns the columns of the classes' probabilities; of a regression none."""
+    """Returns the columns of the classes' probabilities; empty for a regression."""
     return [f"probability_{name}" for name in task.classes or ()]
 
 
@@ -74,11 +74,11 @@ def read_predictions(
       split: An evaluated split.
 
     Returns:
-      Ids int64[rows], labels int64[rows] (of a regression float64[rows]), and
-      probabilities float64[rows, classes] (of a regression scores float64[rows]).
+      Ids int64[rows], labels int64[rows] (in a regression float64[rows]), and
+      probabilities float64[rows, classes] (in a regression scores float64[rows]).
 
     Raises:
-      OSError: There are no predictions of the split.
+      OSError: The split has no predictions.
     """
     described = describe_predictions(task, split)
     path = uris.join(directory, described["file"])

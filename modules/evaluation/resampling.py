@@ -1,4 +1,4 @@
-"""How sure metrics are: bootstrap intervals, and a test of two models on equal rows."""
+"""The uncertainty of metrics: bootstrap intervals, and a test of two models."""
 
 from __future__ import annotations
 
@@ -12,23 +12,18 @@ from scipy import stats
 
 from modules import metrics
 from modules.config.task import TaskConfig
-from modules.metrics import Metric, Rows, Sample
+from modules.metrics import CONFIDENCE, Metric, Rows, Sample
 from modules.verdicts import Number
 
-CONFIDENCE = 0.95
 RESAMPLES = 1000
-_ROWS = 5_000  # of a resample
-_MOST_ROWS = 50_000  # of a resample if one of two classes is rare
-_ROWS_OF_A_CLASS = 100  # in a resample: the AUC varies with the rarer class
-_CHUNK = 300_000  # draws in memory at once
 
 
 class Units(NamedTuple):
-    """What resamples draw: rows, or groups of rows that are alike to the metrics.
+    """The units that resamples draw: rows, or groups of rows that are equal to metrics.
 
     Attributes:
-      counts: Rows in each unit, int64[units].
-      models: The units as each model predicts them.
+      counts: Number of rows in each unit, int64[units].
+      models: The units with the predictions of each model.
     """
 
     counts: np.ndarray
@@ -39,7 +34,7 @@ _Divide = Callable[[Sequence[Rows]], Units]  # `_by_row` or `_by_cell`
 
 
 class PairedTest(pydantic.BaseModel):
-    """Whether two models differ in a metric by more than the choice of rows explains.
+    """A test whether two models differ in a metric by more than noise.
 
     Attributes:
       metric: The metric's name.
@@ -48,11 +43,11 @@ class PairedTest(pydantic.BaseModel):
       b: The metric of the second.
       difference: `b - a`.
       low: Lower end of the difference's 95 % interval.
-      high: Upper end of it.
+      high: Upper end of that interval.
       p_value: Probability of a difference as large if the models are equally good.
-      method: `McNemar` (exact, of accuracy) or `paired bootstrap`.
-      only_a_right: Rows that only the first model predicts right; None of scores.
-      only_b_right: Rows that only the second model predicts right; None of scores.
+      method: `McNemar` (exact, for accuracy) or `paired bootstrap`.
+      only_a_right: Rows that only the first model predicts right; None for scores.
+      only_b_right: Rows that only the second model predicts right; None for scores.
     """
 
     metric: str
@@ -69,13 +64,13 @@ class PairedTest(pydantic.BaseModel):
 
     @property
     def may_be_noise(self) -> bool:
-        """Whether the rows do not show a difference; also if the metric is NaN."""
+        """Whether the difference may be noise; True if the metric is NaN."""
         return not self.p_value < 1 - CONFIDENCE
 
     @pydantic.computed_field  # type: ignore[prop-decorator]
     @property
     def sentence(self) -> str:
-        """The test in a sentence, which has the second model as its subject."""
+        """The test in a sentence about the second model."""
         rows = f"{self.rows:,} rows"
         if not math.isfinite(self.difference):
             return f"{self.metric} cannot be compared: it is NaN ({rows})"
@@ -101,22 +96,22 @@ def confidence_intervals(
 ) -> dict[str, tuple[float, float]]:
     """Returns the interval of each metric, from a bootstrap over rows.
 
-    It lies between percentiles that are corrected for bias. Resamples where a metric is
-    undefined, as the AUC of one class, do not count. Those of a proportion of 0 or 1
-    are all alike, so its interval is Wilson's. Of more than 5,000 rows, metrics of
-    probabilities and scores resample 5,000, or as many as have 100 of the rarer of two
-    classes, and the spread is scaled by the root of the rows.
+    Its ends are percentiles, corrected for bias. Resamples without a value, such as the
+    AUC of one class, are ignored. All resamples of a proportion of 0 or 1 are equal, so
+    its interval is Wilson's. From more than 5,000 rows, metrics of probabilities and
+    scores draw 5,000, or as many as have 100 rows of the rarer of two classes. Their
+    spread is scaled by the square root of the number of rows.
 
     Args:
       task: Determines the metrics.
-      rows: What a model predicted.
-      confidence: Share of such intervals that hold the true value.
+      rows: The predictions of a model.
+      confidence: Share of such intervals that contain the true value.
       resamples: Number of resamples.
       seed: Seed of the resamples.
 
     Returns:
-      Low and high by metric; both are NaN if the metric is, or if the resamples are all
-      alike.
+      Low and high by metric; both are NaN if the metric is NaN, or if all resamples are
+      equal.
     """
     intervals: dict[str, tuple[float, float]] = {}
     whole = Sample(rows, np.ones((len(rows), 1)))
@@ -173,14 +168,14 @@ def paired_tests(
 ) -> dict[str, PairedTest]:
     """Tests for each metric whether two models differ in it on the same rows.
 
-    Accuracy has McNemar's exact test, and Bonett and Price's interval of 2012.
-    Any other metric has the bootstrap of the difference; its p-value is twice the share
-    of the resamples on the other side of 0.
+    Accuracy is tested by McNemar's exact test, with the interval of Bonett and Price
+    (2012). For all other metrics the difference is bootstrapped: the p-value is twice
+    the share of the resamples on the other side of 0.
 
     Args:
       task: Has the metrics.
-      rows_a: What the first model predicted.
-      rows_b: What the second model predicted, with the same labels.
+      rows_a: The predictions of the first model.
+      rows_b: The predictions of the second model, with the same labels.
       names: Some metrics of the task.
       resamples: As in `confidence_intervals`.
       seed: As in `confidence_intervals`.
@@ -194,7 +189,13 @@ def paired_tests(
             raise ValueError(f"metric {name!r} is not one of {', '.join(known)}")
     models = [rows_a, rows_b]
     a, b = (metrics.compute(task.classes, rows, names) for rows in models)
-    right = _count_right(rows_a, rows_b)
+    right = {}
+    if rows_a.classes:
+        a_right, b_right = rows_a.is_right, rows_b.is_right
+        right = {
+            "only_a_right": int(np.sum(a_right & ~b_right)),
+            "only_b_right": int(np.sum(b_right & ~a_right)),
+        }
     tests: dict[str, PairedTest] = {}
     for divide, table in _divisions(task):
         resampled = {
@@ -214,56 +215,32 @@ def paired_tests(
             else:
                 method = "McNemar"
                 interval = _mcnemar(**right, rows=len(rows_a))
-            values = a[name], b[name]
-            tests[name] = _describe(name, values, method, interval, len(rows_a), right)
+            difference = b[name] - a[name]
+            if not math.isfinite(difference):
+                interval = (math.nan, math.nan, math.nan)
+            low, high, p_value = interval
+            tests[name] = PairedTest(
+                metric=name,
+                rows=len(rows_a),
+                a=a[name],
+                b=b[name],
+                difference=difference,
+                low=low,
+                high=high,
+                p_value=p_value,
+                method=method,
+                **right,
+            )
     return {name: tests[name] for name in names}
 
 
-def _describe(
-    metric: str,
-    values: tuple[float, float],
-    method: str,
-    result: tuple[float, float, float],
-    rows: int,
-    right: dict[str, int],
-) -> PairedTest:
-    """Returns a test from the interval of the difference and the p-value."""
-    difference = values[1] - values[0]
-    if not math.isfinite(difference):
-        result = (math.nan, math.nan, math.nan)
-    low, high, p_value = result
-    return PairedTest(
-        metric=metric,
-        rows=rows,
-        a=values[0],
-        b=values[1],
-        difference=difference,
-        low=low,
-        high=high,
-        p_value=p_value,
-        method=method,
-        **right,
-    )
-
-
-def _count_right(rows_a: Rows, rows_b: Rows) -> dict[str, int]:
-    """Counts the rows that one model alone predicts right; nothing of scores."""
-    if not rows_a.classes:
-        return {}
-    a_right, b_right = rows_a.is_right, rows_b.is_right
-    return {
-        "only_a_right": int(np.sum(a_right & ~b_right)),
-        "only_b_right": int(np.sum(b_right & ~a_right)),
-    }
-
-
 def _divisions(task: TaskConfig) -> list[tuple[_Divide, Mapping[str, Metric]]]:
-    """Returns how metrics are resampled: of classes by cell where that suffices."""
+    """Returns how metrics are resampled: by cell, or by row if they need more."""
     table = metrics.of_task(task.classes)
     if task.is_regression:
         return [(_by_row, table)]
-    of_rows = {name: each for name, each in table.items() if each.needs_probabilities}
-    of_cells = {name: each for name, each in table.items() if name not in of_rows}
+    of_rows = {name: m for name, m in table.items() if m.needs_probabilities}
+    of_cells = {name: m for name, m in table.items() if name not in of_rows}
     return [(_by_cell, of_cells), (_by_row, of_rows)]
 
 
@@ -277,7 +254,7 @@ def _by_cell(models: Sequence[Rows]) -> Units:
     They have one axis for the label and one for the prediction of each model.
     """
     shape = [models[0].classes] * (len(models) + 1)
-    columns = [models[0].labels, *(np.nan_to_num(each.predictions) for each in models)]
+    columns = [models[0].labels, *(np.nan_to_num(rows.predictions) for rows in models)]
     indices = np.ravel_multi_index([column.astype(int) for column in columns], shape)
     indices, counts = np.unique(indices, return_counts=True)
     actual, *predicted = np.unravel_index(indices, shape)
@@ -315,7 +292,12 @@ def _bootstrap(
     """Returns each metric of each resample, float64[models, resamples]."""
     random = np.random.default_rng(seed)
     units = part = divide(models)
-    size = _resample_size(models[0])
+    size = 5_000
+    if models[0].classes == 2:
+        # The AUC varies with the rarer class, so a resample has 100 of its rows.
+        positives = np.count_nonzero(models[0].labels == metrics.POSITIVE_CLASS)
+        rarer = max(1, min(positives, len(models[0]) - positives))
+        size = min(max(size, math.ceil(100 * len(models[0]) / rarer)), 50_000)
     if len(units.counts) > size:
         chosen = random.choice(len(models[0]), size, replace=False)
         part = divide([rows.take(chosen) for rows in models])
@@ -344,28 +326,18 @@ def _bootstrap(
     return {name: np.stack(of_models) for name, of_models in samples.items()}
 
 
-def _resample_size(rows: Rows) -> int:
-    """Returns of how many rows a resample is, if there are more."""
-    if rows.classes != 2:
-        return _ROWS
-    positives = np.count_nonzero(rows.labels == metrics.POSITIVE_CLASS)
-    rarer = max(1, min(positives, len(rows) - positives))
-    size = math.ceil(_ROWS_OF_A_CLASS * len(rows) / rarer)
-    return min(max(size, _ROWS), _MOST_ROWS)
-
-
 def _draw(
     counts: np.ndarray, resamples: int, random: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Yields how many rows of each unit the resamples draw, float64[units, chunk]."""
+    """Yields how often the resamples draw each unit, float64[units, chunk]."""
     size, rows = len(counts), int(counts.sum())
-    step = max(1, _CHUNK // size)
+    step = max(1, 300_000 // size)  # limits the draws in memory
     for start in range(0, resamples, step):
         chunk = min(step, resamples - start)
         if size < rows:
             yield random.multinomial(rows, counts / rows, chunk).T.astype(float)
             continue
-        # Each unit is a row: much faster than a multinomial of so many outcomes.
+        # Each unit is a row: faster than a multinomial distribution of that many rows.
         drawn = random.integers(size, size=(size, chunk)) * chunk + np.arange(chunk)
         weights = np.bincount(drawn.ravel(), minlength=size * chunk)
         yield weights.reshape(size, chunk).astype(float)
@@ -376,7 +348,7 @@ def _interval(
 ) -> tuple[float, float]:
     """Returns the percentiles of resamples, corrected for their bias (Efron 1981).
 
-    A resample lacks rows, and the macro F1 of many classes is lower without them.
+    A resample lacks some rows, and the macro F1 of many classes is lower without them.
     """
     samples = samples[np.isfinite(samples)]
     if not (math.isfinite(value) and len(samples)) or np.ptp(samples) == 0:
@@ -395,7 +367,7 @@ def _test(samples: np.ndarray) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     outside = (1 - CONFIDENCE) / 2
     low, high = np.quantile(samples, [outside, 1 - outside])
-    # Those without resampling count as one of them: no p-value is 0.
+    # The original rows count as one resample, so no p-value is 0.
     tail = min(np.sum(samples <= 0), np.sum(samples >= 0)) + 1
     return float(low), float(high), min(1.0, 2 * float(tail) / (len(samples) + 1))
 
@@ -406,7 +378,7 @@ def _mcnemar(
     """Returns the interval of the difference in accuracy and its exact p-value."""
     discordant = only_a_right + only_b_right
     p_value = stats.binomtest(only_b_right, discordant).pvalue if discordant else 1.0
-    # Adjusted as by Bonett and Price 2012: no width is 0, as that of equal models.
+    # The adjustment of Bonett and Price (2012): even equal models have a width above 0.
     a, b = (only_a_right + 1) / (rows + 2), (only_b_right + 1) / (rows + 2)
     error = math.sqrt((a + b - (b - a) ** 2) / (rows + 2))
     margin = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * error

@@ -1,11 +1,11 @@
-"""TFMA's metrics over whole batches: those of `modules.metrics`.
+"""The metrics of `modules.metrics` as a metric of TFMA, over whole batches.
 
-TFMA takes each row of each slice through each metric by itself, which costs more than a
-model's prediction. Here an extract holds all rows of a batch that are in a slice, and
-the metrics are computed from all rows of a slice at once. TFMA's own also differ from
-scikit-learn's: its AUC is of buckets, its macro F1 counts a class as predicted if its
-probability is over 0.5, precision, recall, F1 and Matthews' correlation of nothing are
-NaN, and it has no rank correlation.
+TFMA computes each metric from single rows of each slice, which takes longer than the
+model's predictions. Here an extract has all rows of a batch that are in a slice, and
+the metrics are computed from all rows of a slice at once. TFMA's own metrics also
+differ from scikit-learn's. Its AUC uses buckets. Its macro F1 counts a class as
+predicted if its probability is above 0.5. Its precision, recall, F1 and Matthews'
+correlation are NaN where scikit-learn's are 0. It has no rank correlation.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from modules.metrics import Rows
 EXAMPLE_COUNT = "example_count"
 CONFUSION_MATRIX = "multi_class_confusion_matrix_plot"
 
-_ROWS_KEY = "_rows"  # TFMA hides names with a leading "_"
-_ARRAYS = (tfma.constants.LABELS_KEY, tfma.constants.PREDICTIONS_KEY)
-
 Extracts = dict[str, Any]
 
 
@@ -36,9 +33,9 @@ class Metrics(tfma.metrics.Metric):
     """The metrics of a task, `example_count`, and the confusion matrix of classes.
 
     Args:
-      classes: The class names; None of a regression.
-      code_fingerprint: Unused; in the configuration it lets TFX's cache see an edit of
-        this module.
+      classes: The class names; None for a regression.
+      code_fingerprint: Unused. In the configuration it makes an edit of this module
+        change TFX's cache key.
     """
 
     def __init__(self, classes: list[str] | None, code_fingerprint: str = "") -> None:
@@ -54,9 +51,9 @@ def custom_extractors(
     eval_config: config_pb2.EvalConfig,
     tensor_adapter_config: Any,
 ) -> list[tfma.extractors.Extractor]:
-    """Returns TFMA's extractors, the last of which slices whole batches.
+    """Returns TFMA's extractors, with one that slices whole batches as the last.
 
-    TFX's Evaluator finds this function by its name.
+    TFX's Evaluator looks this function up by its name.
     """
     extractors = tfma.default_extractors(
         eval_shared_model=eval_shared_model,
@@ -67,7 +64,7 @@ def custom_extractors(
         tfma.extractors.UnbatchExtractor().stage_name,
         tfma.extractors.SLICE_KEY_EXTRACTOR_STAGE_NAME,
     }
-    by_batch = [each for each in extractors if each.stage_name not in by_row]
+    by_batch = [e for e in extractors if e.stage_name not in by_row]
     assert len(extractors) - len(by_batch) == len(by_row), extractors
     slices = tfma.extractors.Extractor(
         stage_name=tfma.extractors.SLICE_KEY_EXTRACTOR_STAGE_NAME,
@@ -77,20 +74,24 @@ def custom_extractors(
 
 
 class SliceBatch(beam.DoFn):
-    """Splits the extracts of a batch into one for each slice that has rows in it."""
+    """Splits a batch into one extract for each slice with rows of the batch."""
 
     def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
         self._models = [spec.name for spec in eval_config.model_specs]
         self._slices = [list(spec.feature_keys) for spec in eval_config.slicing_specs]
 
     def process(self, batch: Extracts) -> Iterator[Extracts]:
-        """Yields labels and predictions of each slice, each with all its rows."""
-        arrays = {key: batch[key] for key in _ARRAYS}
+        """Yields labels and predictions of each slice, all its rows in one extract."""
+        keys = (tfma.constants.LABELS_KEY, tfma.constants.PREDICTIONS_KEY)
+        arrays = {key: batch[key] for key in keys}
         size = len(tf.nest.flatten(arrays)[0])
+        # The slice features, which each model's `slice_features` computes.
+        features = batch[tfma.constants.TRANSFORMED_FEATURES_KEY]
+        by_model = [features[name] for name in self._models if name in features]
         masks: dict[tuple[tuple[str, str], ...], np.ndarray] = {}
-        for keys in self._slices:
-            for features in self._features(batch):
-                for slice_key, mask in _group(features, keys, size):
+        for feature_keys in self._slices:
+            for columns in by_model or [features]:
+                for slice_key, mask in _group(columns, feature_keys, size):
                     masks[slice_key] = masks.get(slice_key, False) | mask
         for slice_key, mask in masks.items():
             rows = tf.nest.map_structure(lambda array, mask=mask: array[mask], arrays)
@@ -98,17 +99,11 @@ class SliceBatch(beam.DoFn):
             slice_keys[0] = slice_key
             yield {**rows, tfma.constants.SLICE_KEY_TYPES_KEY: slice_keys}
 
-    def _features(self, batch: Extracts) -> list[Mapping[str, np.ndarray]]:
-        """Returns the slice features, which each model's own code computes."""
-        features = batch[tfma.constants.TRANSFORMED_FEATURES_KEY]
-        by_model = [features[name] for name in self._models if name in features]
-        return by_model or [features]
-
 
 def _group(
     features: Mapping[str, np.ndarray], keys: list[str], size: int
 ) -> Iterator[tuple[tuple[tuple[str, str], ...], np.ndarray]]:
-    """Yields the slices by some features, and which rows they have, bool[size]."""
+    """Yields the slices by some features, each with a mask of its rows, bool[size]."""
     columns = [np.reshape(features[key], [size]) for key in keys]
     for values in itertools.product(*map(np.unique, columns)):
         mask = np.ones(size, bool)
@@ -133,8 +128,8 @@ def _computations(
         "example_weighted": example_weighted,
     }
     gather = gather_rows(eval_config, **key_parts)
-    # Thresholds by name hold for metrics that are neither weighted nor not: TFMA's word
-    # for those that a model computes itself (`metric_thresholds_from_metrics_specs`).
+    # Thresholds by name apply only to keys whose `example_weighted` is None, which TFMA
+    # uses for the metrics of a model (`metric_thresholds_from_metrics_specs`).
     keys = {
         name: tfma.metrics.MetricKey(
             name=name, **key_parts | {"example_weighted": None}
@@ -166,9 +161,10 @@ def gather_rows(
 
     Args:
       eval_config: Describes the models.
-      **names: Further parts of the key, `model_name` among them.
+      **names: Further parts of the key, such as `model_name`.
     """
-    key = tfma.metrics.MetricKey(name=_ROWS_KEY, **names)
+    # TFMA hides names with a leading "_".
+    key = tfma.metrics.MetricKey(name="_rows", **names)
     return tfma.metrics.MetricComputation(
         keys=[key], preprocessors=None, combiner=_GatherRows(key, eval_config)
     )
@@ -214,7 +210,7 @@ class _GatherRows(beam.CombineFn):
 
 
 def _choose(values: Any, *names: str) -> np.ndarray:
-    """Returns the array of a model and an output, where there are several."""
+    """Returns the array of a model and an output, if there are several of either."""
     for name in names:
         if isinstance(values, Mapping) and name in values:
             values = values[name]

@@ -15,13 +15,12 @@ from modules.evaluation import resampling, tfma_metrics
 class PairedTest(tfma.metrics.Metric):
     """The paired test of the task's metric: JSON of `resampling.PairedTest`, as bytes.
 
-    It has no value without a champion. Its rows are those of `tfma_metrics`, which are
-    gathered anyway.
+    Without a champion it has no value. It uses the rows that `tfma_metrics` gathers.
 
     Args:
-      task: The content of a `TaskConfig`.
-      code_fingerprint: Unused; in the configuration it lets TFX's cache see an edit of
-        this module.
+      task: A `TaskConfig` as JSON.
+      code_fingerprint: Unused. In the configuration it makes an edit of this module
+        change TFX's cache key.
     """
 
     def __init__(self, task: dict[str, Any], code_fingerprint: str = "") -> None:
@@ -37,7 +36,8 @@ def _computations(
     specs = sorted(eval_config.model_specs, key=lambda spec: not spec.is_baseline)
     if not specs[0].is_baseline:
         return []
-    # TFMA combines all computations of a slice in one tuple: equal order of the rows.
+    # TFMA combines all computations of a slice together, so both have the rows in the
+    # same order.
     gathered = [
         tfma_metrics.gather_rows(
             eval_config, model_name=spec.name, example_weighted=example_weighted

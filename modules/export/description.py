@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modules import files, uris
+from modules.saved_model_files import EXTRA_ASSETS
 
 if TYPE_CHECKING:
     from modules.config.task import TaskConfig
 
-# In a SavedModel's folder for files of the user's own.
-FILE = "assets.extra/architecture.json"
-# Its key for the type of the weights.
-PRECISION = "precision"
+FILE = f"{EXTRA_ASSETS}/architecture.json"
+PRECISION = "precision"  # key for the type of the weights
 
 
 def describe_task(task: TaskConfig) -> dict[str, Any]:
@@ -41,12 +40,12 @@ def write_description(model: str, description: dict[str, Any]) -> None:
 
 
 def read_description(model: str) -> dict[str, Any] | None:
-    """Returns the description of an exported model; None if it has none."""
+    """Returns the description of an exported model; None if it is missing."""
     return files.read_record(uris.join(model, FILE))
 
 
 def differences(actual: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Describes the keys whose values differ; empty if there are none."""
+    """Describes the keys whose values differ; empty if all are equal."""
     return "; ".join(
         f"{key} {actual.get(key)} instead of {value}"
         for key, value in expected.items()
@@ -58,7 +57,7 @@ def find_task_difference(model: str, expected: dict[str, Any]) -> str:
     """Returns why a model cannot be evaluated on a task; empty if it can.
 
     Args:
-      model: Directory of a SavedModel; one without a description can.
+      model: Directory of a SavedModel. Without a description, it can be evaluated.
       expected: The task, as `describe_task` returns it.
     """
     described = read_description(model)

@@ -1,6 +1,6 @@
-"""Digests of an exported model, for who needs to know which model it is.
+"""Digests of an exported model, for components that only identify it.
 
-An orchestrator copies every input artifact to the component's machine. The digests lie
+An orchestrator copies every input artifact to the component's machine. The digests are
 in the `ModelRun`, so that only components that load the model have it as an input.
 """
 
@@ -9,12 +9,9 @@ from __future__ import annotations
 import dataclasses
 
 from modules import files, fingerprint, uris
+from modules.saved_model_files import FINGERPRINT_FILE, GRAPH_FILE
 
-# A directory with this file is a SavedModel.
-GRAPH_FILE = "saved_model.pb"
 _FILE = "model.json"
-# Written by `tf.saved_model.save`; it contains a random identifier of the save.
-_FINGERPRINT_FILE = "fingerprint.pb"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +21,7 @@ class ModelDigest:
     Attributes:
       uri: The directory that it was exported to.
       identity: SHA-256 of `fingerprint.pb`, which differs between two exports; empty if
-        the model has no such file.
+        the model lacks this file.
       graph: SHA-256 of `saved_model.pb`.
     """
 
@@ -51,6 +48,7 @@ def read(directory: str) -> ModelDigest:
 
 
 def identity(model: str) -> str:
-    """Returns the SHA-256 of a SavedModel's `fingerprint.pb`; empty without one."""
-    path = uris.join(model, _FINGERPRINT_FILE)
+    """Returns the SHA-256 of a SavedModel's `fingerprint.pb`; empty if it lacks one."""
+    # `tf.saved_model.save` writes a random identifier of the save into this file.
+    path = uris.join(model, FINGERPRINT_FILE)
     return "" if files.size(path) is None else fingerprint.of_file(path)

@@ -51,8 +51,8 @@ def export_model(
     serving = ServingModel(
         model, transform, task, vocab_file=vocab_file, max_seq_length=max_seq_length
     )
-    # Keras's functions of every layer and gradients are left out: nobody calls them,
-    # and tracing them took longer than the rest of the export.
+    # The functions of each Keras layer and the custom gradients are left out: nothing
+    # calls them, and tracing them took longer than the rest of the export.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with keras_saving.keras_option_scope(save_traces=False):
         tf.saved_model.save(serving, directory, serving.signatures(), options)
@@ -82,9 +82,10 @@ class ServingModel(tf.Module):
         self._vocab_file = vocab_file
         self._max_seq_length = max_seq_length
         # The signatures share these functions, so that the encoder and the tokenizer's
-        # tables are traced once, and are in the graph once. As attributes of the module
-        # they would be traced again when it is saved, and so would what `__call__`
-        # calls, were it not a concrete function.
+        # tables are traced once, and are in the graph once. `tf.saved_model.save` would
+        # trace attributes of the module again, so they are in a namespace.
+        # `serve_text` is a concrete function, so that saving `__call__` does not trace
+        # it again.
         self._shared = types.SimpleNamespace(
             predict=tf.function(self._predict, autograph=False),
             pack_text=tf.function(self._pack_text, autograph=False),
@@ -193,7 +194,7 @@ class ServingModel(tf.Module):
 
     def _as_raw(self, name: str, text: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
         column = tf.reshape(text, [-1, 1])
-        # Transform's graph takes it sparse if a curated schema has no `shape` for it.
+        # Transform's graph takes a sparse column if a curated schema sets no `shape`.
         if isinstance(self._raw_spec[name], tf.io.VarLenFeature):
             return tf.sparse.from_dense(column)
         return column
@@ -203,7 +204,7 @@ class ServingModel(tf.Module):
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         if not self._task.is_tokenized:
             return self._shared.pack_text(*self._parse_text(examples))
-        # With the schema's own spec: a curated one may fix their length.
+        # The schema's spec, because a curated schema may fix the features' length.
         spec = {name: self._raw_spec[name] for name in TOKENIZED_FEATURES}
         return self._run_transform(tf.io.parse_example(examples, spec))
 

@@ -22,7 +22,7 @@ def find_tokens(
 
     Args:
       texts: One text, or the two of a pair, each string[batch].
-      vocab_file: One token a line. The settings of its encoder are beside it.
+      vocab_file: One token a line. Its encoder's settings are next to it.
       max_seq_length: Longest packed example in tokens, special tokens included.
 
     Returns:

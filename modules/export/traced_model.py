@@ -8,12 +8,10 @@ import tf_keras
 from modules.data.inputs import ExamplesConfig
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
 
-# The encoder runs on chunks of so many rows, some of them in parallel. Rows of like
+# The encoder runs on chunks of this many rows, two of them in parallel. Rows of similar
 # length need little padding, idle cores work on another chunk, and memory is bounded on
-# any batch: TFMA sends up to 1,000 rows and has no setting for it.
+# any batch: TFMA sends up to 1,000 rows, and no setting changes that.
 _ROWS_AT_A_TIME = 16
-_CHUNKS_AT_ONCE = 2
-_LARGE_BATCH = 8 * _ROWS_AT_A_TIME  # rows
 
 
 class TracedModel:
@@ -57,8 +55,8 @@ class TracedModel:
         longest = tf.gather(lengths, order)
         rows = tf.size(order)
         chunks = -(-rows // _ROWS_AT_A_TIME)
-        # A TensorArray, because an empty batch must give an empty result; of a fixed
-        # size, because TensorFlow 2.12 fails on those that grow.
+        # A TensorArray, because an empty batch must give an empty result. Its size is
+        # fixed, because TensorFlow 2.12 fails on arrays that grow.
         outputs = tf.TensorArray(
             tf.float32,
             size=chunks,
@@ -77,11 +75,11 @@ class TracedModel:
             lambda index, _: index < chunks,
             predict_rows,
             (tf.constant(0), outputs),
-            parallel_iterations=_CHUNKS_AT_ONCE,
+            parallel_iterations=2,
         )
         return tf.gather(outputs.concat(), tf.math.invert_permutation(order))
 
 
 def in_large_batches(data: ExamplesConfig) -> ExamplesConfig:
     """Returns a split in batches of several chunks, which keep all cores busy."""
-    return data.replace(global_batch_size=_LARGE_BATCH)
+    return data.replace(global_batch_size=8 * _ROWS_AT_A_TIME)

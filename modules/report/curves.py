@@ -26,8 +26,8 @@ from modules.report.svg import (
     label_of,
     sentence,
 )
+from modules.training.summary_names import VALIDATION_LOSS
 
-VALIDATION_LOSS = "validation_loss"
 _MAX_POINTS = 300
 
 

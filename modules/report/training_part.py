@@ -11,10 +11,12 @@ from tensorboard.backend.event_processing import event_accumulator
 from modules import files, uris
 from modules.report.content import Batch, Curve, SeedTraining, Training
 from modules.training import model_run, record
+from modules.training.summary_names import (
+    LEARNING_RATE,
+    TRAIN_DIRECTORY,
+    TRAINING_LOSS,
+)
 
-# Summaries of the Model Garden's trainer (official/core/base_trainer.py).
-_LOSS = "training_loss"
-_LEARNING_RATE = "learning_rate"
 _ALL = 0  # the accumulator samples the points of a tensor unless its size is 0
 
 
@@ -37,7 +39,7 @@ def read_training(directory: str) -> Training:
         seeds=[
             SeedTraining(
                 seed=result.seed,
-                losses=curves[result.seed][_LOSS],
+                losses=curves[result.seed][TRAINING_LOSS],
                 evaluations=_read_evaluations(
                     record.seed_directory(directory, result.seed), content["metric"]
                 ),
@@ -47,7 +49,7 @@ def read_training(directory: str) -> Training:
             )
             for result in results
         ],
-        learning_rates=curves[best][_LEARNING_RATE],
+        learning_rates=curves[best][LEARNING_RATE],
         facts=_facts(content, record.seed_directory(directory, best)),
     )
 
@@ -79,12 +81,12 @@ def _read_curves(directory: str) -> dict[str, Curve]:
     One that was shorter than `trainer.summary_interval` wrote none.
     """
     accumulator = event_accumulator.EventAccumulator(
-        uris.join(directory, "train"),
+        uris.join(directory, TRAIN_DIRECTORY),
         size_guidance={event_accumulator.TENSORS: _ALL},
     ).Reload()
     written = accumulator.Tags()["tensors"]
     curves = {}
-    for name in (_LOSS, _LEARNING_RATE):
+    for name in (TRAINING_LOSS, LEARNING_RATE):
         values = {
             event.step: float(tf.make_ndarray(event.tensor_proto))
             for event in (accumulator.Tensors(name) if name in written else [])

@@ -25,6 +25,11 @@ from modules.signals import Stopper, watch
 from modules.training import fine_tuning_task
 from modules.training.checkpoints import ResumableCheckpoints
 from modules.training.record import TrainingRecord
+from modules.training.summary_names import (
+    LEARNING_RATE,
+    TRAINING_LOSS,
+    VALIDATION_LOSS,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +66,9 @@ class Progress:
             "step %d/%d loss %.3f %s rate %.1e %.1f examples/s %d s",
             step,
             self._train_steps,
-            output["training_loss"],
+            output[TRAINING_LOSS],
             " ".join(f"{name} {value:.3f}" for name, value in quality.items()),
-            output["learning_rate"],
+            output[LEARNING_RATE],
             output["examples_per_second"],
             now - self._start,
             extra={
@@ -71,7 +76,7 @@ class Progress:
                     "step": step,
                     "steps": self._train_steps,
                     "seed": self._seed,
-                    "loss": float(output["training_loss"]),
+                    "loss": float(output[TRAINING_LOSS]),
                     "examples_per_second": output["examples_per_second"],
                 }
             },
@@ -147,11 +152,11 @@ class RecordEvaluation:
           RuntimeError: It recovered too often.
         """
         step = int(self._trainer.global_step.numpy())
-        if not math.isfinite(output["validation_loss"]):
+        if not math.isfinite(output[VALIDATION_LOSS]):
             logger.warning("step %d evaluation: the outputs are not finite", step)
             # Finite weights can overflow, so their checkpoint looks intact.
             self._checkpoints.discard_current()
-            self._recover({"training_loss": tf.constant(math.nan)})
+            self._recover({TRAINING_LOSS: tf.constant(math.nan)})
             output.clear()  # or its summaries would be written at the restored step
             return
         values = {name: float(value) for name, value in output.items()}
@@ -160,7 +165,7 @@ class RecordEvaluation:
         logger.info(
             "step %d evaluation loss %.3f %s %.4f",
             step,
-            values["validation_loss"],
+            values[VALIDATION_LOSS],
             metric,
             values[metric],
             extra={

@@ -8,9 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from modules import files, fingerprint
+from modules.config.task import TRAIN_SPLIT
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
-from modules.training import experiment, strategies, warm_start
+from modules.training import strategies, warm_start
 
 # The part of the Trainer's `custom_config` that the weights depend on.
 _KEY_SETTINGS = ("task", "max_seq_length", "encoder_fingerprint", "code_fingerprint")
@@ -46,7 +47,7 @@ def compute(
     _, hosts = strategies.find_host(strategy)
     paths = {split: files.list_records(patterns) for split, patterns in splits.items()}
     content: dict[str, Any] = {"files": _hash_files(paths, strategy)}
-    if inputs.suffices_for_hosts(paths[experiment.TRAIN_SPLIT], hosts):
+    if inputs.suffices_for_hosts(paths[TRAIN_SPLIT], hosts):
         # Each trains on files of its own, so their number decides the rows of a step.
         content["hosts"] = hosts
     key_settings = {key: settings[key] for key in _KEY_SETTINGS}

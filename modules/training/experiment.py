@@ -11,14 +11,11 @@ from official.core import config_definitions
 
 from modules import encoder as encoder_lib
 from modules import files
-from modules.config.task import TaskConfig
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import loss_weights, optimization, precision, strategies
 from modules.training.fine_tuning_task import FineTuningConfig
-
-TRAIN_SPLIT = "train"
-EVAL_SPLIT = "eval"
 
 
 @dataclasses.dataclass

@@ -15,15 +15,14 @@ from official.nlp.modeling import layers, models
 from modules import encoder as encoder_lib
 from modules.config.task import TaskConfig
 from modules.data import inputs
+from modules.encoder import tensors
 from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
 from modules.evaluation.prediction_files import Predictions
-from modules.training import strategies, warm_start
+from modules.training import strategies, summary_names, warm_start
 
 GRADIENT_NORM = "gradient_norm"
 EXAMPLES = "examples"
-_EMBEDDING_LAYERS = ("word_embeddings", "position_embedding", "type_embeddings")
-_EMBEDDING_NORM = "embeddings/layer_norm"
 _CLASSIFIED_POSITIONS = 1  # the first, which is [CLS]
 _HALF = 1 << 32  # of an int64
 
@@ -265,7 +264,7 @@ class FineTuningTask(base_task.Task):
     ) -> dict[str, float]:
         """Returns the metrics over all rows, the loss as `validation_loss`."""
         values = collect(aggregated_logs).compute_metrics(self.definition)
-        return {"validation_loss": values.pop("loss"), **values}
+        return {summary_names.VALIDATION_LOSS: values.pop("loss"), **values}
 
     def _example_losses(
         self, targets: dict[str, tf.Tensor], logits: tf.Tensor
@@ -314,7 +313,12 @@ def _gather(rows: tf.Tensor) -> tf.Tensor:
 def _freeze(network: tf_keras.Model, layers: int) -> None:
     if not layers:
         return
-    frozen = {*_EMBEDDING_LAYERS, _EMBEDDING_NORM}
+    frozen = {
+        tensors.WORD_EMBEDDINGS,
+        tensors.POSITION_EMBEDDING,
+        tensors.TYPE_EMBEDDINGS,
+        tensors.EMBEDDING_NORM,
+    }
     frozen |= {f"transformer/layer_{index}" for index in range(layers)}
     matching = [layer for layer in network.layers if layer.name in frozen]
     assert len(matching) == len(frozen), f"no layers {frozen} in {network.layers}"

@@ -13,7 +13,7 @@ from official.core import base_trainer, config_definitions
 
 from modules.data import inputs
 from modules.export.traced_model import TracedModel
-from modules.training import optimization, replica_batches, strategies
+from modules.training import optimization, precision, replica_batches, strategies
 from modules.training.fine_tuning_task import FineTuningTask
 
 
@@ -211,7 +211,7 @@ def build_trainer(
     optimizer = optimization.build_optimizer(
         params.trainer.optimizer_config,
         transform_gradients=task.transform_gradients,
-        mixed_precision=params.runtime.mixed_precision_dtype or "float32",
+        mixed_precision=params.runtime.mixed_precision_dtype or precision.FLOAT32,
     )
     model = task.build_model()
     # Keras creates an optimizer's moments at its first step; an earlier checkpoint

@@ -16,6 +16,7 @@ from modules import uris
 from modules.training import actions, checkpoints, strategies
 from modules.training.fine_tuning_trainer import CoordinatorEvaluator
 from modules.training.record import TrainingRecord
+from modules.training.summary_names import TRAIN_DIRECTORY, VALIDATION_DIRECTORY
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +115,10 @@ def _build_controller(
     )
     is_chief = strategies.is_chief(trainer.strategy)
     is_asynchronous = strategies.is_asynchronous(trainer.strategy)
-    train_directory = uris.join(directory, "train") if is_chief else None
+    train_directory = uris.join(directory, TRAIN_DIRECTORY) if is_chief else None
+    validation_directory = (
+        uris.join(directory, VALIDATION_DIRECTORY) if is_chief else None
+    )
     summaries = actions.TrainSummaries(train_directory, trainer.global_step, params)
     # Its `__init__` restores the newest checkpoint, or calls the manager's `init_fn`
     # (orbit/controller.py).
@@ -127,7 +131,7 @@ def _build_controller(
         checkpoint_manager=manager,
         enable_async_checkpointing=params.async_checkpoints,
         summary_manager=summaries,
-        eval_summary_dir=uris.join(directory, "validation") if is_chief else None,
+        eval_summary_dir=validation_directory,
         # The lock is checked first: nothing is written to another job's directory.
         train_actions=[lambda _: check_lock(), progress, *recovery, stop_on_signal],
         eval_actions=[

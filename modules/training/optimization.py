@@ -18,6 +18,7 @@ from official.modeling.optimization.configs import (
 from official.nlp import optimization as nlp_optimization
 
 from modules.config.trainer import TrainerConfig
+from modules.training import precision
 from modules.training.layerwise_adamw import LAYERWISE_ADAMW, LayerwiseAdamWConfig
 
 # The task clips by `trainer.gradient_clip_norm`, after the replicas' gradients were
@@ -301,7 +302,7 @@ def build_optimizer(
     config: optimization_config.OptimizationConfig,
     *,
     transform_gradients: GradientTransformer | None = None,
-    mixed_precision: str = "float32",
+    mixed_precision: str = precision.FLOAT32,
 ) -> tf_keras.optimizers.Optimizer:
     """Builds the optimizer of a configuration.
 
@@ -313,7 +314,7 @@ def build_optimizer(
     Raises:
       ValueError: A moving average is combined with `float16`.
     """
-    if config.ema is not None and mixed_precision == "float16":
+    if config.ema is not None and mixed_precision == precision.FLOAT16:
         raise ValueError(
             "trainer.optimization.ema does not work with mixed_precision float16, "
             "whose loss scaling hides the averages from the trainer; use bfloat16"
@@ -324,5 +325,5 @@ def build_optimizer(
         factory.build_learning_rate(), gradient_transformers=transformers
     )
     return performance.configure_optimizer(
-        optimizer, use_float16=mixed_precision == "float16"
+        optimizer, use_float16=mixed_precision == precision.FLOAT16
     )

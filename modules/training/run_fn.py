@@ -15,7 +15,7 @@ import tf_keras
 
 from modules import encoder as encoder_lib
 from modules import environment, files, metrics, uris
-from modules.config.task import TaskConfig
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.evaluation import prediction_files
@@ -112,7 +112,7 @@ def split_patterns(fn_args: Any) -> dict[str, list[str]]:
 
     TFX passes all splits but the training one as one list; their folders name them.
     """
-    splits = {experiment.TRAIN_SPLIT: list(fn_args.train_files)}
+    splits = {TRAIN_SPLIT: list(fn_args.train_files)}
     for pattern in fn_args.eval_files:
         folder = os.path.basename(os.path.dirname(pattern))
         splits.setdefault(folder.removeprefix("Split-"), []).append(pattern)
@@ -231,7 +231,7 @@ def _write_outputs(
     splits = {
         split: experiment.examples_config(task, patterns, config)
         for split, patterns in split_patterns(fn_args).items()
-        if split != experiment.TRAIN_SPLIT
+        if split != TRAIN_SPLIT
     }
     # TensorFloat-32 of a GPU has three digits. The predictions that are recorded must
     # equal those of the served model.

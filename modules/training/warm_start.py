@@ -12,12 +12,13 @@ import tf_keras
 from modules import files, fingerprint, uris
 from modules.config.task import TaskConfig
 from modules.export import description
+from modules.saved_model_files import VARIABLES
 from modules.training import precision
 
 # Written beside a copied champion: {"directory": where it was pushed}.
 CHAMPION_FILE = "champion.json"
 
-_VARIABLES = "variables/variables"
+_VARIABLES = f"{VARIABLES}/{VARIABLES}"
 
 
 def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ def measure(tmp_path, monkeypatch):
     return measure
 
 
+@pytest.mark.nightly
 def test_our_training_is_compared_with_the_tutorials(measure):
     def peers(settings):
         trainings = training.peers(None, settings)

@@ -226,6 +226,7 @@ def champion_check(serving):
     return ChampionCheck(directory=serving, expected='{"classes": ["a", "b"]}')
 
 
+@pytest.mark.nightly
 def test_champion_is_checked_on_vertex(runner, tmp_path):
     """A component without inputs, outputs and a driver."""
     serving = tmp_path / "serving"

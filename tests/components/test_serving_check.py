@@ -316,7 +316,7 @@ def test_directory_without_a_model_is_refused(check, tmp_path):
 
 def test_predictions_of_another_split_are_an_error(check, tmp_path):
     strangers = [records.example(idx=[index + 100]) for index in range(3)]
-    with pytest.raises(ValueError, match=r"'idx' that predictions/eval\.tsv has"):
+    with pytest.raises(ValueError, match=r"'idx' that is in predictions/eval\.tsv"):
         check(tmp_path, examples=strangers)
 
 

@@ -22,7 +22,7 @@ from pipeline.config.recipe import load_config
 from tests import exported, tiny
 from tests.e2e import partial_run
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 ROWS = 48
 
@@ -160,7 +160,6 @@ def texts_of_pairs(seed):
     return {"sentence1": first, "sentence2": second}
 
 
-@pytest.mark.nightly
 def test_mnli_from_its_archive_reports_both_validation_splits(release):
     released = release(write_mnli, task="mnli", evaluator__thresholds={"accuracy": 0.0})
     assert set(released.recorded) == {"eval", "eval_mismatched"}
@@ -174,10 +173,9 @@ def test_mnli_from_its_archive_reports_both_validation_splits(release):
 @pytest.mark.parametrize(
     ("kind", "write_data"),
     [
+        ("sentences", write_sentences),
+        ("tokens of pairs", write_tokenized),
         ("scores", write_scores),
-        # The whole runs of the suite have the metrics of two classes.
-        pytest.param("sentences", write_sentences, marks=pytest.mark.nightly),
-        pytest.param("tokens of pairs", write_tokenized, marks=pytest.mark.nightly),
     ],
 )
 def test_every_metric_goes_through_a_release(kind, write_data, release, export):

@@ -161,8 +161,8 @@ def edit(monkeypatch):
         ),
         (
             "components/serving_check/probe.py",
-            '_TAG = "serve"',
-            '_TAG = "serving"',
+            'READING = "reading the graph"',
+            'READING = "reading"',
             {"ServingCheck", "Report"},
         ),
         ("modules/served_versions.py", "def push(", "def put(", {"Report"}),

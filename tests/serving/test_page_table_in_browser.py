@@ -9,6 +9,7 @@ import pytest
 
 from modules.config.task import TaskConfig
 from modules.export import description
+from tests.nightly import nightly
 from tests.serving.conftest import running, wait_until
 
 pytestmark = pytest.mark.slow
@@ -217,7 +218,7 @@ def test_failure_keeps_the_rows_that_are_done(open_page, served):
     assert len(download(page)) == 64
 
 
-@pytest.mark.parametrize("keep", [1, 2])
+@pytest.mark.parametrize("keep", [1, nightly(2)])
 def test_version_of_each_row_is_in_the_download(open_page, exported, tmp_path, keep):
     root = tmp_path / "pairs"
     names = {"1": CLASSES, "2": ["nein", "vielleicht", "ja"]}

@@ -62,6 +62,7 @@ def write_request(directory, examples, settings):
 
 
 @pytest.mark.e2e
+@pytest.mark.nightly
 def test_exported_model_gives_the_same_predictions_there(replay, export, tmp_path):
     exported = export("pairs")
     served.write_predictions(exported, tmp_path)

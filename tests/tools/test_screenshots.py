@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from modules.report import page
 from tests import browser
 from tests.modules.report import samples
+from tests.nightly import nightly
 
 screenshots = pytest.importorskip(
     "tools.screenshots", reason="Python's playwright is not installed"
@@ -20,7 +21,11 @@ def test_pictures_need_a_finished_run(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("picture", screenshots.ALL[:3], ids=lambda p: p.view)
+@pytest.mark.parametrize(
+    "picture",
+    [screenshots.ALL[0], *map(nightly, screenshots.ALL[1:3])],
+    ids=lambda p: p.view,
+)
 def test_pictures_of_a_report_are_small(tmp_path, picture):
     path = tmp_path / "report.html"
     path.write_text(page.render(samples.pushed()), encoding="utf-8")

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.local.run import hold_output
 from tests.e2e import commands, partial_run
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.e2e
 
@@ -64,9 +65,7 @@ def read_best(model_run):
     return json.loads(Path(model_run, "metrics.json").read_text())["best"]
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
 def test_training_survives_sigkill_and_a_signal_and_ends_as_one_that_was_left_alone(
     finished, run, console, number
 ):

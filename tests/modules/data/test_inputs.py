@@ -12,6 +12,7 @@ import tensorflow as tf
 from modules import files
 from modules.data import inputs
 from tests import tiny
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +104,7 @@ def test_order_follows_from_the_seed_alone(config):
     assert rows_of(batches(config, STEPS, seed=1)) != first
 
 
-@pytest.mark.parametrize("step", [1, 40, STEPS, STEPS + 3])
+@pytest.mark.parametrize("step", [40, STEPS + 3, nightly(1), nightly(STEPS)])
 def test_training_goes_on_with_the_rows_it_has_not_seen(config, step):
     uninterrupted = batches(config, step + 20)
     resumed = batches(config, 20, start_step=step)
@@ -129,7 +130,7 @@ def test_asynchronous_workers_share_each_epoch_without_a_row_twice(config):
     assert sorted(rows) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("step", [1, 6, STEPS + 4])
+@pytest.mark.parametrize("step", [6, nightly(1), nightly(STEPS + 4)])
 def test_resumed_asynchronous_worker_goes_on_after_its_own_steps(config, step):
     whole = shares(config, STEPS, workers=3)
     resumed = shares(config, 4, workers=3, start_step=step)
@@ -234,8 +235,10 @@ def real_rows(steps, name="ids"):
     ]
 
 
-@pytest.mark.parametrize("buffer", [100, 10_000])
-@pytest.mark.parametrize("hosts", [2, 3])
+@pytest.mark.parametrize(
+    ("hosts", "buffer"),
+    [(3, 100), nightly(2, 100), nightly(2, 10_000), nightly(3, 10_000)],
+)
 def test_hosts_read_their_own_files_and_each_row_once_an_epoch(
     many_files, hosts, buffer
 ):
@@ -329,12 +332,12 @@ RESUMED = {"start_step": FEW_STEPS - 2}
     ("pipelines", "replicas", "settings"),
     [
         (1, 2, {}),
-        (2, 2, {}),
         (2, 2, EVALUATION | AT_FIXED_LENGTHS),
-        (8, 8, RESUMED | AT_FIXED_LENGTHS),
-        (8, 8, EVALUATION),
         (8, 16, RESUMED),
-        (8, 16, EVALUATION | AT_FIXED_LENGTHS),
+        nightly(2, 2, {}),
+        nightly(8, 8, RESUMED | AT_FIXED_LENGTHS),
+        nightly(8, 8, EVALUATION),
+        nightly(8, 16, EVALUATION | AT_FIXED_LENGTHS),
     ],
 )
 def test_replicas_share_each_global_batch_without_losing_a_row(

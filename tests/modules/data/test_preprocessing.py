@@ -22,6 +22,7 @@ from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.schema import build_schema
 from tests import records, tiny
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -208,7 +209,7 @@ PAIRS = [
     ("rows", "settings"),
     [
         (PAIRS, {"classes": ["no", "yes"]}),
-        (SINGLES, {"text_columns": ["sentence1"], "label_range": [0, 5]}),
+        nightly(SINGLES, {"text_columns": ["sentence1"], "label_range": [0, 5]}),
     ],
     ids=["classified pairs", "rated sentences"],
 )

@@ -160,7 +160,7 @@ def test_added_token_of_a_tokenizer_counts(tmp_path):
     [
         ({"type": "BPE"}, "tokenizer of type BPE; BERT's is WordPiece"),
         ({"continuing_subword_prefix": "@@"}, "continues words with '@@'"),
-        ({"vocab": {"[PAD]": 0, "a": 2}}, "has 1 ids without a token, as 1"),
+        ({"vocab": {"[PAD]": 0, "a": 2}}, "has 1 ids without a token, such as 1"),
     ],
 )
 def test_tokenizer_that_is_not_berts_is_refused(tmp_path, changes, message):

@@ -162,6 +162,7 @@ def labels_near(values, share, classes):
     return np.where(random.random(len(values)) < share, values, noise).tolist()
 
 
+@pytest.mark.nightly
 def test_matthews_of_two_classes_equals_that_of_scikit_learn(evaluate):
     run = evaluate("sentences")
     predicted = run.predict().argmax(1)
@@ -185,6 +186,7 @@ def test_matthews_of_two_classes_equals_that_of_scikit_learn(evaluate):
     )
 
 
+@pytest.mark.nightly
 def test_macro_f1_of_three_classes_equals_that_of_scikit_learn(evaluate):
     """On tokenized examples."""
     run = evaluate("tokens of pairs")
@@ -202,6 +204,7 @@ def test_macro_f1_of_three_classes_equals_that_of_scikit_learn(evaluate):
     )
 
 
+@pytest.mark.nightly
 def test_correlations_of_a_regression_equal_those_of_scipy(evaluate):
     scores = evaluate("scores")
     predicted = scores.predict().astype(float)

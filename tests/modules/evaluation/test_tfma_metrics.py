@@ -7,11 +7,14 @@ import tensorflow_model_analysis as tfma
 from benchmarks import evaluation as batches
 from modules import metrics
 from modules.export import signatures
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["alone", "with a champion"])
+@pytest.fixture(
+    scope="module", params=[nightly(1), 2], ids=["alone", "with a champion"]
+)
 def models(request):
     return batches.MODELS[: request.param]
 

@@ -58,6 +58,7 @@ def kill_first_worker(pool):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_worker_that_is_killed_while_it_starts_is_replaced(tmp_path, pool):
     process, address = pool
     killed = kill_first_worker(process)

@@ -9,6 +9,7 @@ from pipeline.beam import beam_arguments
 from pipeline.beam.worker_processes import WorkerLostError
 from pipeline.config.beam import BeamConfig
 from tests import worker_processes
+from tests.nightly import nightly
 
 # Beam's thread that waits for a worker raises if it is killed.
 pytestmark = [
@@ -47,7 +48,7 @@ def run(directory, work):
         )
 
 
-@pytest.mark.parametrize("moment", ["while it starts", "at work"])
+@pytest.mark.parametrize("moment", [nightly("while it starts"), "at work"])
 def test_killed_worker_fails_the_job_and_nothing_is_written(tmp_path, moment):
     trace = tmp_path / "trace"
     killed = worker_processes.kill_when(

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from tests import browser
+from tests.nightly import nightly
 from tests.pipeline.ui import sample_output
 from tests.pipeline.ui.sample_output import FAILED, FIRST, RUNNING, SECOND
 
@@ -175,7 +176,7 @@ def test_a_report_is_one_click_away(address, open_page):
     page.locator("#runs").wait_for()
 
 
-@pytest.mark.parametrize("width", browser.WIDTHS)
+@pytest.mark.parametrize("width", [390, nightly(1280)])
 def test_a_run_is_followed_to_its_end(address, open_page, running, width):
     page = open_page(address, width)
     with running() as train:
