@@ -19,7 +19,7 @@ from pipeline.orchestrators.run_files import find_missing_results
 from tests import tiny
 from tests.compiled import argo_status
 from tests.compiled.backends import LOGS_KEY, LOGS_TYPE
-from tests.compiled.runner import JobRun, TaskRun
+from tests.compiled.runner import JobRun
 from tests.compiled.spec import check_spec, container_of
 from tests.e2e import jobs
 
@@ -28,20 +28,16 @@ pytestmark = pytest.mark.e2e
 
 @dataclasses.dataclass
 class Story:
-    """Three runs of one job.
+    """Two runs of one job.
 
     Attributes:
       first: With the defaults.
       second: With another learning rate.
-      third: With other data, up to the look-up of the model to start from.
-      failed_report: Report of the second run again, which fails.
     """
 
     job: jobs.Job
     first: JobRun
     second: JobRun
-    third: JobRun
-    failed_report: TaskRun
 
 
 @pytest.fixture(scope="module")
@@ -53,31 +49,7 @@ def story(tmp_path_factory, object_store, pods):
         with jobs.compiled(directory / "job", "kubeflow", object_store) as job:
             first = job.runner.run(job.spec)
             second = job.runner.run(job.spec, parameters={"learning_rate": 0.002})
-            tables = tiny.write_tables(directory / "new", rows=40)
-            prepared = directory / "prepared"
-            task = load_task(directory / "job" / "recipe.yaml", {})
-            examples_lib.prepare(str(tables), str(prepared), task)
-            data = f"{job.root}/new"
-            files.copy_directory(str(prepared), data)
-            third = job.runner.run(
-                jobs.up_to(job.spec, "WarmStart"), parameters={"data": data}
-            )
-            report = job.runner.rerun_task(without_settings(job), "Report", second)
-            yield Story(job, first, second, third, report)
-
-
-def without_settings(job):
-    """Returns the spec of a job whose Report has no settings."""
-    spec = copy.deepcopy(job.spec)
-    component = spec["components"]["Report"]
-    arguments = container_of(spec, component)["args"]
-    option, path = arguments[0].split("=")
-    content = files.read_json(path)
-    content["parameters"]["settings"] = "{}"
-    failing = path.replace(".json", "_failing.json")
-    arguments[0] = f"{option}={failing}"
-    files.write_json(failing, content)
-    return spec
+            yield Story(job, first, second)
 
 
 def test_package_is_valid_for_the_clusters_protos_and_loader(story):
@@ -132,10 +104,18 @@ def test_second_run_is_compared_with_what_the_first_one_pushed(story):
     jobs.check_serving(story.second, second)
 
 
-def test_new_data_are_to_be_trained_on_from_the_newest_champion(story):
+@pytest.mark.nightly
+def test_new_data_are_to_be_trained_on_from_the_newest_champion(story, tmp_path):
+    task = load_task(tiny.write_config(tmp_path / "recipe.yaml"), {})
+    tables = tiny.write_tables(tmp_path / "new", rows=40)
+    examples_lib.prepare(str(tables), str(tmp_path / "prepared"), task)
+    data = f"{story.job.root}/new"
+    files.copy_directory(str(tmp_path / "prepared"), data)
+    up_to_start = jobs.up_to(story.job.spec, "WarmStart")
+    third = story.job.runner.run(up_to_start, parameters={"data": data})
     _, second = story.job.served
-    assert {"ImportExampleGen", "WarmStart"} <= jobs.executed(story.third)
-    base_model = jobs.output(story.third, "WarmStart", "base_model")
+    assert {"ImportExampleGen", "WarmStart"} <= jobs.executed(third)
+    base_model = jobs.output(third, "WarmStart", "base_model")
     assert jobs.read_json(base_model, "champion.json")["directory"] == second
 
 
@@ -167,7 +147,16 @@ def test_every_output_of_the_job_is_without_markers_of_directories(story, object
 
 
 def test_report_that_fails_leaves_a_page_and_the_run_succeeds(story):
-    task = story.failed_report
+    spec = copy.deepcopy(story.job.spec)
+    component = spec["components"]["Report"]
+    arguments = container_of(spec, component)["args"]
+    option, path = arguments[0].split("=")
+    content = files.read_json(path)
+    content["parameters"]["settings"] = "{}"
+    failing = path.replace(".json", "_failing.json")
+    arguments[0] = f"{option}={failing}"
+    files.write_json(failing, content)
+    task = story.job.runner.rerun_task(spec, "Report", story.second)
     assert task.state == "run"
     missing = task.outputs["report"]["metadata"]["missing"]
     assert missing.startswith("the report and the model card (ValidationError: ")
