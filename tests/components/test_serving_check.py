@@ -138,6 +138,7 @@ def test_exported_model_is_blessed_and_measured(check_in_new_process, check_expo
     assert report["text_version"] == "2.12.1"
 
 
+@pytest.mark.nightly
 def test_model_of_tokens_is_compared_by_its_examples_signature(check, check_exported):
     blessing, report = check_exported(check, "tokens of sentences")
     assert_blessed(blessing, report)

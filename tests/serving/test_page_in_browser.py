@@ -135,6 +135,7 @@ def test_effect_of_a_word_is_the_difference_to_the_text_without_it(page, served)
         assert re.search(rf"[+{MINUS}]\d", word.text_content())
 
 
+@pytest.mark.nightly
 def test_long_text_shows_what_was_cut(page):
     fill(page, {"question": "the cat " * 20 + "Zebra é", "answer": "a dog"})
     cut = page.locator("del.cut")
@@ -174,6 +175,7 @@ def test_shown_requests_predict_the_same(page, served, capsys):
     assert f"class {expected['class'].encode()}" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_request_is_copied(open_page, served):
     page = open_page(
         served.http.base_url, permissions=["clipboard-read", "clipboard-write"]
@@ -185,6 +187,7 @@ def test_request_is_copied(open_page, served):
     assert page.evaluate("navigator.clipboard.readText()") == page.url
 
 
+@pytest.mark.nightly
 def test_history_survives_a_reload_until_it_is_cleared(page):
     for row in (EXAMPLES[1], ROW, EXAMPLES[1]):
         fill(page, row)
@@ -236,6 +239,7 @@ def test_card_is_a_page_that_is_accessible_and_fits(open_page, served, width, sc
     assert served.http.get(markdown).text == CARD
 
 
+@pytest.mark.nightly
 def test_score_of_a_regression_is_explained(open_page, export):
     row = {"sentence1": "the cat", "sentence2": "a cat"}
     with running(export("scores").directory.parent, name="scores") as server:
@@ -249,6 +253,7 @@ def test_score_of_a_regression_is_explained(open_page, export):
         assert re.fullmatch(rf"the: [+{MINUS}]\d\.\d\d", effect)
 
 
+@pytest.mark.nightly
 def test_model_of_another_pipeline_has_inputs_and_outputs(open_page, half_plus_three):
     page = open_page(half_plus_three.http.base_url)
     page.get_by_label("x", exact=True).fill("one")
@@ -264,6 +269,7 @@ def test_model_of_another_pipeline_has_inputs_and_outputs(open_page, half_plus_t
     assert browser.axe_violations(page) == []
 
 
+@pytest.mark.nightly
 def test_outputs_without_probabilities_are_shown_as_json(open_page, types):
     page = open_page(types.http.base_url)
     page.get_by_label("text", exact=True).fill("<b>")

@@ -63,7 +63,9 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize(
+    "kind", ["csv of Excel", *map(nightly, ("tsv", "csv", "jsonl"))]
+)
 def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
     predict(page, TABLES[kind])
     rows = download(page)
@@ -82,6 +84,7 @@ def test_table_is_predicted_and_downloaded_as_csv(page, served, kind):
         assert shares == pytest.approx(expected["probabilities"], abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_dropped_file_is_predicted(page):
     files = page.evaluate_handle(
         """() => {
@@ -200,6 +203,7 @@ def test_stop_keeps_the_rows_that_are_done(page):
     page.get_by_text(re.compile("^150 rows in")).wait_for()
 
 
+@pytest.mark.nightly
 def test_stop_before_the_first_prediction_offers_nothing(page):
     on_request(page, 1, lambda route: None)
     predict(page, MANY)
@@ -208,6 +212,7 @@ def test_stop_before_the_first_prediction_offers_nothing(page):
     assert not page.locator("#table-download").is_visible()
 
 
+@pytest.mark.nightly
 def test_failure_keeps_the_rows_that_are_done(open_page, served):
     page = open_page(served.http.base_url, may_have_errors=True)
     error = {"status": 500, "json": {"error": "out of memory"}}
@@ -218,7 +223,8 @@ def test_failure_keeps_the_rows_that_are_done(open_page, served):
     assert len(download(page)) == 64
 
 
-@pytest.mark.parametrize("keep", [1, nightly(2)])
+@pytest.mark.parametrize("keep", [1, 2])
+@pytest.mark.nightly
 def test_version_of_each_row_is_in_the_download(open_page, exported, tmp_path, keep):
     root = tmp_path / "pairs"
     names = {"1": CLASSES, "2": ["nein", "vielleicht", "ja"]}

@@ -90,6 +90,7 @@ print(json.dumps([tf.__version__, outputs["logits"].numpy().tolist()]))
 
 
 @pytest.mark.e2e
+@pytest.mark.nightly
 def test_exported_model_is_callable_there(installed, export):
     exported = export("pairs")
     texts = map(list, zip(*exported_lib.PAIRS, strict=True))

@@ -67,6 +67,7 @@ def test_card_is_beside_the_pushed_model(finished):
     assert "library_name: tf-keras" in card or "tags:" in card
 
 
+@pytest.mark.nightly
 def test_refused_model_is_reported_with_its_reasons_and_has_no_card(run, finished):
     report, _ = run(evaluator__thresholds={"accuracy": 1.0})
     assert report.pushed is None

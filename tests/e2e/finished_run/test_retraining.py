@@ -13,6 +13,8 @@ from tests.e2e.finished_run.components import DATA, RELEASE
 
 pytestmark = pytest.mark.e2e
 
+STARTED = {*DATA, "Transform", "WarmStart", "Trainer"} - {"ImportSchemaGen"}
+
 
 @pytest.fixture
 def train(run, finished):
@@ -64,9 +66,7 @@ def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
         patched.setattr(fine_tuning_trainer.FineTuningTrainer, "evaluate", kill)
         with pytest.raises(RuntimeError, match="killed"):
             train()
-    prepared = {*DATA, "Transform"} - {"ImportSchemaGen"}
-    started = prepared | {"WarmStart", "Trainer"}
-    assert finished.executed() == started | {"Hyperparameters"}
+    assert finished.executed() == STARTED | {"Hyperparameters"}
     first, executed = train()
     assert executed == {"Trainer", *RELEASE}
     text = log()
@@ -87,9 +87,19 @@ def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
     assert executed == {"Hyperparameters", "Trainer"}
     assert f"training starts from the champion {champion}" in log()
 
+
+@pytest.mark.nightly
+def test_next_span_starts_from_the_champion_of_the_one_before(
+    train, start_training, finished, log
+):
+    champion = finished.report.pushed
+    spans = finished.recipe.parent / "spans"
+    tiny.write_tables(spans / "01", splits=("train", "eval"))
+    first, _ = train()
+    log()
+
     tiny.write_tables(spans / "2", rows=40, splits=("train", "eval"))
-    executed = train(start_training)
-    assert executed == started
+    assert train(start_training) == STARTED
     text = log()
     assert f"span 2 of {spans}/{{SPAN}}: newest of 2" in text
     assert f"training starts from the champion {first.pushed}" in text

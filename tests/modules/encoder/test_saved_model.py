@@ -84,6 +84,7 @@ def test_every_variable_is_restored_and_outputs_are_equal(hub, tmp_path):
     sources.assert_same_outputs(model, call(hub))
 
 
+@pytest.mark.nightly
 def test_encoder_with_lists_as_inputs_and_outputs_is_read(tmp_path):
     hub = sources.write_list_saved_model(tmp_path / "hub")
     imported = convert(hub, tmp_path / "imported")

@@ -7,6 +7,7 @@ import pytest
 from modules.report import page as report_page
 from tests import browser
 from tests.modules.report import samples
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -42,18 +43,22 @@ def test_the_page_is_accessible_and_fits(write, open_page, width, scheme):
     assert browser.axe_violations(page) == []
 
 
-@pytest.mark.parametrize("kind", ["refused", "data_refused", "regression", "hostile"])
+@pytest.mark.parametrize(
+    "kind", ["hostile", *map(nightly, ("refused", "data_refused", "regression"))]
+)
 def test_other_reports_are_accessible_and_fit(write, open_page, kind):
     page = open_page(write(kind, getattr(samples, kind)), 390, "dark")
     assert browser.hidden_width(page) == 0
     assert browser.axe_violations(page) == []
 
 
+@pytest.mark.nightly
 def test_sixty_classes_fit(write, open_page):
     page = open_page(write("classes", lambda: samples.classes(60)), 390)
     assert browser.hidden_width(page) == 0
 
 
+@pytest.mark.nightly
 def test_dark_mode_changes_the_figures(write, open_page):
     address = write("pushed", samples.pushed)
     colours = {
@@ -78,11 +83,13 @@ def test_a_header_sorts_its_table_with_the_keyboard(pushed):
     assert column(pushed, "#slices", 3) == sorted(rows, key=int, reverse=True)
 
 
+@pytest.mark.nightly
 def test_tables_sort_by_value_not_by_text(pushed):
     pushed.locator("#time th button", has_text="Time").click()
     assert column(pushed, "#time", 1)[-2:] == ["Transform", "Trainer"]
 
 
+@pytest.mark.nightly
 def test_rows_without_a_value_are_last(write, open_page):
     page = open_page(write("hostile", samples.hostile))
     page.locator("#slices th button", has_text="accuracy").click()
@@ -100,6 +107,7 @@ def test_rows_are_searched_and_counted(pushed):
     assert pushed.locator("#row-count").inner_text() == "0 of 60 rows"
 
 
+@pytest.mark.nightly
 def test_rows_are_sorted_and_filtered(pushed):
     losses = pushed.locator("#row-list .head .tag")
 
@@ -133,6 +141,7 @@ def test_a_row_opens_to_the_tokens_that_the_model_saw(pushed):
     assert row.locator(".tokens span").first.inner_text() == "[CLS]"
 
 
+@pytest.mark.nightly
 def test_a_hash_is_shown_in_full_on_focus_and_copied(pushed):
     pushed.context.grant_permissions(["clipboard-read", "clipboard-write"])
     button = pushed.locator("#lineage .hash").first
@@ -155,6 +164,7 @@ def test_texts_of_the_data_do_nothing(write, open_page):
     assert "x" * 10_000 in long.inner_text()
 
 
+@pytest.mark.nightly
 def test_the_contents_lead_to_the_sections(pushed):
     pushed.get_by_role("link", name="Lineage").press("Enter")
     assert pushed.locator("#lineage h2").evaluate(
@@ -162,6 +172,7 @@ def test_the_contents_lead_to_the_sections(pushed):
     )
 
 
+@pytest.mark.nightly
 def test_printing_opens_everything_and_closes_it_again(pushed):
     before = pushed.locator("details[open]").count()
     pushed.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -174,6 +174,7 @@ def test_import_encoder_writes_a_checkpoint_and_describes_it(invoke, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_import_encoder_takes_the_vocabulary_of_a_preprocessor(invoke, tmp_path):
     source = sources.write_saved_model(tmp_path / "hub")
     (source / "assets" / "vocab.txt").unlink()

@@ -66,6 +66,7 @@ def test_two_runs_are_ticked_and_compared(address, open_page):
     assert header.get_attribute("aria-sort") == "ascending"
 
 
+@pytest.mark.nightly
 def test_curves_follow_the_ticks(address, open_page):
     page = open_page(address)
     assert "2025-11-25 01:00:00" in labels(page)  # of the newest runs
@@ -94,6 +95,7 @@ def test_ticks_survive_that_a_run_starts_and_ends(address, open_page, running):
     page.wait_for_selector("#changed")
 
 
+@pytest.mark.nightly
 def test_another_visit_begins_without_ticks(address, open_page):
     page = open_page(address)
     tick(page, FIRST, SECOND)
@@ -133,6 +135,7 @@ def test_another_site_loads_nothing_but_may_link(
     page.locator("#curves figure").first.wait_for()
 
 
+@pytest.mark.nightly
 def test_the_table_sorts(address, open_page):
     page = open_page(address)
     page.get_by_role("button", name="Value").click()
@@ -140,6 +143,7 @@ def test_the_table_sorts(address, open_page):
     assert cells == ["0.810", "0.925", "0.925", "\u2013"]
 
 
+@pytest.mark.nightly
 def test_runs_that_cannot_be_compared_say_why(address, open_page):
     page = open_page(f"{address}/runs/0/{FAILED}")
     assert "no space left on device" in page.inner_text("main")
@@ -148,6 +152,7 @@ def test_runs_that_cannot_be_compared_say_why(address, open_page):
     page.locator("#runs").wait_for()
 
 
+@pytest.mark.nightly
 def test_comparison_without_a_server_says_so(address, open_page):
     page = open_page(may_have_errors=True)
     page.route("**/compare/result**", lambda route: route.abort())
@@ -156,6 +161,7 @@ def test_comparison_without_a_server_says_so(address, open_page):
     assert page.locator("[aria-busy]").count() == 0
 
 
+@pytest.mark.nightly
 def test_page_in_the_background_asks_for_nothing(address, open_page):
     page = open_page(address)
     page.wait_for_load_state("networkidle")
@@ -166,6 +172,7 @@ def test_page_in_the_background_asks_for_nothing(address, open_page):
     assert requests == []
 
 
+@pytest.mark.nightly
 def test_a_report_is_one_click_away(address, open_page):
     page = open_page(address)
     page.get_by_role("link", name="2025-11-25 01:00:00").click()
