@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from modules import files
 from modules.data import preprocessing
-from modules.encoder.directory import VOCAB_FILE
+from modules.encoder_files import VOCAB_FILE
 from pipeline.config.recipe import Config
 from pipeline.inputs.examples import preparation
 

@@ -21,13 +21,24 @@ MAKEFILE = REPOSITORY / "Makefile"
 CLAIMS = [
     claim
     for document in DOCUMENTS
-    for claim in re.findall(r"`([\w/]+\.py)::(test_\w+)`", document.read_text())
+    for claim in re.findall(
+        r"`([\w/]+\.py)::(test_\w+)`( \(nightly\))?", document.read_text()
+    )
 ]
 
 
-@pytest.mark.parametrize(("path", "name"), CLAIMS)
-def test_test_that_a_document_names_exists(path, name):
-    assert f"def {name}(" in (REPOSITORY / "tests" / path).read_text()
+@pytest.mark.parametrize(("path", "name", "note"), CLAIMS)
+def test_test_that_a_document_names_exists_and_is_nightly_if_it_says_so(
+    path, name, note
+):
+    text = (REPOSITORY / "tests" / path).read_text()
+    before, found, _ = text.partition(f"def {name}(")
+    assert found
+    marks = re.findall(r"^pytestmark = .*nightly", text, re.MULTILINE)
+    marks += re.findall(
+        r"^@pytest\.mark\.nightly$", before.rpartition("\n\n\n")[2], re.MULTILINE
+    )
+    assert bool(marks) == bool(note)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)

@@ -25,7 +25,8 @@ import sys
 import warnings
 from pathlib import Path
 
-from pipeline.config.paths import REPOSITORY
+# It runs as a script, whose directory alone is on the path.
+REPOSITORY = Path(__file__).resolve().parent.parent
 
 REQUIREMENTS = REPOSITORY / "tools" / "tf_serving_stack.txt"
 ENVIRONMENT = REPOSITORY / "build" / "tf_serving_stack"

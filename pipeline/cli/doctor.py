@@ -16,7 +16,6 @@ from rich.text import Text
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options
-from pipeline.local.checks import run_checks
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -43,6 +42,7 @@ def doctor_command(
     """
     options.override_sources(overrides, data, encoder, output)
     environment.set_up(quiet=True)
+    from pipeline.local.checks import run_checks
 
     checks = []
     with Console(stderr=True).status("checking") as status:

@@ -12,12 +12,12 @@ from modules.data import row_values
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.inputs import encoder_source, schema
+from pipeline.inputs import encoder_source
 from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.examples import tf_examples
 from pipeline.inputs.examples.splits import TRAIN, Report
 
-# TensorFlow is imported in the functions: `show-batch --help` must not wait for it.
+# TensorFlow and its metadata are imported in the functions: `--help` must not wait.
 if TYPE_CHECKING:
     from modules.data.inputs import Batch
 
@@ -43,6 +43,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
 
     from modules.data import batch_view, preprocessing
     from modules.training import experiment
+    from pipeline.inputs import schema
 
     paths = OutputPaths.of(config)
     encoder = encoder_source.resolve_encoder(config, paths, report)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.inputs import encoder_source, schema
+from pipeline.inputs import encoder_source
 from pipeline.inputs import examples as examples_lib
 
 
@@ -42,11 +42,13 @@ def resolve_inputs(
     Raises:
       UsageError: A source is missing, malformed, or does not fit the settings.
     """
-    # Every command imports this file, and `--help` must not wait for TensorFlow.
+    encoder = encoder_source.resolve_encoder(config, paths, report)
+    # Every command imports this file: `--help` must not wait for TensorFlow, and
+    # `doctor` must run where TensorFlow Metadata cannot be imported.
     from modules.encoder import EncoderError
     from modules.training import experiment
+    from pipeline.inputs import schema
 
-    encoder = encoder_source.resolve_encoder(config, paths, report)
     try:
         # The optimizer would refuse these settings after hours.
         experiment.check_settings(config.trainer, encoder.directory)

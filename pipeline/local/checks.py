@@ -31,10 +31,11 @@ from pipeline.config.sections import TFDS_PREFIX
 from pipeline.inputs import encoder_source, examples
 from pipeline.inputs.examples import spans, text_source
 from pipeline.inputs.examples.bad_rows import BadRows
-from serving.settings import ServerSettings
 
 _STACKS = REPOSITORY / "stacks"
 _GIB = 1 << 30
+# The defaults of `serve`. Not imported from it: gRPC may be what is missing.
+PORTS = {"--grpc-port": 8500, "--port": 8501}
 _RUN_MEMORY = 3 * _GIB  # of a run of the sample
 # A training keeps two checkpoints with the moments of AdamW (6 times the weights) and
 # the best weights; a run exports and pushes them.
@@ -86,9 +87,8 @@ def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
     if config is not None:
         yield from _check_recipe(config, has_tensorflow=tensorflow.status == "ok")
     yield _check_space("temporary files", Path(tempfile.gettempdir()), _GIB)
-    assert ServerSettings.grpc_port is not None
-    yield _check_port(ServerSettings.grpc_port, "--grpc-port")
-    yield _check_port(ServerSettings.port, "--port")
+    for option, port in PORTS.items():
+        yield _check_port(port, option)
 
 
 def _check_recipe(config: Config, *, has_tensorflow: bool) -> Iterator[Check]:

@@ -39,7 +39,7 @@ def inspect_recipe(
     if task.is_tokenized:
         raise UsageError(
             "task.input is tokenized, but inspect-data reads text; give the text with "
-            "inspect-data PATH and --set task.input=text"
+            "inspect-data PATH --config FILE --set task.input=text"
         )
     encoder = encoder_source.resolve_encoder(config, report=report)
     inspector = Inspector(task, encoder.vocab_file, progress)

@@ -21,8 +21,9 @@ from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
 from tests import exported, tiny
 from tests.e2e import partial_run
+from tests.nightly import nightly
 
-pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+pytestmark = pytest.mark.e2e
 
 ROWS = 48
 
@@ -160,6 +161,7 @@ def texts_of_pairs(seed):
     return {"sentence1": first, "sentence2": second}
 
 
+@pytest.mark.nightly
 def test_mnli_from_its_archive_reports_both_validation_splits(release):
     released = release(write_mnli, task="mnli", evaluator__thresholds={"accuracy": 0.0})
     assert set(released.recorded) == {"eval", "eval_mismatched"}
@@ -173,9 +175,9 @@ def test_mnli_from_its_archive_reports_both_validation_splits(release):
 @pytest.mark.parametrize(
     ("kind", "write_data"),
     [
-        ("sentences", write_sentences),
-        ("tokens of pairs", write_tokenized),
         ("scores", write_scores),
+        nightly("sentences", write_sentences),
+        nightly("tokens of pairs", write_tokenized),
     ],
 )
 def test_every_metric_goes_through_a_release(kind, write_data, release, export):

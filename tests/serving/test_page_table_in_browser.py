@@ -212,7 +212,6 @@ def test_stop_before_the_first_prediction_offers_nothing(page):
     assert not page.locator("#table-download").is_visible()
 
 
-@pytest.mark.nightly
 def test_failure_keeps_the_rows_that_are_done(open_page, served):
     page = open_page(served.http.base_url, may_have_errors=True)
     error = {"status": 500, "json": {"error": "out of memory"}}

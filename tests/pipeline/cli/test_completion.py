@@ -16,7 +16,7 @@ import atexit, sys
 from pipeline.cli.main import main
 
 def show():
-    heavy = ("tensorflow", "tfx", "apache_beam", "scipy")
+    heavy = ("tensorflow", "tfx", "apache_beam", "scipy", "grpc", "google.protobuf")
     print([name for name in heavy if name in sys.modules])
 
 atexit.register(show)
