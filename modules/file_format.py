@@ -26,7 +26,7 @@ def parse(text: str | bytes, path: object) -> Any:
     """Returns the content of a JSON file, without the format number.
 
     Args:
-      text: The file's text. JSON that is not an object has no number.
+      text: The file's text. Only an object has a format number.
       path: Names the file in the error.
 
     Raises:

@@ -149,7 +149,7 @@ class Verdict(pydantic.BaseModel):
 
     @property
     def comparison(self) -> str:
-        """The champion that the model was compared with, or why there is none."""
+        """The champion that the model was compared with, or why it was not compared."""
         if self.not_compared is not None:
             return f"{self.not_compared}; absolute thresholds alone"
         if self.champion is None:

@@ -12,6 +12,8 @@ EVALUATOR = "Evaluator"
 SERVING_CHECK = "ServingCheck"
 PUSHER = "AtomicPusher"
 REPORT = "Report"
+# The command `override` records its push as an execution of this type.
+OVERRIDE = "Override"
 
 # Outputs: the component, and the key of its artifact.
 EXAMPLES = (EXAMPLE_GEN, "examples")

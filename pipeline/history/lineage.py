@@ -15,7 +15,6 @@ from modules.verdicts import PUSHED_VERSION
 from pipeline.config import tfx_names
 from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
-from pipeline.history.override import EXECUTION_TYPE
 from pipeline.history.runs import RunList
 
 
@@ -208,7 +207,7 @@ def _other(properties: dict[str, Any]) -> dict[str, Any]:
 
 _FACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     tfx_names.PUSHER: _pushed,
-    EXECUTION_TYPE: _overridden,
+    tfx_names.OVERRIDE: _overridden,
     tfx_names.TRAINER: _trainer,
     tfx_names.TRANSFORM: _transform,
     tfx_names.HYPERPARAMETERS: _hyperparameters,

@@ -18,8 +18,6 @@ from pipeline.history.run_outputs import RunOutputs
 from pipeline.history.run_record import RunRecord
 from pipeline.history.runs import Run
 
-EXECUTION_TYPE = "Override"
-
 
 def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     """Pushes the model of a refused run, and records who did it and why.
@@ -125,7 +123,7 @@ def _write_metadata(
     """Adds an execution to ML Metadata that read the model and pushed it."""
     store = run_metadata.connect(paths.metadata, is_writable=True)
     execution = mlmd.Execution(
-        type_id=store.put_execution_type(mlmd.ExecutionType(name=EXECUTION_TYPE)),
+        type_id=store.put_execution_type(mlmd.ExecutionType(name=tfx_names.OVERRIDE)),
         last_known_state=mlmd.Execution.COMPLETE,
     )
     properties = {

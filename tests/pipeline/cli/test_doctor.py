@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from pipeline.cli.main import main
 from pipeline.local import checks
+from serving.settings import ServerSettings
 from tests import tiny
 
 pytestmark = pytest.mark.slow  # TensorFlow
@@ -100,3 +101,8 @@ def test_table_fits_a_terminal_of_80_columns(recipe):
     assert shown.exit_code == 0
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert "│ encoder " in shown.stdout
+
+
+def test_ports_are_the_defaults_of_the_server():
+    defaults = {"--grpc-port": ServerSettings.grpc_port, "--port": ServerSettings.port}
+    assert defaults == checks.PORTS
