@@ -29,8 +29,11 @@ RUN --mount=type=cache,target=/root/.cache \
 FROM packages AS project
 COPY LICENSE pyproject.toml setup.py ./
 COPY components components/
+COPY ingest ingest/
 COPY modules modules/
 COPY pipeline pipeline/
+COPY prediction prediction/
+COPY report report/
 COPY sample_data sample_data/
 COPY serving serving/
 RUN --mount=type=cache,target=/root/.cache \

@@ -9,7 +9,16 @@ dependencies, on an image that was built from a lock.
 
 from setuptools import find_packages, setup
 
-PACKAGES = ("components", "modules", "pipeline", "sample_data", "serving")
+PACKAGES = (
+    "components",
+    "ingest",
+    "modules",
+    "pipeline",
+    "prediction",
+    "report",
+    "sample_data",
+    "serving",
+)
 # What goes with one TFX, by the Pythons that it runs on: stacks/stacks.txt.
 ON_TFX_116 = "python_version < '3.12'"
 ON_TFX_121 = "python_version >= '3.12'"
@@ -26,8 +35,8 @@ setup(
     ),
     package_data={
         "components.serving_check": ["text_ops.json"],
-        "modules.report": ["*.css", "*.jinja", "*.js"],
         "pipeline.ui": ["*.css", "*.js", "templates/*.jinja"],
+        "report": ["*.css", "*.jinja", "*.js"],
         "sample_data": ["*.txt"],
         "serving": ["web/*"],
     },

@@ -33,6 +33,7 @@ from rich.console import Console
 from safetensors.numpy import save_file
 
 from benchmarks import comparisons, process_memory, rounds
+from ingest import examples
 from modules import encoder_files, environment
 from modules.run_metadata import MetadataReader
 from pipeline.beam import beam_arguments
@@ -40,7 +41,6 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
-from pipeline.inputs import examples
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import run as run_lib
@@ -222,7 +222,7 @@ def measure(
 
 def _predict(config: recipe.Config, beam: BeamConfig) -> tuple[float, str]:
     # Imports Beam, which takes seconds.
-    from pipeline.prediction.batch import BatchOptions, predict_files
+    from prediction.batch import BatchOptions, predict_files
 
     paths = OutputPaths.of(config)
     destination = paths.root / "predictions" / f"{beam.runner}-{time.time_ns()}"

@@ -26,11 +26,11 @@ import numpy as np
 from benchmarks import latency, peer_environment, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
+from ingest import examples
 from modules import environment
+from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.config import recipe
-from pipeline.config.errors import UsageError
-from pipeline.inputs import examples
 from pipeline.inputs.encoder_source import resolve_encoder
 from serving import discovery
 

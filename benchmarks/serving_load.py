@@ -21,11 +21,11 @@ import click
 from benchmarks import latency, rounds
 from benchmarks.peer import Figures
 from benchmarks.rounds import Peer
+from ingest import examples
+from modules.errors import UsageError
 from modules.export import signatures
 from modules.served_versions import GRAPH_FILE
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
-from pipeline.inputs import examples
 from serving import discovery
 
 BARE = "bare SavedModel"

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from ingest.examples import preparation
 from modules import files
 from modules.data import preprocessing
 from modules.encoder_files import VOCAB_FILE
 from pipeline.config.recipe import Config
-from pipeline.inputs.examples import preparation
 
 RECORDS = "train.tfrecord.gz"
 ARRAYS = "train.npz"

@@ -9,12 +9,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from modules.errors import UsageError
+
 FORMAT = 1
 _KEY = "format"
 
 
-class FormatError(ValueError):
-    """A file has a format that this release cannot read."""
+class FormatError(UsageError, ValueError):
+    """A file has a format that this release cannot read.
+
+    A command reports it; code that skips unreadable files treats it as bad JSON.
+    """
 
 
 def with_format(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from typing import IO, Any
 
 from modules import uris
 
+# Our packages that a component may import.
+FIRST_PARTY = ("components", "ingest", "modules", "pipeline", "prediction", "report")
 HASH_BYTES = hashlib.sha256().digest_size
 # The libraries that transformed data and a trained model depend on.
 TRANSFORM_LIBRARIES = ("tensorflow", "tensorflow-text", "tensorflow-transform")
@@ -172,5 +174,4 @@ def _imports(program: ast.AST) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.append(node.module)
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    first_party = ("pipeline", "components", "modules")
-    return [name for name in names if name.split(".")[0] in first_party]
+    return [name for name in names if name.split(".")[0] in FIRST_PARTY]

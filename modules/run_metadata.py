@@ -36,7 +36,7 @@ class ComponentRun:
       name: The component's id.
       seconds: Duration of the execution, up to now if it is running.
       state: `done`, `cached`, `failed`, `interrupted` or `running`. ML Metadata has
-        `running` for a killed execution, too; `pipeline.history.runs` finds those.
+        `running` for a killed execution, too; `pipeline.runs.runs` finds those.
     """
 
     name: str

@@ -16,17 +16,17 @@ from components.pusher import AtomicPusher
 from components.report import Report, ReportSettings
 from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
+from ingest.examples.splits import TRAIN
 from modules import fingerprint
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
-from modules.report.content import LineageStep
 from modules.training import warm_start
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
 from pipeline.config.tfx_names import PREPROCESSING_FN, RUN_FN
-from pipeline.inputs.examples.splits import TRAIN
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.platforms import Platform
+from report.content import LineageStep
 
 # Settings that change where a run reads, runs and writes, but not what it computes.
 _LOCATIONS: dict[str, Any] = {

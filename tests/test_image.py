@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 
+from modules.fingerprint import FIRST_PARTY
 from tools import check_image, image_rules
 
 ROOT = Path(__file__).parent.parent
 FILES = ("Dockerfile", ".dockerignore", "LICENSE", "pyproject.toml", "setup.py")
-FOLDERS = ("components", "modules", "pipeline", "sample_data", "serving", "stacks")
+FOLDERS = (*FIRST_PARTY, "sample_data", "serving", "stacks")
 STACK = image_rules.newest_stack(ROOT)
 PYTHON = "{}.{}".format(*sys.version_info)
 
@@ -115,7 +116,7 @@ def test_a_fault_of_the_dockerignore_is_reported(project, old, new, complaint):
 def test_a_new_package_outside_of_the_build_context_is_reported(project):
     (project / "plugins").mkdir()
     (project / "plugins/__init__.py").touch()
-    with edited(project / "setup.py", '"serving")', '"serving", "plugins")'):
+    with edited(project / "setup.py", '"serving",', '"serving", "plugins",'):
         (complaint,) = complaints(project)
     assert "plugins/__init__.py is in setup.py's packages" in complaint
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from modules.fingerprint import FIRST_PARTY
 from pipeline.config.paths import REPOSITORY
 
 PACKAGES = (
     "benchmarks",
-    "components",
-    "modules",
-    "pipeline",
+    *FIRST_PARTY,
     "sample_data",
     "serving",
     "tests",
@@ -34,7 +33,13 @@ def tree(tmp_path):
 @pytest.mark.parametrize(
     ("file", "wrong_import"),
     [
-        ("modules/training/loop.py", "pipeline.config.errors"),
+        ("modules/training/loop.py", "pipeline.exit_status"),
+        ("modules/training/loop.py", "report.content"),
+        ("report/page.py", "ingest.config"),
+        ("ingest/remote.py", "pipeline.config.paths"),
+        ("prediction/predictor.py", "pipeline.beam"),
+        ("components/artifacts.py", "ingest.config"),
+        ("serving/models.py", "report.page"),
         ("serving/models.py", "components.artifacts"),
         ("serving/models.py", "modules.files"),
         ("pipeline/inputs/schema.py", "pipeline.pipeline"),

@@ -25,7 +25,7 @@ from modules.data import judgment, source_rows
 from modules.data.profile import Profile
 
 if TYPE_CHECKING:
-    from modules.report.content import Report
+    from report.content import Report
 
 logger = logging.getLogger(__name__)
 
@@ -145,8 +145,8 @@ def DataGate(
         # Imported here, so that the page is not part of the cache key
         # (`fingerprint.of_code`), and Beam workers, which import this file, do not load
         # the libraries that draw it.
-        from components.report_files import statistics_files, write_report
-        from modules.report.data_part import describe_refused_data
+        from report.data_part import describe_refused_data
+        from report.report_files import statistics_files, write_report
 
         report = describe_refused_data(run, concluded, statistics_files(statistics))
         write_report(verdict.uri, report)

@@ -16,13 +16,13 @@ from components.evaluator.verdict import read_verdict
 from components.report import run_report
 from components.report.driver import RunFacts
 from components.report.settings import ReportSettings
-from components.report_files import statistics_files, write_error, write_report
 from components.serving_check import read_report
 from modules import files, served_versions, uris
-from modules.report import model_card
-from modules.report.content import ERROR_FILE, MODEL_PICTURE, PAGE_FILE
-from modules.report.model_picture import draw_model
 from modules.verdicts import MISSING, PUSHED, PUSHED_DESTINATION, WITHDRAWN_VERSION
+from report import model_card
+from report.content import ERROR_FILE, MODEL_PICTURE, PAGE_FILE
+from report.model_picture import draw_model
+from report.report_files import statistics_files, write_error, write_report
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from modules.evaluation import prediction_files, resampling
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
 from modules.export import model_digest
 from modules.metrics import Rows
-from modules.report import content, predictions_part
-from modules.report.data_part import begin_report
-from modules.report.training_part import read_batch, read_training
 from modules.verdicts import DataVerdict, Verdict
+from report import content, predictions_part
+from report.data_part import begin_report
+from report.training_part import read_batch, read_training
 
 
 def describe_run(

@@ -6,7 +6,7 @@ from typing import Any
 
 from modules.config.run_settings import RunSettings
 from modules.config.settings import Settings
-from modules.report.content import LineageStep
+from report.content import LineageStep
 
 
 class ReportSettings(Settings):

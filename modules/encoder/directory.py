@@ -26,6 +26,7 @@ from modules.encoder_files import (
     TOKENIZER_CONFIG,
     VOCAB_FILE,
 )
+from modules.errors import UsageError
 
 # Values of `hidden_act`. Which "gelu" is meant depends on the format.
 _APPROXIMATE_GELUS = ("gelu_new", "gelu_pytorch_tanh")
@@ -38,7 +39,7 @@ _ARCHITECTURE = {
 }
 
 
-class EncoderError(Exception):
+class EncoderError(UsageError):
     """An encoder is incomplete, not a BERT, or does not match its configuration."""
 
 

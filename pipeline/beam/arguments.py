@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from modules.errors import UsageError
 from pipeline.beam import job_servers
 from pipeline.config.beam import BeamConfig
-from pipeline.config.errors import UsageError
 
 # Workers have TFX installed. Without this argument TFX packages itself for them in each
 # component: 2.5 s, and 50 MB in /tmp that are never deleted. Only Dataflow reads the

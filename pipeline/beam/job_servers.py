@@ -8,9 +8,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from modules.errors import UsageError
 from pipeline.config import paths
 from pipeline.config.beam import BeamConfig
-from pipeline.config.errors import UsageError
 
 _GROUP = "org.apache.beam"
 

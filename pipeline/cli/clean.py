@@ -43,7 +43,7 @@ def clean_command(
     trainings that can be resumed. Pushed versions are never deleted.
     """
     paths = options.find_output(config_file, output)
-    from pipeline.history import cleaning
+    from pipeline import cleaning
     from pipeline.local.run import hold_output
 
     # A run that starts meanwhile could use what is about to be deleted.

@@ -12,12 +12,12 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import LETTERS, comparison_table
-from pipeline.config.errors import UsageError
 
 if TYPE_CHECKING:
-    from pipeline.comparison.comparison import ChangedRow, Comparison
+    from pipeline.runs.comparison import ChangedRow, Comparison
 
 
 @click.command("compare")
@@ -62,8 +62,8 @@ def compare_command(
     if csv_file is not None and not csv_file.parent.is_dir():
         raise UsageError(f"--csv {csv_file}: there is no directory {csv_file.parent}")
     paths = options.output_paths(config_file, output)
-    from pipeline.comparison.comparison import compare
-    from pipeline.comparison.runs import find_run
+    from pipeline.runs.compared_run import find_run
+    from pipeline.runs.comparison import compare
 
     runs = [find_run(paths, name) for name in names]
     with_texts = rows > 0 or as_json or csv_file is not None

@@ -11,34 +11,34 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from ingest import examples
 from modules import environment
-from modules.file_format import FormatError
-from modules.report.content import PAGE_FILE
+from modules.errors import UsageError
 from pipeline import exit_status
 from pipeline.cli import (
     clean,
     compare,
     completion,
     doctor,
-    history,
+    onboarding,
     options,
     orchestrators,
     predict,
-    project,
     releases,
+    runs,
     serve,
     show_batch,
     ui,
 )
 from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
-from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
-from pipeline.inputs import encoder_source, examples
+from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
+from report.content import PAGE_FILE
 
 if TYPE_CHECKING:
-    from pipeline.history.runs import Run
+    from pipeline.runs.runs import Run
 
 
 def _print_prose(text: str, console: Console, style: str = "") -> None:
@@ -66,7 +66,7 @@ class _Commands(click.Group):
         """Runs a command."""
         try:
             return super().invoke(ctx)
-        except (UsageError, FormatError) as error:
+        except UsageError as error:
             console = Console(stderr=True, force_interactive=sys.stderr.isatty())
             _print_prose(f"error: {error}", console, style="red")
             ctx.exit(exit_status.USAGE)
@@ -116,7 +116,7 @@ def run(
 
         try:
             finished = run_locally(config, console, verbose=verbose)
-        except (UsageError, FormatError):
+        except UsageError:
             raise
         except KeyboardInterrupt:
             end_process(exit_status.INTERRUPTED)
@@ -209,8 +209,8 @@ def show(run: Run, console: Console) -> int:
 _SECTIONS: dict[str, list[click.Command]] = {
     "Start": [
         doctor.doctor_command,
-        project.init_command,
-        project.inspect_command,
+        onboarding.init_command,
+        onboarding.inspect_command,
         prepare_data,
         import_encoder,
         show_batch.show_batch_command,
@@ -218,10 +218,10 @@ _SECTIONS: dict[str, list[click.Command]] = {
     ],
     "Run": [run, orchestrators.compile_command, orchestrators.submit_command],
     "Look": [
-        history.runs_command,
-        history.show_command,
+        runs.runs_command,
+        runs.show_command,
         compare.compare_command,
-        history.lineage_command,
+        runs.lineage_command,
         ui.ui_command,
         clean.clean_command,
     ],

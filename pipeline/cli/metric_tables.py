@@ -13,7 +13,7 @@ from modules.metrics import CLASS_METRICS
 
 if TYPE_CHECKING:
     from modules.verdicts import MetricVerdict
-    from pipeline.comparison.comparison import Comparison, MetricValue
+    from pipeline.runs.comparison import Comparison, MetricValue
 
 LETTERS = string.ascii_uppercase  # of compared runs
 _NAME = "metric"

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from modules.errors import UsageError
 from pipeline.cli import completion
 from pipeline.config import recipe
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
 
 _Decorator = Callable[[Any], Any]
@@ -110,7 +110,7 @@ def output_paths(config_file: Path | None, output: str | None) -> OutputPaths:
         if output is None:
             return OutputPaths.of(config)
         return OutputPaths.at(output, config.name)
-    from pipeline.history.pushed_versions import recipe_names
+    from pipeline.releases.pushed_versions import recipe_names
 
     paths = OutputPaths.at(output, "")
     names = recipe_names(paths.root)

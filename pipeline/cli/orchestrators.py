@@ -18,7 +18,7 @@ from pipeline.cli import options
 from pipeline.config import parameters, recipe
 from pipeline.config.recipe import Config
 from pipeline.orchestrators import compilation, staging
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.run_client import (
     RunClient,
     RunFailedError,

@@ -11,23 +11,16 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ingest.config import FileFormat
+from ingest.rows.formats import ARROW, CSV, FORMATS, JSONL, SPREADSHEETS, TSV
 from modules import environment
-from modules.report.formats import duration
+from modules.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
-from pipeline.config.errors import UsageError
-from pipeline.config.sections import FileFormat
-from pipeline.inputs.rows.formats import (
-    ARROW,
-    CSV,
-    FORMATS,
-    JSONL,
-    SPREADSHEETS,
-    TSV,
-)
-from pipeline.prediction.predict_file import predict_file
-from pipeline.prediction.predictor import Predictor, find_model
+from prediction.predict_file import predict_file
+from prediction.predictor import Predictor, find_model
+from report.formatting import duration
 
 _FILES = tuple(f".{name}" for name in (CSV, TSV, JSONL))
 _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
@@ -137,7 +130,7 @@ def _predict_files(
     model: str, source: str, destination: str, settings: dict[str, Any]
 ) -> None:
     environment.set_up(quiet=True)
-    from pipeline.prediction.batch import BatchOptions, predict_files
+    from prediction.batch import BatchOptions, predict_files
 
     known = {name: value for name, value in settings.items() if value is not None}
     terminal = Console(stderr=True)

@@ -15,16 +15,16 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from modules import environment
+from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import SHORT_ID, plain_table
-from pipeline.config.errors import UsageError
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
-from pipeline.history.rollback import roll_back
+from pipeline.releases.rollback import roll_back
 
 if TYPE_CHECKING:
-    from pipeline.history.pushed_versions import PushedVersion
+    from pipeline.releases.pushed_versions import PushedVersion
 
 _STYLES = {
     "served": "green",
@@ -43,7 +43,7 @@ def versions_command(
 ) -> None:
     """List the pushed versions of a model, and which one is served."""
     paths = options.find_output(config_file, output)
-    from pipeline.history.pushed_versions import list_pushed, recipe_names
+    from pipeline.releases.pushed_versions import list_pushed, recipe_names
 
     names = [paths.name] if paths.name else recipe_names(paths.root)
     pushed = {name: list_pushed(OutputPaths(paths.root, name)) for name in names}
@@ -125,9 +125,9 @@ def override_command(
     if not reason.strip():
         raise UsageError("--reason is empty; state why the model is pushed anyway")
     paths = options.find_output(config_file, output)
-    from pipeline.history import override
-    from pipeline.history.runs import RunList
     from pipeline.local.run import hold_output
+    from pipeline.releases import override
+    from pipeline.runs.runs import RunList
 
     record = RunList(paths).find(run)
     paths = OutputPaths(paths.root, record.recipe)

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from modules import environment, uris
+from modules.errors import UsageError
 from pipeline.cli.options import ALLOWED_HOSTS, HOST
-from pipeline.config.errors import UsageError
 
 
 @click.command("serve")

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from modules import environment
-from modules.report.content import Batch
+from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.config import recipe
-from pipeline.config.errors import UsageError
 from pipeline.inputs.first_batch import read_first_batch
+from report.content import Batch
 
 
 @click.command("show-batch")
@@ -56,7 +56,7 @@ def show_batch_command(
     config = recipe.load_config(config_file, overrides)
     environment.set_up(quiet=True)
     from modules.data import batch_view
-    from modules.report import plots
+    from report import plots
 
     batch, vocab_file = read_first_batch(config, click.echo)
     described = batch_view.describe_rows(batch, config.task, vocab_file)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.serve import check_host
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import DEFAULT_OUTPUT, OutputPaths
 
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.recipe import Config, parse_override
 
 # Run parameter: the setting that it replaces, which holds its default.

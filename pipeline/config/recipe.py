@@ -10,20 +10,19 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from ingest.config import TFDS_PREFIX, DataConfig
 from modules import metrics, uris
 from modules.config.data_gate import DataGateConfig
 from modules.config.run_settings import RunSettings
 from modules.config.settings import Settings
 from modules.config.task import INPUT_NAME, TaskConfig, input_name
 from modules.config.trainer import TrainerConfig
+from modules.errors import UsageError
 from pipeline.config import typed_yaml
 from pipeline.config.beam import BeamConfig
-from pipeline.config.errors import UsageError
 from pipeline.config.orchestrators import KubeflowConfig, VertexConfig
 from pipeline.config.sections import (
     PACKAGE_PREFIX,
-    TFDS_PREFIX,
-    DataConfig,
     EncoderConfig,
     EvaluatorConfig,
     PreprocessingConfig,

@@ -1,1 +1,1 @@
-"""The inputs of a run: encoder, schema, examples."""
+"""The inputs of a run: encoder, schema, first batch."""

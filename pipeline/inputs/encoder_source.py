@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ingest import remote
+from ingest.working_directory import WorkingDirectory
 from modules import fingerprint, uris
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.config.sections import MIN_SEQ_LENGTH, PACKAGE_PREFIX
-from pipeline.inputs import remote
-from pipeline.inputs.working_directory import WorkingDirectory
 
 # `modules.encoder` and `modules.data.preprocessing` import TensorFlow, so they are
 # imported in functions: every command imports this file.

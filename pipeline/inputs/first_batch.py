@@ -7,15 +7,15 @@ import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from ingest import examples as examples_lib
+from ingest.examples import tf_examples
+from ingest.examples.splits import TRAIN, Report
 from modules.config.task import TaskConfig
 from modules.data import row_values
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
-from pipeline.inputs import examples as examples_lib
-from pipeline.inputs.examples import tf_examples
-from pipeline.inputs.examples.splits import TRAIN, Report
 
 # TensorFlow and its metadata are imported in the functions: `--help` must not wait.
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     paths = OutputPaths.of(config)
     encoder = encoder_source.resolve_encoder(config, paths, report)
     source, task = config.data_source, config.task
-    examples = examples_lib.resolve_examples(source, task, paths, report, config.data)
+    examples = examples_lib.resolve_examples(
+        source, task, paths.examples, report, config.data
+    )
     files = examples_lib.list_examples(examples, TRAIN)
     # TFRecordDataset does not detect the compression.
     compression = "GZIP" if files[0].endswith(".gz") else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from pipeline.config.errors import UsageError
+from ingest import examples as examples_lib
+from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs import encoder_source
-from pipeline.inputs import examples as examples_lib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,18 +45,17 @@ def resolve_inputs(
     encoder = encoder_source.resolve_encoder(config, paths, report)
     # Every command imports this file: `--help` must not wait for TensorFlow, and
     # `doctor` must run where TensorFlow Metadata cannot be imported.
-    from modules.encoder import EncoderError
     from modules.training import experiment
     from pipeline.inputs import schema
 
     try:
         # The optimizer would refuse these settings after hours.
         experiment.check_settings(config.trainer, encoder.directory)
-    except (ValueError, EncoderError) as error:
+    except ValueError as error:
         raise UsageError(str(error)) from error
     schema_file = schema.write_schema(config.task, paths, config.data.schema_file)
     examples = examples_lib.resolve_examples(
-        config.data_source, config.task, paths, report, config.data
+        config.data_source, config.task, paths.examples, report, config.data
     )
     if config.evaluator.split not in examples.patterns:
         raise UsageError(

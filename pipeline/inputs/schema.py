@@ -7,13 +7,13 @@ from pathlib import Path
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from ingest.examples.splits import TRAIN
 from modules import fingerprint
 from modules.config.data_gate import NOT_EMPTY_TAG
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import row_values
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
-from pipeline.inputs.examples.splits import TRAIN
 
 
 def build_schema(task: TaskConfig) -> schema_pb2.Schema:

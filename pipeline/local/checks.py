@@ -21,16 +21,17 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+from ingest import examples
+from ingest.config import TFDS_PREFIX
+from ingest.examples import spans, text_source
+from ingest.examples.bad_rows import BadRows
 from modules import uris
+from modules.errors import UsageError
 from pipeline.beam import job_servers
 from pipeline.config import recipe
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.config.sections import TFDS_PREFIX
-from pipeline.inputs import encoder_source, examples
-from pipeline.inputs.examples import spans, text_source
-from pipeline.inputs.examples.bad_rows import BadRows
+from pipeline.inputs import encoder_source
 
 _STACKS = REPOSITORY / "stacks"
 _GIB = 1 << 30
@@ -305,7 +306,7 @@ def _check_encoder(config: Config) -> tuple[Check, int]:
         if conversion.needs_import(directory):
             return Check("encoder", "ok", f"{source}: imported by a run"), size
         architecture = encoder_source.resolve_encoder(config).architecture
-    except (UsageError, conversion.EncoderError, OSError) as error:
+    except (UsageError, OSError) as error:
         return Check("encoder", "error", str(error)), 0
     shape = "{num_hidden_layers} layers x {hidden_size}".format(**architecture)
     return Check("encoder", "ok", f"{source}: {shape}, {size / 1e6:.0f} MB"), size

@@ -22,20 +22,16 @@ from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
 
-from modules.report.formats import duration
 from modules.run_states import MARKS, ComponentState
-from pipeline.history import run_progress
-from pipeline.history.run_progress import (
-    ComponentProgress,
-    ProgressFile,
-    TrainingProgress,
-)
+from pipeline.runs import run_progress
+from pipeline.runs.run_progress import ComponentProgress, ProgressFile, TrainingProgress
+from report.formatting import duration
 
 # Log messages of LocalDagRunner and of its launcher.
 _RUNNING = "Component %s is running."
 _CACHED = "A cached execution %d is used."
 _FINISHED = "Component %s is finished."
-_LOGGERS = ("absl", "components", "modules", "pipeline.beam", "pipeline.inputs")
+_LOGGERS = ("absl", "components", "ingest", "modules", "pipeline.beam")
 _INDENT = 2
 
 

@@ -13,20 +13,20 @@ from pathlib import Path
 
 from rich.console import Console
 
+from ingest.examples.bad_rows import BadRowsError
 from modules import environment, file_lock
-from modules.report.content import PAGE_FILE
+from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
-from pipeline.config.errors import DataRefusedError, UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
-from pipeline.history import run_record
-from pipeline.history.run_outputs import RunOutputs
-from pipeline.history.runs import Run
-from pipeline.inputs.examples.bad_rows import BadRowsError
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress
 from pipeline.platforms import local_platform
+from pipeline.runs import run_record
+from pipeline.runs.run_outputs import RunOutputs
+from pipeline.runs.runs import Run
+from report.content import PAGE_FILE
 
 
 def run_locally(config: Config, console: Console, *, verbose: bool = False) -> Run:
@@ -111,10 +111,10 @@ def _run(
 
         from components.champion import ChampionError
         from components.data_gate import DataAnomaliesError
-        from components.report_files import write_report
         from components.warm_start import WarmStartError
-        from pipeline.local.report import copy_report, report_bad_rows
         from pipeline.pipeline import create_pipeline
+        from pipeline.runs.finished_run import copy_report, report_bad_rows
+        from report.report_files import write_report
 
     platform = local_platform(paths, config.beam)
     try:

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from modules import files, fingerprint
+from modules.errors import UsageError
 from pipeline import entrypoint
 from pipeline.beam import beam_arguments
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import resolve_inputs

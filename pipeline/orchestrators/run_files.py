@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator
 
 from modules import files
-from modules.report.content import ERROR_FILE
 from pipeline import entrypoint
 from pipeline.config import tfx_names
+from report.content import ERROR_FILE
 
 # KFP's launcher writes it where logs are published; later versions add the number of
 # the attempt, as executor-logs-0, and publish the log of a failed attempt, too.

@@ -7,13 +7,13 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
 
+from ingest import examples as examples_lib
+from ingest.examples import ExamplesDirectory
 from modules import files, fingerprint, uris
 from modules.data.source_rows import LOCATIONS_FILE
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths
 from pipeline.entrypoint import BeamFile, ComponentFile
-from pipeline.inputs import examples as examples_lib
-from pipeline.inputs.examples import ExamplesDirectory
 from pipeline.inputs.resolve import ResolvedInputs
 
 KEY_LENGTH = 16

@@ -14,12 +14,12 @@ import fastapi
 from fastapi import responses
 from starlette.exceptions import HTTPException
 
-from modules.report import curves, page, templates
+from modules.errors import UsageError
 from modules.run_states import MARKS
-from pipeline.comparison.comparison import Comparison, compare
-from pipeline.comparison.runs import find_run
-from pipeline.config.errors import UsageError
+from pipeline.runs.compared_run import find_run
+from pipeline.runs.comparison import Comparison, compare
 from pipeline.ui.entries import Entry, list_entries
+from report import curves, page, templates
 from serving.access import AccessMiddleware
 
 POLICY = (

@@ -7,18 +7,12 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from modules.report.content import (
-    JSON_FILE,
-    Curve,
-    Report,
-    SeedTraining,
-    read_report,
-)
 from pipeline.config.paths import OutputPaths
-from pipeline.history import run_progress
-from pipeline.history.run_progress import Progress
-from pipeline.history.run_record import LOG_FILE, SETTINGS_FILE
-from pipeline.history.runs import Run, RunList
+from pipeline.runs import run_progress
+from pipeline.runs.run_progress import Progress
+from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
+from pipeline.runs.runs import Run, RunList
+from report.content import JSON_FILE, Curve, Report, SeedTraining, read_report
 
 _LOG_BYTES = 1 << 20  # of its end
 

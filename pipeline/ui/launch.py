@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.ui.app import application
 from serving.errors import SettingsError
 from serving.launch import listen

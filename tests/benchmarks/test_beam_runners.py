@@ -1,8 +1,8 @@
 """The generated pairs that Beam's runners are compared on."""
 
 from benchmarks import beam_runners
+from ingest import examples
 from pipeline.config.recipe import load_config
-from pipeline.inputs import examples
 from pipeline.inputs.encoder_source import resolve_encoder
 
 

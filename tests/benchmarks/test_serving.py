@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import serving
 from benchmarks.serving import ONNX_INT8, OURS, TRANSFORMERS, TUTORIAL
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
 

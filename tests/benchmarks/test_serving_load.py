@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import serving_load
 from benchmarks.peers import server as server_peer
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from tests import tiny
 
 PATH = "/v1/models/m:predict"

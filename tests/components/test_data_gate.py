@@ -10,8 +10,8 @@ import math
 import pytest
 import tensorflow as tf
 
+from ingest.examples import prepare
 from pipeline.config.paths import REPOSITORY
-from pipeline.inputs.examples import prepare
 from pipeline.inputs.schema import build_schema
 from tests.components.data_gate_runs import (
     PAIRS,

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
+from ingest import examples as examples_lib
 from modules import files
 from pipeline.config.recipe import load_task
-from pipeline.inputs import examples as examples_lib
 from pipeline.orchestrators.run_files import find_missing_results
 from tests import tiny
 from tests.compiled import argo_status

@@ -13,7 +13,7 @@ import pytest
 from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.history.run_outputs import RunOutputs
+from pipeline.runs.run_outputs import RunOutputs
 from tests import tiny
 from tests.e2e import commands
 from tests.serving.processes import started

@@ -14,11 +14,11 @@ import yaml
 
 from components.evaluator import read_verdict
 from modules import metrics
-from modules.report.content import read_report
-from pipeline.comparison.comparison import compare
-from pipeline.comparison.runs import FinishedRun
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import load_config
+from pipeline.runs.compared_run import FinishedRun
+from pipeline.runs.comparison import compare
+from report.content import read_report
 from tests import exported, tiny
 from tests.e2e import partial_run
 from tests.nightly import nightly

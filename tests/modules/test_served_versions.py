@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 from modules import files, served_versions
+from modules.errors import UsageError
 from modules.served_versions import VersionError
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
-from pipeline.history.pushed_versions import list_pushed
-from pipeline.history.rollback import roll_back
-from pipeline.prediction.predictor import find_model
+from pipeline.releases.pushed_versions import list_pushed
+from pipeline.releases.rollback import roll_back
+from prediction.predictor import find_model
 from serving import discovery
 from serving.errors import SettingsError
 

@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
-from modules.report import page
+from report import page
 from tests import browser
-from tests.modules.report import samples
 from tests.nightly import nightly
+from tests.report import samples
 
 screenshots = pytest.importorskip(
     "tools.screenshots", reason="Python's playwright is not installed"

@@ -8,8 +8,8 @@ import psutil
 import pytest
 import yaml
 
+from modules.errors import UsageError
 from pipeline.config.beam import BeamConfig
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from tools.local_cluster import find_libraries
 from tools.spark_cluster import SparkCluster

@@ -17,9 +17,9 @@ import kfp_server_api.rest
 from google.auth.exceptions import GoogleAuthError
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.orchestrators import run_files
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
 
 TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
 COOKIES_VARIABLE = "KF_PIPELINES_COOKIES"

@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError
 from pipeline.orchestrators import run_files
 from pipeline.orchestrators.kubeflow import kfp_client
 from pipeline.orchestrators.kubeflow.failed_run import FailedRun
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.run_client import FAILED, PENDING, RunClient, RunRequest
 
 # Consecutive polling failures tolerated: a network outage, a restart of the API server.

@@ -18,8 +18,8 @@ from modules.run_metadata import MetadataReader
 from modules.training import experiment
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config, load_config
-from pipeline.history.run_outputs import RunOutputs
 from pipeline.local.run import run_locally
+from pipeline.runs.run_outputs import RunOutputs
 from tests import tiny, warm_probe
 
 SECOND = {"trainer.learning_rate": 0.002}

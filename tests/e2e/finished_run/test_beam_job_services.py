@@ -9,9 +9,9 @@ import time
 import pytest
 
 from benchmarks import beam_runners
+from modules.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.config.beam import BeamConfig
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from tests.e2e.finished_run import beam_work
 from tools.local_cluster import free_ports

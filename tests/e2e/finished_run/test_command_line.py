@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from modules.fingerprint import FIRST_PARTY
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
 from pipeline.config.recipe import load_config
-from pipeline.prediction import predictor
+from prediction import predictor
 from tests import records
 from tests.e2e.commands import run as command_line
 from tests.e2e.finished_run.components import EVERYTHING, MODEL
@@ -76,7 +77,7 @@ def reword(code):
 @pytest.fixture(scope="module")
 def story(restore, tmp_path_factory):
     code = tmp_path_factory.mktemp("story") / "code"
-    for package in ("pipeline", "components", "modules", "configs"):
+    for package in (*FIRST_PARTY, "configs"):
         shutil.copytree(REPOSITORY / package, code / package)
     recipe = restore().recipe
     reword(code)

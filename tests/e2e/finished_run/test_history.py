@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from pipeline.history import releases
-from pipeline.history.runs import RunList
+from pipeline.releases import journal
+from pipeline.runs.runs import RunList
 from serving import discovery
 from tests.e2e.finished_run.components import EVERYTHING
 
@@ -96,7 +96,7 @@ def test_override_pushes_a_refused_model_and_records_who_and_why(
     assert override["version"] == pushed
     card = finished.paths.pushed / str(pushed) / "README.md"
     assert "the test rows are wrong" in card.read_text()
-    release = releases.override_of(finished.paths.pushed, pushed)
+    release = journal.override_of(finished.paths.pushed, pushed)
     assert (release.by, release.run) == (
         override["by"],
         RunList(finished.paths)[0].id,

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import served_versions
+from modules.errors import UsageError
 from modules.export import description
-from pipeline.config.errors import UsageError
 from tests.e2e.finished_run.components import MODEL
 
 pytestmark = pytest.mark.e2e

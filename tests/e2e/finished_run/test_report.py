@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from modules.report import page
-from modules.report.content import read_report
+from modules.errors import UsageError
 from pipeline.cli import main
-from pipeline.config.errors import UsageError
-from pipeline.history.runs import Run, RunList
+from pipeline.runs.runs import Run, RunList
+from report import page
+from report.content import read_report
 
 pytestmark = pytest.mark.e2e
 
@@ -145,7 +145,7 @@ def test_card_that_fails_leaves_the_report(run, finished, monkeypatch):
         raise OSError("no space")
 
     edit_page(monkeypatch)
-    monkeypatch.setattr("modules.report.model_card.render", fail)
+    monkeypatch.setattr("report.model_card.render", fail)
     report, _ = run()
     assert report.missing == "the model card (OSError: no space)"
     assert read(finished).outcome == "pushed"

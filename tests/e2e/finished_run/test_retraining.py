@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modules.errors import UsageError
 from modules.training import fine_tuning_trainer
-from pipeline.config.errors import UsageError
 from tests import tiny
 from tests.e2e.finished_run.components import DATA, RELEASE
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from modules.config.task import GLUE, TaskConfig
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.recipe import load_config
 from tests import tiny
 

@@ -14,11 +14,11 @@ from official.nlp.tools import tokenization
 from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.public import tfxio
 
+from ingest import examples as examples_lib
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.data import preprocessing
 from pipeline.config.paths import DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
-from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.schema import build_schema
 from tests import records, tiny

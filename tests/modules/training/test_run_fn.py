@@ -12,7 +12,6 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from modules import encoder as encoder_lib
 from modules import files
-from modules.report import model_picture, training_part
 from modules.training import (
     checkpoint_key,
     directory_lock,
@@ -21,6 +20,7 @@ from modules.training import (
     run_fn,
     warm_start,
 )
+from report import model_picture, training_part
 from tests import exported, tiny
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from tests.pipeline.comparison.finished import Output, write_run
+from tests.pipeline.runs.finished import Output, write_run
 
 pytestmark = pytest.mark.slow
 

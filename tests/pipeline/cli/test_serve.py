@@ -5,8 +5,8 @@ import re
 import pytest
 from click.testing import CliRunner
 
+from modules.errors import UsageError
 from pipeline.cli import serve
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 from serving import launch
 from serving.batching import BatchingSettings

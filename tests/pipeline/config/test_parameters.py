@@ -2,8 +2,8 @@
 
 import pytest
 
+from modules.errors import UsageError
 from pipeline.config import parameters
-from pipeline.config.errors import UsageError
 
 
 def test_values_are_read_as_the_settings_that_they_replace():

@@ -7,7 +7,7 @@ import typing
 import pytest
 
 from components.serving_check import text_ops
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY, OutputPaths
 from pipeline.config.recipe import Config, load_config, parse_override
 from pipeline.config.sections import ServingConfig

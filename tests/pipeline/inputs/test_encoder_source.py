@@ -13,7 +13,7 @@ import pytest
 
 from modules import encoder as encoder_lib
 from modules.encoder import conversion
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
 from pipeline.config.recipe import load_config
 from pipeline.inputs import encoder_source

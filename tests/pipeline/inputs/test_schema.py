@@ -5,7 +5,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from modules.config.task import TaskConfig
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.inputs import schema
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from pipeline.history import run_progress
 from pipeline.local.progress import RunProgress
+from pipeline.runs import run_progress
 
 ABSL = logging.getLogger("absl")
 TRAINING = logging.getLogger("modules.training.actions")

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from modules.errors import UsageError
 from pipeline import exit_status
-from pipeline.config.errors import UsageError
 from pipeline.config.paths import OutputPaths
 from pipeline.local import run
 from tests import tiny

@@ -6,8 +6,8 @@ import json
 import pytest
 import yaml
 
+from modules.errors import UsageError
 from pipeline.config import tfx_names
-from pipeline.config.errors import UsageError
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
 from tests import tiny

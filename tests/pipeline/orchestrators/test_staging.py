@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from ingest import examples as examples_lib
 from modules.data.source_rows import LOCATIONS_FILE, LocationWriter
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import load_config
-from pipeline.inputs import examples as examples_lib
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.orchestrators import staging

@@ -7,7 +7,8 @@ import sys
 SUBMIT = """
 from pathlib import Path
 from pipeline.cli import orchestrators
-from pipeline.config import errors, recipe
+from modules import errors
+from pipeline.config import recipe
 from pipeline.orchestrators.run_client import RunRequest, submit
 config = recipe.load_config("recipe.yaml")
 request = RunRequest("a", "b", "gs://bucket/root", {})

@@ -5,15 +5,15 @@ import datetime
 
 from modules import file_lock
 from pipeline.config.paths import OutputPaths
-from pipeline.history.run_progress import (
+from pipeline.runs.run_progress import (
     ComponentProgress,
     Progress,
     ProgressFile,
     TrainingProgress,
 )
-from pipeline.history.run_record import ID_FORMAT, RunRecord
-from tests.modules.report import samples
-from tests.pipeline.comparison import finished
+from pipeline.runs.run_record import ID_FORMAT, RunRecord
+from tests.pipeline.runs import finished
+from tests.report import samples
 
 REFUSED, FIRST, SECOND, FAILED, RUNNING = (
     f"20251125-0{hour}0000-000000" for hour in range(1, 6)

@@ -5,10 +5,10 @@ import re
 import httpx
 import pytest
 
-from modules.report import page
-from pipeline.history.run_progress import Progress, ProgressFile, read
+from pipeline.runs.run_progress import Progress, ProgressFile, read
 from pipeline.ui.app import POLICY
 from pipeline.ui.entries import list_entries
+from report import page
 from tests.pipeline.ui import sample_output
 from tests.pipeline.ui.conftest import serving
 from tests.pipeline.ui.sample_output import FAILED, FIRST, REFUSED, RUNNING, SECOND

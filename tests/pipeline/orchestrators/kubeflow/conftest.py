@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.kubeflow.run_client import KubeflowRunClient
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
 from pipeline.orchestrators.run_client import RunRequest
 from pipeline.orchestrators.run_client import submit as submit_run
 from tests.pipeline.orchestrators import greeter

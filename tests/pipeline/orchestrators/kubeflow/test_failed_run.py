@@ -7,11 +7,11 @@ import threading
 import pytest
 import yaml
 
-from modules.report.content import ERROR_FILE
 from pipeline import entrypoint
 from pipeline.orchestrators.kubeflow import kfp_client
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.run_client import RunFailedError
+from report.content import ERROR_FILE
 from tests.pipeline.orchestrators.kubeflow import recordings
 from tests.pipeline.orchestrators.kubeflow.kubeflow_server import handler
 

@@ -8,9 +8,9 @@ import threading
 import kfp.client.auth
 import pytest
 
-from pipeline.config.errors import UsageError
+from modules.errors import UsageError
 from pipeline.orchestrators.kubeflow import kfp_client
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from tests.pipeline.orchestrators import credentials
 from tests.pipeline.orchestrators.kubeflow.kubeflow_server import (
     KubeflowPipelines,

@@ -5,8 +5,8 @@ import math
 import pytest
 import yaml
 
-from pipeline.config.errors import UsageError
-from pipeline.orchestrators.kubeflow.server import KubeflowServer
+from modules.errors import UsageError
+from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.run_client import RunFailedError, RunTimeoutError
 from tests.pipeline.orchestrators import greeter
 

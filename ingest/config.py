@@ -1,0 +1,88 @@
+"""The settings of reading data."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from modules.config.settings import Settings
+
+# Characters by their names in a recipe.
+DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
+FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord"]
+Quoting = Literal["double", "backslash", "none"]
+TFDS_PREFIX = "tfds:"  # of sources that are not paths
+SPAN = "{SPAN}"  # TFX's notation for the number of a span
+
+
+class DataConfig(Settings):
+    """Where the examples come from, how their files are read, and what they must match.
+
+    Attributes:
+      source: A file, a directory with the files of each split, a folder that Hugging
+        Face `datasets` saved, or `tfds:NAME`. None reads a GLUE task from TFDS.
+        `{SPAN}` in a directory's name stands for a number: each delivery of data has
+        its own span.
+      span: Span to read; None reads the largest one.
+      schema_file: A curated schema (`.pbtxt`); None derives one from the task.
+      format: Format of the files; None derives it from their names.
+      encoding: Python's name of the encoding of CSV, TSV and JSON lines. A file of
+        `utf-8` may start with a byte order mark.
+      delimiter: What separates the fields of CSV and TSV: a character, or `comma`,
+        `semicolon`, `tab` or `pipe`; None finds it.
+      quoting: How CSV and TSV quote: `double` writes a quote in a quoted field twice,
+        `backslash` puts a backslash before it, `none` has no quoted fields: a quote is
+        text. None finds it.
+      test_size: Share of the rows that become the split `eval`, if the source has no
+        splits.
+      group_column: Column whose rows of one value go to the same split, if the source
+        has no splits, such as an author or a question.
+      split_seed: Seed of the random split, if the source has no splits.
+      on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
+        label that the task does not allow. `refuse` stops before any long work and
+        names the first rows; `skip` leaves such rows out and writes them with their
+        reasons to `skipped.jsonl` next to the examples.
+      license: License of the data, for its card.
+    """
+
+    source: str | None = None
+    span: int | None = Field(default=None, ge=0)
+    schema_file: str | None = None
+    format: FileFormat | None = None
+    encoding: str = "utf-8"
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    quoting: Quoting | None = None
+    test_size: float = Field(default=0.2, gt=0, lt=1)
+    group_column: str | None = None
+    split_seed: int = Field(default=0, ge=0)
+    on_bad_rows: Literal["refuse", "skip"] = "refuse"
+    license: str | None = None
+
+    @field_validator("delimiter", mode="before")
+    @classmethod
+    def _read_name(cls, delimiter: Any) -> Any:
+        # Most delimiters are hard to write in a shell and in YAML.
+        return DELIMITERS.get(delimiter, delimiter)
+
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, encoding: str) -> str:
+        try:
+            "".encode(encoding)  # fails for codecs that are not of text, such as base64
+            return codecs.lookup(encoding).name
+        except LookupError:
+            raise ValueError(
+                "not an encoding of Python; examples are utf-8, utf-16, cp1252 "
+                "(Windows, Western Europe), cp1251 (Cyrillic) and shift_jis"
+            ) from None
+
+    @model_validator(mode="after")
+    def _check_span(self) -> DataConfig:
+        if self.span is not None and SPAN not in (self.source or ""):
+            raise ValueError(
+                f"span is {self.span}, but source is {self.source}, without {SPAN} in "
+                "it; leave data.span out"
+            )
+        return self

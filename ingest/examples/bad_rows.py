@@ -1,0 +1,151 @@
+"""Bad rows: refused, or skipped and written to a file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from ingest.examples.data_card import DataCard
+from ingest.examples.row_parser import RowParser
+from ingest.examples.splits import GoodRow, LocatedRow
+from ingest.rows.delimited import LeftOutError
+from ingest.rows.row_errors import FileError, Location, RowError
+from modules.errors import DataRefusedError, UsageError
+
+SKIPPED_FILE = "skipped.jsonl"
+_SHOWN = 5
+
+logger = logging.getLogger(__name__)
+
+
+class BadRowsError(DataRefusedError):
+    """Rows were refused.
+
+    Attributes:
+      card: The card of the data, with the number of refused rows.
+    """
+
+    def __init__(self, message: str, card: DataCard) -> None:
+        super().__init__(message)
+        self.card = card
+
+
+class BadRows:
+    """Collects the bad rows of all splits.
+
+    Args:
+      policy: `refuse` or `skip`, as `data.on_bad_rows`.
+      directory: Where skipped rows are written, as `skipped.jsonl`.
+
+    Attributes:
+      directory: See above.
+      skips: Whether bad rows are skipped.
+      counts: Bad rows by split.
+      first: The first of them, with their reasons.
+      left_out: Malformed rows of GLUE's archives by split, which TFDS leaves out, too.
+    """
+
+    def __init__(self, policy: str, directory: Path) -> None:
+        self.skips = policy == "skip"
+        self.directory = directory
+        self._file: IO[str] | None = None
+        self.counts: Counter[str] = Counter()
+        self.first: list[str] = []
+        self.left_out: Counter[str] = Counter()
+
+    def __enter__(self) -> BadRows:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._file:
+            self._file.close()
+
+    def filter(
+        self,
+        split: str,
+        rows: Iterable[LocatedRow],
+        parser: RowParser,
+    ) -> Iterator[GoodRow]:
+        """Yields the rows that are not bad.
+
+        Args:
+          split: Their split.
+          rows: Locations, and rows or the reason why one cannot be read.
+          parser: Returns the features of a row.
+
+        Raises:
+          UsageError: A file, or the rest of it, cannot be read.
+        """
+        for location, row in rows:
+            features = self.check(split, location, row, parser)
+            if features is not None:
+                yield GoodRow(location, features)
+
+    def check(
+        self,
+        split: str,
+        location: Location,
+        row: dict[str, Any] | RowError,
+        parser: RowParser,
+    ) -> dict[str, Any] | None:
+        """Returns the features of a row; None if it is bad. See `filter`."""
+        try:
+            if isinstance(row, FileError):
+                raise UsageError(f"{location}: {row}") from row
+            if isinstance(row, RowError):
+                raise row
+            return parser.parse(row)
+        except LeftOutError:
+            self.left_out[split] += 1
+        except RowError as error:
+            self.counts[split] += 1
+            if len(self.first) < _SHOWN:
+                self.first.append(f"{location}: {error}")
+                outcome = "skipped" if self.skips else "refused"
+                logger.warning("%s: %s", outcome, self.first[-1])
+            if self.skips:
+                if self._file is None:
+                    path = self.directory / SKIPPED_FILE
+                    self._file = path.open("w", encoding="utf-8")
+                line = {
+                    "split": split,
+                    "file": location.file,
+                    "row": location.row,
+                    "reason": str(error),
+                    "values": row if isinstance(row, dict) else None,
+                }
+                text = json.dumps(line, ensure_ascii=False, default=str)
+                self._file.write(text + "\n")
+        return None
+
+    def refuse(self, card: DataCard) -> None:
+        """Refuses the rows, unless they are skipped.
+
+        Args:
+          card: The card of the data, for the error.
+
+        Raises:
+          BadRowsError: There are bad rows; the message names the first ones.
+        """
+        count = self.counts.total()
+        if not count or self.skips:
+            return
+        more = f"\n  and {count - _SHOWN} more" if count > _SHOWN else ""
+        rows = "1 row" if count == 1 else f"{count} rows"
+        raise BadRowsError(
+            f"{rows} cannot be used:\n  "
+            + "\n  ".join(self.first)
+            + f"{more}\nCorrect the data, or leave such rows out with --set "
+            "data.on_bad_rows=skip",
+            card,
+        )

@@ -1,0 +1,95 @@
+"""The card of a data set: the source of its rows, and how they were processed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ingest.config import DataConfig
+from modules import file_format, uris
+
+CARD_FILE = "data_card.json"
+
+
+class SplitCard(BaseModel):
+    """The rows of a split.
+
+    Attributes:
+      rows: Rows that became examples.
+      bad: Bad rows, which were refused or skipped, depending on `on_bad_rows`.
+      left_out: Malformed rows of GLUE's archives, which TFDS leaves out, too.
+    """
+
+    rows: int
+    bad: int = 0
+    left_out: int = 0
+
+
+class DataCard(BaseModel):
+    """The card of a data set.
+
+    Attributes:
+      source: What `data.source` names.
+      fingerprint: SHA-256 of the source's files; None if they were not read here.
+      files: How each kind of file was read: its format, delimiter and quoting.
+      splits: The rows by split; empty if they were not read here.
+      splitting: `test_size`, `group_column` and `split_seed`, if the source had no
+        splits.
+      on_bad_rows: What happened to bad rows.
+      skipped_file: The file with the skipped rows and the reasons.
+      license: What `data.license` names.
+      profile: Rows, labels and lengths of each split, as DataGate counted them.
+      origin: The card next to the source's files, if `init` wrote them.
+    """
+
+    source: str
+    fingerprint: str | None = None
+    files: list[str] = []
+    splits: dict[str, SplitCard] = {}
+    splitting: dict[str, Any] | None = None
+    on_bad_rows: str = "refuse"
+    skipped_file: str | None = None
+    license: str | None = None
+    profile: dict[str, Any] = {}
+    origin: DataCard | None = None
+
+    def write(self, directory: Path) -> None:
+        """Writes the card into a directory."""
+        content = file_format.with_format(json.loads(self.model_dump_json()))
+        text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+        (directory / CARD_FILE).write_text(text, encoding="utf-8")
+
+    def without_paths(self) -> DataCard:
+        """Returns the card with names instead of the paths of this machine."""
+        return self.model_copy(
+            update={
+                "source": os.path.basename(self.source.rstrip("/")),
+                "skipped_file": None,
+                "origin": self.origin and self.origin.without_paths(),
+            }
+        )
+
+
+def read_card(directory: str) -> DataCard | None:
+    """Returns the card in a directory of examples; None if there is no card.
+
+    Raises:
+      FormatError: The card has an unknown format number.
+    """
+    path = Path(directory) / CARD_FILE
+    if not uris.is_local(directory) or not path.is_file():
+        return None
+    # A file of the same name by another program is ignored.
+    with contextlib.suppress(ValidationError, json.JSONDecodeError):
+        return DataCard.model_validate(file_format.parse(path.read_bytes(), path))
+    return None
+
+
+def describe_splitting(settings: DataConfig) -> dict[str, Any]:
+    """Returns the settings that a source without splits is split by."""
+    return settings.model_dump(include={"test_size", "group_column", "split_seed"})

@@ -1,0 +1,244 @@
+"""Prepares the Examples of a run from any source."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ingest import remote
+from ingest.config import SPAN, TFDS_PREFIX, DataConfig
+from ingest.examples import sources, spans, splits, text_source, tfds_source
+from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
+from ingest.examples.data_card import DataCard, SplitCard, describe_splitting, read_card
+from ingest.examples.spans import Span
+from ingest.examples.splits import GoodRow, MissingSplitError, Report
+from ingest.examples.tfrecords import (
+    ExamplesDirectory,
+    find_examples,
+    list_examples,
+    write_records,
+)
+from ingest.rows.readers import DEFAULTS
+from ingest.working_directory import WorkingDirectory
+from modules import fingerprint, uris
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.errors import UsageError
+
+_ROWS_PER_REPORT = 250_000
+
+
+class DestinationExistsError(UsageError):
+    """The directory to write to exists."""
+
+
+def resolve_examples(
+    source: str,
+    task: TaskConfig,
+    directory_for: Callable[[str], Path],
+    report: Report = lambda _: None,
+    settings: DataConfig = DEFAULTS,
+) -> ExamplesDirectory:
+    """Returns the Examples of a run; other formats are written as TFRecords first.
+
+    Args:
+      source: A file or a directory, see `sources.find_source`, TFRecord splits, or
+        `tfds:NAME`. Tokenized input must be TFRecords. If the directory has `{SPAN}`
+        in its path, one span is used.
+      task: Names the columns and classes.
+      directory_for: Returns the directory of TFRecords by the fingerprint of their
+        source. Those of the same source are reused.
+      report: Called with a line for the user.
+      settings: How the source is read and split, and the number of the span.
+
+    Raises:
+      UsageError: The source does not exist or cannot be read.
+    """
+    if not spans.has_span(source):
+        return _resolve(source, task, directory_for, report, settings)
+    directory, span = spans.find_span(source, settings.span, report)
+    try:
+        return _resolve(directory, task, directory_for, report, settings, span)
+    except MissingSplitError as error:
+        raise UsageError(
+            f"{error}. It is span {span.number} of {source}: complete it, or use "
+            "another span with --set data.span=N"
+        ) from error
+
+
+def _resolve(
+    source: str,
+    task: TaskConfig,
+    directory_for: Callable[[str], Path],
+    report: Report,
+    settings: DataConfig,
+    span: Span | None = None,
+) -> ExamplesDirectory:
+    files = None
+    if source.startswith(TFDS_PREFIX):
+        key = source
+    elif not uris.is_local(source):
+        with remote.usage_errors(f"data {source}", "--data DIR"):
+            return _use_records(source, settings, span)
+    else:
+        files = sources.find_source(source, settings)
+        if task.is_tokenized or not files.files:
+            return _find_local(files, task, settings, span)
+        key = files.sha256
+    _refuse_tokenized(source, task)
+    code = fingerprint.of_code(__name__)
+    # Key on the span: equal text in two spans yields two sets of Examples.
+    number = "" if span is None else str(span.number)
+    reading = settings.model_dump_json(exclude={"span", "source"})
+    key = fingerprint.of_text(key, task.model_dump_json(), reading, code, number)
+    destination = directory_for(key)
+    if span is not None:
+        span = Span(span.number, str(destination), SPAN)
+        destination /= number
+    # The name is a hash of the content: an existing directory has the same files.
+    with contextlib.suppress(DestinationExistsError):
+        prepare(source, str(destination), task, report, settings, files)
+    examples = find_examples(str(destination))
+    # An earlier run may have read the same rows from another path.
+    card = examples.card.model_copy(update={"source": source})
+    return dataclasses.replace(examples, card=card, span=span)
+
+
+def prepare(
+    source: str,
+    destination: str,
+    task: TaskConfig,
+    report: Report = lambda _: None,
+    settings: DataConfig = DEFAULTS,
+    files: sources.Source | None = None,
+) -> dict[str, int]:
+    """Writes the rows of a source as TFRecords, a folder for each split.
+
+    Args:
+      source: A file or a directory, see `sources.find_source`, or `tfds:NAME`.
+      destination: A new directory. It appears when it is complete.
+      task: Names the columns and classes.
+      report: Called with a line for the user.
+      settings: How the source is read and split, and what happens to bad rows.
+      files: The source's files, if they were found already.
+
+    Returns:
+      The number of examples of each split.
+
+    Raises:
+      UsageError: The source cannot be read, a row is malformed, or the destination
+        exists.
+    """
+    target = Path(destination)
+    _refuse_existing(target)
+    _refuse_tokenized(source, task)
+    card = DataCard(
+        source=source, on_bad_rows=settings.on_bad_rows, license=settings.license
+    )
+    if not source.startswith(TFDS_PREFIX):
+        files = files or sources.find_source(source, settings)
+        if files.has_splits or not files.files:
+            splits.require_splits(source, filter(None, files.files), "train.csv")
+        else:
+            card.splitting = describe_splitting(settings)
+        card.origin = read_card(source)
+    working = WorkingDirectory.beside(target)
+    working.open(wait=report)
+    try:
+        _refuse_existing(target)
+        with BadRows(settings.on_bad_rows, working.path) as bad_rows:
+            opened: dict[str, Iterator[GoodRow] | None]
+            if files is None:
+                opened = tfds_source.open_splits(
+                    source, task, settings, report, bad_rows
+                )
+            else:
+                opened = text_source.open_splits(
+                    files, task, settings, report, bad_rows
+                )
+                card.files = files.describe_reading()
+            for line in card.files:
+                report(line)
+            for name, rows in opened.items():
+                if rows is None:
+                    continue  # the split has no labels
+                reported = _show_progress(name, rows, report)
+                card.splits[name] = SplitCard(
+                    rows=write_records(reported, working.path / name),
+                    bad=bad_rows.counts[name],
+                    left_out=bad_rows.left_out[name],
+                )
+            card.fingerprint = None if files is None else files.sha256
+            bad_rows.refuse(card)
+        for name, split in card.splits.items():
+            if not split.rows:
+                raise UsageError(f"the split {name} has no rows left; add some")
+            report(f"{name}: {split.rows} examples")
+            if split.left_out:
+                count = f"{split.left_out} malformed rows"
+                report(f"{name}: {count} left out, as TFDS does")
+        if bad_rows.counts:
+            card.skipped_file = str(target / SKIPPED_FILE)
+            skipped = sum(split.bad for split in card.splits.values())
+            report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
+        card.write(working.path)
+        working.publish(target)
+    finally:
+        working.delete()
+    return {name: split.rows for name, split in card.splits.items()}
+
+
+def _show_progress(
+    split: str, rows: Iterator[GoodRow], report: Report
+) -> Iterator[GoodRow]:
+    for number, row in enumerate(rows):
+        if number and number % _ROWS_PER_REPORT == 0:
+            report(f"{split}: {number:,} rows so far")
+        yield row
+
+
+def _use_records(
+    source: str, settings: DataConfig, span: Span | None
+) -> ExamplesDirectory:
+    """Returns TFRecords that a run reads without a conversion."""
+    if settings.on_bad_rows != "refuse":
+        raise UsageError(
+            f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
+            "whose rows are not checked here; set data.on_bad_rows=refuse"
+        )
+    records = find_examples(source)
+    update: dict[str, Any] = {"license": settings.license or records.card.license}
+    if uris.is_local(source) and records.card.fingerprint is None:
+        paths = [
+            path for split in records.patterns for path in list_examples(records, split)
+        ]
+        update["fingerprint"] = fingerprint.of_files(paths)
+    card = records.card.model_copy(update=update)
+    return dataclasses.replace(records, card=card, span=span)
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists():
+        raise DestinationExistsError(f"{target} exists; name a new directory")
+
+
+def _find_local(
+    files: sources.Source, task: TaskConfig, settings: DataConfig, span: Span | None
+) -> ExamplesDirectory:
+    try:
+        return _use_records(files.location, settings, span)
+    except MissingSplitError:
+        if files.files:
+            _refuse_tokenized(files.location, task)
+        raise
+
+
+def _refuse_tokenized(source: str, task: TaskConfig) -> None:
+    if task.is_tokenized:
+        raise UsageError(
+            f"task.input is tokenized, but data {source} is text; name a directory of "
+            f"TFRecords that have {', '.join(TOKENIZED_FEATURES)} and "
+            f"{task.label_column} with data.source, or set task.input=text"
+        )

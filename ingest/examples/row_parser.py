@@ -1,0 +1,100 @@
+"""Turns the rows of files into the features of Examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ingest.config import DataConfig
+from ingest.rows.row_errors import RowError
+from modules.config.task import TaskConfig
+from modules.data import row_values
+
+
+class RowParser:
+    """Turns rows of files into the features of Examples.
+
+    Args:
+      task: Names the columns, and the classes or the range of the score.
+      settings: If they name a curated schema, the schema decides whether empty texts
+        and unknown labels are allowed.
+      class_of_value: The class of each label, if the labels of the source are not the
+        task's. It is ignored if its classes are not the task's.
+    """
+
+    def __init__(
+        self,
+        task: TaskConfig,
+        settings: DataConfig,
+        class_of_value: Mapping[str, str] | None = None,
+    ) -> None:
+        self._task = task
+        self._allows_all_values = settings.schema_file is not None
+        self._class_of_value: Mapping[str, str] = {}
+        if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
+            self._class_of_value = class_of_value
+
+    def parse(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a row's features.
+
+        Args:
+          row: Values by column.
+
+        Returns:
+          The texts as str; the label as int or float; the id as int, or None if the row
+          has no id; the weight as float, if the task and the row have one.
+
+        Raises:
+          RowError: A value is missing, or not allowed.
+        """
+        task = self._task
+        features: dict[str, Any] = {}
+        for column in task.text_columns:
+            text = _value(row, column)
+            problem = row_values.find_text_problem(
+                text, allows_empty=self._allows_all_values
+            )
+            if problem:
+                raise RowError(f"{column} {problem}")
+            features[column] = text
+        value = _value(row, task.label_column)
+        label = row_values.parse_label(value, task, self._class_of_value)
+        is_allowed = label is not None and (
+            self._allows_all_values or row_values.is_label(label, task)
+        )
+        if not is_allowed:
+            raise RowError(
+                f"{task.label_column} is {row_values.to_text(value)!r}; allowed are "
+                f"{row_values.describe_labels(task)}"
+            )
+        features[task.label_column] = label
+        features[task.id_column] = None
+        if task.id_column in row:
+            value = row[task.id_column]
+            features[task.id_column] = row_values.parse_id(value)
+            if features[task.id_column] is None:
+                raise RowError(
+                    f"{task.id_column} is {row_values.to_text(value)!r}, not a whole "
+                    "number; name another column with task.id_column, or a new one to "
+                    "number the rows"
+                )
+        if task.weight_column is not None and task.weight_column in row:
+            value = _value(row, task.weight_column)
+            weight = row_values.parse_weight(value)
+            if weight is None:
+                raise RowError(
+                    f"{task.weight_column} is {row_values.to_text(value)!r}; allowed "
+                    "are numbers from 0"
+                )
+            features[task.weight_column] = weight
+        return features
+
+
+def _value(row: Mapping[str, Any], column: str) -> Any:
+    if column not in row:
+        raise RowError(
+            f"no column {column}; the row has {', '.join(row) or 'no columns'}"
+        )
+    if row[column] is None:
+        raise RowError(f"{column} has no value")
+    return row[column]

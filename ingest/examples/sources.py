@@ -1,0 +1,306 @@
+"""The files of a data set, by split."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ingest.config import DataConfig, FileFormat
+from ingest.examples import splits, tf_examples
+from ingest.examples.data_card import CARD_FILE
+from ingest.examples.splits import LocatedRow, Row
+from ingest.examples.tfrecords import RECORDS
+from ingest.rows import hugging_face_datasets, readers
+from ingest.rows.delimited import LeftOutError
+from ingest.rows.formats import FORMATS, SPREADSHEETS, TFRECORD, format_of, stem_of
+from ingest.rows.row_errors import Location, RowError
+from ingest.rows.row_file import RowFile
+from ingest.rows.spool import Spool
+from modules import fingerprint
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+
+# The longest first: `eval_mismatched` is no shard of `eval`.
+_NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
+# `train`, and shards such as `train-00000-of-00002` and `train.1`.
+_STEM = re.compile(rf"({'|'.join(_NAMES)})([-.].*)?")
+_TEXT_FORMATS = tuple(f for f in FORMATS if f != TFRECORD)
+# Names of splits, within a file's name that is not one.
+_LIKE_A_SPLIT = re.compile(
+    r"(?<![a-z])(train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])",
+    re.IGNORECASE,
+)
+# Ends of the names of files that are often next to data.
+_NO_DATA = {"", ".md", ".txt", ".yaml", ".yml", ".pdf", ".html", ".py", ".ipynb"}
+_SHOWN = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The files of a data set.
+
+    Attributes:
+      location: What the user named.
+      files: The files of each split in their order. A source without splits has the
+        one split None.
+      left_out: Names of splits and files that are not read.
+      kept: Rows that were read before and are on disk, by split: path, number and row.
+    """
+
+    location: str
+    files: dict[str | None, list[RowFile]]
+    left_out: tuple[str, ...] = ()
+    kept: dict[str | None, Spool[tuple[str, int, Row | RowError]]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    @property
+    def all_files(self) -> list[RowFile]:
+        """The files of all splits."""
+        return [file for files in self.files.values() for file in files]
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether the files are those of splits."""
+        return None not in self.files
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the names and contents of all files."""
+        return fingerprint.of_hashes({f.path: f.sha256 for f in self.all_files})
+
+    def describe_reading(self) -> list[str]:
+        """Returns a line with the files of each format and dialect."""
+        ways: dict[str, list[str]] = {}
+        for file in self.all_files:
+            ways.setdefault(file.describe_dialect(), []).append(Path(file.path).name)
+        lines = [f"{_join(names)}: {way}" for way, names in ways.items()]
+        if self.left_out:
+            lines.append(f"{_join(self.left_out)}: no known split or format, left out")
+        return lines
+
+    def describe(self, split: str | None) -> str:
+        """Returns the file of a split, or the folder of its files."""
+        files = self.files[split]
+        return files[0].path if len(files) == 1 else str(Path(files[0].path).parent)
+
+    def read(
+        self, split: str | None, task: TaskConfig | None = None
+    ) -> Iterator[LocatedRow]:
+        """Reads the rows of a split.
+
+        Args:
+          split: One of `files`.
+          task: Its GLUE task decides which layout of an archive a file may have.
+
+        Yields:
+          Locations, and rows by column or the reason why one cannot be read.
+        """
+        if split in self.kept:
+            for path, number, kept in self.kept[split]:
+                yield Location(path, number), kept
+            return
+        for file in self.files[split]:
+            for location, row in file.read(task):
+                yield location, _decode(row) if isinstance(row, bytes) else row
+
+    def read_and_keep(self, split: str | None) -> Iterator[LocatedRow]:
+        """Reads the rows of a split, and keeps them for the next `read`."""
+        spool: Spool[tuple[str, int, Row | RowError]] = Spool()
+        for location, row in self.read(split):
+            spool.append((*location, row))
+            yield location, row
+        self.kept[split] = spool
+
+
+def _join(names: Sequence[str]) -> str:
+    """Joins the first names."""
+    return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+
+
+def open_source(
+    location: str,
+    paths: Mapping[str | None, Sequence[str]],
+    settings: DataConfig,
+    left_out: Sequence[str] = (),
+) -> Source:
+    """Returns the source of files whose splits are known.
+
+    Raises:
+      UsageError: The name of a file shows no format.
+    """
+    files = {
+        split: [RowFile(path, _format_of(path, settings), settings) for path in shards]
+        for split, shards in paths.items()
+    }
+    return Source(location, files, tuple(left_out))
+
+
+def _format_of(path: str, settings: DataConfig) -> FileFormat:
+    if path.lower().endswith(SPREADSHEETS):
+        raise UsageError(f"data {path} is a spreadsheet; save it as CSV (UTF-8)")
+    file_format = settings.format or format_of(path)
+    if file_format is None:
+        raise UsageError(
+            f"data {path}: its name shows no format; allowed are "
+            f"{', '.join(f'.{name}' for name in FORMATS)}, or set data.format"
+        )
+    return file_format
+
+
+def find_source(location: str, settings: DataConfig) -> Source:
+    """Finds the files of a source on this machine, except splits of TFRecords.
+
+    Args:
+      location: A file, a directory with the files of each split (`train.csv`, shards as
+        `train-00000-of-00002.csv`, or a folder for each split), a directory with the
+        files of a data set without splits, or a folder that Hugging Face `datasets`
+        saved.
+      settings: `format`, if it is set, is the format of all files.
+
+    Returns:
+      The source. It has no files if the directory has only TFRecords or no data.
+
+    Raises:
+      UsageError: There is no such file or directory, or two files are one split.
+    """
+    path = Path(location)
+    if path.is_file():
+        return open_source(location, {None: [location]}, settings)
+    if not path.is_dir():
+        raise UsageError(
+            f"data {location} does not exist; give a file, a directory with train.csv "
+            f"and eval.csv (or {', '.join(_TEXT_FORMATS[1:])}, or TFRecords of the "
+            "same splits), or tfds:NAME"
+        )
+    saved = hugging_face_datasets.find_files(path)
+    if saved is not None:
+        if None in saved:
+            return open_source(location, saved, settings)
+        unknown = tuple(str(name) for name in saved if name not in splits.SPLIT_NAMES)
+        by_split = _by_split(location, saved.items())
+        return open_source(location, by_split, settings, unknown)
+    files, others = _list_files(path, settings)
+    named = _find_named_files(path, files, settings)
+    if named:
+        read = {file for _, paths in named for file in paths}
+        unread = (Path(file).name for file in files if file not in read)
+        by_split = _by_split(location, named)
+        return open_source(location, by_split, settings, (*unread, *others))
+    if any(True for pattern in (RECORDS, f"*/{RECORDS}") for _ in path.glob(pattern)):
+        return Source(location, {})
+    # Files without the names of splits must be shards of one data set.
+    for file in files:
+        if _LIKE_A_SPLIT.search(stem_of(file)):
+            raise UsageError(
+                f"data {location} has {Path(file).name}, which looks like a split; "
+                "name the files of the splits train, eval and test (train.csv), or "
+                "name one file as the source"
+            )
+    kinds = {os.path.splitext(file)[1].lower() for file in files}
+    if len(kinds) > 1:
+        raise UsageError(
+            f"data {location} has files of several kinds ({', '.join(sorted(kinds))}), "
+            "which may hold the same rows; name one of them, or move the others"
+        )
+    return open_source(location, {None: files} if files else {}, settings, others)
+
+
+def read_split(
+    location: str,
+    split: str,
+    settings: DataConfig = readers.DEFAULTS,
+    task: TaskConfig | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a split of a source.
+
+    Args:
+      location: The source; see `find_source`.
+      split: The name of the split.
+      settings: How the files are read.
+      task: Its GLUE task decides which layout of an archive a file may have.
+
+    Raises:
+      UsageError: The source has no such split, or a row cannot be read.
+    """
+    source = find_source(location, settings)
+    if split not in source.files:
+        raise UsageError(
+            f"data {location} has no files of the split {split}; give a directory with "
+            f"{split}.tsv with --data DIR"
+        )
+    for row_location, row in source.read(split, task):
+        if isinstance(row, RowError):
+            if isinstance(row, LeftOutError):
+                continue
+            raise UsageError(f"{row_location}: {row}") from row
+        yield row
+
+
+def _find_named_files(
+    directory: Path, files: list[str], settings: DataConfig
+) -> list[tuple[str, list[str]]]:
+    """Returns the files by the name of their split, each set of shards in an entry."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for path in files:
+        match = _STEM.fullmatch(stem_of(path))
+        if match:
+            name, shard = match.groups()
+            # Only shards of one format and name may be several files of a split.
+            unique = path if shard is None else str(format_of(path))
+            named.setdefault((name, unique), []).append(path)
+    for name in _NAMES:
+        shards, _ = _list_files(directory / name, settings)
+        if shards:
+            named[name, str(directory / name)] = shards
+    return [(name, paths) for (name, _), paths in named.items()]
+
+
+def _list_files(
+    directory: Path, settings: DataConfig
+) -> tuple[list[str], tuple[str, ...]]:
+    """Returns the paths of the files of rows, and the names of other files."""
+    files, others = [], []
+    entries = sorted(directory.iterdir()) if directory.is_dir() else []
+    for path in entries:
+        is_hidden = path.name.startswith((".", "_")) or path.name == CARD_FILE
+        if is_hidden or not path.is_file():
+            continue
+        file_format = settings.format or format_of(str(path))
+        if file_format in _TEXT_FORMATS:
+            files.append(str(path))
+        elif file_format is None and path.suffix.lower() not in _NO_DATA:
+            others.append(path.name)
+    return files, tuple(others)
+
+
+def _by_split(
+    location: str, named: Iterable[tuple[str | None, list[str]]]
+) -> dict[str | None, list[str]]:
+    by_split: dict[str | None, list[str]] = {}
+    for name, files in named:
+        split = splits.SPLIT_NAMES.get(name or "")
+        if split is None:
+            continue
+        if split in by_split:
+            first, second = (
+                str(Path(paths[0]).relative_to(location))
+                for paths in (by_split[split], files)
+            )
+            raise UsageError(
+                f"data {location} has {first} and {second}, which are both the split "
+                f"{split}; keep one of them"
+            )
+        by_split[split] = files
+    return {split: by_split[split] for split in splits.SPLITS if split in by_split}
+
+
+def _decode(serialized: bytes) -> dict[str, Any] | RowError:
+    try:
+        return tf_examples.to_row(serialized)
+    except RowError as error:
+        return error

@@ -1,0 +1,111 @@
+"""Spans of TFX: data that arrive in numbered directories."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections import defaultdict
+
+from ingest import remote
+from ingest.config import SPAN
+from ingest.examples.splits import Report
+from modules import uris
+from modules.errors import UsageError
+
+# TFX's other notations, which are not supported.
+_OTHERS = re.compile(r"\{(?:SPAN:\d*|VERSION(?::\d*)?|YYYY|MM|DD)\}")
+_SHOWN = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """One directory of a source with `{SPAN}`.
+
+    Attributes:
+      number: The span.
+      base: The directory above the name that has the number.
+      pattern: The path below `base`, in TFX's notation: `{SPAN:2}` is a number of two
+        digits with leading zeros.
+    """
+
+    number: int
+    base: str
+    pattern: str
+
+
+def has_span(source: str) -> bool:
+    """Returns whether a source has spans in any of TFX's notations."""
+    return SPAN in source or _OTHERS.search(source) is not None
+
+
+def find_span(
+    source: str, number: int | None = None, report: Report = lambda _: None
+) -> tuple[str, Span]:
+    """Finds a span, by default the newest: the one with the largest number.
+
+    Args:
+      source: A directory, local or remote, with `{SPAN}` for digits in its path.
+      number: The number of the span; None finds the newest.
+      report: Called with a line for the user.
+
+    Returns:
+      The span's directory, and the span.
+
+    Raises:
+      UsageError: There is no such span, or it has two directories.
+    """
+    if source.count(SPAN) != 1 or _OTHERS.search(source):
+        raise UsageError(
+            f"data.source is {source}; of TFX's notation, {SPAN} is allowed, once, for "
+            "digits with or without leading zeros"
+        )
+    names = source.rstrip("/").split("/")
+    index = next(index for index, name in enumerate(names) if SPAN in name)
+    base, name, rest = "/".join(names[:index]), names[index], names[index + 1 :]
+    directories = _list_directories(base)
+    # `\d` would match more than ASCII's digits, and TFX matches no others.
+    numbered = re.compile("([0-9]+)".join(map(re.escape, name.split(SPAN))))
+    spans: dict[int, list[str]] = defaultdict(list)
+    for match in filter(None, map(numbered.fullmatch, directories)):
+        spans[int(match[1])].append(match[1])
+    if not spans:
+        raise UsageError(
+            f"data.source {source}: no directory is called {name}; {base} holds "
+            f"{', '.join(directories[:_SHOWN]) or 'no directories'}"
+        )
+    newest = max(spans)
+    chosen = newest if number is None else number
+    if chosen not in spans:
+        raise UsageError(
+            f"data.span is {chosen}; {source} has the spans "
+            f"{', '.join(map(str, sorted(spans)))}"
+        )
+    digits, *others = spans[chosen]
+    if others:
+        both = " and ".join(name.replace(SPAN, d) for d in (digits, *others))
+        raise UsageError(
+            f"data.source {source}: {base} holds {both}, which are both span {chosen}; "
+            "keep one of them"
+        )
+    is_newest = chosen == newest
+    which = f"newest of {len(spans)}" if is_newest else f"the newest is {newest}"
+    report(f"span {chosen} of {source}: {which}")
+    notation = f"{{SPAN:{len(digits)}}}" if digits.startswith("0") else SPAN
+    pattern = "/".join((name.replace(SPAN, notation), *rest))
+    directory = "/".join((base, name.replace(SPAN, digits), *rest))
+    return directory, Span(chosen, base, pattern)
+
+
+def _list_directories(base: str) -> list[str]:
+    if uris.is_local(base):
+        if not os.path.isdir(base):
+            return []
+        return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
+    from tensorflow.io import gfile  # here, because `--help` must not wait for it
+
+    with remote.usage_errors(f"data {base}", "--data DIR"):
+        if not gfile.isdir(base):
+            return []
+        names = sorted(name.rstrip("/") for name in gfile.listdir(base))
+        return [name for name in names if gfile.isdir(f"{base}/{name}")]

@@ -1,0 +1,158 @@
+"""The names and the required columns of a data set's splits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ingest.rows.row_errors import Location, RowError
+from modules.config.task import TaskConfig
+from modules.data import row_values
+from modules.errors import UsageError
+
+TRAIN, EVAL = REQUIRED_SPLITS = ("train", "eval")
+TEST = "test"
+SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
+# Splits by the names that other libraries give them. MNLI's mismatched pairs are of
+# other genres than those of its training split.
+SPLIT_NAMES = {split: split for split in SPLITS} | {
+    "validation": EVAL,
+    "valid": EVAL,
+    "val": EVAL,
+    "dev": EVAL,
+    "validation_matched": EVAL,
+    "dev_matched": EVAL,
+    "validation_mismatched": "eval_mismatched",
+    "dev_mismatched": "eval_mismatched",
+    "test_matched": TEST,
+}
+
+Row = dict[str, Any]
+LocatedRow = tuple[Location, Row | RowError]
+Report = Callable[[str], None]
+
+
+class GoodRow(NamedTuple):
+    """A row that a model can be trained on.
+
+    Attributes:
+      location: Where it is.
+      features: The features of its Example: texts, label, id and weight by column.
+        The id is None until the rows of its split are numbered.
+      text_hash: `row_facts.hash_texts` of its texts; None if it was not needed.
+    """
+
+    location: Location
+    features: dict[str, Any]
+    text_hash: int | None = None
+
+
+def number_rows(rows: Iterator[GoodRow], id_column: str) -> Iterator[GoodRow]:
+    """Numbers the rows of a split that have no id, from 0."""
+    for number, row in enumerate(rows):
+        if row.features[id_column] is None:
+            row.features[id_column] = number
+        yield row
+
+
+def watch(
+    rows: Iterator[LocatedRow], watcher: Callable[[Row | RowError], None]
+) -> Iterator[LocatedRow]:
+    """Calls a function with each row, and yields them."""
+    for location, row in rows:
+        watcher(row)
+        yield location, row
+
+
+def by_index(class_names: Iterable[str] | None) -> dict[str, str]:
+    """Returns names of classes by their indices, as text."""
+    return {str(index): name for index, name in enumerate(class_names or ())}
+
+
+def refuse_other_classes(
+    source: str, names: Mapping[str, str], task: TaskConfig
+) -> None:
+    """Refuses indices of classes whose meaning is ambiguous.
+
+    Args:
+      source: The file or the data set, for messages.
+      names: Its names of the classes by index; empty if it has no names.
+      task: The classes.
+
+    Raises:
+      UsageError: Some of the names are the task's, and others are not; or the numbers
+        of classes differ.
+    """
+    classes, known = set(task.classes or ()), set(names.values())
+    is_renamed = known.isdisjoint(classes) and len(known) == len(classes)
+    if known and classes and known != classes and not is_renamed:
+        raise UsageError(
+            f"{source} has the classes {', '.join(names.values())} for "
+            f"{task.label_column}, but task.classes are "
+            f"{', '.join(task.classes or ())}; set task.classes to the same names, in "
+            "any order"
+        )
+
+
+class MissingSplitError(UsageError):
+    """A source lacks a split that every run needs."""
+
+
+def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
+    """Refuses a source without the splits that every run needs.
+
+    Args:
+      source: The source.
+      names: The splits that it has.
+      pattern: File pattern of the splits.
+
+    Raises:
+      MissingSplitError: A split is missing.
+    """
+    present = set(names)
+    missing = [split for split in REQUIRED_SPLITS if split not in present]
+    if missing:
+        files = sorted(os.listdir(source)) if os.path.isdir(source) else []
+        raise MissingSplitError(
+            f"data {source} has no split {', '.join(missing)} ({pattern}); "
+            f"it holds {', '.join(files[:8]) or 'nothing'}"
+        )
+
+
+def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bool:
+    """Checks the columns of a split.
+
+    Args:
+      source: The file or the data set, for messages.
+      split: One of `SPLITS`.
+      row: Its first row; None if it has no rows.
+      task: Names the columns.
+
+    Returns:
+      Whether the split has labels; a required split always has them.
+
+    Raises:
+      UsageError: A required split has no rows, or a required column is missing.
+    """
+    is_required = split in REQUIRED_SPLITS
+    if row is None:
+        if is_required:
+            raise UsageError(f"{source} has no rows; the split {split} needs some")
+        return False
+    required = {"task.text_columns": task.text_columns}
+    if is_required:
+        required["task.label_column"] = [task.label_column]
+    if split == TRAIN and task.weight_column is not None:
+        required["task.weight_column"] = [task.weight_column]
+    for setting, columns in required.items():
+        missing = [column for column in columns if column not in row]
+        if missing:
+            raise UsageError(
+                f"{source} has no column {', '.join(missing)}; it has "
+                f"{', '.join(row)} ({setting} names them)"
+            )
+    if is_required:
+        return True
+    label = row.get(task.label_column)
+    return label is not None and not row_values.is_secret_label(label, task)

@@ -1,0 +1,122 @@
+"""Rows of the data sets of TensorFlow Datasets."""
+
+from __future__ import annotations
+
+import itertools
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ingest.config import TFDS_PREFIX, DataConfig
+from ingest.examples import splits
+from ingest.examples.bad_rows import BadRows
+from ingest.examples.row_parser import RowParser
+from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
+from ingest.rows.row_errors import Location, RowError
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+
+_TIMEOUT_SECONDS = 10
+
+
+def open_splits(
+    source: str,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+    bad_rows: BadRows,
+    watch: Callable[[Row | RowError], None] | None = None,
+) -> dict[str, Iterator[GoodRow] | None]:
+    """Returns the rows of each split of a data set.
+
+    Args:
+      source: `tfds:NAME`.
+      task: Names the columns.
+      settings: What is a bad row.
+      report: Called with a line for the user.
+      bad_rows: Collects the bad rows.
+      watch: Called with each row of `train`.
+
+    Returns:
+      The splits; None for one without labels.
+
+    Raises:
+      UsageError: The data set cannot be loaded, or lacks a split or a column.
+    """
+    # Every command imports this file, and `--help` must not wait for TFDS.
+    import tensorflow_datasets as tfds
+
+    name = source.removeprefix(TFDS_PREFIX)
+    try:
+        builder = tfds.builder(name)
+        if not builder.is_prepared():
+            _require_network(builder.url_infos)
+        data, info = tfds.load(name, with_info=True)
+    except tfds.core.registered.DatasetNotFoundError as error:
+        raise UsageError(
+            f"data {source}: TFDS has no such data set; see "
+            "https://www.tensorflow.org/datasets/catalog"
+        ) from error
+    except Exception as error:  # download libraries raise errors of many types
+        raise UsageError(
+            f"data {source} cannot be loaded ({type(error).__name__}: "
+            f"{str(error)[:200]}). Without a network, give a directory of its TSV "
+            "files with --data DIR"
+        ) from error
+    label = dict(info.features.items()).get(task.label_column)
+    class_of_value = by_index(getattr(label, "names", ()))
+    splits.refuse_other_classes(f"data {source}", class_of_value, task)
+    parser = RowParser(task, settings, class_of_value)
+    opened: dict[str, Iterator[GoodRow] | None] = {}
+    for name in data:
+        split = splits.SPLIT_NAMES.get(name)
+        if split is None:
+            report(f"{source} {name} is not a known split: left out")
+            continue
+        rows = _rows(data[name], f"{source} {name}")
+        first = next(rows, None)
+        opened[split] = None
+        if splits.has_labels(f"data {source} {name}", split, first and first[1], task):
+            assert first is not None
+            located: Iterator[LocatedRow] = itertools.chain([first], rows)
+            if watch and split == splits.TRAIN:
+                located = splits.watch(located, watch)
+            good_rows = bad_rows.filter(split, located, parser)
+            opened[split] = splits.number_rows(good_rows, task.id_column)
+        else:
+            report(f"{source} {name} has no {task.label_column}: left out")
+    missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
+    if missing:
+        raise UsageError(
+            f"data {source} has no split {', '.join(missing)}; it has {', '.join(data)}"
+        )
+    return opened
+
+
+def _require_network(urls: Iterable[str]) -> None:
+    """Fails if no server of a data set responds; TFDS would retry for 3 minutes."""
+    by_host = {urllib.parse.urlsplit(url).netloc: url for url in urls}
+    for url in by_host.values():
+        request = urllib.request.Request(url, method="HEAD")
+        try:
+            urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS).close()
+        except urllib.error.HTTPError:
+            return  # it responds, but does not support HEAD
+        except OSError:
+            continue
+        return
+    if by_host:
+        raise ConnectionError(f"no response from {', '.join(by_host)}")
+
+
+def _rows(dataset: Any, location: str) -> Iterator[tuple[Location, Row]]:
+    import tensorflow_datasets as tfds
+
+    for number, example in enumerate(tfds.as_numpy(dataset), start=1):
+        row: Row = {
+            key: value.decode() if isinstance(value, bytes) else str(value)
+            for key, value in example.items()
+        }
+        yield Location(location, number), row

@@ -1,0 +1,138 @@
+"""TFRecords of `tf.train.Example`, one set of files for each split."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ingest.examples import splits, tf_examples
+from ingest.examples.data_card import DataCard, read_card
+from ingest.examples.spans import Span
+from ingest.examples.splits import GoodRow
+from modules import fingerprint, uris
+from modules.data.source_rows import LocationWriter
+from modules.errors import UsageError
+
+RECORDS = "*.tf*record*"  # glob of the files of a split in a folder of its own
+_FILE = "data-00000-of-00001.tfrecord.gz"
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExamplesDirectory:
+    """A directory of TFRecords.
+
+    Attributes:
+      directory: Its path.
+      patterns: File pattern of each split, relative to the directory.
+      card: Where the rows came from.
+      span: The span of the source; None if the source has no spans.
+    """
+
+    directory: str
+    patterns: dict[str, str]
+    card: DataCard
+    span: Span | None = None
+
+    @property
+    def input_base(self) -> str:
+        """The directory that `input_patterns` are relative to."""
+        return self.span.base if self.span else self.directory
+
+    @property
+    def input_patterns(self) -> dict[str, str]:
+        """File pattern of each split for ExampleGen, with `{SPAN}` in it."""
+        if self.span is None:
+            return self.patterns
+        return {
+            split: f"{self.span.pattern}/{pattern}"
+            for split, pattern in self.patterns.items()
+        }
+
+
+def find_examples(source: str) -> ExamplesDirectory:
+    """Finds the TFRecord splits of a directory.
+
+    Args:
+      source: A directory, local or remote, with a folder for each split (`train/`, as
+        `prepare-data` writes), or with files whose names start with the split's
+        (`train.tfrecord`, `train-00000-of-00002.tfrecord.gz`) or end with it
+        (`MRPC_train.tf_record`).
+
+    Raises:
+      UsageError: A required split is missing, a split has two names, or the name of a
+        file does not fit its compression.
+    """
+    patterns: dict[str, str] = {}
+    for name, split in splits.SPLIT_NAMES.items():
+        # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.
+        globs = (f"{name}/{RECORDS}", f"{name}[-.]*tf*record*")
+        present = [pattern for pattern in globs if _glob(source, pattern)]
+        ending = _glob(source, f"*_{name}.tf*record*")
+        for pattern in (*present, *map(os.path.basename, ending)):
+            if split in patterns:
+                paths = [_glob(source, p)[0] for p in (patterns[split], pattern)]
+                names = " and ".join(p.removeprefix(f"{source}/") for p in paths)
+                raise UsageError(
+                    f"data {source} has {names}, all of the split {split}; keep one of "
+                    "them in the directory"
+                )
+            patterns[split] = pattern
+    splits.require_splits(source, patterns, "*.tfrecord*")
+    for pattern in patterns.values():
+        for path in _glob(source, pattern):
+            # ExampleGen trusts the name, and reports a wrong one as a corrupted record.
+            with fingerprint.open_file(path) as file:
+                is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            if is_gzip != path.endswith(".gz"):
+                problem = (
+                    "gzipped; add .gz to its name"
+                    if is_gzip
+                    else "not gzipped; remove .gz from its name"
+                )
+                raise UsageError(f"{path} is {problem}")
+    card = read_card(source) or DataCard(source=source)
+    return ExamplesDirectory(source, patterns, card)
+
+
+def write_records(rows: Iterable[GoodRow], directory: Path) -> int:
+    """Writes rows as Examples, and where each came from.
+
+    Args:
+      rows: The rows. Text becomes bytes, an int becomes int64, a float float32.
+      directory: A new directory.
+
+    Returns:
+      The number of examples.
+    """
+    # Every command imports this file, and `--help` must not wait for TensorFlow.
+    import tensorflow as tf
+
+    directory.mkdir(parents=True)
+    count = 0
+    path = str(directory / _FILE)
+    with (
+        tf.io.TFRecordWriter(path, options="GZIP") as writer,
+        LocationWriter(directory) as locations,
+    ):
+        for row in rows:
+            writer.write(tf_examples.from_row(row.features))
+            locations.add(row.location.file, row.location.row)
+            count += 1
+    return count
+
+
+def list_examples(examples: ExamplesDirectory, split: str) -> list[str]:
+    """Returns the paths of a split's files."""
+    return _glob(examples.directory, examples.patterns[split])
+
+
+def _glob(source: str, pattern: str) -> list[str]:
+    if uris.is_local(source):
+        # TensorFlow's `glob` would take the directory's name as a pattern too.
+        return sorted(str(path) for path in Path(source).glob(pattern))
+    from tensorflow.io import gfile  # here, because `--help` must not wait for it
+
+    return sorted(gfile.glob(f"{source}/{pattern}"))

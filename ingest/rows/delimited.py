@@ -1,0 +1,233 @@
+"""Reads rows of CSV and TSV.
+
+pyarrow's reader is faster, but reports neither the line of a row nor that of a byte
+that does not decode, and reads no field that another program quoted by backslashes.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import IO
+
+from ingest.rows import dialects, glue_files, text_lines
+from ingest.rows.row_errors import DAMAGE, FileError, RowError
+from modules.config.task import TaskConfig
+
+# Of a field, which an unclosed quote extends to the end of the file.
+_MOST_CHARACTERS = 1 << 24
+_BATCH_CHARACTERS = 1 << 15
+
+
+class LeftOutError(RowError):
+    """A malformed row of GLUE's archive that TFDS leaves out, too."""
+
+
+def read_table(
+    file: IO[bytes],
+    dialect: dialects.Dialect,
+    encoding: str,
+    task: TaskConfig | None = None,
+) -> Iterator[tuple[int, dict[str, str] | RowError]]:
+    """Reads a table with a header, or a file of GLUE's archives.
+
+    Args:
+      file: A buffered file, which is read from its start.
+      dialect: How it separates and quotes its fields.
+      encoding: Its encoding.
+      task: Its GLUE task decides which layout of an archive the file may have. MRPC's
+        layout is recognized without a task.
+
+    Yields:
+      The number of the row's first line from 1, and the row by column or why it cannot
+      be read. An error in the header ends the table.
+    """
+    lines = text_lines.decode(file, encoding, dialect.newline)
+    for _ in range(dialect.skipped_lines):
+        next(lines, None)
+    records = _records(lines, dialect, encoding)
+    first, header = next(records, (0, RowError("")))
+    if isinstance(header, RowError):
+        if first:
+            yield first, FileError(f"the header: {header}")
+        return
+    layout = glue_files.find_layout(header, task)
+    if layout and glue_files.is_headerless(layout, header):
+        records = itertools.chain([(first, header)], records)
+        header = list(layout.headerless)
+    else:
+        repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
+        if repeated:
+            message = (
+                f"the header has the column {', '.join(repeated)} more than once; "
+                "rename or remove the others"
+            )
+            yield first, FileError(message)
+            return
+    is_named = False
+    for number, fields in records:
+        if isinstance(fields, RowError):
+            yield number, fields
+            continue
+        if layout and not is_named:
+            header = glue_files.name_columns(header, fields, layout, task)
+            is_named = True
+        row = dict(zip(header, fields, strict=False))
+        if layout and glue_files.is_left_out(row, header, layout):
+            yield number, LeftOutError()
+        elif len(fields) != len(header):
+            message = f"{len(fields)} fields, the header has {len(header)}"
+            yield number, RowError(message)
+        else:
+            yield number, row
+
+
+def _records(
+    lines: Iterator[str], dialect: dialects.Dialect, encoding: str
+) -> Iterator[tuple[int, list[str] | RowError]]:
+    """Yields the number of the first line and the fields of each record.
+
+    Lines that are one record each are parsed many at a time. All others are parsed one
+    by one, to know which line is at fault.
+    """
+    source = _Rewindable(lines, dialect.skipped_lines)
+    csv.field_size_limit(_MOST_CHARACTERS)  # of the process; a reader has no limit
+    slow = _records_by_line(source, dialect, encoding)
+    first = next(slow, None)
+    if first is None:
+        return
+    yield first
+    columns = len(first[1]) if isinstance(first[1], list) else 0
+    while batch := source.take_batch():
+        start = source.number + 1 - len(batch)
+        records = _parse_batch(batch, dialect, columns)
+        if records is not None:
+            yield from enumerate(records, start)
+            continue
+        end = source.number
+        source.put_back(batch)
+        while source.number < end:
+            record = next(slow, None)
+            if record is None:
+                return
+            yield record
+
+
+def _parse_batch(
+    batch: list[str], dialect: dialects.Dialect, columns: int
+) -> list[list[str]] | None:
+    """Returns the fields of lines; None if one is not a whole, well-formed record."""
+    if not text_lines.are_decoded(batch):
+        return None
+    if dialect.quoting == dialects.BACKSLASH:
+        batch = list(map(dialect.normalize, batch))
+    try:
+        records = list(csv.reader(batch, **dialect.reader_options))
+    except csv.Error:
+        return None
+    is_regular = len(records) == len(batch) and set(map(len, records)) == {columns}
+    return records if is_regular else None
+
+
+def _records_by_line(
+    source: _Rewindable, dialect: dialects.Dialect, encoding: str
+) -> Iterator[tuple[int, list[str] | RowError]]:
+    """Yields the number of the first line and the fields of each record.
+
+    A record over several lines that is malformed, or has another number of fields than
+    the first record, is refused for its first line alone: a stray quote must not hide
+    the rows after it.
+    """
+    reader = csv.reader(map(dialect.normalize, source), **dialect.reader_options)
+    columns = None
+    while True:
+        source.taken.clear()
+        number = source.number + 1
+        fields: list[str] | RowError | None
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            fields = RowError(
+                f"not a line of this dialect ({dialect}): {error}; correct it, or set "
+                "data.quoting or data.delimiter"
+            )
+        if fields is None:
+            return
+        columns = columns or len(fields if isinstance(fields, list) else ())
+        if isinstance(fields, list) and not fields and dialect.quoting != dialects.NONE:
+            continue  # a blank line, as pandas skips it
+        is_malformed = not isinstance(fields, list) or len(fields) != columns
+        if is_malformed and len(source.taken) > 1:
+            last = source.number
+            source.rewind()
+            fields = RowError(
+                f"a quoted field that starts here ends in line {last} or not at all, "
+                f"and the row does not have the header's {columns} fields; close the "
+                "quote"
+            )
+        try:
+            for offset, line in enumerate(source.taken):
+                place = f"line {number + offset}, " if offset else ""
+                text_lines.check(line, encoding, place)
+        except RowError as error:
+            fields = error
+        yield number, fields
+
+
+class _Rewindable:
+    """Lines that can be put back and taken again.
+
+    Attributes:
+      taken: The lines of the current record.
+      number: The number of the last line taken.
+    """
+
+    def __init__(self, lines: Iterator[str], number: int) -> None:
+        self._lines = lines
+        self._again: deque[str] = deque()
+        self.taken: list[str] = []
+        self.number = number
+        self._damage: Exception | None = None
+
+    def __iter__(self) -> _Rewindable:
+        return self
+
+    def __next__(self) -> str:
+        if self._damage is not None and not self._again:
+            raise self._damage
+        line = self._again.popleft() if self._again else next(self._lines)
+        self.taken.append(line)
+        self.number += 1
+        return line
+
+    def take_batch(self) -> list[str]:
+        """Takes the next lines, outside of a record; none at the end of the file."""
+        batch: list[str] = []
+        characters = 0
+        while characters < _BATCH_CHARACTERS and (self._again or not self._damage):
+            try:
+                line = self._again.popleft() if self._again else next(self._lines)
+            except StopIteration:
+                break
+            except DAMAGE as error:  # the lines before it come first
+                self._damage = error
+                break
+            batch.append(line)
+            characters += len(line)
+        if not batch and self._damage is not None:
+            raise self._damage
+        self.number += len(batch)
+        return batch
+
+    def put_back(self, batch: list[str]) -> None:
+        """Puts the lines of a batch back."""
+        self._again.extendleft(reversed(batch))
+        self.number -= len(batch)
+
+    def rewind(self) -> None:
+        """Puts all lines of the record back but the first."""
+        self._again.extendleft(reversed(self.taken[1:]))
+        self.number -= len(self.taken) - 1
+        del self.taken[1:]

@@ -1,0 +1,267 @@
+"""Finds how a CSV or TSV file separates and quotes its fields.
+
+`csv.Sniffer` guesses from the frequencies of characters, and text misleads it. Here a
+delimiter must be in the header, and TSV is quoted only if a program that writes CSV
+would have written the same lines: GLUE's TSV has quotes that are text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import dataclasses
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable
+from typing import IO, Any, get_args
+
+from ingest.config import DELIMITERS, DataConfig, Quoting
+from ingest.rows import text_lines
+from modules.errors import UsageError
+
+QUOTINGS: tuple[Quoting, ...] = get_args(Quoting)
+DOUBLE, BACKSLASH, NONE = QUOTINGS
+
+_DELIMITERS = {character: name for name, character in DELIMITERS.items()}
+_SAMPLE_BYTES = 1 << 20
+_PART_BYTES = 1 << 14
+# Excel's own first line, which names the delimiter.
+_EXCEL = re.compile(r"sep=(.)\r?\n")
+_WIDE = ("utf-16", "utf-32")
+_SPECIAL = set('\t"\r\n')
+_SPECIAL_IN_EXCEL = {*_SPECIAL, ","}
+# Besides numbers, programs that quote all text write these values without quotes: R's
+# missing and logical values, pandas' booleans.
+_BARE = {"", "NA", "NaN", "nan", "inf", "-inf", "Inf", "-Inf"} | (
+    {"TRUE", "FALSE", "True", "False", "true", "false", "NULL", "null"}
+)
+_ESCAPED = re.compile(r'\\(["\\])')
+_FEW = 0.1
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """How a file separates and quotes its fields.
+
+    Attributes:
+      delimiter: What separates the fields.
+      quoting: `double`, `backslash` or `none`, as `data.quoting`.
+      newline: The end of a line.
+      skipped_lines: Lines before the header.
+    """
+
+    delimiter: str
+    quoting: Quoting
+    newline: str = "\n"
+    skipped_lines: int = 0
+
+    def __str__(self) -> str:
+        name = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
+        quotes = {
+            DOUBLE: 'quoted, a quote in a field is ""',
+            BACKSLASH: 'quoted, a quote in a field is \\"',
+            NONE: "no quoting",
+        }
+        return f"{name}, {quotes[self.quoting]}"
+
+    @property
+    def reader_options(self) -> dict[str, Any]:
+        """The arguments of `csv.reader`, which gets normalized lines."""
+        quoting = csv.QUOTE_NONE if self.quoting == NONE else csv.QUOTE_MINIMAL
+        return {"delimiter": self.delimiter, "strict": True, "quoting": quoting}
+
+    def normalize(self, line: str) -> str:
+        """Returns a line with quotes written twice instead of after a backslash.
+
+        The reader's own `escapechar` would drop the other backslashes of a text.
+        """
+        if self.quoting != BACKSLASH:
+            return line
+        return _ESCAPED.sub(lambda match: '""' if match[1] == '"' else "\\", line)
+
+
+def find_dialect(
+    path: str, file: IO[bytes], settings: DataConfig, default_delimiter: str
+) -> Dialect:
+    """Finds the dialect of a file from its first MiB.
+
+    Args:
+      path: Its path, for messages.
+      file: The file, which is read from its start.
+      settings: Its `delimiter` and `quoting` are used if they are set.
+      default_delimiter: The format's own: a comma, or a tab.
+
+    Raises:
+      UsageError: Several delimiters fit, or no quoting does.
+    """
+    start = content = _read(file)
+    text_lines.refuse_utf_16(start, settings.encoding)
+    is_whole = len(content) < _SAMPLE_BYTES
+    # TSV without quotes in its first MiB may have quoted fields later, so the sample is
+    # the first MiB with a quote.
+    seeks_quote = default_delimiter == "\t" and not settings.encoding.startswith(_WIDE)
+    while seeks_quote and b'"' not in content and not is_whole:
+        content = _read(file)
+        is_whole = len(content) < _SAMPLE_BYTES
+    if content is not start:  # the header, and lines from the second on: one is cut
+        content = start.partition(b"\n")[0] + b"\n" + content.partition(b"\n")[2]
+    decoder = codecs.getincrementaldecoder(settings.encoding)("replace")
+    text = decoder.decode(content).removeprefix("\ufeff")
+    newline = "\r" if "\r" in text and "\n" not in text else "\n"
+    excel = _EXCEL.match(text)
+    sample = _Sample(text[excel.end() if excel else 0 :], newline, is_whole)
+    delimiter = settings.delimiter or (excel[1] if excel else None)
+    if delimiter is None:
+        delimiter = _find_delimiter(path, sample, default_delimiter)
+    quoting = settings.quoting or _find_quoting(path, sample, delimiter)
+    return Dialect(delimiter, quoting, newline, skipped_lines=1 if excel else 0)
+
+
+def _read(file: IO[bytes]) -> bytes:
+    """Returns the next MiB, or what can be read before a damaged part."""
+    parts: list[bytes] = []
+    with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
+        for _ in range(_SAMPLE_BYTES // _PART_BYTES):
+            parts.append(file.read(_PART_BYTES))
+    return b"".join(parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sample:
+    """The start of a file.
+
+    Attributes:
+      text: Its text.
+      newline: The end of a line.
+      is_whole: Whether it is the whole file.
+    """
+
+    text: str
+    newline: str
+    is_whole: bool
+
+    def parse(self, dialect: Dialect) -> list[tuple[str, list[str]]] | None:
+        """Returns the text and the fields of the records; None if one is malformed.
+
+        Blank lines are left out, and so is a record that is cut by the sample's end.
+        """
+        text = io.StringIO(self.text, newline=self.newline)
+        lines = list(map(dialect.normalize, text))
+        reader = csv.reader(lines, **dialect.reader_options)
+        records, start = [], 0
+        try:
+            for fields in reader:
+                end = reader.line_num
+                if fields and (self.is_whole or end < len(lines)):
+                    record = "".join(lines[start:end]).rstrip("\r\n")
+                    records.append((record, fields))
+                start = end
+        except csv.Error:
+            if self.is_whole or reader.line_num < len(lines):
+                return None
+        return records
+
+    @property
+    def has_quoted_header(self) -> bool:
+        """Whether all names of the header are in quotes."""
+        header = self.text.partition(self.newline)[0].strip("\r\n")
+        fields = re.split("|".join(map(re.escape, _DELIMITERS)), header)
+        return all(len(name) > 1 and name[0] == name[-1] == '"' for name in fields)
+
+
+def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
+    columns, consistent = {}, set()
+    for delimiter in _DELIMITERS:
+        parsed = (sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, NONE))
+        records = next(filter(None, parsed), [])
+        columns[delimiter] = len(records[0][1]) if records else 0
+        if _have_equal_lengths(records):
+            consistent.add(delimiter)
+    fitting = [d for d, number in columns.items() if number > 1]
+    fitting = [d for d in fitting if d in consistent] or fitting
+    if default in fitting or not fitting:
+        return default
+    if len(fitting) > 1:
+        names = " and ".join(_DELIMITERS[d] for d in fitting)
+        raise UsageError(
+            f"{path}: its fields may be separated by {names}; set data.delimiter, "
+            f"for example --set data.delimiter={_DELIMITERS[fitting[0]]}"
+        )
+    return fitting[0]
+
+
+def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
+    if '"' not in sample.text:
+        return NONE if delimiter == "\t" else DOUBLE
+    # Without a backslash before a quote, both ways of quoting are the same.
+    escapes = [BACKSLASH] if '\\"' in sample.text else []
+    parsed = {q: sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, *escapes)}
+    if delimiter == "\t":
+        fitting = [q for q, records in parsed.items() if _are_as_written(records)]
+        if not fitting and sample.has_quoted_header:
+            raise UsageError(
+                f"{path}: its header is quoted, but its first rows are not quoted "
+                f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "
+                f"{QUOTINGS[-1]}"
+            )
+        return fitting[0] if fitting else NONE
+    for quoting, records in parsed.items():
+        if records is not None and _have_equal_lengths(records):
+            return quoting
+    records = sample.parse(Dialect(delimiter, NONE))
+    is_unquoted = records and _have_equal_lengths(records) and not _are_wrapped(records)
+    return NONE if is_unquoted else DOUBLE
+
+
+def _are_wrapped(records: list[tuple[str, list[str]]]) -> bool:
+    """Returns whether quotes are around fields, and not only in their text."""
+    wrapped = sum(
+        any(len(field) > 1 and field[0] == field[-1] == '"' for field in fields)
+        for _, fields in records
+    )
+    return wrapped > _FEW * len(records)
+
+
+def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:
+    return len({len(fields) for _, fields in records}) <= 1
+
+
+def _are_as_written(records: list[tuple[str, list[str]]] | None) -> bool:
+    """Returns whether a program that quotes would have written these lines of TSV.
+
+    Programs quote the fields that need quotes, or all text. Excel also quotes fields
+    with commas.
+    """
+    return records is not None and any(
+        all(_could_write(text, fields, needs_quotes) for text, fields in records)
+        for needs_quotes in _NEEDS_QUOTES
+    )
+
+
+# Whether a program quotes a field; None if it may or may not.
+_NEEDS_QUOTES: tuple[Callable[[str], bool | None], ...] = (
+    lambda field: not _SPECIAL.isdisjoint(field),
+    lambda field: not _SPECIAL_IN_EXCEL.isdisjoint(field),
+    lambda field: None if field in _BARE or _NUMBER.fullmatch(field) else True,
+)
+
+
+def _could_write(
+    text: str, fields: list[str], needs_quotes: Callable[[str], bool | None]
+) -> bool:
+    text, position = f"{text}\t", 0
+    for field in fields:
+        needs = needs_quotes(field)
+        quoted = '"' + field.replace('"', '""') + '"'
+        forms = {True: [quoted], False: [field], None: [quoted, field]}[needs]
+        for form in forms:
+            if text.startswith(f"{form}\t", position):
+                position += len(form) + 1
+                break
+        else:
+            return False
+    return True

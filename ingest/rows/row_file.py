@@ -1,0 +1,172 @@
+"""A file of rows of any format; its dialect and hash are found once."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+from collections.abc import Iterator
+from typing import IO, cast
+
+from ingest.config import DataConfig, FileFormat
+from ingest.rows import delimited, dialects, readers
+from ingest.rows.formats import ARROW, CSV, DELIMITED, JSONL, PARQUET, TFRECORD
+from ingest.rows.row_errors import DAMAGE, FileError, Location, Row, RowError
+from modules import fingerprint, uris
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+
+_BUFFER_BYTES = 1 << 20
+
+
+class RowFile:
+    """A file of rows.
+
+    Args:
+      path: The file, local or remote.
+      file_format: Its format.
+      settings: How text is encoded, and fields are separated and quoted.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        file_format: FileFormat,
+        settings: DataConfig = readers.DEFAULTS,
+    ) -> None:
+        self.path = path
+        self.file_format = file_format
+        self._settings = settings
+        self._dialect: dialects.Dialect | None = None
+        self._sha256: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of its bytes. A file that was read to its end is not read again."""
+        if self._sha256 is None:
+            self._sha256 = fingerprint.of_file(self.path)
+        return self._sha256
+
+    def describe_dialect(self) -> str:
+        """Returns the format for people, with the dialect of CSV and TSV."""
+        if self.file_format not in DELIMITED:
+            return self.file_format
+        try:
+            if self._dialect is None:
+                with self._open() as file:
+                    self._find_dialect(file)
+        except RowError as error:
+            raise UsageError(f"{self.path}: {error}") from error
+        return f"{self.file_format}: {self._dialect}"
+
+    def read(self, task: TaskConfig | None = None) -> Iterator[tuple[Location, Row]]:
+        """Reads the file, which is opened once.
+
+        Args:
+          task: Its GLUE task decides which layout of GLUE's archives a TSV file may
+            have.
+
+        Yields:
+          Locations and rows in order. A damaged file ends with a `FileError`.
+
+        Raises:
+          UsageError: The delimiter of the file is ambiguous.
+        """
+        number = 0
+        try:
+            for number, row in self._read(task):
+                yield Location(self.path, number), row
+        except RowError as error:  # the start of the file has the wrong encoding
+            yield Location(self.path, number + 1), FileError(str(error))
+        except DAMAGE as error:
+            message = f"the file cannot be read from here: {error}"
+            yield Location(self.path, number + 1), FileError(message)
+
+    def _read(self, task: TaskConfig | None) -> Iterator[tuple[int, Row]]:
+        if self.file_format == TFRECORD:
+            yield from readers.read_examples(self.path)
+            return
+        with self._open() as file:
+            if self.file_format in DELIMITED:
+                dialect = self._dialect or self._find_dialect(file)
+                yield from delimited.read_table(
+                    file, dialect, self._settings.encoding, task
+                )
+            elif self.file_format == JSONL:
+                yield from readers.read_json_lines(file, self._settings.encoding)
+            elif self.file_format == PARQUET:
+                yield from readers.read_parquet(file)
+            elif self.file_format == ARROW:
+                yield from readers.read_arrow(file)
+
+    def _find_dialect(self, file: IO[bytes]) -> dialects.Dialect:
+        delimiter = "," if self.file_format == CSV else "\t"
+        dialect = dialects.find_dialect(self.path, file, self._settings, delimiter)
+        file.seek(0)
+        self._dialect = dialect
+        return dialect
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        with open_packed(self.path) as packed:
+            hashed = _HashedBytes(packed)
+            # The reader of Google Cloud Storage looks for the end of a line byte by
+            # byte.
+            buffered = io.BufferedReader(hashed, _BUFFER_BYTES)
+            if self.path.endswith(".gz"):
+                # Beam's decompression takes a truncated gzip file for a complete one.
+                with gzip.GzipFile(fileobj=buffered) as file:
+                    yield cast(IO[bytes], file)
+            else:
+                yield buffered
+        if self._sha256 and hashed.sha256 and self._sha256 != hashed.sha256:
+            raise UsageError(f"{self.path} changed while it was read; run again")
+        self._sha256 = self._sha256 or hashed.sha256
+
+
+def open_packed(path: str) -> IO[bytes]:
+    """Opens a file, local or remote, unbuffered and without unpacking it."""
+    if uris.is_local(path):
+        return open(path, "rb", buffering=0)
+    # Every command imports this file, and `--help` must not wait for Beam.
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+class _HashedBytes(io.RawIOBase):
+    """The bytes of a file, which are hashed while they are read.
+
+    Attributes:
+      sha256: Their hash after the end was read; None before, or if a part was
+        skipped.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._position = self._hashed = 0
+        self.sha256: str | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = self._file.seek(offset, whence)
+        return self._position
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        count = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        end = self._position + count
+        if self._position <= self._hashed < end:
+            self._digest.update(buffer[self._hashed - self._position : count])
+            self._hashed = end
+        elif not count and self._position == self._hashed:
+            self.sha256 = self._digest.hexdigest()
+        self._position = end
+        return count

@@ -1,0 +1,247 @@
+"""Finds and deletes what no kept run, served version or resumable training needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from modules import environment, file_lock, fingerprint, run_metadata
+from modules.errors import UsageError
+from modules.run_metadata import MetadataReader, values
+from pipeline.config import tfx_names
+from pipeline.config.paths import OutputPaths
+from pipeline.releases.pushed_versions import directory_size, list_pushed, recipe_names
+from pipeline.runs.run_record import RunRecord
+from pipeline.runs.runs import RunList
+
+
+@dataclasses.dataclass(frozen=True)
+class Obsolete:
+    """A directory that nothing needs.
+
+    Attributes:
+      kind: `artifact`, `examples`, `encoder`, `schema`, `training` or `run record`.
+      path: The directory.
+      why: Why nothing needs it.
+      size_bytes: Size of its files.
+      artifact: Id in ML Metadata, if it is an artifact.
+    """
+
+    kind: str
+    path: Path
+    why: str
+    size_bytes: int
+    artifact: int | None = None
+
+
+def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
+    """Returns the directories that nothing needs.
+
+    It keeps the newest runs, the run whose model is served, and all that they read or
+    wrote, so that a cached component of a kept run finds its outputs. It also keeps
+    unfinished trainings that the installed code would resume, pushed and withdrawn
+    versions with the records of their runs, and directories of no known run.
+
+    Args:
+      paths: The output directory.
+      keep: How many of the newest runs to keep. Runs that ended before their first
+        component do not count.
+
+    Raises:
+      UsageError: ML Metadata describes another directory, such as the original of a
+        copy.
+    """
+    runs = RunList(paths)
+    # A run that ended before its first component, for example because of a setting,
+    # wrote nothing to keep.
+    counted = [run for run in runs if run.tfx_run_id is not None]
+    if len(counted) <= keep or runs.reader is None:
+        return []
+    for artifact in runs.reader.artifacts(tfx_names.MODEL_TYPE):
+        if not Path(artifact.uri).is_relative_to(paths.artifacts):
+            raise UsageError(
+                f"{paths.metadata} lists {artifact.uri}, which is not below "
+                f"{paths.artifacts}: it was copied or moved. Clean the original"
+            )
+    planner = _Planner(paths, runs, runs.reader, counted[keep - 1])
+    return [
+        *planner.artifacts(),
+        *planner.inputs(),
+        *planner.trainings(),
+        *planner.records(),
+    ]
+
+
+def delete(paths: OutputPaths, obsolete: list[Obsolete]) -> None:
+    """Deletes what `plan` returned. The caller holds the lock of the output directory.
+
+    Artifacts are marked as deleted in ML Metadata first, so that TFX's cache does not
+    return a deleted artifact.
+    """
+    ids = [entry.artifact for entry in obsolete if entry.artifact is not None]
+    if ids:
+        store = run_metadata.connect(paths.metadata, is_writable=True)
+        artifacts = store.get_artifacts_by_id(ids)
+        for artifact in artifacts:
+            artifact.state = mlmd.Artifact.DELETED
+        store.put_artifacts(artifacts)
+    for entry in obsolete:
+        shutil.rmtree(entry.path)
+
+
+class _Planner:
+    """Decides what is kept; see `plan`."""
+
+    def __init__(
+        self,
+        paths: OutputPaths,
+        runs: RunList,
+        reader: MetadataReader,
+        oldest_run: RunRecord,
+    ) -> None:
+        self._paths = paths
+        self._runs = runs
+        self._reader = reader
+        # Runs that `tfx run` started have no record; TFX's id is their start time.
+        oldest = oldest_run.started.replace(tzinfo=None)
+        kept = {run_id for run_id in reader.run_ids() if _is_since(run_id, oldest)}
+        pushed = [
+            version
+            for name in recipe_names(paths.root)
+            for version in list_pushed(OutputPaths(paths.root, name))
+        ]
+        self._kept_records = {run.id for run in runs if run.id >= oldest_run.id}
+        self._kept_records |= {version.run for version in pushed if version.run}
+        kept |= {
+            version.tfx_run_id
+            for version in pushed
+            if version.state == "served" and version.tfx_run_id
+        }
+        self._executions = [
+            execution
+            for run_id in reader.run_ids()
+            if run_id in kept
+            for _, execution in reader.executions(run_id)
+        ]
+        self._kept_artifacts = reader.used_by(self._executions)
+
+    def artifacts(self) -> Iterator[Obsolete]:
+        """Yields artifacts that no kept run read or wrote."""
+        for artifact in self._reader.artifacts():
+            path = Path(artifact.uri)
+            if path.is_file():  # the page of a report, which has more files next to it
+                path = path.parent
+            if (
+                artifact.id not in self._kept_artifacts
+                and path.is_relative_to(self._paths.artifacts)
+                and path.is_dir()
+            ):
+                why = "of runs that are not kept"
+                yield _obsolete("artifact", path, why, artifact.id)
+
+    def inputs(self) -> Iterator[Obsolete]:
+        """Yields prepared examples, encoders and schemas that no kept run read."""
+        texts = [
+            str(value)
+            for execution in self._executions
+            for value in values(execution).values()
+        ]
+        for kind, parent in (
+            ("examples", self._paths.examples("any").parent),
+            ("encoder", self._paths.encoder("any").parent),
+            ("schema", self._paths.schema("any").parents[1]),
+        ):
+            for path in _directories(parent):
+                if not any(str(path) in text for text in texts):
+                    yield _obsolete(kind, path, "no kept run reads it")
+
+    def trainings(self) -> Iterator[Obsolete]:
+        """Yields trainings whose checkpoints and weights nothing will read again."""
+        kept = {execution.id for execution in self._executions}
+        # A cached Trainer of a kept run reuses the model of an earlier execution.
+        kept |= {
+            self._reader.producing_execution(artifact).id
+            for artifact in self._reader.artifacts(tfx_names.MODEL_TYPE)
+            if artifact.id in self._kept_artifacts
+        }
+        for path in _directories(self._paths.training):
+            trainer = self._find_trainer(path)
+            if trainer is None or trainer.id in kept:
+                continue
+            if trainer.last_known_state == mlmd.Execution.COMPLETE:
+                yield _obsolete("training", path, "finished, of a run that is not kept")
+                continue
+            config = json.loads(values(trainer)["custom_config"])
+            trained = config.get("code_fingerprint"), config.get("libraries")
+            if trained != self._installed:
+                why = "unfinished, and the code or a library has changed since"
+                yield _obsolete("training", path, why)
+
+    def records(self) -> Iterator[Obsolete]:
+        """Yields records of runs that are not kept; see `plan`."""
+        for run in self._runs:
+            if run.id not in self._kept_records:
+                path = self._paths.run(run.id)
+                yield _obsolete("run record", path, "older than the runs that are kept")
+
+    def _find_trainer(self, directory: Path) -> Any:
+        """Returns the execution of the Trainer that used a directory last, if any."""
+        # Written whenever a training starts in the directory.
+        lock = directory / file_lock.DIRECTORY_LOCK
+        if not lock.is_file():
+            return None
+        used = int(lock.stat().st_mtime * 1000)  # ML Metadata counts milliseconds
+        started = [
+            execution
+            for execution in self._trainers
+            if execution.create_time_since_epoch <= used
+        ]
+        if not started:
+            return None
+        trainer = started[-1]
+        # A Trainer that was killed is still RUNNING, and has no end.
+        has_ended = trainer.last_known_state != mlmd.Execution.RUNNING
+        if has_ended and used > trainer.last_update_time_since_epoch:
+            return None
+        return trainer
+
+    @functools.cached_property
+    def _trainers(self) -> list[Any]:
+        return [
+            execution
+            for run_id in self._reader.run_ids()
+            for component, execution in self._reader.executions(run_id)
+            if component.name == tfx_names.TRAINER and not component.is_cached
+        ]
+
+    @functools.cached_property
+    def _installed(self) -> tuple[str, dict[str, str]]:
+        """The fingerprint of the training code, and the versions of its libraries."""
+        environment.set_up(quiet=True)  # of_code imports what it reads
+        code = fingerprint.of_code(tfx_names.RUN_FN)
+        return code, fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES)
+
+
+def _is_since(run_id: str, oldest: datetime.datetime) -> bool:
+    try:
+        return datetime.datetime.fromisoformat(run_id) >= oldest
+    except ValueError:  # not an id of TFX
+        return True
+
+
+def _directories(parent: Path) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.is_dir())
+
+
+def _obsolete(kind: str, path: Path, why: str, artifact: int | None = None) -> Obsolete:
+    return Obsolete(kind, path, why, directory_size(path), artifact)

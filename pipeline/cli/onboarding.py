@@ -1,0 +1,297 @@
+"""The commands that inspect a user's own data, and write a project for them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from ingest.config import DataConfig
+from modules import environment
+from modules.errors import UsageError
+from pipeline import exit_status
+from pipeline.cli import options
+from pipeline.config import recipe
+from pipeline.config.invocation import command
+from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.onboarding.data_set import MOST_TEST_SIZE, Choices, DataSet, look_at
+from pipeline.onboarding.guess import Kind
+
+if TYPE_CHECKING:
+    from pipeline.onboarding.create import Project
+    from pipeline.onboarding.inspection import Inspection
+
+_LABELS_SHOWN = 10
+
+# What each choice sets in a recipe.
+_SETTINGS = {
+    "text": "task.text_columns",
+    "label": "task.label_column",
+    "kind": "task.classes or task.label_range",
+    "group": "data.group_column",
+    "test_size": "data.test_size",
+}
+_CHOICES: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--text",
+        multiple=True,
+        metavar="COLUMN",
+        help="Text column; give it twice for pairs. By default it is guessed.",
+    ),
+    click.option("--label", metavar="COLUMN", help="Label column. By default guessed."),
+    click.option(
+        "--kind",
+        type=click.Choice(get_args(Kind)),
+        help="Whether the label is a class or a score. By default guessed.",
+    ),
+    click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Column whose rows of one value stay in one split, such as an author.",
+    ),
+    click.option(
+        "--test-size",
+        type=click.FloatRange(0, MOST_TEST_SIZE, min_open=True),
+        help="Share of the rows of the split eval.  "
+        f"[default: {DataConfig().test_size}, more of few rows]",
+    ),
+)
+
+
+def _choices(function: Callable[..., Any]) -> Callable[..., Any]:
+    # click lists options in the order of their decorators, which apply bottom up.
+    for option in reversed(_CHOICES):
+        function = option(function)
+    return function
+
+
+@click.command("init")
+@click.argument("folder")
+@click.option(
+    "--data", required=True, metavar="PATH", help="A file, or a directory of splits."
+)
+@_choices
+@options.ENCODER
+@options.SET
+def init_command(
+    folder: str,
+    data: str,
+    encoder: str | None,
+    overrides: dict[str, Any],
+    **choices: Any,
+) -> None:
+    """Write a project for your own data to FOLDER, a new folder.
+
+    It guesses the columns, the classes and the settings, shows them, splits the rows,
+    and writes a recipe, a README and the splits. If a run would refuse the data, it
+    shows why and writes nothing. Settings of `data`, such as --set
+    data.encoding=cp1252, apply to reading, other settings to the recipe.
+    """
+    with _progress() as progress:
+        data_set = _look_at(data, overrides, choices)
+        environment.set_up(quiet=True)
+        from modules.data import judgment
+        from pipeline.onboarding.create import RECIPE_FILE, create_project
+
+        project = create_project(
+            folder, data_set, encoder, overrides, _to_stderr, progress
+        )
+    console = Console()
+    _show_guesses(project, console)
+    _show(project.inspection, console)
+    if project.inspection.refused:
+        advice = ""
+        if project.inspection.has_refused_bad_rows:
+            advice += "; --set data.on_bad_rows=skip leaves bad rows out"
+        if judgment.SMALL_GATE in project.inspection.refused_kinds:
+            advice += "; --set data_gate.max_interval=0.2 accepts a coarser gate"
+        console.print(f"nothing was written{advice}", soft_wrap=True)
+        sys.exit(exit_status.USAGE)
+    if project.skipped_file:
+        console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
+    recipe_file = project.folder / RECIPE_FILE
+    console.print(
+        f"{project.folder} is written. Next:\n  {command()} run --config {recipe_file}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@click.command("inspect-data")
+@click.argument("path", required=False)
+@options.config_option(
+    "Recipe that names the data and the task; without it, the task is guessed."
+)
+@_choices
+@options.ENCODER
+@options.JSON
+@options.SET
+def inspect_command(
+    path: str | None,
+    config_file: Path | None,
+    encoder: str | None,
+    as_json: bool,
+    overrides: dict[str, Any],
+    **choices: Any,
+) -> None:
+    """Show what the data at PATH hold, and what a run would refuse or warn of.
+
+    PATH is a file or a directory of splits; by default the data of --config. Exits with
+    status 2 only if a run would refuse the data.
+    """
+    terminal, guessed = Console(), None
+    if config_file is not None:
+        chosen = [name for name, value in choices.items() if value]
+        if chosen:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+            settings = ", ".join(_SETTINGS[name] for name in chosen)
+            raise UsageError(
+                f"{names} cannot be combined with --config; set {settings} with --set"
+            )
+        options.override_sources(overrides, path, encoder)
+        config = recipe.load_config(config_file, overrides)
+        environment.set_up(quiet=True)
+        from pipeline.onboarding.recipe_data import inspect_recipe
+
+        with _progress() as progress:
+            result = inspect_recipe(config, _to_stderr, progress)
+    elif path is None:
+        raise click.UsageError("give PATH or --config FILE")
+    else:
+        with _progress() as progress:
+            data_set = _look_at(path, overrides, choices)
+            environment.set_up(quiet=True)
+            from pipeline.onboarding.create import inspect_data_set
+
+            project = inspect_data_set(
+                data_set, encoder, overrides, _to_stderr, progress
+            )
+        if not as_json:
+            _show_guesses(project, terminal)
+        guessed = project.settings.values
+        result = project.inspection
+    if as_json:
+        content = {"guessed": guessed, **dataclasses.asdict(result)}
+        click.echo(json.dumps(content, ensure_ascii=False, indent=1))
+    else:
+        _show(result, terminal)
+    sys.exit(exit_status.USAGE if result.refused else exit_status.SUCCESS)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """Shows the number of rows so far, if there is a terminal."""
+    with Console(stderr=True).status("reading the rows") as status:
+        yield lambda rows: status.update(f"{rows:,} rows inspected")
+
+
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _look_at(
+    location: str, overrides: dict[str, Any], choices: dict[str, Any]
+) -> DataSet:
+    """Reads the data, and guesses their task."""
+    test_size, group = choices.pop("test_size"), choices["group"]
+    if test_size is not None:
+        overrides["data.test_size"] = test_size
+    if group is not None:
+        overrides["data.group_column"] = group
+    settings = recipe.load_data(DEFAULT_CONFIG, overrides)
+    data_set = look_at(location, settings, Choices(**choices), overrides)
+    if not data_set.needs_split and (test_size is not None or group is not None):
+        raise UsageError(
+            f"{location} has the splits {', '.join(map(str, data_set.source.files))} "
+            "already; --test-size and --group apply to rows without splits"
+        )
+    for line in data_set.source.describe_reading():
+        _to_stderr(line)
+    return data_set
+
+
+def _show_guesses(project: Project, console: Console) -> None:
+    table = Table(Column("setting", no_wrap=True), "value", "why")
+    for key, value, reason in project.settings.table():
+        table.add_row(key, escape(value), escape(reason))
+    console.print(table)
+
+
+def _show(inspection: Inspection, console: Console) -> None:
+    from pipeline.onboarding.inspection import bars
+
+    columns = Table("column", "rows with a value", "values", "words")
+    for column in inspection.columns:
+        values = "many" if column.values is None else f"{column.values:,}"
+        words = f"{column.words:.0f}" if column.words else ""
+        columns.add_row(escape(column.name), f"{column.filled:,}", values, words)
+    console.print(columns)
+    console.print(_splits_table(inspection))
+    for label, count, bar in bars(inspection.histogram):
+        console.print(f"{label:>9} tokens {count:>9,} {bar}", markup=False)
+    for name, split in inspection.splits.items():
+        if split.rows:
+            for kind, row in (("shortest", split.shortest), ("longest", split.longest)):
+                console.print(f"{name}, {kind}: {row}", markup=False, soft_wrap=True)
+    lines = [
+        (
+            inspection.contradictions,
+            "rows with the same texts as another row but a different label",
+        ),
+        *(
+            (count, "rows of {} with the texts of rows of {}".format(*pair.split(", ")))
+            for pair, count in inspection.shared.items()
+        ),
+        *((count, f"rows with {kind}") for kind, count in inspection.odd.items()),
+    ]
+    for count, what in lines:
+        if count:
+            console.print(f"{count:,} {what}", markup=False)
+    for style, kind, texts in (
+        ("yellow", "warning", inspection.warnings),
+        ("red", "refused", inspection.refused),
+    ):
+        for text in texts:
+            line = f"{kind}: {text}"
+            console.print(line, markup=False, soft_wrap=True, style=style)
+
+
+def _splits_table(inspection: Inspection) -> Table:
+    """Returns a column for each split."""
+    splits = inspection.splits
+    table = Table("", *splits)
+    for name, what in (
+        ("good rows", "rows"),
+        ("bad rows", "bad"),
+        ("duplicates", "duplicates"),
+        ("nearly empty", "near_empty"),
+    ):
+        values = (f"{getattr(split, what):,}" for split in splits.values())
+        table.add_row(name, *values)
+    labels = list(next(iter(splits.values())).labels)
+    for label in labels[:_LABELS_SHOWN]:
+        table.add_row(
+            escape(f"class {label}"),
+            *(
+                f"{split.labels.get(label, 0):,} "
+                f"({split.labels.get(label, 0) / max(split.rows, 1):.0%})"
+                for split in splits.values()
+            ),
+        )
+    if len(labels) > _LABELS_SHOWN:
+        table.add_row(f"{len(labels) - _LABELS_SHOWN} more classes")
+    for quantile in ("median", "p95", "max"):
+        values = (str(split.lengths.get(quantile, "")) for split in splits.values())
+        table.add_row(f"tokens, {quantile}", *values)
+    cut = (f"{split.cut:,}" for split in splits.values())
+    table.add_row(f"over {inspection.max_seq_length} tokens", *cut)
+    return table

@@ -1,0 +1,247 @@
+"""The commands about past runs: runs, show and lineage."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+from rich.tree import Tree
+
+from ingest.examples.data_card import CARD_FILE
+from modules import files
+from modules.config.trainer import TrainerConfig
+from modules.run_states import MARKS, PUSHED
+from pipeline.cli import options
+from pipeline.cli.metric_tables import one_value, verdict_tables
+from pipeline.cli.tables import SHORT_ID, plain_table
+from report.content import PAGE_FILE
+from report.formatting import duration
+
+if TYPE_CHECKING:
+    from pipeline.runs.lineage import Node
+    from pipeline.runs.run_record import RunRecord
+    from pipeline.runs.runs import Run
+
+_SHOWN_REASON = 150
+_SHOWN_HASH = 12
+
+
+@click.command("runs")
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
+@options.JSON
+def runs_command(output: str | None, config_file: Path | None, as_json: bool) -> None:
+    """List the runs of an output directory, the newest first."""
+    paths = options.find_output(config_file, output)
+    from pipeline.runs.runs import RunList
+
+    runs = RunList(paths)
+    if as_json:
+        _print_json([_run_as_json(run) for run in runs])
+        return
+    if not runs:
+        click.echo(f"no runs in {paths.root}")
+        return
+    ids = [run.id[:SHORT_ID] for run in runs]
+    table = plain_table(
+        Column("run", no_wrap=True),
+        Column("recipe", no_wrap=True, max_width=14),
+        Column("metric"),
+        Column("result", overflow="fold"),
+        Column("time", no_wrap=True, justify="right"),
+    )
+    for run, short in zip(runs, ids, strict=True):
+        table.add_row(
+            short if ids.count(short) == 1 else run.id,
+            escape(run.recipe),
+            escape(one_value(run.metric, run.value)),
+            _result(run),
+            _duration(run.seconds),
+        )
+    Console().print(table)
+
+
+@click.command("show")
+@click.argument("run")
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
+@options.JSON
+def show_command(
+    run: str, output: str | None, config_file: Path | None, as_json: bool
+) -> None:
+    """Show RUN: an id of `runs`, the start of one, or `latest`."""
+    paths = options.find_output(config_file, output)
+    from pipeline.runs.runs import Run, RunList
+
+    details = Run(paths, RunList(paths).find(run))
+    record, outputs = details.record, details.outputs
+    verdict, check = outputs.verdict, outputs.serving_check
+    card = files.read_record(str(details.directory / CARD_FILE)) or {}
+    record_files = sorted(details.directory.iterdir())
+    if as_json:
+        components = [
+            {**vars(component), "is_cached": component.is_cached}
+            for component in outputs.components
+        ]
+        artifacts = outputs.artifacts.items()
+        content = {
+            **_run_as_json(record),
+            "verdict": verdict.as_json() if verdict else {},
+            "serving_check": check.model_dump(mode="json") if check else {},
+            "components": components,
+            "data_card": card,
+            "files": list(map(str, record_files)),
+            "artifacts": {f"{name}.{key}": a.uri for (name, key), a in artifacts},
+        }
+        _print_json(content)
+        return
+    console = Console(highlight=False)
+    console.print(f"run {record.id}, recipe {escape(record.recipe)}")
+    console.print(_result(record, whole=True), soft_wrap=True)
+    took = _duration(record.seconds) or "end unknown"
+    console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
+    if verdict:
+        lines = [f"verdict: {verdict.summary}"]
+        if override := verdict.override:
+            lines.append(
+                f"overridden: pushed as version {override.version} by {override.by}: "
+                f"{override.reason}"
+            )
+        for line in lines:
+            console.print(line, markup=False, soft_wrap=True)
+        for table in verdict_tables(verdict.metrics):
+            console.print(table)
+    if check:
+        latency = (check.latency_ms or {}).items()
+        parts = [f"passed on {check.rows} rows"]
+        parts += [f"{name} {value:.1f} ms" for name, value in latency]
+        line = "; ".join(check.reasons) if check.reasons else ", ".join(parts)
+        console.print(f"serving check: {line}", markup=False)
+    if outputs.components:
+        console.print(_components_table(details))
+    if card:
+        sha256 = (card["fingerprint"] or "")[:_SHOWN_HASH]
+        line = f"data: {card['source']}" + (f", SHA-256 {sha256}" if sha256 else "")
+        console.print(line, markup=False, soft_wrap=True)
+        counts = ", ".join(
+            f"{split} {rows['rows']:,}"
+            + (f" ({rows['bad']} bad)" if rows["bad"] else "")
+            for split, rows in card["splits"].items()
+        )
+        if counts:
+            console.print(f"rows: {counts}", markup=False)
+    report = details.directory / PAGE_FILE
+    lines = [
+        *([f"report: {report}"] if report.exists() else []),
+        f"artifacts: {details.paths.artifacts}",
+        f"record: {details.directory}",
+        f"  {', '.join(path.name for path in record_files)}",
+    ]
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+@click.command("lineage")
+@click.argument("model")
+@options.RUNS_OUTPUT
+@options.RUNS_CONFIG
+@options.JSON
+def lineage_command(
+    model: str, output: str | None, config_file: Path | None, as_json: bool
+) -> None:
+    """Show what MODEL was made of: data, code, encoder, settings, libraries.
+
+    MODEL is a pushed version, its directory, or a Model artifact: its directory or its
+    id in ML Metadata. Hashes are SHA-256, shortened; --json has them in full.
+    """
+    paths = options.find_output(config_file, output)
+    from pipeline.runs.lineage import trace
+
+    node = trace(paths, model)
+    if as_json:
+        _print_json(dataclasses.asdict(node))
+        return
+    Console().print(_tree(node))
+
+
+def _run_as_json(run: RunRecord) -> dict[str, Any]:
+    content = run.model_dump(mode="json")
+    return {**content, "started": run.started.isoformat(), "seconds": run.seconds}
+
+
+def _print_json(content: Any) -> None:
+    click.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
+
+
+def _result(run: RunRecord, *, whole: bool = False) -> str:
+    """Returns the state of a run, with the pushed version or the reason."""
+    state = f"[{MARKS[run.state].color}]{run.state}[/]"
+    version = (run.pushed or "") if whole else Path(run.pushed or "").name
+    if run.state == PUSHED:
+        return f"{state} {escape(version)}"
+    if run.pushed:
+        state += f", overridden: [green]pushed[/] {escape(version)}"
+    reason = run.reason if whole else " ".join(run.reason.split())
+    if not whole and len(reason) > _SHOWN_REASON:
+        reason = f"{reason[:_SHOWN_REASON]} ..."
+    return f"{state}: {escape(reason)}" if reason else state
+
+
+def _duration(seconds: float | None) -> str:
+    return "" if seconds is None else duration(seconds)
+
+
+def _components_table(run: Run) -> Table:
+    columns = ("component", Column("time", justify="right"), "state", "outputs")
+    table = plain_table(*columns)
+    for component in run.outputs.components:
+        artifacts = [
+            artifact
+            for (name, _), artifact in run.outputs.artifacts.items()
+            if name == component.name
+        ]
+        deleted = sum(artifact.state == artifact.DELETED for artifact in artifacts)
+        is_killed = component.state == "interrupted"
+        table.add_row(
+            component.name,
+            "" if is_killed else duration(component.seconds),
+            component.state,
+            f"{len(artifacts)}" + (f", {deleted} deleted" if deleted else ""),
+        )
+    return table
+
+
+def _tree(node: Node, tree: Tree | None = None) -> Tree:
+    title = f"[bold]{escape(node.component)}[/] of run {node.run[:SHORT_ID]}"
+    if node.is_repeated:
+        title += ", see above"
+    branch = Tree(title) if tree is None else tree.add(title)
+    for name, value in node.facts.items():
+        if name.endswith("sha256"):
+            value = str(value)[:_SHOWN_HASH]
+        if name == "settings":
+            value = _changed_settings(value)
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {item}" for key, item in value.items())
+        branch.add(f"[dim]{escape(name)}[/] {escape(str(value))}")
+    for inner in node.inputs:
+        _tree(inner, branch)
+    return branch
+
+
+def _changed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a training that differ from the defaults."""
+    always = ("epochs", "batch_size", "learning_rate", "seed")
+    defaults = TrainerConfig().model_dump()
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in always or (value or None) != (defaults.get(name) or None)
+    }

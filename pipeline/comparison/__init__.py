@@ -1,1 +1,0 @@
-"""Compares finished runs: settings, metrics, and the rows whose prediction changed."""

@@ -1,1 +1,0 @@
-"""What was run and what is served on this machine: lists, lineage, rollback, clean."""

@@ -1,0 +1,131 @@
+"""Summaries of the columns of a data set, from one pass over its rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import string
+from collections import Counter
+from typing import Any
+
+from ingest.rows.row_errors import RowError
+from modules.data import row_values
+
+# What R, pandas, databases and spreadsheets write for a missing value.
+_MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
+# Chinese, Japanese and Korean, which are written without spaces.
+_WIDE = re.compile("[\u2e80-\U0010ffff]")
+_WIDE_PER_WORD = 2
+_ASCII_LETTERS = string.ascii_letters.encode()
+MOST_VALUES = 1000  # that are counted; a column with more has no classes
+
+
+@dataclasses.dataclass
+class Column:
+    """The values of a column.
+
+    Attributes:
+      name: Its name.
+      filled: Rows with a value.
+      values: The number of rows by value, as text; None if there are too many.
+      texts: Rows whose value is text, but not a number.
+      words: Words of these texts.
+      letters: Letters of these texts.
+      characters: Characters of these texts.
+      numbers: Rows whose value is a number.
+      low: The lowest number.
+      high: The highest number.
+      is_whole: Whether all numbers are whole.
+      are_ids: Whether all numbers can be ids.
+    """
+
+    name: str
+    filled: int = 0
+    values: Counter[str] | None = dataclasses.field(default_factory=Counter)
+    texts: int = 0
+    words: int = 0
+    letters: int = 0
+    characters: int = 0
+    numbers: int = 0
+    low: float = float("inf")
+    high: float = float("-inf")
+    is_whole: bool = True
+    are_ids: bool = True
+
+    @property
+    def mean_words(self) -> float:
+        """Mean number of words of a text; 0 without texts."""
+        return self.words / self.texts if self.texts else 0.0
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all values are numbers."""
+        return 0 < self.filled == self.numbers
+
+    @property
+    def holds_ids(self) -> bool:
+        """Whether all values can be ids."""
+        return self.is_numeric and self.are_ids
+
+    @property
+    def is_text(self) -> bool:
+        """Whether most values are sentences, and not names, dates or addresses."""
+        return (
+            self.texts > self.filled / 2
+            and self.letters > self.characters / 2
+            and self.mean_words >= 1.5
+            and (self.values is None or len(self.values) > self.filled / 5)
+        )
+
+    def add(self, value: Any) -> None:
+        """Counts a value. None and its usual spellings (NA, null, …) are ignored."""
+        if value is None or isinstance(value, list | dict):
+            return
+        text = row_values.to_text(value)
+        if text in _MISSING:
+            return
+        self.filled += 1
+        if self.values is not None:
+            self.values[text] += 1
+            if len(self.values) > MOST_VALUES:
+                self.values = None
+        number = _to_number(text)
+        if number is not None:
+            self.numbers += 1
+            if number < self.low:
+                self.low = number
+            if number > self.high:
+                self.high = number
+            self.is_whole = self.is_whole and number.is_integer()
+            self.are_ids = self.are_ids and row_values.parse_id(value) is not None
+        elif isinstance(value, str):
+            self.texts += 1
+            words = len(text.split())
+            if text.isascii():  # bytes are counted ten times as fast
+                content = text.encode()
+                letters = len(content) - len(content.translate(None, _ASCII_LETTERS))
+            else:
+                letters = sum(map(str.isalpha, text))
+                words = max(words, len(_WIDE.findall(text)) // _WIDE_PER_WORD)
+            self.words += words
+            self.characters += len(text) - text.count(" ")
+            self.letters += letters
+
+
+def add_row(columns: dict[str, Column], row: dict[str, Any] | RowError) -> None:
+    """Adds the values of a row to the columns by name; an error has no values."""
+    if isinstance(row, RowError):
+        return
+    for name, value in row.items():
+        if name not in columns:
+            columns[name] = Column(name)
+        columns[name].add(value)
+
+
+def _to_number(text: str) -> float | None:
+    if len(text) > 30 or not any(map(str.isdigit, text)):
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,355 @@
+"""Writes a project from a user's own data: recipe, README and splits."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
+from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
+from ingest.examples.splits import EVAL, TEST, TRAIN, GoodRow, Report
+from ingest.working_directory import WorkingDirectory
+from modules import encoder as encoder_lib
+from modules.config.task import TaskConfig, input_name
+from modules.errors import UsageError
+from pipeline.config import recipe
+from pipeline.config.invocation import command
+from pipeline.config.paths import DEFAULT_CONFIG, OutputPaths
+from pipeline.config.sections import MIN_SEQ_LENGTH
+from pipeline.inputs import encoder_source
+from pipeline.onboarding.data_set import DataSet
+from pipeline.onboarding.guess import CHOSEN
+from pipeline.onboarding.inspection import Inspection, Inspector, Progress
+from pipeline.onboarding.recipe_settings import (
+    MOST_CUT,
+    ProjectSettings,
+    add_class_weights,
+    add_gate,
+    choose_epochs,
+    choose_length,
+)
+
+RECIPE_FILE = "recipe.yaml"
+_DATA_FOLDER = "data"
+_OUTPUT_FOLDER = "output"
+_DATA_KEPT = ("data.license", "data.schema_file")
+
+
+@dataclasses.dataclass(frozen=True)
+class Project:
+    """A project from a user's data; it is not written if a run would refuse the data.
+
+    Attributes:
+      folder: Where it is.
+      settings: The settings of its recipe.
+      inspection: What the data hold, and what a run would refuse.
+      skipped_file: The file with the skipped rows; None if none was skipped.
+      is_split: Whether the splits were made here.
+    """
+
+    folder: Path
+    settings: ProjectSettings
+    inspection: Inspection
+    skipped_file: Path | None
+    is_split: bool
+
+
+def create_project(
+    folder: str,
+    data_set: DataSet,
+    encoder: str | None,
+    overrides: Mapping[str, Any],
+    report: Report,
+    progress: Progress = lambda rows: None,
+) -> Project:
+    """Writes a project that can be run without edits.
+
+    Args:
+      folder: A new folder. It appears when it is complete, unless a run would refuse
+        the data.
+      data_set: The data, and the task that was guessed from them.
+      encoder: The source of the encoder; None uses the sample's.
+      overrides: Values by dotted key that replace guesses in the recipe.
+      report: Called with a line for the user.
+      progress: Called with the number of rows so far.
+
+    Raises:
+      UsageError: The folder exists, or a setting is not allowed.
+    """
+    target = Path(folder)
+    if target.exists():
+        raise UsageError(f"{target} exists; name a new folder")
+    working = WorkingDirectory.beside(target)
+    working.open(wait=report)
+    try:
+        builder = _Builder(target, working.path, data_set, overrides, report)
+        project = builder.build(encoder, progress)
+        if not project.inspection.refused:
+            working.publish(target)
+    finally:
+        working.delete()
+    return project
+
+
+def inspect_data_set(
+    data_set: DataSet,
+    encoder: str | None,
+    overrides: Mapping[str, Any],
+    report: Report,
+    progress: Progress = lambda rows: None,
+) -> Project:
+    """Returns the project that would be written; see `create_project`."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path("project")
+        builder = _Builder(target, Path(directory), data_set, overrides, report)
+        return builder.build(encoder, progress)
+
+
+class _Builder:
+    def __init__(
+        self,
+        target: Path,
+        directory: Path,
+        data_set: DataSet,
+        overrides: Mapping[str, Any],
+        report: Report,
+    ) -> None:
+        self._target = target
+        self._directory = directory
+        self._data_set = data_set
+        self._task = data_set.task
+        # Splits that are written here may rename the source's columns.
+        self._text_columns = (
+            _input_names(self._task)
+            if data_set.needs_split
+            else self._task.text_columns
+        )
+        self._overrides = overrides
+        self._report = report
+        self._settings = ProjectSettings({}, dict(data_set.guess.reasons))
+
+    def build(self, encoder: str | None, progress: Progress) -> Project:
+        settings, data_set, task = self._settings, self._data_set, self._task
+        # What is known before the rows are read.
+        # A name has lower-case letters, digits, _ and -, and starts with a letter.
+        folder = self._target.resolve().name.lower()
+        name = re.sub(r"[^a-z0-9_-]+", "-", folder).strip("-")
+        if not name[:1].isalpha():
+            name = f"project-{name}".rstrip("-")
+        settings.set("name", name, "from the name of the folder")
+        reason = ""
+        if self._text_columns != task.text_columns:
+            reason = "names of a model's inputs have only letters, digits, _, . and -"
+        settings.set("task.text_columns", self._text_columns, reason)
+        settings.set("task.label_column", task.label_column)
+        for key in ("id_column", "weight_column"):
+            if getattr(task, key) != getattr(TaskConfig(), key):
+                settings.set(f"task.{key}", getattr(task, key))
+        if task.classes:
+            settings.set("task.classes", task.classes)
+        else:
+            settings.set("task.label_range", task.label_range)
+        settings.set("task.metric", task.metric)
+        if data_set.needs_split:
+            share = f"{data_set.settings.test_size:.0%}"
+            group = data_set.settings.group_column
+            kept = f"equal texts and rows of one {group}" if group else "equal texts"
+            reason = f"{share} of the rows are in eval; {kept} are in one split"
+            settings.set("data.source", _DATA_FOLDER, reason)
+        else:
+            source = os.path.abspath(data_set.source.location)
+            settings.set("data.source", source, "it has splits")
+        if encoder is None:
+            default = recipe.load_config(DEFAULT_CONFIG).encoder
+            reason = "a small BERT for English, uncased; choose another with --encoder"
+            settings.set("encoder.source", default.source, reason)
+            settings.set("encoder.sha256", default.sha256, "of the encoder's files")
+        else:
+            is_directory = os.path.isdir(encoder)
+            source = os.path.abspath(encoder) if is_directory else encoder
+            settings.set("encoder.source", source, CHOSEN)
+        config = self._validate(
+            {
+                # Both follow from the rows, which are not read yet.
+                "evaluator.thresholds": {task.metric: 0.0},
+                "preprocessing.max_seq_length": MIN_SEQ_LENGTH,
+            }
+        )
+        paths = OutputPaths(self._directory / _OUTPUT_FOLDER, config.name)
+        resolved = encoder_source.resolve_encoder(config, paths, self._report)
+        inspector = Inspector(task, resolved.vocab_file, progress)
+        policy = data_set.settings.on_bad_rows
+        with BadRows(policy, self._directory) as bad_rows:
+            splits = self._read_rows(inspector, bad_rows)
+        longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
+        # What follows from the rows.
+        gate = TEST if TEST in splits else EVAL
+        train, gated = inspector.facts[TRAIN], inspector.facts[gate]
+        if len(train):
+            length = choose_length(train.lengths, longest)
+            cut = float(np.mean(train.lengths > length))
+            reason = "cuts at most one row of 200"
+            if cut > MOST_CUT:
+                reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
+            reason += f"; the longest has {train.lengths.max()} tokens"
+            settings.set("preprocessing.max_seq_length", length, reason)
+        rows = splits[TRAIN]
+        settings.set("trainer.epochs", choose_epochs(rows), f"{rows} training rows")
+        settings.set("evaluator.split", gate, f"{splits[gate]} rows")
+        counts = inspector.count_labels(gate)
+        if len(gated):
+            add_gate(settings, task, counts, config.data_gate)
+        else:
+            settings.set("evaluator.thresholds", {task.metric: 0.0})
+        if task.classes and len(train):
+            add_class_weights(settings, inspector.count_labels(TRAIN))
+        for key, value in self._overrides.items():
+            # How the source was read does not apply to the splits that were written.
+            is_reading = key.startswith("data.") and key not in _DATA_KEPT
+            if not (is_reading and data_set.needs_split):
+                settings.set(key, value, CHOSEN)
+        config = self._validate({})
+        length = config.preprocessing.max_seq_length
+        if length > longest:
+            raise UsageError(
+                f"preprocessing.max_seq_length is {length}; the encoder allows "
+                f"{MIN_SEQ_LENGTH} to {longest}"
+            )
+        inspection = inspector.finish(
+            config.data_gate,
+            bad_rows,
+            gate_split=config.evaluator.split,
+            thresholds=config.evaluator.thresholds,
+            max_seq_length=length,
+            columns=data_set.columns.values(),
+        )
+        if data_set.needs_split:
+            DataCard(
+                source=os.path.abspath(data_set.source.location),
+                fingerprint=data_set.source.sha256,
+                files=data_set.source.describe_reading(),
+                splits={
+                    name: SplitCard(rows=rows, bad=bad_rows.counts[name])
+                    for name, rows in splits.items()
+                },
+                splitting=describe_splitting(data_set.settings),
+                on_bad_rows=data_set.settings.on_bad_rows,
+                license=data_set.settings.license,
+            ).write(self._directory / _DATA_FOLDER)
+        else:
+            (self._directory / _DATA_FOLDER).rmdir()
+        (self._directory / ".gitignore").write_text(f"{_OUTPUT_FOLDER}/\n")
+        readme = _readme(self._target, settings, task)
+        (self._directory / "README.md").write_text(readme, encoding="utf-8")
+        is_skipped = bad_rows.skips and bad_rows.counts
+        skipped_file = self._target / SKIPPED_FILE if is_skipped else None
+        return Project(
+            self._target,
+            settings,
+            inspection,
+            skipped_file,
+            is_split=data_set.needs_split,
+        )
+
+    def _read_rows(self, inspector: Inspector, bad_rows: BadRows) -> dict[str, int]:
+        """Inspects all rows, and writes the splits; returns their good rows."""
+        data_set, counts = self._data_set, {}
+        (self._directory / _DATA_FOLDER).mkdir()
+        for name, good_rows in data_set.open(self._report, bad_rows).items():
+            rows = inspector.add(name, self._number(good_rows))
+            if data_set.needs_split:
+                path = self._directory / _DATA_FOLDER / f"{name}.csv"
+                with path.open("w", encoding="utf-8", newline="") as file:
+                    counts[name] = self._write_split(file, rows)
+            else:
+                counts[name] = sum(1 for _ in rows)
+        return counts
+
+    def _number(self, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
+        """Uses the number of a row as its id, if there is one file without ids."""
+        column = self._task.id_column
+        is_one_file = len(self._data_set.source.all_files) == 1
+        for row in rows:
+            if is_one_file and column not in self._data_set.columns:
+                row.features[column] = row.location.row
+            yield row
+
+    def _write_split(self, file: IO[str], rows: Iterator[GoodRow]) -> int:
+        task = self._task
+        columns = [task.id_column, *self._text_columns, task.label_column]
+        if task.weight_column is not None:
+            columns.append(task.weight_column)
+        # QUOTE_MINIMAL quotes a text with the line terminator, but not one with a
+        # carriage return.
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(columns)
+        count = 0
+        for row in rows:
+            features = row.features
+            label = features[task.label_column]
+            values = [
+                features[task.id_column],
+                *(features[column] for column in task.text_columns),
+                task.classes[label] if task.classes else label,
+            ]
+            if task.weight_column is not None:
+                values.append(features.get(task.weight_column, ""))
+            writer.writerow(values)
+            count += 1
+        return count
+
+    def _validate(self, overrides: Mapping[str, Any]) -> recipe.Config:
+        """Writes the recipe, and reads it like a run."""
+        path = self._directory / RECIPE_FILE
+        head = (
+            f"Fine-tunes on {self._data_set.source.location}.\n"
+            f"  {command()} run --config {self._target / RECIPE_FILE}\n"
+            "docs/settings.md describes each setting."
+        )
+        self._settings.set("output", _OUTPUT_FOLDER, "everything that a run writes")
+        path.write_text(self._settings.to_yaml(head), encoding="utf-8")
+        try:
+            return recipe.load_config(path, overrides)
+        except UsageError as error:  # show the final name of the folder
+            message = str(error).replace(str(self._directory), str(self._target))
+            raise UsageError(message) from error
+
+
+def _input_names(task: TaskConfig) -> list[str]:
+    """Returns names of the text columns that the exported model can have."""
+    taken = {task.id_column, task.label_column, task.weight_column}
+    names: list[str] = []
+    for column in task.text_columns:
+        name = input_name(column)
+        while name in taken or name in names:
+            name += "_text"
+        names.append(name)
+    return names
+
+
+def _readme(folder: Path, settings: ProjectSettings, task: TaskConfig) -> str:
+    name = settings.values["name"]
+    texts = "--text TEXT" if len(task.text_columns) == 1 else "--pair TEXT TEXT"
+    predicted = f"`{task.label_column}` from {' and '.join(task.text_columns)}"
+    start, config = command(), shlex.quote(str(folder / RECIPE_FILE))
+    model = shlex.quote(str(OutputPaths(folder / _OUTPUT_FOLDER, name).pushed))
+    return f"""# {name}
+
+Predicts {predicted}. From {Path.cwd()}:
+
+```
+{start} run --config {config}
+{start} predict --model {model} {texts}
+{start} serve --model {model}
+```
+`{RECIPE_FILE}` has the settings with their reasons.
+"""

@@ -1,0 +1,209 @@
+"""A user's data set, and the task that was guessed from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from ingest.config import TFDS_PREFIX, DataConfig
+from ingest.examples import text_source
+from ingest.examples.bad_rows import BadRows
+from ingest.examples.sources import Source, find_source
+from ingest.examples.splits import EVAL, TRAIN, GoodRow, Report
+from ingest.rows.row_errors import EncodingError, Location, RowError
+from modules import uris
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.config.recipe import VALUE_ERROR
+from pipeline.onboarding import columns as columns_lib
+from pipeline.onboarding.columns import Column
+from pipeline.onboarding.guess import Guess, Kind, guess_task
+
+# A small data set gets a larger share, so that its gate means something.
+_LEAST_EVAL_ROWS = 100
+MOST_TEST_SIZE = 0.5
+_OPTIONS = {
+    "text_columns": "--text",
+    "label_column": "--label",
+    "name": "--text and --label; GLUE's tasks need no project",
+    "input": "a recipe of your own: init reads text",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """What the user chose instead of a guess.
+
+    Attributes:
+      text: The text columns; empty guesses them.
+      label: The label column; None guesses it.
+      kind: Whether the label is a class or a score; None guesses it.
+      group: The column whose rows of one value go to one split.
+    """
+
+    text: Sequence[str] = ()
+    label: str | None = None
+    kind: Kind | None = None
+    group: str | None = None
+
+
+def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
+    """Returns a task with the user's settings, by dotted key.
+
+    Raises:
+      UsageError: A key has an option of its own, or a value is not allowed.
+    """
+    settings = task.model_dump()
+    for key, value in overrides.items():
+        section, _, name = key.partition(".")
+        if section != "task":
+            continue
+        if name in _OPTIONS:
+            raise UsageError(f"--set {key}: choose it with {_OPTIONS[name]}")
+        settings[name] = value
+    try:
+        return TaskConfig.model_validate(settings)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix(VALUE_ERROR)
+        raise UsageError(f"--set task: {message}") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A data set.
+
+    Attributes:
+      source: Its files.
+      settings: How the files are read and split.
+      columns: Its columns by name.
+      guess: The task, and the reasons.
+    """
+
+    source: Source
+    settings: DataConfig
+    columns: dict[str, Column]
+    guess: Guess
+
+    @property
+    def task(self) -> TaskConfig:
+        """The task."""
+        return self.guess.task
+
+    @property
+    def needs_split(self) -> bool:
+        """Whether the source has no split `eval`, so that `train` is split."""
+        return EVAL not in self.source.files
+
+    def open(self, report: Report, bad_rows: BadRows) -> dict[str, Iterator[GoodRow]]:
+        """Returns the rows of each split with labels, `train` and `eval` among them."""
+        names = self.guess.class_of_value or None
+        arguments = self.task, self.settings, report, bad_rows, names
+        source, files = self.source, dict(self.source.files)
+        opened: dict[str, Iterator[GoodRow] | None] = {}
+        if self.needs_split:
+            split = TRAIN if source.has_splits else None
+            unsplit = dataclasses.replace(
+                source,
+                files={None: files.pop(split)},
+                kept={None: source.kept[split]},
+            )
+            opened |= text_source.open_splits(unsplit, *arguments)
+        if files:
+            others = dataclasses.replace(source, files=files)
+            opened |= text_source.open_splits(others, *arguments)
+        return {name: rows for name, rows in opened.items() if rows is not None}
+
+
+def look_at(
+    location: str,
+    settings: DataConfig,
+    choices: Choices,
+    overrides: Mapping[str, Any],
+) -> DataSet:
+    """Reads a data set once, and guesses its task.
+
+    Args:
+      location: A source on this machine; see `sources.find_source`.
+      settings: How its files are read.
+      choices: What the user chose instead of a guess.
+      overrides: Settings of the user by dotted key; those of the task apply.
+
+    Raises:
+      UsageError: The source has no files of text, or no rows for training; or several
+        guesses are equally good.
+    """
+    if not uris.is_local(location) or location.startswith(TFDS_PREFIX):
+        raise UsageError(
+            f"data {location}: init and inspect-data read files of this machine; copy "
+            "them here, or name the source in a recipe with data.source"
+        )
+    source = find_source(location, settings)
+    if not source.files:
+        raise UsageError(
+            f"data {location} has no files of text; give a file, or a directory with "
+            "train.csv and eval.csv"
+        )
+    if source.has_splits and TRAIN not in source.files:
+        raise UsageError(
+            f"data {location} has the splits {', '.join(map(str, source.files))}, but "
+            "no train; give the files of the rows to train on"
+        )
+    split = TRAIN if source.has_splits else None
+    columns, count = _summarize(source, split, settings)
+    if "data.test_size" not in overrides:
+        share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), MOST_TEST_SIZE)
+        settings = settings.model_copy(update={"test_size": round(share, 2)})
+    taken = {
+        "--group": choices.group,
+        "--set task.weight_column": overrides.get("task.weight_column"),
+        "--set task.id_column": overrides.get("task.id_column"),
+    }
+    guess = guess_task(
+        columns,
+        text=choices.text,
+        label=choices.label,
+        kind=choices.kind,
+        taken={option: name for option, name in taken.items() if name},
+        class_names=lambda label: text_source.find_class_names(source, split, label),
+    )
+    task = override_task(guess.task, overrides)
+    guess = dataclasses.replace(guess, task=task)
+    if guess.class_of_value and EVAL in source.files:
+        raise UsageError(
+            f"the label {guess.task.label_column} has numbers that could be indices "
+            f"of classes ({', '.join(guess.class_of_value)}): write names instead of "
+            "them, or give one file, whose splits and class names are then written"
+        )
+    return DataSet(source, settings, columns, guess)
+
+
+def _summarize(
+    source: Source, split: str | None, settings: DataConfig
+) -> tuple[dict[str, Column], int]:
+    """Returns the columns and the number of the training rows, and keeps the rows."""
+    columns: dict[str, Column] = {}
+    count = undecoded = 0
+    first: tuple[Location, RowError] | None = None
+    for location, row in source.read_and_keep(split):
+        count += 1
+        columns_lib.add_row(columns, row)
+        if isinstance(row, RowError):
+            is_new_kind = isinstance(row, EncodingError) and not undecoded
+            undecoded += isinstance(row, EncodingError)
+            first = (location, row) if first is None or is_new_kind else first
+    if undecoded and first and settings.on_bad_rows == "refuse":
+        raise UsageError(
+            f"{undecoded} of {count} rows are not {settings.encoding}. {first[0]}: "
+            f"{first[1]}"
+        )
+    if not columns and first:
+        raise UsageError(f"data {first[0]}: {first[1]}")
+    if not columns:
+        raise UsageError(
+            f"data {source.describe(split)} has no rows: the file is empty, or has a "
+            "header and no rows"
+        )
+    return columns, count

@@ -1,0 +1,356 @@
+"""Guesses a task from the columns of a data set."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+from modules import metrics
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.onboarding.columns import MOST_VALUES, Column
+
+Kind = Literal["classes", "score"]
+
+_TEXT_NAMES = (
+    *("text", "sentence", "review", "content", "body", "comment", "message", "tweet"),
+    *("document", "article", "abstract", "description", "question", "answer", "query"),
+    *("premise", "hypothesis", "sentence1", "sentence2", "question1", "question2"),
+    *("text1", "text2", "text_a", "text_b", "utterance", "title"),
+)
+_LABEL_NAMES = (
+    *("label", "labels", "class", "category", "target", "y", "sentiment", "intent"),
+    *("topic", "score", "rating", "stars", "similarity", "gold_label", "quality"),
+    *("is_duplicate", "polarity", "emotion", "grade", "points", "mark"),
+)
+_NEGATIVE_NAMES = (
+    *("0", "-1", "no", "n", "false", "neg", "negative", "ham", "bad", "nein", "non"),
+    *("negativ", "falsch", "schlecht"),
+)
+_DATE = re.compile(r"\d+[-./]\d+[-./]\d+")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+_SHOWN = 6
+_MOST_LABELS = 200
+_MOST_LABELS_WITHOUT_A_NAME = 50
+_MOST_INDICES = 20
+_STRONG_WORDS = 4.0
+CHOSEN = "chosen by you"
+_BALANCED = 0.4  # share of the smaller of two classes from which accuracy is enough
+_LEARNED = 0.1  # of the gap between the majority-class baseline and 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """A task, and the reason of each choice.
+
+    Attributes:
+      task: The task.
+      class_of_value: The class by label in the data, if the labels were renamed.
+      reasons: Why, by setting.
+    """
+
+    task: TaskConfig
+    class_of_value: dict[str, str]
+    reasons: dict[str, str]
+
+
+def guess_task(
+    columns: dict[str, Column],
+    *,
+    text: Sequence[str] = (),
+    label: str | None = None,
+    kind: Kind | None = None,
+    taken: Mapping[str, str] = MappingProxyType({}),
+    class_names: Callable[[str], dict[str, str]] = lambda label: {},
+) -> Guess:
+    """Guesses the task of a data set.
+
+    Args:
+      columns: Its columns.
+      text: The text columns; empty guesses them.
+      label: The label column; None guesses it.
+      kind: Whether the label is a class or a score; None guesses it.
+      taken: Columns that are neither text nor label, by the option that names them.
+      class_names: Returns the names of a column's classes by label, if the source has
+        them.
+
+    Raises:
+      UsageError: A named column does not exist, or several guesses are equally
+        good.
+    """
+    named = [("--text", name) for name in text]
+    for option, name in (*named, ("--label", label), *taken.items()):
+        if name is not None and name not in columns:
+            raise UsageError(
+                f"{option} {name}: there is no such column; there are "
+                f"{', '.join(columns)}"
+            )
+    reasons: dict[str, str] = {}
+    class_of_value: dict[str, str] = {}
+    if text:
+        reasons["task.text_columns"] = CHOSEN
+    if label:
+        reasons["task.label_column"] = CHOSEN
+    free = {name: c for name, c in columns.items() if name not in taken.values()}
+    texts = list(text) or _guess_texts(free, label, reasons)
+    others = {name: column for name, column in free.items() if name not in texts}
+    label = label or _guess_label(others, reasons)
+    column = columns[label]
+    # A file without a header: its first row was read as names.
+    is_value = label in (column.values or ())
+    is_sentence = any(len(name.split()) > _STRONG_WORDS for name in texts)
+    if is_value or is_sentence:
+        raise UsageError(
+            f"the columns are called {', '.join(columns)}, which looks like a row; add "
+            "a line with the names of the columns before the first row"
+        )
+    settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
+    default_id = TaskConfig().id_column
+    if default_id in columns and not columns[default_id].holds_ids:
+        settings["id_column"] = "row_number"
+        reasons["task.id_column"] = f"{default_id} holds no whole numbers"
+    if names := class_names(label):
+        classes = list(names.values())
+        reasons["task.classes"] = "the names in the data set"
+    elif (kind or _guess_kind(column)) == "score":
+        if not column.is_numeric or column.low == column.high:
+            raise UsageError(
+                f"the label {label} cannot be a score: its values are not different "
+                "numbers; use --kind classes or name another column with --label"
+            )
+        low, high = float(math.floor(column.low)), float(math.ceil(column.high))
+        settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
+        reasons["task.label_range"] = "the lowest and the highest label"
+        reasons["task.metric"] = "the mean of both correlations, as in GLUE"
+        return Guess(TaskConfig.model_validate(settings), {}, reasons)
+    else:
+        classes, class_of_value = _guess_classes(column, reasons)
+    counts = sorted((column.values or {}).values())
+    share = counts[0] / sum(counts)
+    is_balanced = share >= _BALANCED * 2 / len(counts)
+    reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows" + (
+        "" if is_balanced else ", which accuracy hardly reflects"
+    )
+    settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
+    return Guess(TaskConfig.model_validate(settings), class_of_value, reasons)
+
+
+def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
+    """Returns thresholds that a model passes only if it has learned something.
+
+    A model that always predicts one class reaches the baseline: the share of the
+    largest class, or the best F1 of a single class. A threshold is 10 % above the
+    baseline, relative to the gap to 1. The threshold of a correlation is 0.2.
+
+    Args:
+      task: The classes.
+      counts: Rows of the gate's split by class.
+    """
+    if task.classes is None:
+        return {task.metric: 0.2}
+    shares = [counts[name] / sum(counts.values()) for name in task.classes]
+    baseline = {"accuracy": max(shares)}
+    if task.is_binary:
+        baseline["f1"] = _single_class_f1(shares[1])
+    else:
+        baseline["f1"] = max(map(_single_class_f1, shares)) / len(shares)
+    return {
+        name: _above(value)
+        for name, value in baseline.items()
+        if name in ("accuracy", task.metric)
+    }
+
+
+def _above(baseline: float) -> float:
+    """Returns a threshold between a baseline and 1, with few digits."""
+    missing = max(1 - baseline, 1e-6)
+    digits = max(2, 2 - math.floor(math.log10(missing)) - 1)
+    return round(baseline + _LEARNED * missing, digits)
+
+
+def _single_class_f1(share: float) -> float:
+    return 2 * share / (1 + share)
+
+
+def _guess_texts(
+    columns: dict[str, Column], label: str | None, reasons: dict[str, str]
+) -> list[str]:
+    texts = {
+        name: column
+        for name, column in columns.items()
+        if column.is_text and name != label
+    }
+    named = [name for name in texts if name.lower() in _TEXT_NAMES]
+    long = [name for name, c in texts.items() if c.mean_words >= _STRONG_WORDS]
+    chosen = named or long or list(texts)
+    if not chosen:
+        raise UsageError(
+            f"none of the columns {', '.join(columns)} looks like text; name the text "
+            "column with --text COLUMN, twice for a pair"
+        )
+    if len(chosen) > 2:
+        first, second = map(shlex.quote, chosen[:2])
+        raise UsageError(
+            f"the columns {', '.join(chosen)} may each be the text; name one with "
+            f"--text {first}, or the two of a pair with --text {first} --text {second}"
+        )
+    why = "names of text columns" if named else "long texts"
+    reasons["task.text_columns"] = (
+        f"{why}; two are read as a pair" if len(chosen) == 2 else why
+    )
+    return chosen
+
+
+def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
+    named = [n for n, c in columns.items() if n.lower() in _LABEL_NAMES and c.filled]
+    few = [
+        name
+        for name, column in columns.items()
+        if _has_few_values(column) or _is_score(column)
+    ]
+    candidates = sorted(named or few, key=lambda name: _count(columns[name]))
+    if not candidates:
+        raise UsageError(
+            f"none of the columns {', '.join(columns) or '(no others)'} looks like a "
+            "label; name it with --label COLUMN"
+        )
+    if len(candidates) > 1:
+        shown = (f"{name} ({_describe(columns[name])})" for name in candidates)
+        raise UsageError(
+            f"the columns {', '.join(shown)} may each be the label; name one with "
+            f"--label {shlex.quote(candidates[0])}"
+        )
+    (label,) = candidates
+    shape = "scores" if _is_score(columns[label]) else "few values"
+    reasons["task.label_column"] = (
+        "known as a label's name" if named else f"the only column of {shape}"
+    )
+    return label
+
+
+def _has_few_values(column: Column) -> bool:
+    most = _MOST_INDICES if column.is_numeric else _MOST_LABELS_WITHOUT_A_NAME
+    return (
+        column.values is not None
+        and 2 <= len(column.values) <= min(most, column.filled / 2)
+        and not all(map(_DATE.match, column.values))
+    )
+
+
+def _is_score(column: Column) -> bool:
+    has_fractions = column.is_numeric and not column.is_whole
+    return has_fractions or _has_decimal_commas(column)
+
+
+def _has_decimal_commas(column: Column) -> bool:
+    values = column.values
+    return (
+        values is not None
+        and any("," in value for value in values)
+        and all(map(_DECIMAL_COMMA.fullmatch, values))
+    )
+
+
+def _count(column: Column) -> int:
+    return sys.maxsize if column.values is None else len(column.values)
+
+
+def _describe(column: Column) -> str:
+    if column.values is None or len(column.values) > _SHOWN:
+        number = "many" if column.values is None else len(column.values)
+        return f"{number} values"
+    return ", ".join(_sort(column.values))
+
+
+def _guess_kind(column: Column) -> Kind:
+    values = column.values
+    if not column.filled:
+        raise UsageError(f"the label column {column.name} has no value")
+    if _has_decimal_commas(column):
+        raise UsageError(
+            f"the label {column.name} has decimal commas, as "
+            f"{next(iter(column.values or ()))}; write decimal points"
+        )
+    if not column.is_numeric:
+        return "classes"
+    if values is None or not column.is_whole or len(values) > _MOST_INDICES:
+        return "score"
+    indices = {str(index) for index in range(len(values))}
+    if len(values) == 2 or values.keys() == indices:
+        return "classes"
+    raise UsageError(
+        f"the label {column.name} has the numbers {', '.join(_sort(values))}, which "
+        "may be classes or scores; choose with --kind classes or --kind score"
+    )
+
+
+def _guess_classes(
+    column: Column, reasons: dict[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Returns the names of the classes, and the class by value if they were renamed."""
+    values = column.values
+    if values is None or not 2 <= len(values) <= _MOST_LABELS:
+        number = f"over {MOST_VALUES:,}" if values is None else len(values)
+        raise UsageError(
+            f"the label {column.name} has {number} values; allowed are 2 to "
+            f"{_MOST_LABELS} classes; name another column with --label COLUMN"
+        )
+    names = _sort(values)
+    by_class: dict[str, list[str]] = {}
+    for name in names:
+        by_class.setdefault(" ".join(name.split()).casefold(), []).append(name)
+    variants = [repr(name) for same in by_class.values() if same[1:] for name in same]
+    if variants:
+        raise UsageError(
+            f"the labels {', '.join(variants)} of {column.name} differ only in letter "
+            "case or spaces; write each class in one way"
+        )
+    reasons["task.classes"] = f"the {len(names)} values of {column.name}"
+    if len(names) == 2:
+        names = _order_pair(names, values, reasons)
+    indices = {str(index): name for index, name in enumerate(names)}
+    if all(indices.get(name, name) == name for name in names):
+        return names, {}
+    # A label 1 could be the class `1` or that of index 1.
+    class_of_value = {name: f"{column.name}_{name}" for name in names}
+    reasons["task.classes"] += ", renamed: a number could be an index"
+    return list(class_of_value.values()), class_of_value
+
+
+def _order_pair(
+    names: list[str], values: dict[str, int], reasons: dict[str, str]
+) -> list[str]:
+    """Puts the positive class second."""
+    first, second = names
+    lowered = [name.lower().removesuffix(".0") for name in names]
+    negative = [
+        name
+        for name, low, other in zip(names, lowered, lowered[::-1], strict=True)
+        if low in _NEGATIVE_NAMES or low in (f"not_{other}", f"non-{other}")
+    ]
+    if len(negative) == 1:
+        why = f"{negative[0]} means no"
+        positive = second if negative[0] == first else first
+    elif values[first] == values[second]:
+        positive, why = (
+            second,
+            "both have as many rows, and the alphabet decides",
+        )
+    else:
+        positive = min(names, key=lambda name: values[name])
+        why = f"{positive} is the rarer one"
+    reasons["task.classes"] += f"; the second is the positive class: {why}"
+    return [name for name in names if name != positive] + [positive]
+
+
+def _sort(values: dict[str, int]) -> list[str]:
+    try:
+        return sorted(values, key=float)
+    except ValueError:
+        return sorted(values)

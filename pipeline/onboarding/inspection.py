@@ -1,0 +1,362 @@
+"""Inspects a data set: its rows, and what a run would refuse or warn of."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from ingest.examples.bad_rows import BadRows
+from ingest.examples.splits import GoodRow
+from ingest.rows.row_errors import Location
+from modules.config.data_gate import DataGateConfig
+from modules.config.task import TaskConfig
+from modules.data import judgment, row_facts
+from modules.data.profile import Profile
+from modules.data.row_facts import RowFacts
+from pipeline.onboarding.columns import Column
+
+_ROWS_AT_A_TIME = 8192
+_NEAR_EMPTY = 3  # letters and digits
+_BAR_WIDTH = 40
+_BINS = 12
+# Characters that are left in text from another encoding or a web page.
+_ODD_NAMES = {
+    "\ufffd": "replacement characters (bytes that another program could not decode)",
+    "\u200b": "zero width spaces",
+    "\ufeff": "byte order marks inside a text",
+    "\x00": "NUL characters",
+    "\u00a0": "no-break spaces",
+}
+_MOJIBAKE = ("Ã¤", "Ã¶", "Ã¼", "Ã©", "Ã¨", "â€™", "â€œ", "Â ")
+_HTML = ("<br", "&amp;", "&quot;", "&#39;", "&lt;", "</p>")
+_HTML_STARTS = {word[0] for word in _HTML}
+_ODD_WORDS = dict.fromkeys(_MOJIBAKE, "UTF-8 that was read as another encoding") | (
+    dict.fromkeys(_HTML, "HTML")
+)
+
+Progress = Callable[[int], None]
+
+
+@dataclasses.dataclass
+class SplitInspection:
+    """The rows of a split.
+
+    Attributes:
+      rows: Good rows.
+      bad: Bad rows.
+      labels: Rows by class; empty for a regression.
+      lengths: Quantiles of the packed lengths, in tokens, by name.
+      cut: Rows longer than `preprocessing.max_seq_length`.
+      near_empty: Rows with a text of at most three letters and digits.
+      duplicates: Rows that repeat the texts of another row of the split.
+      shortest: The row with the fewest tokens, and its texts.
+      longest: The row with the most tokens, and its texts.
+    """
+
+    rows: int = 0
+    bad: int = 0
+    labels: dict[str, int] = dataclasses.field(default_factory=dict)
+    lengths: dict[str, int] = dataclasses.field(default_factory=dict)
+    cut: int = 0
+    near_empty: int = 0
+    duplicates: int = 0
+    shortest: str = ""
+    longest: str = ""
+
+
+@dataclasses.dataclass
+class ColumnInspection:
+    """A column of the training rows.
+
+    Attributes:
+      name: Its name.
+      filled: Rows with a value.
+      values: Different values; None if there are more than 1,000.
+      words: Words of a text on average; 0 without texts.
+    """
+
+    name: str
+    filled: int
+    values: int | None
+    words: float
+
+    @classmethod
+    def of(cls, column: Column) -> ColumnInspection:
+        """Describes a column."""
+        values = None if column.values is None else len(column.values)
+        return cls(column.name, column.filled, values, round(column.mean_words, 1))
+
+
+@dataclasses.dataclass
+class Inspection:
+    """A data set.
+
+    Attributes:
+      columns: The columns of the training rows.
+      splits: The rows by split.
+      max_seq_length: The tokens after which a row is cut.
+      histogram: Rows by length: the lower bounds of the bins, in tokens, and the rows.
+      contradictions: Rows with the texts of another row but a different label.
+      shared: Rows whose texts are in an earlier split, too, by "SPLIT, EARLIER SPLIT".
+      odd: Rows by kind of odd characters.
+      refused: Why a run would be refused.
+      warnings: What a run would warn of.
+      refused_kinds: The kinds of findings that are refused.
+      has_refused_bad_rows: Whether bad rows are a reason.
+    """
+
+    columns: list[ColumnInspection]
+    splits: dict[str, SplitInspection]
+    max_seq_length: int
+    histogram: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    contradictions: int = 0
+    shared: dict[str, int] = dataclasses.field(default_factory=dict)
+    odd: dict[str, int] = dataclasses.field(default_factory=dict)
+    refused: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    refused_kinds: list[str] = dataclasses.field(default_factory=list)
+    has_refused_bad_rows: bool = False
+
+
+class Inspector:
+    """Collects the facts of all splits.
+
+    Args:
+      task: Names the columns.
+      vocab_file: The vocabulary of the encoder.
+      progress: Called with the number of rows so far.
+
+    Attributes:
+      facts: The facts of the good rows by split.
+    """
+
+    def __init__(
+        self,
+        task: TaskConfig,
+        vocab_file: str,
+        progress: Progress = lambda rows: None,
+    ) -> None:
+        self._task = task
+        self._vocab_file = vocab_file
+        self._progress = progress
+        self._locations = _Locations()
+        self._splits: dict[str, SplitInspection] = {}
+        self._odd: Counter[str] = Counter()
+        self.facts: dict[str, RowFacts] = {}
+
+    def add(self, split: str, rows: Iterator[GoodRow]) -> Iterator[GoodRow]:
+        """Yields the good rows of a split, and collects their facts."""
+        inspected = self._splits.setdefault(split, SplitInspection())
+        parts: list[RowFacts] = []
+        # TensorFlow tokenizes a batch while Python reads, checks and writes the next.
+        with ThreadPoolExecutor(1) as executor:
+            described: Future[RowFacts] | None = None
+            while batch := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
+                if described:
+                    parts.append(described.result())
+                    self._progress(len(self._locations))
+                described = executor.submit(self._describe, inspected, batch)
+                yield from batch
+            if described:
+                parts.append(described.result())
+                self._progress(len(self._locations))
+        self.facts[split] = RowFacts.concatenate(parts)
+
+    def count_labels(self, split: str) -> dict[str, int]:
+        """Returns the rows of a split by class, or by score."""
+        return Profile.of(self.facts[split], self._task).labels
+
+    def finish(
+        self,
+        limits: DataGateConfig,
+        bad_rows: BadRows,
+        *,
+        gate_split: str,
+        thresholds: dict[str, float],
+        max_seq_length: int,
+        columns: Iterable[Column],
+    ) -> Inspection:
+        """Judges all rows as a run would; see `judgment.judge`.
+
+        Args:
+          limits: What is refused, and what is a warning.
+          bad_rows: The bad rows of all splits.
+          gate_split: The split that the thresholds apply to.
+          thresholds: The lowest value by metric.
+          max_seq_length: The tokens after which a row is cut.
+          columns: The columns of the training rows.
+        """
+
+        def judge(limits: DataGateConfig) -> list[judgment.Finding]:
+            return judgment.judge(
+                self.facts,
+                self._task,
+                limits,
+                gate_split=gate_split,
+                thresholds=thresholds,
+                max_seq_length=max_seq_length,
+            )
+
+        described = list(map(ColumnInspection.of, columns))
+        inspection = Inspection(described, self._splits, max_seq_length)
+        inspection.odd = dict(self._odd)
+        self._describe_splits(inspection)
+        unlimited = {
+            name: 0.0 for name in DataGateConfig.model_fields if "warn" in name
+        }
+        for finding in judge(limits.model_copy(update=unlimited)):
+            if finding.kind == judgment.CONTRADICTIONS:
+                inspection.contradictions = finding.count
+            elif finding.kind == judgment.DUPLICATES:
+                self._splits[finding.split].duplicates = finding.count
+            elif finding.kind == judgment.CUT:
+                self._splits[finding.split].cut = finding.count
+        for (first, facts), (second, others) in itertools.combinations(
+            self.facts.items(), 2
+        ):
+            count = int(np.isin(others.texts, facts.texts).sum())
+            if count:
+                inspection.shared[f"{second}, {first}"] = count
+        for finding in judge(limits):
+            lines = inspection.refused if finding.is_refused else inspection.warnings
+            if finding.is_refused:
+                inspection.refused_kinds.append(finding.kind)
+            rows = "; ".join(
+                " and ".join(self._locations.find(row.record) for row in group)
+                for group in finding.rows
+            )
+            lines.append(finding.message + (f" ({rows})" if rows else ""))
+        for split, count in bad_rows.counts.items():
+            self._splits.setdefault(split, SplitInspection()).bad = count
+        lines = inspection.warnings if bad_rows.skips else inspection.refused
+        lines += [f"bad row {row}" for row in bad_rows.first]
+        if bad_rows.counts.total() > len(bad_rows.first):
+            more = bad_rows.counts.total() - len(bad_rows.first)
+            lines.append(f"{more} more bad rows")
+        inspection.has_refused_bad_rows = bool(bad_rows.counts) and not bad_rows.skips
+        return inspection
+
+    def _describe(
+        self,
+        inspected: SplitInspection,
+        batch: list[GoodRow],
+    ) -> RowFacts:
+        task = self._task
+        features = [row.features for row in batch]
+        rows = [[f[column] for column in task.text_columns] for f in features]
+        columns = [list(texts) for texts in zip(*rows, strict=True)]
+        records = [self._locations.add(row.location) for row in batch]
+        for texts in rows:
+            inspected.near_empty += any(map(_is_near_empty, texts))
+            if kinds := set().union(*map(_find_odd, texts)):
+                self._odd.update(kinds)
+        lengths = row_facts.packed_lengths(columns, self._vocab_file)
+        low, high = int(lengths.argmin()), int(lengths.argmax())
+        bounds = inspected.lengths
+        if not bounds or lengths[low] < bounds["min"]:
+            bounds["min"] = int(lengths[low])
+            inspected.shortest = _show(batch[low].location, rows[low])
+        if "max" not in bounds or lengths[high] > bounds["max"]:
+            bounds["max"] = int(lengths[high])
+            inspected.longest = _show(batch[high].location, rows[high])
+        return RowFacts(
+            texts=np.array(
+                [
+                    row_facts.hash_texts(texts)
+                    if row.text_hash is None
+                    else row.text_hash
+                    for row, texts in zip(batch, rows, strict=True)
+                ],
+                np.uint64,
+            ),
+            labels=np.array([f[task.label_column] for f in features]),
+            lengths=lengths,
+            ids=np.array([f[task.id_column] for f in features]),
+            records=np.array(records),
+        )
+
+    def _describe_splits(self, inspection: Inspection) -> None:
+        for name, split in self._splits.items():
+            facts = self.facts[name]
+            split.rows = len(facts)
+            if not split.rows:
+                continue
+            profile = Profile.of(facts, self._task)
+            if self._task.classes:
+                split.labels = dict(profile.labels)
+            split.lengths = {
+                label: profile.length_at(quantile)
+                for label, quantile in (("median", 0.5), ("p95", 0.95), ("max", 1.0))
+            }
+        lengths = RowFacts.concatenate(self.facts.values()).lengths
+        if len(lengths):
+            edges = np.histogram_bin_edges(lengths, _BINS).astype(int)
+            edges = np.unique(edges)
+            counts, _ = np.histogram(lengths, [*edges[:-1], lengths.max() + 1])
+            pairs = zip(edges[:-1], counts, strict=False)
+            inspection.histogram = [(int(low), int(count)) for low, count in pairs]
+
+
+class _Locations:
+    """The locations of rows, in 12 bytes a row."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, int] = {}
+        self._file_of_row = array("i")
+        self._rows = array("q")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, location: Location) -> int:
+        """Returns the number of a location."""
+        file = self._files.setdefault(location.file, len(self._files))
+        self._file_of_row.append(file)
+        self._rows.append(location.row)
+        return len(self._rows) - 1
+
+    def find(self, number: int) -> str:
+        """Returns the location of a number."""
+        file = list(self._files)[self._file_of_row[number]]
+        return str(Location(file, self._rows[number]))
+
+
+def bars(histogram: list[tuple[int, int]]) -> Iterator[tuple[str, int, str]]:
+    """Yields the range of lengths, the rows and a bar of each bin of a histogram."""
+    most = max((count for _, count in histogram), default=0)
+    for index, (low, count) in enumerate(histogram):
+        is_last = index + 1 == len(histogram)
+        high = 0 if is_last else histogram[index + 1][0] - 1
+        width = -(-count * _BAR_WIDTH // most) if most else 0
+        name = f"{low}+" if is_last else f"{low}-{high}"
+        yield str(low) if name == f"{low}-{low}" else name, count, "█" * width
+
+
+def _is_near_empty(text: str) -> bool:
+    letters = itertools.islice(filter(str.isalnum, text), _NEAR_EMPTY + 1)
+    return sum(1 for _ in letters) <= _NEAR_EMPTY
+
+
+def _find_odd(text: str) -> set[str]:
+    is_plain = text.isascii() and text.isprintable()
+    if is_plain and not any(start in text for start in _HTML_STARTS):
+        return set()
+    kinds = {kind for word, kind in _ODD_WORDS.items() if word in text}
+    kinds |= {name for c, name in _ODD_NAMES.items() if c in text}
+    if text.isprintable():
+        return kinds
+    odd = {c for c in text if unicodedata.category(c) in ("Cc", "Co", "Cn")}
+    odd -= {*"\t\r\n", *_ODD_NAMES}
+    return kinds | ({"control characters"} if odd else set())
+
+
+def _show(location: Location, texts: list[str]) -> str:
+    shown = " | ".join(" ".join(text[:80].split()) for text in texts)
+    return f"{location}: {shown:.100}"

@@ -1,0 +1,96 @@
+"""Inspects the data of a recipe, read like in a run."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ingest import examples as examples_lib
+from ingest.config import TFDS_PREFIX
+from ingest.examples import sources, spans, text_source, tfds_source
+from ingest.examples.bad_rows import BadRows
+from ingest.examples.splits import GoodRow, Report, Row
+from ingest.rows.row_errors import RowError
+from modules import uris
+from modules.errors import UsageError
+from pipeline.config.recipe import Config
+from pipeline.inputs import encoder_source
+from pipeline.onboarding.columns import Column, add_row
+from pipeline.onboarding.inspection import Inspection, Inspector, Progress
+
+
+def inspect_recipe(
+    config: Config, report: Report, progress: Progress = lambda rows: None
+) -> Inspection:
+    """Reads all rows of a recipe's data, and judges them.
+
+    Args:
+      config: Names the data, the task and the encoder.
+      report: Called with a line for the user.
+      progress: Called with the number of rows so far.
+
+    Raises:
+      UsageError: The data cannot be read, are remote, or are token ids.
+    """
+    task, settings = config.task, config.data
+    if task.is_tokenized:
+        raise UsageError(
+            "task.input is tokenized, but inspect-data reads text; give the text with "
+            "inspect-data PATH --config FILE --set task.input=text"
+        )
+    encoder = encoder_source.resolve_encoder(config, report=report)
+    inspector = Inspector(task, encoder.vocab_file, progress)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,
+    ):
+        columns: dict[str, Column] = {}
+        watch = functools.partial(add_row, columns)
+        for name, rows in _open(config, report, bad_rows, watch).items():
+            if rows is not None:
+                collections.deque(inspector.add(name, rows), maxlen=0)
+        return inspector.finish(
+            config.data_gate,
+            bad_rows,
+            gate_split=config.evaluator.split,
+            thresholds=config.evaluator.thresholds,
+            max_seq_length=config.preprocessing.max_seq_length,
+            columns=columns.values(),
+        )
+
+
+def _open(
+    config: Config,
+    report: Report,
+    bad_rows: BadRows,
+    watch: Callable[[Row | RowError], None],
+) -> dict[str, Iterator[GoodRow] | None]:
+    location, task, settings = config.data_source, config.task, config.data
+    if location.startswith(TFDS_PREFIX):
+        return tfds_source.open_splits(
+            location, task, settings, report, bad_rows, watch
+        )
+    if not uris.is_local(location):
+        raise UsageError(
+            f"data {location} is remote, but inspect-data reads local files; copy them "
+            "here, and give their PATH"
+        )
+    if spans.has_span(location):
+        location, _ = spans.find_span(location, settings.span, report)
+    source = sources.find_source(location, settings)
+    if not source.files:
+        records = examples_lib.find_examples(location)
+        source = sources.open_source(
+            location,
+            {s: examples_lib.list_examples(records, s) for s in records.patterns},
+            settings,
+        )
+    opened = text_source.open_splits(
+        source, task, settings, report, bad_rows, watch=watch
+    )
+    for line in source.describe_reading():
+        report(line)
+    return opened

@@ -1,0 +1,172 @@
+"""The recipe of a project, with the reason of each setting."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from modules import metrics
+from modules.config.data_gate import DataGateConfig
+from modules.config.task import TaskConfig
+from modules.data.threshold_interval import (
+    count_rows,
+    half_width,
+    is_exact,
+    needed_rows,
+)
+from modules.metrics import Metric
+from pipeline.config.recipe import set_dotted
+from pipeline.onboarding import guess
+
+MOST_CUT = 0.005  # of the rows
+_STANDARD_ERRORS = 1.96  # half of a 95 % interval
+_LENGTH_STEP = 8
+_SHORTEST = 16
+_RARE_SHARE = 0.1  # of a class, below which the training loss weighs the classes
+# Maximum rows, and the epochs for them: the more rows, the fewer epochs are needed.
+_EPOCHS = ((5_000, 4), (20_000, 3), (100_000, 2))
+_NOT_SHOWN = ("name", "encoder.sha256", "output")
+_SECTION_COMMENTS = {
+    "task": "What is predicted from what. Of two classes, the second is positive.",
+    "data": "Where the rows are; docs/data.md has the formats and the limits.",
+    "encoder": "The pre-trained model that is fine-tuned.",
+    "evaluator": "What a model must reach before it is pushed.",
+}
+
+
+@dataclasses.dataclass
+class ProjectSettings:
+    """The settings of a project's recipe.
+
+    Attributes:
+      values: Values by section and name, or by name at the top level.
+      reasons: Why, by dotted key.
+    """
+
+    values: dict[str, Any]
+    reasons: dict[str, str]
+
+    def set(self, key: str, value: Any, reason: str = "") -> None:
+        """Sets a value by its dotted key."""
+        set_dotted(self.values, key, value)
+        if reason:
+            self.reasons[key] = reason
+
+    def table(self) -> Iterator[tuple[str, str, str]]:
+        """Yields key, value and reason of each setting that has a reason."""
+        for section, values in self.values.items():
+            settings = {section: values}
+            if isinstance(values, dict):
+                settings = {f"{section}.{name}": v for name, v in values.items()}
+            for key, value in settings.items():
+                if key in self.reasons and key not in _NOT_SHOWN:
+                    yield key, _to_yaml(value), self.reasons[key]
+
+    def to_yaml(self, head: str) -> str:
+        """Returns the recipe, with a comment for each reason."""
+        lines = [f"# {line}" for line in head.splitlines()]
+        for key, value in self.values.items():
+            if not isinstance(value, dict):
+                lines += self._entry(key, key, value, "")
+                continue
+            if key in _SECTION_COMMENTS:
+                lines.append(f"# {_SECTION_COMMENTS[key]}")
+            lines.append(f"{key}:")
+            for name, setting in value.items():
+                lines += self._entry(f"{key}.{name}", name, setting, "  ")
+        return "\n".join(lines) + "\n"
+
+    def _entry(self, key: str, name: str, value: Any, indent: str) -> list[str]:
+        reason = self.reasons.get(key)
+        comment = [f"{indent}# {reason}"] if reason else []
+        return [*comment, f"{indent}{name}: {_to_yaml(value)}"]
+
+
+def choose_length(lengths: np.ndarray, longest: int) -> int:
+    """Returns a sequence length that cuts at most one row of 200.
+
+    Args:
+      lengths: Packed lengths in tokens, int32[rows].
+      longest: The longest sequence that the encoder allows.
+    """
+    needed = int(np.quantile(lengths, 1 - MOST_CUT, method="higher"))
+    return min(max(_SHORTEST, -(-needed // _LENGTH_STEP) * _LENGTH_STEP), longest)
+
+
+def choose_epochs(rows: int) -> int:
+    """Returns passes over the training split, by its rows."""
+    return next((epochs for most, epochs in _EPOCHS if rows <= most), 1)
+
+
+def add_gate(
+    settings: ProjectSettings,
+    task: TaskConfig,
+    counts: dict[str, int],
+    limits: DataGateConfig,
+) -> None:
+    """Adds a threshold, and how far below the champion a model may be.
+
+    Args:
+      settings: Modified in place.
+      task: The classes.
+      counts: Rows of the gate's split by class, or by score.
+      limits: If the gate's split is too small for the deciding metric, but not for
+        accuracy, accuracy gets the threshold.
+    """
+    numbers = np.array(list(counts.values()))
+    thresholds = guess.guess_thresholds(task, counts)
+    table, most = metrics.of_task(task.classes), limits.max_interval
+    name = task.metric
+    if (
+        not is_exact(table[name], thresholds[name], numbers, most)
+        and "accuracy" in thresholds
+        and is_exact(table["accuracy"], thresholds["accuracy"], numbers, most)
+    ):
+        name = "accuracy"
+    value = thresholds[name]
+    reason = "a correlation that chance does not reach"
+    if task.classes:
+        reason = "10 % above the majority-class baseline, relative to the gap to 1"
+    if name != task.metric:
+        rows, kind = _count(table[task.metric], numbers)
+        needed = needed_rows(table[task.metric], thresholds[task.metric], most)
+        reason += (
+            f"; for {task.metric} the split has {rows} {kind}, and about {needed} are "
+            "needed"
+        )
+    settings.set("evaluator.thresholds", {name: value}, reason)
+    rows, kind = _count(table[name], numbers)
+    error = half_width(table[name], value, rows) / _STANDARD_ERRORS
+    settings.set(
+        "evaluator.max_regression",
+        {name: max(0.01, round(error, 2))},
+        f"the standard error on {rows} {kind}",
+    )
+
+
+def _count(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
+    """Returns the number of the rows that decide a metric, and their kind."""
+    rows, kind = count_rows(metric, counts)
+    return rows, kind.rstrip(",")
+
+
+def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None:
+    """Weighs the classes in the training loss if one of them is rare.
+
+    If the gate is on accuracy, it does not: weights trade accuracy for the rare class.
+    """
+    if "accuracy" in settings.values["evaluator"]["thresholds"]:
+        return
+    share = min(counts.values()) / sum(counts.values())
+    if share < _RARE_SHARE:
+        reason = f"the rarest class has {share:.1%} of the rows"
+        settings.set("trainer.class_weights", "auto", reason)
+
+
+def _to_yaml(value: Any) -> str:
+    """Returns a value as JSON, which is also YAML."""
+    return json.dumps(value, ensure_ascii=False)

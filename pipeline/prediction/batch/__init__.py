@@ -1,5 +1,0 @@
-"""Predictions of many rows on Beam, from files to files."""
-
-from pipeline.prediction.batch.predict_files import BatchOptions, Summary, predict_files
-
-__all__ = ["BatchOptions", "Summary", "predict_files"]

@@ -1,0 +1,1 @@
+"""What is served: rollback, override, and the journal of both."""

@@ -1,0 +1,168 @@
+"""Pushes a model that the gate refused, because a person decides so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from modules import files, run_metadata, run_states, served_versions, uris, verdicts
+from modules.errors import UsageError
+from pipeline.config import tfx_names
+from pipeline.config.paths import OutputPaths
+from pipeline.releases import journal
+from pipeline.releases.journal import Release
+from pipeline.runs.run_outputs import RunOutputs
+from pipeline.runs.run_record import RunRecord
+from pipeline.runs.runs import Run
+from report import model_card
+from report.content import JSON_FILE, read_report
+
+
+def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
+    """Pushes the model of a refused run, and records who did it and why.
+
+    The record is in the Evaluator's `verdict.json`, in the journal of the served
+    directory and, as an execution, in ML Metadata. The caller holds the lock of the
+    output directory.
+
+    Args:
+      paths: The output directory.
+      run: The run.
+      reason: The reason to record.
+
+    Returns:
+      The record, with the version that was pushed.
+
+    Raises:
+      UsageError: The run has no model that only the gate refused.
+    """
+    outputs = find_refused(paths, run)
+    from tfx.utils import path_utils  # takes seconds to import
+
+    model = path_utils.serving_model_path(outputs.artifacts[tfx_names.MODEL].uri)
+    directory = paths.pushed
+    directory.mkdir(parents=True, exist_ok=True)
+    withdrawn = served_versions.find_withdrawn(str(directory), model)
+    if withdrawn:
+        raise UsageError(f"run {run.id}: {verdicts.rolled_back(withdrawn)}")
+    version = served_versions.choose_version(str(directory), model)
+    if (directory / version).exists():
+        raise UsageError(
+            f"run {run.id}: the model is version {version}, which is served already"
+        )
+    release = Release(
+        action="override", version=int(version), reason=reason, run=run.id
+    )
+    # The record is written before the push: no version is served without one.
+    recorded = release.model_dump(
+        mode="json", include=set(verdicts.Override.model_fields)
+    )
+    assert outputs.verdict is not None
+    verdict = outputs.verdict.model_copy(
+        update={"override": verdicts.Override.model_validate(recorded)}
+    )
+    verdict_directory = outputs.artifacts[tfx_names.MODEL_VERDICT].uri
+    verdict_file = uris.join(verdict_directory, verdicts.VERDICT_FILE)
+    files.write_record(verdict_file, verdict.as_json())
+    journal.add(directory, release)
+    # The rows to try the model with, which AtomicPusher would push, too.
+    blessing = Path(outputs.artifacts[tfx_names.INFRA_BLESSING].uri)
+    rows = blessing / verdicts.SERVING_EXAMPLES_FILE
+    examples = rows.read_text(encoding="utf-8") if rows.is_file() else None
+    served_versions.push(model, str(directory), version, examples=examples)
+    _write_metadata(paths, run, outputs, release)
+    run.pushed = str(directory / version)
+    run.write(paths.run(run.id))
+    report = read_report(str(paths.run(run.id) / JSON_FILE))
+    if report is not None:  # the component Report may have failed
+        served_versions.write_card(
+            run.pushed, lambda previous: model_card.render(report, previous, recorded)
+        )
+    return release
+
+
+def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
+    """Returns the outputs of a run whose model only the gate refused.
+
+    Raises:
+      UsageError: The run is not such a run; the message names the next step.
+    """
+    if run.state == run_states.PUSHED:
+        raise UsageError(f"run {run.id} was not refused: it pushed {run.pushed}")
+    if run.pushed is not None and Path(run.pushed).is_dir():
+        raise UsageError(
+            f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
+            "lists what is served, and `rollback VERSION` serves another version"
+        )
+    if run.state != run_states.REFUSED or run.tfx_run_id is None:
+        raise UsageError(
+            f"run {run.id} has no refused model: {run.state}"
+            + (f", {run.reason}" if run.reason else "")
+        )
+    outputs = Run(paths, run).outputs
+    verdict, check = outputs.verdict, outputs.serving_check
+    if verdict is None:
+        raise UsageError(f"the artifacts of run {run.id} were deleted; run it again")
+    if check and check.reasons:
+        raise UsageError(
+            f"run {run.id}: the model does not serve ({'; '.join(check.reasons)}), and "
+            "cannot be overridden. Correct the cause and run the pipeline again"
+        )
+    if verdict.blessed:
+        raise UsageError(f"run {run.id} was not refused by the gate: {run.reason}")
+    model = outputs.artifacts[tfx_names.MODEL].uri
+    if not Path(model).is_dir():
+        raise UsageError(f"the model {model} of run {run.id} was deleted; run it again")
+    return outputs
+
+
+def _write_metadata(
+    paths: OutputPaths, run: RunRecord, outputs: RunOutputs, release: Release
+) -> None:
+    """Adds an execution to ML Metadata that read the model and pushed it."""
+    store = run_metadata.connect(paths.metadata, is_writable=True)
+    execution = mlmd.Execution(
+        type_id=store.put_execution_type(mlmd.ExecutionType(name=tfx_names.OVERRIDE)),
+        last_known_state=mlmd.Execution.COMPLETE,
+    )
+    properties = {
+        "by": release.by,
+        "reason": release.reason,
+        "directory": str(paths.pushed),
+        "version": str(release.version),
+    }
+    for name, value in properties.items():
+        execution.custom_properties[name].string_value = value
+    # The type that TFX's Pusher registered.
+    pushed_type = store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE)
+    destination = str(paths.pushed / str(release.version))
+    pushed = mlmd.Artifact(
+        type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
+    )
+    pushed.custom_properties[verdicts.PUSHED].int_value = 1
+    pushed.custom_properties[verdicts.PUSHED_DESTINATION].string_value = destination
+    pushed.custom_properties[verdicts.PUSHED_VERSION].string_value = str(
+        release.version
+    )
+    inputs = {
+        "model": outputs.artifacts[tfx_names.MODEL],
+        "model_blessing": outputs.artifacts[tfx_names.MODEL_BLESSING],
+        "infra_blessing": outputs.artifacts[tfx_names.INFRA_BLESSING],
+    }
+    pairs = [
+        *(
+            (artifact, _event(mlmd.Event.INPUT, key))
+            for key, artifact in inputs.items()
+        ),
+        (pushed, _event(mlmd.Event.OUTPUT, tfx_names.PUSHED_MODEL[1])),
+    ]
+    context = store.get_context_by_type_and_name(run_metadata.RUN_TYPE, run.tfx_run_id)
+    store.put_execution(execution, pairs, [context])
+
+
+def _event(kind: int, key: str) -> mlmd.Event:
+    event = mlmd.Event(type=kind)
+    event.path.steps.add().key = key
+    event.path.steps.add().index = 0
+    return event

@@ -1,0 +1,117 @@
+"""Finds the settings, predictions and examples of a run to compare."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from modules import served_versions
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from modules.run_metadata import values
+from modules.verdicts import PUSHED_DESTINATION
+from pipeline.config import recipe, tfx_names
+from pipeline.config.paths import OutputPaths
+from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE, RunRecord
+from pipeline.runs.runs import Run, RunList
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """A run whose training finished.
+
+    Attributes:
+      name: Its id, the name of its record below `runs/`.
+      settings: Its recipe with every setting.
+      task: The task of the recipe.
+      split: The split that decided.
+      model_run: Directory of the ModelRun artifact, which has the predictions.
+      examples: Directory of the Examples artifact.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    task: TaskConfig
+    split: str
+    model_run: str
+    examples: str
+
+
+def find_run(paths: OutputPaths, name: str) -> FinishedRun:
+    """Finds a run by an id or a directory.
+
+    Args:
+      paths: The output directory in which an id is looked up.
+      name: An id as for `RunList.find`, the directory of a run's record, or the
+        directory of a version that a run pushed.
+
+    Raises:
+      UsageError: There is no such run, or it did not train a model.
+    """
+    directory = Path(name).resolve()
+    if served_versions.is_saved_model(str(directory)):
+        paths = _output_of(directory)
+        runs = RunList(paths)
+        record = _find_pushing_run(runs, directory)
+    elif (directory / SETTINGS_FILE).is_file():
+        paths = _output_of(directory)
+        runs = RunList(paths)
+        record = runs.find(directory.name)
+    else:
+        runs = RunList(paths)
+        record = runs.find(name)
+    run = Run(paths, record)
+    artifacts = run.outputs.artifacts
+    try:
+        model_run = artifacts[tfx_names.MODEL_RUN].uri
+        examples = artifacts[tfx_names.EXAMPLES].uri
+    except KeyError as error:
+        why = f"its Trainer did not finish; {run.directory / LOG_FILE} shows why"
+        if record.state == "running":
+            why = "it is running; compare it when its Trainer has ended"
+        raise UsageError(f"run {record.id} has no predictions: {why}") from error
+    settings_file = run.directory / SETTINGS_FILE
+    try:
+        # Settings that the release of the run did not have get today's defaults.
+        settings = recipe.load_config(settings_file).model_dump(mode="json")
+    except UsageError:
+        settings = yaml.safe_load(settings_file.read_text(encoding="utf-8"))
+    return FinishedRun(
+        name=record.id,
+        settings=settings,
+        task=TaskConfig.model_validate(settings["task"]),
+        split=settings["evaluator"]["split"],
+        model_run=model_run,
+        examples=examples,
+    )
+
+
+def _output_of(directory: Path) -> OutputPaths:
+    for root in directory.parents:
+        paths = OutputPaths(root, "")
+        if paths.metadata.is_file():
+            return paths
+    raise UsageError(
+        f"{directory} is not below an output directory of runs: no directory above it "
+        f"has {paths.metadata.name}"
+    )
+
+
+def _find_pushing_run(runs: RunList, version: Path) -> RunRecord:
+    pushed = version
+    if version.parent.name == served_versions.WITHDRAWN:
+        # It was pushed to the parent of the directory of withdrawn versions.
+        pushed = version.parents[1] / version.name
+    reader = runs.reader
+    # The oldest artifact first: a later run may push the same model again.
+    for artifact in reader.artifacts(tfx_names.PUSHED_MODEL_TYPE) if reader else ():
+        destination = values(artifact).get(PUSHED_DESTINATION)
+        if reader and destination and Path(destination).resolve() == pushed:
+            execution = reader.producing_execution(artifact)
+            record = runs.of_tfx_run(reader.run_id_of(execution))
+            if record is not None:
+                return record
+    raise UsageError(f"no run pushed {version}; `versions` lists what was pushed")

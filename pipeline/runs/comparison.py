@@ -1,0 +1,299 @@
+"""Compares runs; the result is data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pydantic
+
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from modules.evaluation import prediction_files, resampling
+from modules.evaluation.resampling import PairedTest
+from modules.metrics import Rows
+from pipeline.runs import row_texts
+from pipeline.runs.compared_run import FinishedRun
+
+# A score counts as changed if it differs by more than this share of the label range.
+_CHANGED_SHARE = 0.1
+
+# Id, label and texts of a row; and the number of earlier rows that are equal.
+_Row = tuple[int, float, tuple[str, ...]]
+_Key = tuple[_Row, int]
+
+
+class _Part(pydantic.BaseModel):
+    # JSON has no NaN: pydantic writes and reads a string.
+    model_config = pydantic.ConfigDict(ser_json_inf_nan="strings")
+
+
+class Setting(_Part):
+    """A setting that differs between runs.
+
+    Attributes:
+      key: Its dotted key.
+      values: Its value in each run; None if the run has no such setting.
+    """
+
+    key: str
+    values: list[Any]
+
+
+class MetricValue(_Part):
+    """A metric of a run on the common rows.
+
+    Attributes:
+      value: The metric.
+      low: Lower end of its 95 % interval; NaN if unknown.
+      high: Upper end of the interval; NaN if unknown.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+class ComparedRun(_Part):
+    """A run.
+
+    Attributes:
+      name: The name of its record.
+      rows: The number of rows that it predicted.
+      metrics: Its metrics on the common rows.
+      tests: Tests against the first run, by metric. A metric of one class has a test
+        only if it decides.
+    """
+
+    name: str
+    rows: int
+    metrics: dict[str, MetricValue]
+    tests: dict[str, PairedTest] = {}
+
+
+class ChangedRow(_Part):
+    """A row that the runs predict differently.
+
+    Attributes:
+      id: Its id.
+      texts: Its texts; empty if they were not read.
+      label: Name of its class, or its score.
+      predictions: The name of the class, or the score, that each run predicts.
+      probabilities: The probability of the label in each run; empty for a regression.
+      change: The largest difference from the first run, in the label's probability or
+        in the score.
+    """
+
+    id: int
+    texts: list[str]
+    label: str
+    predictions: list[str]
+    probabilities: list[float]
+    change: float
+
+
+class Comparison(_Part):
+    """A comparison of two or more runs, which are tested against the first.
+
+    Attributes:
+      metric: The metric that decides.
+      split: The split that decided.
+      rows: The number of common rows: those that all runs predicted.
+      runs: The runs.
+      settings: The settings that differ.
+      changed: The rows whose prediction differs, the largest change first.
+    """
+
+    metric: str
+    split: str
+    rows: int
+    runs: list[ComparedRun]
+    settings: list[Setting]
+    changed: list[ChangedRow]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Predictions:
+    """The predictions of a run, and its texts by id."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+    outputs: np.ndarray
+    texts: dict[int, tuple[str, ...]]
+
+    def keys(self) -> dict[_Key, int]:
+        """Returns the index of each row by the key that it has in every run."""
+        seen: Counter[_Row] = Counter()
+        keys: dict[_Key, int] = {}
+        rows = zip(self.ids.tolist(), self.labels.tolist(), strict=True)
+        for index, (row_id, label) in enumerate(rows):
+            row = (row_id, label, self.texts.get(row_id, ()))
+            keys[row, seen[row]] = index
+            seen[row] += 1
+        return keys
+
+    def take(self, indices: Iterable[int]) -> _Predictions:
+        """Returns some of the rows."""
+        chosen = list(indices)
+        return _Predictions(
+            self.ids[chosen], self.labels[chosen], self.outputs[chosen], self.texts
+        )
+
+
+def compare(
+    runs: Sequence[FinishedRun], *, split: str | None = None, with_texts: bool = True
+) -> Comparison:
+    """Compares runs on the rows that all of them predicted.
+
+    Rows are the same if their ids, labels and texts are equal.
+
+    Args:
+      runs: Two or more.
+      split: An evaluated split; None is the split that decided.
+      with_texts: Whether to read the texts, which takes some seconds.
+
+    Raises:
+      UsageError: The tasks differ, a run has no predictions of the split, or the runs
+        have no row in common.
+    """
+    task, split = runs[0].task, split or runs[0].split
+    for run in runs[1:]:
+        if run.task.classes != task.classes:
+            raise UsageError(
+                f"the tasks differ: {runs[0].name} predicts {_outputs(task)}, "
+                f"{run.name} {_outputs(run.task)}; only runs of one task can be "
+                "compared"
+            )
+    texts_by_uri: dict[str, dict[int, tuple[str, ...]]] = {}
+    if with_texts:
+        for run in runs:
+            if run.examples not in texts_by_uri:
+                texts = row_texts.read(run.examples, split, run.task)
+                texts_by_uri[run.examples] = texts
+        if not all(texts_by_uri.values()):
+            texts_by_uri = {}  # the texts of one run were deleted: keys have no texts
+    predictions = [
+        _Predictions(*_read_predictions(run, split), texts_by_uri.get(run.examples, {}))
+        for run in runs
+    ]
+    keys = [each.keys() for each in predictions]
+    common = [key for key in keys[0] if all(key in other for other in keys[1:])]
+    if not common:
+        names = " and ".join(run.name for run in runs)
+        raise UsageError(
+            f"{names} have no row of the split {split} in common: no id has the same "
+            "label and texts in all runs; compare runs on the same data"
+        )
+    shared = [
+        each.take(of_run[key] for key in common)
+        for each, of_run in zip(predictions, keys, strict=True)
+    ]
+    return Comparison(
+        metric=task.metric,
+        split=split,
+        rows=len(common),
+        runs=[
+            _describe_run(run.name, len(each.ids), task, rows, shared[0])
+            for run, each, rows in zip(runs, predictions, shared, strict=True)
+        ],
+        settings=differing_settings([run.settings for run in runs]),
+        changed=_changed_rows(task, shared),
+    )
+
+
+def differing_settings(recipes: Sequence[dict[str, Any]]) -> list[Setting]:
+    """Returns the settings that differ, in the order of the recipes.
+
+    Args:
+      recipes: The settings of each run, nested.
+    """
+    flat = [dict(_flatten(settings)) for settings in recipes]
+    keys = dict.fromkeys(key for settings in flat for key in settings)
+    settings = [
+        Setting(key=key, values=[settings.get(key) for settings in flat])
+        for key in keys
+    ]
+    return [each for each in settings if any(v != each.values[0] for v in each.values)]
+
+
+def _flatten(settings: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _outputs(task: TaskConfig) -> str:
+    return f"the classes {', '.join(task.classes)}" if task.classes else "a score"
+
+
+def _read_predictions(
+    run: FinishedRun, split: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    try:
+        return prediction_files.read_predictions(run.model_run, run.task, split)
+    except OSError as error:
+        raise UsageError(
+            f"run {run.name} has no predictions of the split {split!r} in "
+            f"{run.model_run}: {error.strerror}"
+        ) from error
+
+
+def _describe_run(
+    name: str, rows: int, task: TaskConfig, run: _Predictions, first: _Predictions
+) -> ComparedRun:
+    predicted = Rows.of(run.labels, run.outputs)
+    intervals = resampling.confidence_intervals(task, predicted)
+    tests = resampling.paired_tests(
+        task, Rows.of(first.labels, first.outputs), predicted, list(intervals)
+    )
+    return ComparedRun(
+        name=name,
+        rows=rows,
+        metrics={
+            metric: MetricValue(value=tests[metric].b, low=low, high=high)
+            for metric, (low, high) in intervals.items()
+        },
+        tests={}
+        if run is first
+        else {
+            name: test
+            for name, test in tests.items()
+            if "/" not in name or name == task.metric
+        },
+    )
+
+
+def _changed_rows(
+    task: TaskConfig, predictions: Sequence[_Predictions]
+) -> list[ChangedRow]:
+    first = predictions[0]
+    outputs = np.stack([each.outputs for each in predictions])
+    if task.is_regression:
+        assert task.label_range is not None
+        low, high = task.label_range
+        shown = np.abs(outputs - outputs[0]).max(axis=0)
+        is_changed = shown > _CHANGED_SHARE * (high - low)
+        of_label = np.empty((0, len(first.ids)))
+        names = outputs
+    else:
+        names = outputs.argmax(axis=2)
+        is_changed = (names != names[0]).any(axis=0)
+        of_label = outputs[:, np.arange(len(first.ids)), first.labels]
+        shown = np.abs(of_label - of_label[0]).max(axis=0)
+    order = np.argsort(-shown, kind="stable")
+    return [
+        ChangedRow(
+            id=int(first.ids[row]),
+            texts=list(first.texts.get(int(first.ids[row]), ())),
+            label=task.describe_label(first.labels[row]),
+            predictions=[task.describe_label(name) for name in names[:, row]],
+            probabilities=of_label[:, row].tolist(),
+            change=float(shown[row]),
+        )
+        for row in order[is_changed[order]]
+    ]

@@ -1,0 +1,38 @@
+"""The report of a run on this machine, in the directory of the run's record."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ingest.examples.bad_rows import BadRowsError
+from modules.verdicts import DataVerdict
+from pipeline.config.recipe import Config
+from report import content
+from report.content import JSON_FILE, MODEL_PICTURE, PAGE_FILE
+from report.data_part import describe_refused_data
+
+
+def copy_report(page: Path, record: Path) -> None:
+    """Copies a report to the record of a run, which is kept when artifacts are deleted.
+
+    Args:
+      page: The page of the report; its numbers and picture are next to it.
+      record: Directory of the run's record.
+    """
+    for name in (PAGE_FILE, JSON_FILE, MODEL_PICTURE):
+        path = page.with_name(name)
+        if path.exists():  # if Report failed, there are no numbers and no picture
+            shutil.copyfile(path, record / name)
+
+
+def report_bad_rows(config: Config, error: BadRowsError) -> content.Report:
+    """Returns the report of a run that was refused because of unreadable rows."""
+    verdict = DataVerdict(
+        card=error.card.model_dump(),
+        # The indented lines are the problems; the others are the verdict and advice.
+        problems=[
+            line.strip() for line in str(error).splitlines() if line.startswith(" ")
+        ],
+    )
+    return describe_refused_data(config.run_settings, verdict, {})

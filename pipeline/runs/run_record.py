@@ -1,0 +1,164 @@
+"""The record of a run: `run.json`, written when the run starts and when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pydantic
+
+from modules import file_format
+from modules.errors import DataRefusedError
+from modules.run_metadata import MetadataReader
+from modules.run_states import DATA_REFUSED, PUSHED, REFUSED, RunState
+from pipeline.config.recipe import Config
+from pipeline.runs.run_outputs import RunOutputs
+
+# In the same directory: the recipe with every setting, the log, data card and report.
+FILE = "run.json"
+SETTINGS_FILE = "config.yaml"
+LOG_FILE = "run.log"
+ID_FORMAT = "%Y%m%d-%H%M%S-%f"
+
+
+class RunRecord(pydantic.BaseModel):
+    """The record of a run.
+
+    Attributes:
+      id: The name of its directory below `runs/`: its start in local time.
+      recipe: The recipe's name.
+      state: Its state. It stays `running` if the process was killed; `runs.RunList`
+        corrects that.
+      ended: When it ended.
+      metric: The metric that decides, by the recipe's task.
+      value: Its value on all rows of `evaluator.split`; None if it was not evaluated.
+      pushed: Directory of the version that the run pushed, or that an override pushed.
+      reason: Why nothing was pushed.
+      tfx_run_id: TFX's id of the run in ML Metadata; None before the first component.
+    """
+
+    id: str
+    recipe: str
+    state: RunState = "running"
+    ended: pydantic.AwareDatetime | None = None
+    metric: str = ""
+    value: float | None = None
+    pushed: str | None = None
+    reason: str = ""
+    tfx_run_id: str | None = None
+
+    @property
+    def started(self) -> datetime.datetime:
+        """When it started."""
+        return datetime.datetime.strptime(self.id, ID_FORMAT).astimezone()
+
+    @property
+    def seconds(self) -> float | None:
+        """Duration up to now or to its end; None if a killed run's end is unknown."""
+        if self.ended is None and self.state != "running":
+            return None
+        return ((self.ended or _now()) - self.started).total_seconds()
+
+    def finish(self, pushed: str | None, reason: str, value: float | None) -> None:
+        """Sets the outcome of a run whose components have all ended."""
+        self.state = REFUSED if pushed is None else PUSHED
+        self.pushed, self.reason, self.value = pushed, reason, value
+
+    def write(self, directory: Path) -> None:
+        """Writes the record, or replaces it."""
+        path = directory / FILE
+        # `model_dump_json` writes null for NaN, which `json.dumps` would not.
+        content = file_format.with_format(json.loads(self.model_dump_json()))
+        incomplete = path.with_suffix(".incomplete")
+        incomplete.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        incomplete.replace(path)
+
+
+def read(directory: Path) -> RunRecord:
+    """Reads the record of a run.
+
+    Args:
+      directory: The directory of the record.
+
+    Returns:
+      The record. If it cannot be read, its state is `failed` and its reason the error.
+    """
+    path = directory / FILE
+    try:
+        content = file_format.parse(path.read_bytes(), path)
+        record = RunRecord.model_validate(content)
+    except file_format.FormatError as error:
+        reason = str(error)
+    except (OSError, ValueError) as error:  # damaged, or just deleted
+        reason = f"its record cannot be read: {type(error).__name__}"
+    else:
+        record.id = directory.name  # a copy has the id of the original
+        return record
+    return RunRecord(id=directory.name, recipe="", state="failed", reason=reason)
+
+
+@contextlib.contextmanager
+def recording(directory: Path, config: Config, metadata: Path) -> Iterator[RunRecord]:
+    """Records the start and the end of a run.
+
+    Args:
+      directory: The directory of the record, which must not exist.
+      config: The settings.
+      metadata: The database of ML Metadata.
+
+    Yields:
+      The record. Call its `finish` at the end of the run.
+    """
+    directory.mkdir(parents=True)
+    record = RunRecord(id=directory.name, recipe=config.name, metric=config.task.metric)
+    record.write(directory)
+    try:
+        yield record
+    except Exception as error:
+        record.state = "failed"
+        if isinstance(error, DataRefusedError):
+            record.state = DATA_REFUSED
+        record.reason = str(error) or type(error).__name__
+        raise
+    except BaseException:  # Ctrl-C
+        record.state = "interrupted"
+        raise
+    finally:
+        record.ended = _now()
+        if metadata.exists():
+            reader = MetadataReader.of_file(metadata)
+            record.tfx_run_id = match_tfx_run(reader.run_ids(), record.id)
+            if record.state == "failed":  # perhaps after the push
+                record.pushed = RunOutputs(reader, record.tfx_run_id).pushed
+        record.write(directory)
+
+
+def match_tfx_run(
+    run_ids: list[str], record: str, next_record: str | None = None
+) -> str | None:
+    """Returns TFX's id of a run: the time when its first component started.
+
+    Only one run at a time writes to an output directory, so at most one TFX run starts
+    between two records.
+
+    Args:
+      run_ids: TFX's ids of all runs.
+      record: The id of the run's record.
+      next_record: The id of the next record; None for the last run.
+    """
+    first = datetime.datetime.strptime(record, ID_FORMAT)
+    last = datetime.datetime.max
+    if next_record is not None:
+        last = datetime.datetime.strptime(next_record, ID_FORMAT)
+    for run_id in reversed(run_ids):
+        with contextlib.suppress(ValueError):  # not an id of TFX
+            if first <= datetime.datetime.fromisoformat(run_id) < last:
+                return run_id
+    return None
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now().astimezone()

@@ -1,0 +1,5 @@
+"""Predictions of many rows on Beam, from files to files."""
+
+from prediction.batch.predict_files import BatchOptions, Summary, predict_files
+
+__all__ = ["BatchOptions", "Summary", "predict_files"]

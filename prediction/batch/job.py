@@ -1,0 +1,210 @@
+"""The Beam pipeline from files to predictions, refused rows and counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
+
+from ingest.config import DataConfig, FileFormat
+from ingest.examples import tf_examples
+from ingest.rows import formats
+from ingest.rows.row_errors import Location, Row, RowError
+from ingest.rows.row_file import RowFile
+from prediction import serializers
+from prediction.batch.saved_model_handler import SavedModelHandler
+from prediction.model_description import ModelDescription, check_features, texts_of
+from prediction.predictor import PREDICTION
+
+PREDICTIONS = "predictions"
+REFUSED = "refused"
+COUNTS = "counts"
+ROWS_METRIC = "predicted_rows"
+
+READ = "read"
+PREDICTED = "predicted"
+SCORE = "score"
+CLASS_PREFIX = "class "
+
+_VALUES = "values"  # the main output of a DoFn
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A prediction of files.
+
+    Attributes:
+      model: The model.
+      file_format: Format of the input.
+      paths: The input files.
+      settings: How they are read.
+      serializer: Serializes the predicted rows.
+      extension: Extension of the files of predictions.
+      directory: Where predictions, refused rows and counts are written.
+      suffix: Comes before the shard number in the names of these files.
+      batch_rows: Rows per call of the model.
+    """
+
+    model: ModelDescription
+    file_format: FileFormat
+    paths: list[str]
+    settings: DataConfig
+    serializer: serializers.RowSerializer
+    extension: str
+    directory: str
+    suffix: str
+    batch_rows: int
+
+    @property
+    def takes_examples(self) -> bool:
+        """Whether the model gets serialized `tf.Example`s."""
+        return self.file_format == formats.TFRECORD
+
+    def path(self, name: str) -> str:
+        """Returns the prefix of the paths of a kind of output."""
+        return f"{self.directory}/{name}{self.suffix}"
+
+    def to_request(self, row: Row) -> tuple[str, ...] | bytes:
+        """Returns the model's input for a row.
+
+        Raises:
+          RowError: The row lacks an input of the model.
+        """
+        if isinstance(row, RowError):
+            raise row
+        if isinstance(row, dict):
+            return texts_of(row, self.model.columns)
+        check_features(row, self.model.features)
+        return row
+
+    def serialize(self, row: Any, predicted: dict[str, Any]) -> Any:
+        """Returns a row with its prediction, in the form that Beam's sink takes.
+
+        Raises:
+          RowError: The format cannot hold the row.
+        """
+        if isinstance(row, bytes):
+            if isinstance(self.serializer, serializers.Examples):
+                return tf_examples.from_row(predicted, row)
+            row = tf_examples.to_row(row)
+        return self.serializer.serialize({**row, **predicted})
+
+
+def build(pipeline: beam.Pipeline, job: Job) -> None:
+    """Adds the transforms of a job to a pipeline.
+
+    One worker reads a whole file. Beam's sources would split it, but they do not report
+    the location of a row, and fail on a damaged one. Reading takes a small part of the
+    time, and all workers predict the rows of a file.
+    """
+    requests = (
+        pipeline
+        | "Paths" >> beam.Create(job.paths)
+        # With Reshuffle instead, Flink would ignore the Reshuffle of SpreadRows.
+        | "SpreadFiles" >> beam.Distinct()
+        | "Read" >> beam.ParDo(_Read(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
+    )
+    handler = SavedModelHandler(
+        job.model, batch_rows=job.batch_rows, takes_examples=job.takes_examples
+    )
+    predicted = (
+        requests[_VALUES]
+        | "SpreadRows" >> beam.Reshuffle()
+        | "Predict" >> RunInference(KeyedModelHandler(handler))
+        | "Serialize"
+        >> beam.ParDo(_Serialize(job)).with_outputs(REFUSED, COUNTS, main=_VALUES)
+    )
+    predicted[_VALUES] | "Write" >> _write_rows(job)
+    refused = (requests[REFUSED], predicted[REFUSED]) | "Refused" >> beam.Flatten()
+    (
+        refused
+        | "RefusedToJson" >> beam.Map(json.dumps, ensure_ascii=False)
+        | "WriteRefused"
+        >> beam.io.WriteToText(
+            job.path(REFUSED), file_name_suffix=".jsonl", skip_if_empty=True
+        )
+    )
+    (
+        (
+            requests[COUNTS],
+            predicted[COUNTS],
+            refused | "CountRefused" >> beam.Map(lambda _: (REFUSED, 1)),
+        )
+        | "Counts" >> beam.Flatten()
+        | "Sum" >> beam.CombinePerKey(sum)
+        | "CountsToJson" >> beam.Map(json.dumps)
+        | "WriteCounts" >> beam.io.WriteToText(job.path(COUNTS), num_shards=1)
+    )
+
+
+def _write_rows(job: Job) -> beam.PTransform:
+    prefix, serializer = job.path(PREDICTIONS), job.serializer
+    if isinstance(serializer, serializers.Parquet):
+        return beam.io.WriteToParquet(
+            prefix, serializer.schema, file_name_suffix=job.extension, codec="snappy"
+        )
+    if isinstance(serializer, serializers.Examples):
+        return beam.io.WriteToTFRecord(prefix, file_name_suffix=job.extension)
+    return beam.io.WriteToText(
+        prefix,
+        file_name_suffix=job.extension,
+        coder=beam.coders.BytesCoder(),
+        header=serializer.header if isinstance(serializer, serializers.Table) else None,
+    )
+
+
+class _Read(beam.DoFn):
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self._job = job
+
+    def process(self, path: str) -> Iterator[Any]:
+        count = 0
+        rows = RowFile(path, self._job.file_format, self._job.settings).read()
+        for location, row in rows:
+            count += 1
+            try:
+                request = self._job.to_request(row)
+            except RowError as error:
+                yield _refuse(location, error)
+            else:
+                yield (location, row), request
+        yield _count(READ, count)
+
+
+class _Serialize(beam.DoFn):
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self._job = job
+        self._rows = beam.metrics.Metrics.counter(COUNTS, ROWS_METRIC)
+
+    def process(self, element: Any) -> Iterator[Any]:
+        (location, row), predicted = element
+        try:
+            if isinstance(predicted, RowError):
+                raise predicted
+            serialized = self._job.serialize(row, predicted)
+        except RowError as error:
+            yield _refuse(location, error)
+            return
+        self._rows.inc()
+        yield serialized
+        yield _count(PREDICTED)
+        value = predicted[PREDICTION]
+        if isinstance(value, str):
+            yield _count(CLASS_PREFIX + value)
+        else:
+            yield _count(SCORE, value)
+
+
+def _refuse(location: Location, error: RowError) -> beam.pvalue.TaggedOutput:
+    refusal = {**location._asdict(), "reason": str(error)}
+    return beam.pvalue.TaggedOutput(REFUSED, refusal)
+
+
+def _count(name: str, number: float = 1) -> beam.pvalue.TaggedOutput:
+    return beam.pvalue.TaggedOutput(COUNTS, (name, number))

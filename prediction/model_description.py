@@ -1,0 +1,154 @@
+"""Reads the inputs and outputs of a SavedModel without loading it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ingest.examples import tf_examples
+from ingest.rows.row_errors import RowError
+from modules import fingerprint, served_versions
+from modules.config.task import input_name
+from modules.data import row_values
+from modules.errors import UsageError
+from modules.export.signatures import SCORE, SERVE_EXAMPLES, SERVING_DEFAULT
+
+_KINDS = {"string": "bytes_list", "int64": "int64_list", "float32": "float_list"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """A feature that `serve_examples` parses.
+
+    Attributes:
+      dtype: `string`, `int64` or `float32`.
+      size: The number of its values; None allows any number above 0.
+    """
+
+    dtype: str
+    size: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDescription:
+    """The inputs and outputs of a SavedModel.
+
+    Attributes:
+      directory: The SavedModel.
+      columns: Its text columns, in alphabetical order.
+      features: The features that `serve_examples` parses, by name; empty without that
+        signature.
+      is_score: Whether it predicts a score instead of a class.
+    """
+
+    directory: str
+    columns: tuple[str, ...]
+    features: Mapping[str, Feature]
+    is_score: bool
+
+
+def describe_model(directory: str) -> ModelDescription:
+    """Reads the signatures of a SavedModel.
+
+    Args:
+      directory: A SavedModel, local or remote.
+
+    Raises:
+      UsageError: It has no signature that takes text.
+    """
+    from tensorflow.core.protobuf import saved_model_pb2  # imports TensorFlow
+
+    with fingerprint.open_file(f"{directory}/{served_versions.GRAPH_FILE}") as file:
+        graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
+    if SERVING_DEFAULT not in graph.signature_def:
+        raise UsageError(
+            f"--model {directory} has no signature {SERVING_DEFAULT}; give a model "
+            "that this pipeline pushed"
+        )
+    signature = graph.signature_def[SERVING_DEFAULT]
+    features: dict[str, Feature] = {}
+    if SERVE_EXAMPLES in graph.signature_def:
+        for function in graph.graph_def.library.function:
+            features.update(_parsed_features(function))
+    return ModelDescription(
+        directory,
+        columns=tuple(sorted(signature.inputs)),
+        features=features,
+        is_score=SCORE in signature.outputs,
+    )
+
+
+def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+    """Returns the texts of a row in the order of the model's columns.
+
+    A column may have the original name of a column that `init` renamed for the model.
+
+    Raises:
+      RowError: A column is missing, or not text.
+    """
+    texts = []
+    for column in columns:
+        names = [name for name in row if column in (name, input_name(name))]
+        name = column if column in row else names[0] if len(names) == 1 else None
+        if name is None:
+            raise RowError(
+                f"no column {column}; the model takes text in {' and '.join(columns)}, "
+                f"the row has {', '.join(row) or 'no columns'}"
+            )
+        problem = row_values.find_text_problem(row[name], allows_empty=True)
+        if problem:
+            raise RowError(f"column {name} {problem}")
+        texts.append(row[name])
+    return tuple(texts)
+
+
+def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:
+    """Refuses an Example that the model cannot parse, or would read as empty.
+
+    Args:
+      serialized: The Example.
+      expected: The model's features by name.
+
+    Raises:
+      RowError: The bytes are not an Example, or a feature is missing, has a different
+        type or size, or is not UTF-8.
+    """
+    features = tf_examples.parse(serialized).features.feature
+    for name, feature in expected.items():
+        if name not in features:
+            raise RowError(
+                f"no feature {name}; the model takes {', '.join(expected)}, the "
+                f"Example has {', '.join(sorted(features)) or 'no features'}"
+            )
+        values = getattr(features[name], _KINDS[feature.dtype]).value
+        if not values or feature.size not in (None, len(values)):
+            raise RowError(
+                f"feature {name} has {len(values)} values of {feature.dtype}; the "
+                f"model takes {feature.size or 'one or more'}"
+            )
+        if feature.dtype == "string":
+            for value in values:
+                tf_examples.decode_text(name, value)
+
+
+def _parsed_features(function: Any) -> Iterator[tuple[str, Feature]]:
+    """Yields the features that a function of a graph parses from Examples."""
+    import tensorflow as tf
+
+    nodes = {node.name: node for node in function.node_def}
+    for node in function.node_def:
+        if node.op != "ParseExampleV2":
+            continue
+        # Its inputs: serialized, names, sparse_keys, dense_keys, ragged_keys, defaults.
+        sparse, dense = (
+            tf.make_ndarray(nodes[name.split(":")[0]].attr["value"].tensor).tolist()
+            for name in node.input[2:4]
+        )
+        types = node.attr["sparse_types"].list.type
+        for key, dtype in zip(sparse, types, strict=True):
+            yield key.decode(), Feature(tf.as_dtype(dtype).name)
+        types, shapes = node.attr["Tdense"].list.type, node.attr["dense_shapes"].list
+        for key, dtype, shape in zip(dense, types, shapes.shape, strict=True):
+            size = tf.TensorShape(shape).num_elements()
+            yield key.decode(), Feature(tf.as_dtype(dtype).name, size)

@@ -1,0 +1,111 @@
+"""Predicts the rows of a file, and writes them to a file in the same order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ingest.config import DataConfig
+from ingest.rows import formats, readers
+from ingest.rows.row_errors import Location, Row, RowError
+from ingest.rows.row_file import RowFile
+from modules import files, uris
+from modules.errors import UsageError
+from prediction import serializers
+from prediction.model_description import texts_of
+from prediction.predictor import Predictor, find_model, split_batches
+
+
+def predict_file(
+    model: str,
+    source: str,
+    destination: str,
+    settings: DataConfig = readers.DEFAULTS,
+) -> int:
+    """Predicts the rows of a file, keeping their columns and their order.
+
+    Args:
+      model: A SavedModel, or a directory of its versions.
+      source: A file of text, gzipped or not.
+      destination: `.csv`, `.tsv` or `.jsonl`: the columns of the source, `prediction`
+        and, for classes, `probability`. It appears when it is complete.
+      settings: How the source is read.
+
+    Returns:
+      The number of rows.
+
+    Raises:
+      UsageError: There is no SavedModel, or a row cannot be read, predicted or written.
+        Or the destination cannot be replaced; the predictions are kept next to it.
+    """
+    for option, path in (("--input", source), ("--output", destination)):
+        if not uris.is_local(path):
+            raise UsageError(
+                f"{option} {path}: only a local file is predicted into a local file; "
+                "with a directory, --output DIR, both may be remote"
+            )
+    if not os.path.isfile(source):
+        raise UsageError(f"--input {source} is not a file")
+    input_format = settings.format or formats.format_of(source)
+    if input_format is None or input_format == formats.TFRECORD:
+        raise UsageError(
+            f"--input {source}: into one file, .csv, .tsv, .jsonl, .parquet and .arrow "
+            "can be predicted; set the format of another name with --format, or name a "
+            "directory with --output"
+        )
+    file_format = formats.format_of(destination)
+    written_formats = (formats.CSV, formats.TSV, formats.JSONL)
+    if file_format not in written_formats or destination.endswith(".gz"):
+        raise UsageError(f"--output {destination}: allowed are .csv, .tsv and .jsonl")
+    rows = RowFile(source, input_format, settings).read()
+    predictions = _predict(Predictor(find_model(model)), rows)
+    target = os.path.realpath(destination)  # of a symbolic link, which is kept
+    files.make_directory(os.path.dirname(target))
+    serializer: serializers.JsonLines | serializers.Table | None = None
+    count = 0
+    with files.incomplete_beside(target) as incomplete, open(incomplete, "wb") as file:
+        for location, row, predicted in predictions:
+            count += 1
+            with _usage_errors(location):
+                if serializer is None and file_format in formats.DELIMITED:
+                    serializer = serializers.Table({**row, **predicted}, file_format)
+                    file.write(serializer.header + b"\n")
+                serializer = serializer or serializers.JsonLines()
+                file.write(serializer.serialize({**row, **predicted}) + b"\n")
+    try:
+        os.replace(incomplete, target)
+    except OSError as error:
+        raise UsageError(
+            f"all rows are predicted, but --output {destination} cannot be replaced "
+            f"({error}); the predictions are in {incomplete}"
+        ) from error
+    return count
+
+
+def _predict(
+    predictor: Predictor, rows: Iterator[tuple[Location, Row]]
+) -> Iterator[tuple[Location, dict[str, Any], dict[str, Any]]]:
+    """Yields locations, rows, and the columns of their predictions."""
+    for batch in split_batches(rows):
+        texts = []
+        for location, row in batch:
+            with _usage_errors(location):
+                if isinstance(row, RowError):
+                    raise row
+                texts.append(texts_of(row, predictor.columns))
+        predictions = predictor.predict_batch(texts, predictor.columns)
+        for (location, row), prediction in zip(batch, predictions, strict=True):
+            yield location, row, prediction.as_columns()
+
+
+@contextlib.contextmanager
+def _usage_errors(location: Location) -> Iterator[None]:
+    try:
+        yield
+    except RowError as error:
+        raise UsageError(
+            f"{location}: {error}. With a directory, --output DIR, the other rows are "
+            "predicted"
+        ) from error

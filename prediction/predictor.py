@@ -1,0 +1,150 @@
+"""Loads a model and predicts with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from modules import served_versions, uris
+from modules.errors import UsageError
+from modules.export.signatures import (
+    CLASS,
+    PROBABILITIES,
+    SCORE,
+    SERVE_EXAMPLES,
+    SERVING_DEFAULT,
+)
+
+# Columns of predicted rows.
+PREDICTION = "prediction"
+PROBABILITY = "probability"
+
+_ROWS_AT_A_TIME = 256
+_DECIMALS = 6  # of the numbers in files
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The prediction of one row.
+
+    Attributes:
+      value: The name of the most probable class, or the score of a regression.
+      probability: The class's probability; None for a score.
+    """
+
+    value: str | float
+    probability: float | None = None
+
+    def as_columns(self) -> dict[str, Any]:
+        """Returns the columns that are added to the row."""
+        if self.probability is None:
+            return {PREDICTION: round(float(self.value), _DECIMALS)}
+        return {
+            PREDICTION: self.value,
+            PROBABILITY: round(self.probability, _DECIMALS),
+        }
+
+
+def find_model(directory: str) -> str:
+    """Returns the directory of a SavedModel, or of the newest of its versions.
+
+    Args:
+      directory: Local, or remote (`gs://`).
+
+    Raises:
+      UsageError: There is no complete SavedModel.
+    """
+    if served_versions.is_saved_model(directory):
+        problem = served_versions.find_problem(directory)
+        if problem:
+            raise UsageError(f"--model {directory} is incomplete: {problem}")
+        return directory
+    for version in served_versions.list_complete(directory):
+        return uris.join(directory, version)
+    raise UsageError(
+        f"--model {directory} holds no SavedModel; give the directory after `pushed` "
+        "in the last line of the output of `run`"
+    )
+
+
+class Predictor:
+    """A loaded SavedModel.
+
+    Attributes:
+      columns: Its text columns, in the order of the task.
+    """
+
+    def __init__(self, directory: str) -> None:
+        import tensorflow as tf  # takes seconds; the settings are checked before
+        import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+        self._tf = tf
+        self._model = tf.saved_model.load(directory)
+        self._signatures = self._model.signatures
+        # A signature sorts its arguments by name; `text_columns` has the task's order.
+        self.columns = [name.decode() for name in self._model.text_columns().numpy()]
+
+    def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
+        """Predicts texts in the order of the task's columns.
+
+        Raises:
+          UsageError: The model takes a different number of texts.
+        """
+        for batch in split_batches(rows):
+            for texts in batch:
+                self._check_number(texts)
+            yield from self.predict_batch(batch, self.columns)
+
+    def predict_batch(
+        self, batch: Sequence[tuple[str, ...]], columns: Sequence[str]
+    ) -> list[Prediction]:
+        """Predicts texts in one call of the signature `serving_default`.
+
+        Args:
+          batch: Texts in the order of the columns.
+          columns: The model's text columns in any order.
+        """
+        values = zip(columns, zip(*batch, strict=True), strict=True)
+        inputs = {name: self._tf.constant(texts) for name, texts in values}
+        return _to_predictions(self._signatures[SERVING_DEFAULT](**inputs))
+
+    def predict_examples(self, batch: Sequence[bytes]) -> list[Prediction]:
+        """Predicts serialized `tf.Example`s in one call of `serve_examples`.
+
+        Args:
+          batch: Examples of text or tokens, as the model was trained on.
+        """
+        examples = self._tf.constant(batch)
+        return _to_predictions(self._signatures[SERVE_EXAMPLES](examples=examples))
+
+    def _check_number(self, texts: tuple[str, ...]) -> None:
+        if len(texts) == len(self.columns):
+            return
+        if len(self.columns) == 1:
+            raise UsageError(
+                f"the model takes single texts ({self.columns[0]}), not pairs; give "
+                "them with --text TEXT"
+            )
+        raise UsageError(
+            f"the model takes pairs ({' and '.join(self.columns)}), not single texts; "
+            "give them with --pair A B"
+        )
+
+
+def split_batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yields rows in batches of one size; the last may be smaller."""
+    iterator = iter(rows)
+    while batch := list(itertools.islice(iterator, _ROWS_AT_A_TIME)):
+        yield batch
+
+
+def _to_predictions(outputs: dict[str, Any]) -> list[Prediction]:
+    if SCORE in outputs:
+        return [Prediction(float(score)) for score in outputs[SCORE].numpy()]
+    names, probabilities = outputs[CLASS].numpy(), outputs[PROBABILITIES].numpy()
+    return [
+        Prediction(name.decode(), float(row.max()))
+        for name, row in zip(names, probabilities, strict=True)
+    ]

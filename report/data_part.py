@@ -1,0 +1,139 @@
+"""The parts of a report on the data, which that of refused data has alone."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import statistics_pb2
+from tensorflow_metadata.proto.v0.statistics_pb2 import FeatureNameStatistics
+
+from modules.config.run_settings import RunSettings
+from modules.config.task import TaskConfig
+from modules.run_states import DATA_REFUSED, Outcome
+from modules.verdicts import DataVerdict
+from report.content import Column, Data, Lengths, LineageStep, Report, Split
+
+_MOST_VALUES = 5
+
+
+def describe_refused_data(
+    settings: RunSettings, verdict: DataVerdict, statistics: Mapping[str, str]
+) -> Report:
+    """Returns the report of a run that ended at its data.
+
+    Args:
+      settings: The recipe.
+      verdict: DataGate's, with the problems.
+      statistics: File of TFDV's statistics by split.
+    """
+    return begin_report(
+        settings,
+        verdict,
+        statistics,
+        outcome=DATA_REFUSED,
+        conclusion="The data are refused; nothing was trained.",
+        reasons=verdict.problems,
+    )
+
+
+def begin_report(
+    settings: RunSettings,
+    verdict: DataVerdict,
+    statistics: Mapping[str, str],
+    *,
+    outcome: Outcome,
+    conclusion: str,
+    reasons: list[str],
+) -> Report:
+    """Returns a report with the parts on the data alone.
+
+    Args:
+      settings: The recipe.
+      verdict: DataGate's.
+      statistics: File of TFDV's statistics by split.
+      outcome: How the run ended.
+      conclusion: The same in a sentence.
+      reasons: Why the data or the model are refused.
+    """
+    source = verdict.card["source"]
+    return Report(
+        pipeline=settings.pipeline,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
+        outcome=outcome,
+        verdict=conclusion,
+        reasons=reasons,
+        task=settings.task,
+        split=settings.gate_split,
+        data=Data(
+            splits=[
+                _read_split(split, path, verdict.profile.get(split, {}), settings.task)
+                for split, path in statistics.items()
+            ],
+            anomalies=verdict.problems,
+            warnings=verdict.warnings,
+            notes=verdict.notes,
+            card=verdict.card,
+            max_seq_length=settings.max_seq_length,
+        ),
+        lineage=[
+            LineageStep(
+                kind="data",
+                name=os.path.basename(source.rstrip("/")),
+                version=verdict.card["fingerprint"] or "unknown",
+                uri=source,
+            )
+        ],
+    )
+
+
+def _read_split(
+    name: str, path: str, profile: Mapping[str, Any], task: TaskConfig
+) -> Split:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
+    (statistics,) = content.datasets
+    features = {feature.path.step[-1]: feature for feature in statistics.features}
+    order = [*task.text_columns, task.label_column, task.id_column]
+    names = sorted(features, key=lambda name: [*order, name].index(name))
+    return Split(
+        name=name,
+        rows=int(statistics.num_examples),
+        labels=profile.get("labels", {}),
+        columns=[_read_column(column, features[column]) for column in names],
+        lengths=Lengths(**profile["lengths"]) if "lengths" in profile else None,
+    )
+
+
+def _read_column(name: str, feature: FeatureNameStatistics) -> Column:
+    column = Column(
+        name=name,
+        kind=FeatureNameStatistics.Type.Name(feature.type),
+        missing=0,
+        distinct=None,
+        mean=None,
+        minimum=None,
+        maximum=None,
+        top_values=[],
+    )
+    if feature.HasField("num_stats"):
+        number = feature.num_stats
+        column.missing = int(number.common_stats.num_missing)
+        column.mean, column.minimum, column.maximum = (
+            number.mean,
+            number.min,
+            number.max,
+        )
+    elif feature.HasField("string_stats"):
+        text = feature.string_stats
+        column.missing = int(text.common_stats.num_missing)
+        column.distinct = int(text.unique)
+        column.mean = text.avg_length
+        column.top_values = [
+            (value.value, int(value.frequency))
+            for value in text.top_values[:_MOST_VALUES]
+        ]
+    return column

@@ -1,0 +1,298 @@
+"""The report as one HTML file that opens from disk, without a network."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from markupsafe import Markup
+
+from modules.metrics import CLASS_METRICS, class_metric
+from modules.run_states import MARKS
+from report import curves, formatting, plots, templates
+from report.content import Metric, PredictedRow, Report, Split
+
+SMALL_MATRIX = 12  # classes whose confusion matrix is a table
+_MAX_CONFUSIONS = 15
+_MAX_PROBABILITIES = 6
+_HEAT_LEVELS = 9
+
+
+def render(report: Report, home: str | None = None) -> str:
+    """Returns the page of a report.
+
+    Args:
+      report: The report.
+      home: Address of the page of all runs, if there is one.
+    """
+    template = templates.environment().get_template("page.html.jinja")
+    style, script = _inline()
+    page = template.render(
+        report=report,
+        home=home,
+        glyph=MARKS[report.outcome].symbol,
+        **_view(report),
+        style=Markup(style),
+        script=Markup(script),
+        policy=policy(),
+    )
+    return page.strip() + "\n"
+
+
+def policy() -> str:
+    """Returns the content security policy of the page."""
+    return templates.policy(*_inline())
+
+
+def _inline() -> tuple[str, str]:
+    """Returns the contents of the style and the script element."""
+    return templates.style(), templates.script("tables.js", "page.js")
+
+
+def _view(report: Report) -> dict[str, Any]:
+    """Returns what the template shows besides the report itself."""
+    classes = [metric for metric in report.metrics if "/" in metric.name]
+    overall = [
+        metric
+        for metric in report.metrics
+        if "/" not in metric.name
+        or metric.threshold is not None
+        or metric.max_regression is not None
+    ]
+    return {
+        "overall": overall,
+        "scale": Scale(overall, report.task.metrics),
+        "deciding": next(
+            (m for m in report.metrics if m.name == report.task.metric), None
+        ),
+        "by_class": _by_class(report, classes) if classes else [],
+        "figures": _figures(report),
+        "lengths": {
+            split.name: plots.lengths(
+                split.name, split.lengths, report.data.max_seq_length
+            )
+            for split in report.data.splits
+            if split.lengths
+        },
+        "confusion": _confusion(report),
+        "confusions": _confusions(report),
+        "slice_metrics": _slice_metrics(report, overall),
+        "rows": _rows(report),
+        "labels": _labels(report.data.splits),
+        "total_seconds": sum(component.seconds for component in report.components),
+        "longest": max((c.seconds for c in report.components), default=0) or 1,
+        "check": _serving_check(report.serving_check or {}),
+    }
+
+
+class Scale:
+    """The common axis of the metrics' intervals.
+
+    Args:
+      metrics: The metrics.
+      names: Those that are at most 1, where higher is better. The others, such as the
+        loss, are not drawn.
+
+    Attributes:
+      low: The value at its left end.
+      high: The value at its right end.
+    """
+
+    width, height, margin = 220, 22, 8
+
+    def __init__(self, metrics: Iterable[Metric], names: Collection[str]) -> None:
+        self._names = names
+        values = [
+            value
+            for metric in metrics
+            if self.fits(metric)
+            for value in (
+                metric.value,
+                *(metric.interval or ()),
+                metric.champion,
+                metric.threshold,
+            )
+            if value is not None and math.isfinite(value)
+        ]
+        self.low = math.floor(10 * min(values, default=0)) / 10
+        self.high = max(math.ceil(10 * max(values, default=1)) / 10, self.low + 0.1)
+
+    def fits(self, metric: Metric) -> bool:
+        """Returns whether a metric can be drawn."""
+        return metric.name in self._names and -1 <= metric.value <= 1  # False of NaN
+
+    def holds(self, value: float | None) -> bool:
+        """Returns whether a value is between the ends."""
+        return value is not None and self.low <= value <= self.high
+
+    def x(self, value: float) -> str:
+        """Returns the horizontal coordinate of a value."""
+        share = (value - self.low) / (self.high - self.low)
+        return f"{self.margin + share * (self.width - 2 * self.margin):.1f}"
+
+
+def _by_class(report: Report, metrics: list[Metric]) -> list[dict[str, Any]]:
+    by_name = {metric.name: metric for metric in metrics}
+    counts = report.classification.confusion if report.classification else []
+    return [
+        {
+            "name": name,
+            "rows": sum(counts[index]) if index < len(counts) else None,
+            "metrics": [
+                by_name.get(class_metric(kind, name)) for kind in CLASS_METRICS
+            ],
+        }
+        for index, name in enumerate(report.task.classes or [])
+    ]
+
+
+def _figures(report: Report) -> dict[str, Any]:
+    names = ("training", "precision_recall", "reliability", "confusion", "scores")
+    figures: dict[str, Any] = dict.fromkeys((*names, "batch"))
+    if report.training:
+        training = report.training
+        figures["training"] = {
+            "Loss": curves.losses(training),
+            f"{training.metric} of the evaluation split": curves.evaluations(
+                training, training.metric
+            ),
+            "Other metrics of the evaluation split": curves.other_evaluations(training),
+            "Learning rate": curves.learning_rate(training),
+        }
+    if report.classification:
+        by_class = report.classification.precision_recall
+        if by_class:
+            figures["precision_recall"] = plots.precision_recall(by_class)
+        figures["reliability"] = plots.reliability(report.classification)
+        classes = report.task.classes or []
+        if len(classes) > SMALL_MATRIX:
+            figures["confusion"] = plots.confusion(report.classification, classes)
+    if report.regression and report.regression.labels:
+        figures["scores"] = plots.scores(report.regression)
+    if report.batch and report.batch.input_mask:
+        figures["batch"] = plots.batch(report.batch)
+    return figures
+
+
+def _confusion(report: Report) -> list[list[tuple[int, float, int]]]:
+    """Returns rows, share of the label and colour of each cell of a small matrix."""
+    counts = report.classification.confusion if report.classification else []
+    if not 0 < len(counts) <= SMALL_MATRIX:
+        return []
+    table = []
+    for row in counts:
+        total = sum(row) or 1
+        shares = (count / total for count in row)
+        table.append(
+            [
+                (count, share, math.ceil(share * _HEAT_LEVELS))
+                for count, share in zip(row, shares, strict=True)
+            ]
+        )
+    return table
+
+
+def _confusions(report: Report) -> list[tuple[str, str, int, float]]:
+    """Returns label, prediction, rows and share of the label of the usual mistakes."""
+    counts = report.classification.confusion if report.classification else []
+    if len(counts) <= SMALL_MATRIX:
+        return []
+    classes = report.task.classes or []
+    mistakes = [
+        (classes[label], classes[predicted], rows, rows / sum(counts[label]))
+        for label, row in enumerate(counts)
+        for predicted, rows in enumerate(row)
+        if rows and label != predicted
+    ]
+    return sorted(mistakes, key=lambda m: -m[2])[:_MAX_CONFUSIONS]
+
+
+def _slice_metrics(report: Report, overall: list[Metric]) -> list[str]:
+    names = [metric.name for metric in overall]
+    known = {name for part in report.slices for name in part.metrics}
+    first = [report.task.metric, *names]
+    return [name for name in dict.fromkeys(first) if name in known]
+
+
+def _labels(splits: list[Split]) -> list[tuple[str, list[tuple[float, float] | None]]]:
+    """Returns the rows, and their share, of each label in each split."""
+    names = dict.fromkeys(name for split in splits for name in split.labels)
+    return [
+        (
+            name,
+            [
+                (split.labels[name], split.labels[name] / (split.rows or 1))
+                if name in split.labels
+                else None
+                for split in splits
+            ],
+        )
+        for name in names
+    ]
+
+
+def _rows(report: Report) -> dict[str, Any]:
+    """Returns the rows as the script reads them, with indices for class names."""
+    classes = report.task.classes or []
+    indices = {name: index for index, name in enumerate(classes)}
+    pairs = Counter((row.label, row.prediction) for row in report.worst_rows)
+    return {
+        "classes": [formatting.printable(name) for name in classes],
+        "columns": [formatting.printable(name) for name in report.task.text_columns],
+        "rows": [_row(row, indices) for row in report.worst_rows],
+        "pairs": [
+            [formatting.printable(label), formatting.printable(prediction), count]
+            for (label, prediction), count in pairs.most_common()
+        ]
+        if classes
+        else [],
+    }
+
+
+def _row(row: PredictedRow, indices: dict[str, int]) -> dict[str, Any]:
+    probabilities = sorted(row.probabilities.items(), key=lambda item: -item[1])
+    shown = probabilities[:_MAX_PROBABILITIES]
+    if row.label in row.probabilities and row.label not in dict(shown):
+        shown[-1] = (row.label, row.probabilities[row.label])
+    return {
+        "id": row.id,
+        "texts": [formatting.printable(text) for text in row.texts],
+        "label": formatting.printable(row.label),
+        "prediction": formatting.printable(row.prediction),
+        "probabilities": [
+            [indices[name], round(share, 4) if math.isfinite(share) else None]
+            for name, share in shown
+            if name in indices
+        ],
+        "loss": round(row.loss, 4) if math.isfinite(row.loss) else str(row.loss),
+        "tokens": [formatting.printable(token) for token in row.tokens],
+        "cut": row.cut,
+    }
+
+
+def _serving_check(check: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns what the serving check measured, with units."""
+    named: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "rows": ("Rows compared", formatting.number),
+        "rows_per_second": ("Rows per second", formatting.number),
+        "load_seconds": ("Time to load", formatting.duration),
+        "peak_memory_bytes": ("Peak memory", formatting.size),
+        "tf_serving_version": ("TensorFlow Serving version", str),
+        "text_version": ("TensorFlow Text version", str),
+    }
+    lines = []
+    for key, value in check.items():
+        if isinstance(value, dict):
+            what, unit = key.removesuffix("_ms").replace("_", " "), ""
+            unit = " ms" if key.endswith("_ms") else ""
+            for name, part in value.items():
+                shown = (
+                    formatting.number(part) if isinstance(part, float) else str(part)
+                )
+                lines.append((f"{what.capitalize()}, {name}", shown + unit))
+        elif value is not None and key not in ("reasons", "blessed"):
+            what, show = named.get(key, (key.replace("_", " ").capitalize(), str))
+            lines.append((what, show(value)))
+    return lines

@@ -1,0 +1,250 @@
+"""The predictions of a report: metrics, curves and the rows that are most wrong."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from sklearn import metrics as sklearn_metrics
+
+from modules import files, metrics
+from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.data import preprocessing, row_facts
+from report.content import (
+    CalibrationBin,
+    Classification,
+    Curve,
+    PrecisionRecall,
+    PredictedRow,
+    Regression,
+)
+
+MOST_ROWS = 200
+_BINS = 10
+_MOST_POINTS = 300  # of a curve: a picture shows no more
+_MOST_SCORES = 2_000
+_PARSED_ROWS = 4_096
+
+
+def majority_metrics(
+    task: TaskConfig, labels: np.ndarray, counts: dict[str, float]
+) -> dict[str, float]:
+    """Returns the metrics of always predicting the most frequent class.
+
+    Args:
+      task: Determines the metrics.
+      labels: int64[rows], or float64[rows] of a regression.
+      counts: Rows of the training split by class.
+
+    Returns:
+      The metrics by name; empty of a regression, whose metrics are correlations.
+    """
+    if task.classes is None or not counts:
+        return {}
+    majority = task.classes.index(max(counts, key=lambda name: counts[name]))
+    outputs = np.zeros((len(labels), task.outputs))
+    outputs[:, majority] = 1.0
+    # A constant prediction has no AUC, and an infinite loss.
+    names = [
+        name
+        for name, metric in metrics.of_task(task.classes).items()
+        if not metric.needs_probabilities
+    ]
+    return metrics.compute(task.classes, metrics.Rows.of(labels, outputs), names)
+
+
+def classification(
+    task: TaskConfig, labels: np.ndarray, probabilities: np.ndarray
+) -> Classification:
+    """Compares predicted classes with the labels.
+
+    Args:
+      task: Names the classes.
+      labels: int64[rows].
+      probabilities: float64[rows, classes].
+    """
+    assert task.classes is not None
+    classes = range(task.outputs)
+    predicted = probabilities.argmax(axis=-1)
+    shown = [metrics.POSITIVE_CLASS] if task.is_binary else list(classes)
+    bins = _calibrate(probabilities.max(axis=-1), predicted == labels)
+    return Classification(
+        confusion=sklearn_metrics.confusion_matrix(
+            labels, predicted, labels=list(classes)
+        ).tolist(),
+        precision_recall=[
+            _precision_recall(name, labels == index, probabilities[:, index])
+            for index, name in enumerate(task.classes)
+            if index in shown
+        ],
+        calibration=bins,
+        expected_calibration_error=sum(
+            row.rows / len(labels) * abs(row.accuracy - row.confidence)
+            for row in bins
+            if row.rows
+        ),
+    )
+
+
+def regression(labels: np.ndarray, scores: np.ndarray) -> Regression:
+    """Samples predicted scores and labels, both float64[rows], evenly."""
+    step = max(1, math.ceil(len(labels) / _MOST_SCORES))
+    return Regression(labels=labels[::step].tolist(), scores=scores[::step].tolist())
+
+
+def worst_rows(
+    task: TaskConfig,
+    ids: np.ndarray,
+    labels: np.ndarray,
+    outputs: np.ndarray,
+    examples: str,
+    vocab_file: str,
+    max_seq_length: int,
+) -> list[PredictedRow]:
+    """Returns the rows with the highest loss, the worst first.
+
+    Args:
+      task: Names the columns and classes.
+      ids: int64[rows].
+      labels: int64[rows], or float64[rows] of a regression.
+      outputs: Probabilities float64[rows, classes], or scores float64[rows].
+      examples: Pattern of the split's Examples, gzipped TFRecords.
+      vocab_file: One token a line.
+      max_seq_length: Tokens from which rows are cut.
+    """
+    # Recorded probabilities have six digits; a smaller one is 0.
+    losses = metrics.Rows.of(labels, outputs).losses
+    worst = np.argsort(-losses, kind="stable")[:MOST_ROWS]
+    matches = _find_examples(examples, task, set(ids[worst].tolist()))
+    texts = {row_id: _read_texts(example, task) for row_id, example in matches.items()}
+    if task.is_tokenized:
+        tokens = {row_id: _read_tokens(example) for row_id, example in matches.items()}
+        cuts = dict.fromkeys(tokens, 0)
+    else:
+        tokens, cuts = _tokenize(texts, vocab_file, max_seq_length)
+    vocabulary = preprocessing.read_vocab(vocab_file)
+    rows = []
+    for index in worst:
+        row_id = int(ids[index])
+        label, output = labels[index], outputs[index]
+        rows.append(
+            PredictedRow(
+                id=row_id,
+                texts=texts.get(row_id, []),
+                loss=float(losses[index]),
+                tokens=[vocabulary[token] for token in tokens.get(row_id, [])],
+                cut=cuts.get(row_id),
+                **_describe_prediction(task, label, output),
+            )
+        )
+    return rows
+
+
+def _describe_prediction(task: TaskConfig, label: Any, output: Any) -> dict[str, Any]:
+    prediction = output if task.classes is None else output.argmax()
+    return {
+        "label": task.describe_label(label),
+        "prediction": task.describe_label(prediction),
+        "probabilities": {}
+        if task.classes is None
+        else dict(zip(task.classes, map(float, output), strict=True)),
+    }
+
+
+def _calibrate(confidences: np.ndarray, is_right: np.ndarray) -> list[CalibrationBin]:
+    edges = np.linspace(0.0, 1.0, _BINS + 1)
+    indices = np.minimum((confidences * _BINS).astype(int), _BINS - 1)
+    bins = []
+    for index, (low, high) in enumerate(itertools.pairwise(edges)):
+        inside = indices == index
+        rows = int(inside.sum())
+        bins.append(
+            CalibrationBin(
+                low=low,
+                high=high,
+                rows=rows,
+                confidence=confidences[inside].mean() if rows else math.nan,
+                accuracy=is_right[inside].mean() if rows else math.nan,
+            )
+        )
+    return bins
+
+
+def _precision_recall(
+    name: str, is_positive: np.ndarray, probabilities: np.ndarray
+) -> PrecisionRecall:
+    positives = float(is_positive.mean())
+    if not positives:
+        return PrecisionRecall(
+            class_name=name,
+            curve=Curve(x=[], y=[]),
+            average_precision=math.nan,
+            positives=0.0,
+        )
+    precision, recall, _ = sklearn_metrics.precision_recall_curve(
+        is_positive, probabilities
+    )
+    points = np.unique(np.linspace(0, len(recall) - 1, _MOST_POINTS).astype(int))
+    return PrecisionRecall(
+        class_name=name,
+        curve=Curve(x=recall[points].tolist(), y=precision[points].tolist()),
+        average_precision=sklearn_metrics.average_precision_score(
+            is_positive, probabilities
+        ),
+        positives=positives,
+    )
+
+
+def _find_examples(
+    pattern: str, task: TaskConfig, ids: set[int]
+) -> dict[int, tf.train.Example]:
+    """Returns the Examples with some ids, without those whose id another one has."""
+    paths = files.list_records([pattern])
+    records = tf.data.TFRecordDataset(paths, compression_type="GZIP")
+    column = {task.id_column: tf.io.FixedLenFeature([], tf.int64, default_value=-1)}
+    matches: dict[int, tf.train.Example] = {}
+    repeated: set[int] = set()
+    for batch in records.batch(_PARSED_ROWS):
+        # The other columns of most rows are not needed.
+        batch_ids = tf.io.parse_example(batch, column)[task.id_column].numpy()
+        for index in np.flatnonzero(np.isin(batch_ids, list(ids))):
+            row_id = int(batch_ids[index])
+            if row_id in matches:
+                repeated.add(row_id)
+            matches[row_id] = tf.train.Example.FromString(batch[index].numpy())
+    return {row_id: row for row_id, row in matches.items() if row_id not in repeated}
+
+
+def _read_texts(example: tf.train.Example, task: TaskConfig) -> list[str]:
+    features = example.features.feature
+    return [
+        value.decode("utf-8", "replace")
+        for column in task.text_columns
+        if column in features
+        for value in features[column].bytes_list.value[:1]
+    ]
+
+
+def _read_tokens(example: tf.train.Example) -> list[int]:
+    ids, mask, _ = (
+        example.features.feature[name].int64_list.value for name in TOKENIZED_FEATURES
+    )
+    return [token for token, is_real in zip(ids, mask, strict=True) if is_real]
+
+
+def _tokenize(
+    texts: dict[int, list[str]], vocab_file: str, max_seq_length: int
+) -> tuple[dict[int, list[int]], dict[int, int]]:
+    """Returns the packed tokens of each row, and how many were cut."""
+    if not texts:
+        return {}, {}
+    columns = [list(column) for column in zip(*texts.values(), strict=True)]
+    segments = [tf.constant(column) for column in columns]
+    packed = preprocessing.text_to_inputs(segments, vocab_file, max_seq_length)
+    tokens = packed[preprocessing.INPUT_WORD_IDS].to_list()
+    lengths = row_facts.packed_lengths(columns, vocab_file).tolist()
+    cuts = [length - len(row) for length, row in zip(lengths, tokens, strict=True)]
+    return dict(zip(texts, tokens, strict=True)), dict(zip(texts, cuts, strict=True))

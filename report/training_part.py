@@ -1,0 +1,108 @@
+"""The training of a report, from the Trainer's records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorflow as tf
+from tensorboard.backend.event_processing import event_accumulator
+
+from modules import files, uris
+from modules.training import model_run, record
+from modules.training.summary_names import LEARNING_RATE, TRAIN_DIRECTORY, TRAINING_LOSS
+from report.content import Batch, Curve, SeedTraining, Training
+
+_ALL = 0  # the accumulator samples the points of a tensor unless its size is 0
+
+
+def read_training(directory: str) -> Training:
+    """Reads the training of a report.
+
+    Args:
+      directory: The Trainer's `ModelRun`.
+    """
+    content = files.read_record(uris.join(directory, model_run.METRICS_FILE))
+    best = content["best"]["seed"]
+    results = [record.Result(**result) for result in content["seeds"]]
+    curves = {
+        result.seed: _read_curves(record.seed_directory(directory, result.seed))
+        for result in results
+    }
+    return Training(
+        metric=content["metric"],
+        best_seed=best,
+        seeds=[
+            SeedTraining(
+                seed=result.seed,
+                losses=curves[result.seed][TRAINING_LOSS],
+                evaluations=_read_evaluations(
+                    record.seed_directory(directory, result.seed), content["metric"]
+                ),
+                steps=result.steps,
+                best_step=result.best_step,
+                stopped=result.stopped,
+            )
+            for result in results
+        ],
+        learning_rates=curves[best][LEARNING_RATE],
+        facts=_facts(content, record.seed_directory(directory, best)),
+    )
+
+
+def read_batch(directory: str) -> Batch:
+    """Reads the first batch of the training.
+
+    Args:
+      directory: The Trainer's `ModelRun`.
+    """
+    return Batch(**files.read_record(uris.join(directory, model_run.BATCH_FILE)))
+
+
+def _read_evaluations(directory: str, metric: str) -> dict[str, Curve]:
+    """Reads each metric of the evaluation split by step."""
+    curves: dict[str, Curve] = {}
+    for evaluation in record.TrainingRecord(directory, metric).evaluations:
+        for name, value in evaluation.metrics.items():
+            curve = curves.setdefault(name, Curve(x=[], y=[]))
+            curve.x.append(evaluation.step)
+            curve.y.append(math.nan if value is None else value)
+    return curves
+
+
+def _read_curves(directory: str) -> dict[str, Curve]:
+    """Reads the summaries that the training wrote for TensorBoard.
+
+    A training that was killed, or recovered from NaN, repeats steps: the last counts.
+    One that was shorter than `trainer.summary_interval` wrote none.
+    """
+    accumulator = event_accumulator.EventAccumulator(
+        uris.join(directory, TRAIN_DIRECTORY),
+        size_guidance={event_accumulator.TENSORS: _ALL},
+    ).Reload()
+    written = accumulator.Tags()["tensors"]
+    curves = {}
+    for name in (TRAINING_LOSS, LEARNING_RATE):
+        values = {
+            event.step: float(tf.make_ndarray(event.tensor_proto))
+            for event in (accumulator.Tensors(name) if name in written else [])
+        }
+        steps = sorted(values)
+        curves[name] = Curve(x=steps, y=[values[step] for step in steps])
+    return curves
+
+
+def _facts(content: dict[str, Any], best_directory: str) -> dict[str, str]:
+    optimizer = files.read_json(uris.join(best_directory, model_run.OPTIMIZER_FILE))
+    facts = {
+        "started from": content["started_from"],
+        "optimizer": optimizer["optimizer"]["type"],
+        "learning rate": optimizer["learning_rate"]["type"],
+    }
+    if content["precision"]:
+        facts["precision"] = content["precision"]["dtype"]
+    if content["xla"]:
+        facts["XLA"] = "on" if content["xla"]["is_enabled"] else "off"
+    if content["loss_weights"]:
+        facts["loss weights"] = str(content["loss_weights"])
+    return facts

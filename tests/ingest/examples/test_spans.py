@@ -1,0 +1,214 @@
+"""Finding the span that a run uses."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from tfx import v1 as tfx
+from tfx.components.example_gen import utils
+
+from ingest import examples as examples_lib
+from ingest.config import DataConfig
+from ingest.examples import spans
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.config.paths import OrchestratorPaths, OutputPaths
+from pipeline.config.recipe import load_config
+from pipeline.orchestrators.staging import plan_examples
+from tests import tiny
+
+TASK = TaskConfig()
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return OutputPaths(tmp_path / "output", "tiny")
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Three spans of text, the newest of which is not the last in the alphabet."""
+    for rows, name in enumerate(("day-2", "day-9", "day-10"), start=4):
+        tiny.write_tables(tmp_path / "spans" / name, rows)
+    return f"{tmp_path}/spans/day-{{SPAN}}"
+
+
+def chosen(span):
+    return DataConfig(source="{SPAN}", span=span)
+
+
+def count(examples, split="train"):
+    files = examples_lib.list_examples(examples, split)
+    options = tf.data.TFRecordDataset(files, compression_type="GZIP")
+    return sum(1 for _ in options)
+
+
+def number_that_example_gen_finds(examples):
+    """Returns the span that ExampleGen's driver finds, and the files that it reads."""
+    splits = [
+        tfx.proto.Input.Split(name=name, pattern=pattern)
+        for name, pattern in examples.input_patterns.items()
+    ]
+    number = examples.span.number
+    static = tfx.proto.StaticRange(start_span_number=number, end_span_number=number)
+    _, span, _ = utils.calculate_splits_fingerprint_span_and_version(
+        examples.input_base, splits, tfx.proto.RangeConfig(static_range=static)
+    )
+    files = [
+        sorted(str(path) for path in Path(examples.input_base).glob(split.pattern))
+        for split in splits
+    ]
+    return span, files
+
+
+def test_newest_span_is_the_largest_number_and_is_reported(source, paths):
+    lines = []
+    examples = examples_lib.resolve_examples(source, TASK, paths.examples, lines.append)
+    assert lines[0] == f"span 10 of {source}: newest of 3"
+    assert examples.span.number == 10
+    assert count(examples) == 6
+
+
+def test_older_span_is_used_if_set(source, paths):
+    lines = []
+    examples = examples_lib.resolve_examples(
+        source, TASK, paths.examples, lines.append, settings=chosen(2)
+    )
+    assert lines[0] == f"span 2 of {source}: the newest is 10"
+    assert count(examples) == 4
+
+
+def test_text_and_tfrecords_alike_show_the_span_to_example_gen(source, paths, tmp_path):
+    text = examples_lib.resolve_examples(source, TASK, paths.examples)
+    shutil.copytree(text.directory, tmp_path / "records" / "0012" / "all")
+    records = f"{tmp_path}/records/{{SPAN}}/all"
+    for examples, number in (
+        (text, 10),
+        (examples_lib.resolve_examples(records, TASK, paths.examples), 12),
+    ):
+        span, files = number_that_example_gen_finds(examples)
+        assert span == number
+        assert files == [
+            examples_lib.list_examples(examples, split) for split in examples.patterns
+        ]
+        assert all(files)
+
+
+def test_same_text_in_another_span_is_prepared_again(source, paths, tmp_path):
+    first = examples_lib.resolve_examples(source, TASK, paths.examples)
+    shutil.copytree(tmp_path / "spans" / "day-10", tmp_path / "spans" / "day-11")
+    second = examples_lib.resolve_examples(source, TASK, paths.examples)
+    assert second.directory != first.directory
+    plain = examples_lib.resolve_examples(
+        f"{tmp_path}/spans/day-10", TASK, paths.examples
+    )
+    assert plain.directory not in (first.directory, second.directory)
+    assert plain.span is None
+
+
+def test_nothing_is_prepared_twice(source, paths):
+    lines = []
+    examples_lib.resolve_examples(source, TASK, paths.examples)
+    examples_lib.resolve_examples(source, TASK, paths.examples, lines.append)
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("name", ["day-", "day-11.part", ".day-11", "day-x", "11"])
+def test_directories_of_other_names_are_ignored(source, paths, tmp_path, name):
+    (tmp_path / "spans" / name).mkdir()
+    assert examples_lib.resolve_examples(source, TASK, paths.examples).span.number == 10
+
+
+def test_file_is_not_a_span(source, paths, tmp_path):
+    (tmp_path / "spans" / "day-11").write_text("")
+    assert examples_lib.resolve_examples(source, TASK, paths.examples).span.number == 10
+
+
+def test_incomplete_span_is_refused_and_not_skipped(source, paths, tmp_path):
+    shutil.move(tmp_path / "spans" / "day-10" / "eval.tsv", tmp_path)
+    with pytest.raises(UsageError) as caught:
+        examples_lib.resolve_examples(source, TASK, paths.examples)
+    for text in (
+        f"data {tmp_path}/spans/day-10 has no split eval",
+        f"span 10 of {source}",
+        "--set data.span=N",
+    ):
+        assert text in str(caught.value)
+
+
+def test_source_without_spans_is_refused_with_its_directories(source, paths, tmp_path):
+    with pytest.raises(UsageError, match=r"no directory is called week-\{SPAN\}.*day-"):
+        examples_lib.resolve_examples(
+            f"{tmp_path}/spans/week-{{SPAN}}", TASK, paths.examples
+        )
+    with pytest.raises(UsageError, match="nowhere holds no directories"):
+        examples_lib.resolve_examples(
+            f"{tmp_path}/nowhere/{{SPAN}}", TASK, paths.examples
+        )
+
+
+def test_missing_span_is_refused_with_the_spans_that_exist(source, paths):
+    with pytest.raises(UsageError, match=r"data\.span is 7; .* the spans 2, 9, 10"):
+        examples_lib.resolve_examples(source, TASK, paths.examples, settings=chosen(7))
+
+
+def test_two_directories_of_one_span_are_refused(source, paths, tmp_path):
+    (tmp_path / "spans" / "day-010").mkdir()
+    with pytest.raises(UsageError, match="day-010 and day-10, which are both span 10"):
+        examples_lib.resolve_examples(source, TASK, paths.examples)
+    assert (
+        examples_lib.resolve_examples(
+            source, TASK, paths.examples, settings=chosen(9)
+        ).span.number
+        == 9
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["{SPAN}/{VERSION}", "{SPAN:2}", "{SPAN}/{SPAN}", "{YYYY}-{MM}-{DD}"]
+)
+def test_tfxs_other_notations_are_refused(paths, tmp_path, name):
+    with pytest.raises(UsageError, match=r"\{SPAN\} is allowed, once"):
+        examples_lib.resolve_examples(f"{tmp_path}/{name}", TASK, paths.examples)
+
+
+def test_span_of_a_source_without_spans_is_refused(tmp_path):
+    recipe = tiny.write_config(tmp_path / "recipe.yaml")
+    with pytest.raises(UsageError, match=r"data: span is 3, but source is"):
+        load_config(recipe, {"data.span": 3})
+
+
+def test_remote_spans_are_found_as_local_ones(source, paths):
+    """TensorFlow's file system in memory stands in for a bucket."""
+    for span, number in ((9, "08"), (10, "11")):
+        local = examples_lib.resolve_examples(
+            source, TASK, paths.examples, settings=chosen(span)
+        )
+        for split in local.patterns:
+            (path,) = examples_lib.list_examples(local, split)
+            folder = f"ram://spans/{number}/{split}"
+            tf.io.gfile.makedirs(folder)
+            tf.io.gfile.copy(path, f"{folder}/{Path(path).name}")
+    remote = "ram://spans/{SPAN}"
+    examples = examples_lib.resolve_examples(remote, TASK, paths.examples)
+    assert (examples.directory, examples.span.number) == ("ram://spans/11", 11)
+    assert examples_lib.resolve_examples(
+        remote, TASK, paths.examples, settings=chosen(8)
+    ).directory == ("ram://spans/08")
+    staged, copies = plan_examples(examples, OrchestratorPaths("ram://root", "tiny"))
+    assert (staged.input_base, staged.input_patterns) == (
+        "ram://spans/11",
+        examples.patterns,
+    )
+    assert copies == []
+    with pytest.raises(UsageError, match="ram://nowhere holds no directories"):
+        spans.find_span("ram://nowhere/{SPAN}")
+
+
+def test_cluster_gets_a_plain_directory_whose_path_names_the_span(source, paths):
+    examples = examples_lib.resolve_examples(source, TASK, paths.examples)
+    staged, copies = plan_examples(examples, OrchestratorPaths("gs://root", "tiny"))
+    assert staged.input_base.startswith("gs://root/inputs/examples/span-10/")
+    assert staged.input_patterns == examples.patterns
+    assert len(copies) == 6  # the records of three splits, and their locations

@@ -1,0 +1,105 @@
+"""Finding the splits of existing TFRecords."""
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing import util
+from tfx import v1 as tfx
+from tfx.components.example_gen.import_example_gen import executor
+
+from ingest import examples
+from modules.errors import UsageError
+from tests import records
+
+pytestmark = pytest.mark.slow
+
+ROWS = {
+    "train": [records.example(idx=[1]), records.example(idx=[2])],
+    "eval": [records.example(idx=[3])],
+    "eval_mismatched": [records.example(idx=[4])],
+}
+RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+
+
+LAYOUTS = {
+    "folders": {s: [f"{s}/data-00000-of-00001.tfrecord.gz"] for s in ROWS},
+    "uncompressed": {s: [f"{s}.tfrecord"] for s in ROWS},
+    "shards": {
+        "train": [f"train-0000{i}-of-00002.tfrecord.gz" for i in (0, 1)],
+        "eval": ["validation_matched.tfrecord.gz"],
+        "eval_mismatched": ["validation_mismatched.tfrecord.gz"],
+    },
+    "model garden": {s: [f"MNLI_{s}.tf_record"] for s in ROWS},
+}
+IDS = {"train": [1, 2], "eval": [3], "eval_mismatched": [4]}
+
+
+def read_id(example):
+    return example.features.feature["idx"].int64_list.value[0]
+
+
+def test_example_gen_reads_every_row_of_every_layout_once(tmp_path):
+    reader = executor.Executor().GetInputSourceToExamplePTransform()
+    with beam.Pipeline(runner=RUNNER) as pipeline:
+        for layout, names in LAYOUTS.items():
+            for split, files in names.items():
+                for index, file in enumerate(files):
+                    rows = ROWS[split][index :: len(files)]
+                    records.write(tmp_path / layout / file, rows)
+            directory = examples.find_examples(str(tmp_path / layout))
+            assert directory.patterns.keys() == ROWS.keys()
+            for split, pattern in directory.patterns.items():
+                properties = {
+                    "input_base": directory.directory,
+                    "output_data_format": tfx.proto.PayloadFormat.FORMAT_TF_EXAMPLE,
+                }
+                name = f"{layout} {split}"
+                ids = (
+                    pipeline
+                    | f"Read {name}" >> reader(properties, pattern)
+                    | f"Ids {name}" >> beam.Map(read_id)
+                )
+                util.assert_that(ids, util.equal_to(IDS[split]), f"Check {name}")
+
+
+@pytest.mark.parametrize(
+    ("file", "called", "state"),
+    [
+        ("train.tfrecord.gz", "train.tfrecord", "gzipped; add"),
+        ("train.tfrecord", "train.tfrecord.gz", "not gzipped; remove"),
+    ],
+)
+def test_file_whose_name_does_not_fit_its_compression_is_refused(
+    tmp_path, file, called, state
+):
+    records.write(tmp_path / "eval.tfrecord", ROWS["eval"])
+    path = records.write(tmp_path / file, ROWS["train"])
+    (tmp_path / file).rename(tmp_path / called)
+    with pytest.raises(UsageError, match=rf"{called} is {state} \.gz"):
+        examples.find_examples(str(tmp_path))
+    assert path
+
+
+def test_records_of_two_tasks_in_one_directory_are_refused(tmp_path):
+    for task in ("MRPC", "RTE"):
+        records.write(tmp_path / f"{task}_train.tf_record", ROWS["train"])
+    message = r"MRPC_train\.tf_record and RTE_train\.tf_record, all of the split train"
+    with pytest.raises(UsageError, match=message):
+        examples.find_examples(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("eval.tfrecord", "dev.tfrecord"),
+        ("eval/data.tfrecord", "validation-00000-of-00001.tfrecord"),
+        ("eval/data.tfrecord", "eval.tfrecord"),
+        ("eval.tfrecord", "MRPC_dev.tf_record"),
+    ],
+    ids=["names", "layouts and names", "layouts", "a task's"],
+)
+def test_two_names_of_one_split_are_refused(tmp_path, names):
+    for name in ("train.tfrecord", *names):
+        records.write(tmp_path / name, ROWS["eval"])
+    with pytest.raises(UsageError, match="all of the split eval; keep one") as caught:
+        examples.find_examples(str(tmp_path))
+    assert all(name in str(caught.value) for name in names)

@@ -1,0 +1,358 @@
+"""CSV and TSV as pandas, `csv`, spreadsheets and databases write them."""
+
+import codecs
+import csv
+import gzip
+import io
+
+import hypothesis
+import pandas as pd
+import pytest
+from hypothesis import strategies as st
+
+from ingest.config import DataConfig
+from ingest.rows import delimited, dialects, readers, row_file
+from ingest.rows.row_errors import RowError
+from ingest.rows.row_file import RowFile
+from modules.errors import UsageError
+
+ROWS = [
+    {"text": "A cat.", "label": "1"},
+    {"text": 'The "big" cat, it said.', "label": "0"},
+    {"text": "Two\nlines; and\ta tab | a pipe", "label": "1"},
+    {"text": "é, ü and 猫", "label": "0"},
+]
+
+
+def read(path, **settings):
+    """Returns lines and rows of a file; the format follows from its name."""
+    settings = DataConfig(**settings)
+    file_format = readers.find_files(str(path))[0]
+    rows = RowFile(str(path), file_format, settings).read()
+    return [(location.row, row) for location, row in rows]
+
+
+def rows_of(path, **settings):
+    rows = [row for _, row in read(path, **settings)]
+    assert not any(isinstance(row, RowError) for row in rows), rows
+    return rows
+
+
+def write(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("in.csv", {}),
+        ("in.csv", {"sep": ";"}),
+        ("in.csv", {"sep": "|"}),
+        ("in.csv", {"sep": "\t"}),
+        ("in.csv", {"quoting": csv.QUOTE_ALL}),
+        ("in.csv", {"quoting": csv.QUOTE_NONNUMERIC}),
+        ("in.csv", {"doublequote": False, "escapechar": "\\"}),
+        ("in.csv", {"lineterminator": "\r\n", "encoding": "utf-8-sig"}),
+        ("in.tsv", {"sep": "\t"}),
+        ("in.tsv", {"sep": "\t", "quoting": csv.QUOTE_ALL}),
+        ("in.tsv", {"sep": "\t", "quoting": csv.QUOTE_NONNUMERIC}),
+        ("in.csv.gz", {}),
+    ],
+)
+def test_what_pandas_writes_is_read_back(tmp_path, name, options):
+    path = tmp_path / name
+    pd.DataFrame(ROWS).to_csv(path, index=False, **options)
+    assert rows_of(path) == ROWS
+
+
+def test_index_and_missing_values_of_pandas_are_columns_and_empty(tmp_path):
+    frame = pd.DataFrame({"text": ["a", None], "label": [1.0, None]})
+    frame.to_csv(tmp_path / "in.csv")
+    assert rows_of(tmp_path / "in.csv") == [
+        {"": "0", "text": "a", "label": "1.0"},
+        {"": "1", "text": "", "label": ""},
+    ]
+
+
+def test_excel_in_europe_separates_by_semicolons_and_starts_with_a_byte_order_mark(
+    tmp_path,
+):
+    text = 'text;label\r\n"One; two, three";0\r\n"He said ""no"".";1\r\n'
+    path = tmp_path / "in.csv"
+    path.write_bytes(codecs.BOM_UTF8 + text.encode())
+    assert rows_of(path) == [
+        {"text": "One; two, three", "label": "0"},
+        {"text": 'He said "no".', "label": "1"},
+    ]
+
+
+def test_first_line_of_excel_names_the_delimiter(tmp_path):
+    path = write(tmp_path / "in.csv", "sep=;\r\ntext;label\r\na, b;0\r\n")
+    assert read(path) == [(3, {"text": "a, b", "label": "0"})]
+
+
+def test_excel_quotes_fields_with_commas_in_tsv(tmp_path):
+    path = write(
+        tmp_path / "in.tsv",
+        'text\tlabel\r\n"One, two"\t0\r\nthree\t1\r\n"""Four"" five"\t0\r\n',
+    )
+    assert [row["text"] for row in rows_of(path)] == [
+        "One, two",
+        "three",
+        '"Four" five',
+    ]
+
+
+def test_first_line_of_excel_does_not_count_as_the_header(tmp_path):
+    text = 'sep=;\r\ntext;label;who\r\n"a\r\nb";1;x\r\nc;0;y\r\n'
+    assert read(write(tmp_path / "in.csv", text)) == [
+        (3, {"text": "a\r\nb", "label": "1", "who": "x"}),
+        (5, {"text": "c", "label": "0", "who": "y"}),
+    ]
+
+
+@pytest.mark.parametrize("bare", ["NA", "TRUE", "False", "-Inf", "3.5", ""])
+def test_tsv_of_r_and_pandas_has_words_without_quotes(tmp_path, bare):
+    lines = f'"text"\t"flag"\n"a good, film"\t{bare}\n"an ""odd"" one"\tTRUE\n'
+    path = write(tmp_path / "in.tsv", lines)
+    assert [row["text"] for row in rows_of(path)] == ["a good, film", 'an "odd" one']
+
+
+def test_backslashes_before_quotes_are_read_and_others_are_text(tmp_path):
+    spark = 'text,label\n"He said \\"hi\\" in C:\\temp, twice",1\nC:\\new,0\n'
+    path = write(tmp_path / "in.csv", spark)
+    assert [row["text"] for row in rows_of(path)] == [
+        'He said "hi" in C:\\temp, twice',
+        "C:\\new",
+    ]
+    r = '"text"\t"label"\n"say \\"no\\""\t1\n'
+    assert rows_of(write(tmp_path / "in.tsv", r)) == [
+        {"text": 'say "no"', "label": "1"}
+    ]
+
+
+def test_tsv_with_a_quoted_header_and_other_rows_is_refused_with_the_setting(tmp_path):
+    path = write(tmp_path / "in.tsv", '"text"\t"label"\n"a "b" c"\t1\n')
+    with pytest.raises(UsageError, match=r"tsv: its header is quoted.*data\.quoting"):
+        read(path)
+
+
+def test_stray_quote_in_a_quoted_file_refuses_its_row_alone(tmp_path):
+    lines = '"text","label"\n"good film","1"\n"bad "film"","0"\n"fine","1"\n'
+    first, second, third = read(write(tmp_path / "in.csv", lines))
+    assert first == (2, {"text": "good film", "label": "1"})
+    assert "not a line of this dialect" in str(second[1])
+    assert third == (4, {"text": "fine", "label": "1"})
+
+
+def test_text_of_a_million_characters_is_read(tmp_path):
+    long = "ab, " * 250_000
+    path = write(tmp_path / "in.tsv", f'text\tlabel\n"x\ty"\t1\n"{long}\t"\t0\n')
+    assert [len(row["text"]) for row in rows_of(path)] == [3, 1_000_001]
+
+
+def test_carriage_returns_alone_end_lines(tmp_path):
+    path = write(tmp_path / "in.csv", 'text,label\r"a, b",0\rc,1\r')
+    assert [row["text"] for row in rows_of(path)] == ["a, b", "c"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['"We acted because," said X.', "a"],
+        ['He said "no".', "a"],
+        ['"A whole sentence."', "no quotes here, but a comma"],
+        ['"A whole sentence."', "a"],
+        ['"Unclosed', "a"],
+    ],
+)
+def test_quotes_of_tsv_without_quoting_are_text(tmp_path, lines):
+    text = "".join(f"{line}\t1\n" for line in lines)
+    path = write(tmp_path / "in.tsv", f"text\tlabel\n{text}")
+    assert [row["text"] for row in rows_of(path)] == lines
+
+
+def test_quoted_field_far_below_the_start_of_a_tsv_file_is_found(tmp_path):
+    plain = "".join(f"row number {number} of many\t1\n" for number in range(80_000))
+    path = write(tmp_path / "in.tsv", f'text\tlabel\n{plain}"a ""b"""\t0\n')
+    assert path.stat().st_size > 2 << 20
+    assert rows_of(path)[-1] == {"text": 'a "b"', "label": "0"}
+
+
+def test_csv_without_quoting_keeps_its_quotes(tmp_path):
+    path = write(tmp_path / "in.csv", 'text,label\n"Hi" she said,1\nno "x" here,0\n')
+    assert [row["text"] for row in rows_of(path)] == ['"Hi" she said', 'no "x" here']
+
+
+def test_settings_overrule_what_is_found(tmp_path):
+    path = write(tmp_path / "in.tsv", 'text\tlabel\n"a ""b"""\t1\n')
+    assert rows_of(path) == [{"text": 'a "b"', "label": "1"}]
+    assert rows_of(path, quoting="none") == [{"text": '"a ""b"""', "label": "1"}]
+    path = write(tmp_path / "in.csv", "a;b,c\n1;2,3\n")
+    assert rows_of(path, delimiter=";") == [{"a": "1", "b,c": "2,3"}]
+    path = write(tmp_path / "x.csv", "a\tb\n1\t2\n")
+    assert rows_of(path, delimiter="tab") == [{"a": "1", "b": "2"}]
+
+
+def test_ambiguous_delimiter_is_refused_with_the_setting(tmp_path):
+    path = write(tmp_path / "in.csv", "a;b|c\n1;2|3\n")
+    with pytest.raises(UsageError, match=r"in\.csv.*semicolon and pipe.*delimiter"):
+        read(path)
+
+
+def test_row_over_several_lines_is_named_by_its_first(tmp_path):
+    path = write(tmp_path / "in.csv", 'text,label\n"one\ntwo",0\n\nthree,1\n')
+    assert read(path) == [
+        (2, {"text": "one\ntwo", "label": "0"}),
+        (5, {"text": "three", "label": "1"}),  # pandas skips blank lines, too
+    ]
+
+
+@pytest.mark.parametrize("bad", ['"never closed,1', '"closed" too early,1', 'a"b",1,2'])
+def test_stray_quote_refuses_its_line_and_hides_no_other(tmp_path, bad):
+    good = "".join(f"row {number},1\n" for number in range(200))
+    text = f'text,label\n"quoted, once",0\n{bad}\n{good}"quoted, twice",0\n'
+    numbers = dict(read(write(tmp_path / "in.csv", text)))
+    assert isinstance(numbers[3], RowError)
+    assert [n for n, row in numbers.items() if isinstance(row, RowError)] == [3]
+    assert len(numbers) == 203
+    assert numbers[204] == {"text": "quoted, twice", "label": "0"}
+
+
+def test_byte_of_another_encoding_is_named_with_line_column_and_the_way_to_read_it(
+    tmp_path,
+):
+    text = 'text,label\nplain,0\n"one\ntwo café",1\nnaïve,0\n'
+    path = write(tmp_path / "in.csv", text, "cp1252")
+    (_, good), (second, error), (third, other) = read(path)
+    assert good == {"text": "plain", "label": "0"}
+    assert second == 3
+    assert "line 4, column 8: the byte 0xe9 is not utf-8" in str(error)
+    assert "--set data.encoding=cp1252" in str(error)
+    assert third == 5
+    assert str(other).startswith("column 3: the byte 0xef")
+    assert [row["text"] for row in rows_of(path, encoding="cp1252")] == [
+        "plain",
+        "one\ntwo café",
+        "naïve",
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
+def test_file_with_a_byte_order_mark_says_how_to_read_it(tmp_path, encoding):
+    text = "text\tlabel\nGrüße\t1\n"
+    mark = "\ufeff" if encoding == "utf-16-le" else ""
+    path = write(tmp_path / "in.tsv", mark + text, encoding)
+    if encoding != "utf-8-sig":
+        ((_, error),) = read(path)
+        assert "UTF-16" in str(error)
+        assert "data.encoding=utf-16" in str(error)
+        assert rows_of(path, encoding="utf-16") == [{"text": "Grüße", "label": "1"}]
+    else:
+        assert rows_of(path) == [{"text": "Grüße", "label": "1"}]
+
+
+def test_truncated_gzip_file_ends_with_an_error(tmp_path):
+    text = "text,label\n" + "".join(f"row {n},1\n" for n in range(50_000))
+    packed = gzip.compress(text.encode())
+    (tmp_path / "in.csv.gz").write_bytes(packed[: len(packed) // 2])
+    rows = read(tmp_path / "in.csv.gz")
+    assert rows[0] == (2, {"text": "row 0", "label": "1"})
+    assert "cannot be read from here" in str(rows[-1][1])
+
+
+def test_first_row_does_not_wait_for_the_last(tmp_path, monkeypatch):
+    opened = []
+    open_packed = row_file.open_packed
+
+    def spy(path):
+        opened.append(open_packed(path))
+        return opened[-1]
+
+    monkeypatch.setattr(row_file, "open_packed", spy)
+    lines = (f'"row {n}, with a comma",{n % 2}\n' for n in range(200_000))
+    path = write(tmp_path / "in.csv", "text,label\n" + "".join(lines))
+    rows = RowFile(str(path), "csv").read()
+    next(rows)
+    (file,) = opened
+    assert file.tell() < path.stat().st_size / 2
+
+
+# NUL: Python 3.10 has no CSV with it.
+TEXTS = st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20
+)
+
+
+@hypothesis.settings(deadline=None, max_examples=300)
+@hypothesis.given(
+    rows=st.lists(
+        st.tuples(TEXTS, TEXTS, st.integers(0, 9) | st.booleans()),
+        min_size=1,
+        max_size=6,
+    ),
+    delimiter=st.sampled_from([",", ";", "\t", "|"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    end=st.sampled_from(["\n", "\r\n"]),
+    mark=st.booleans(),
+    name=st.sampled_from(["in.csv", "in.tsv"]),
+)
+def test_what_csv_writes_is_read_back(
+    tmp_path_factory, rows, delimiter, quoting, end, mark, name
+):
+    hypothesis.assume(delimiter == "\t" or name == "in.csv")
+    if end == "\n":  # Python before 3.13 writes a carriage return unquoted
+        rows = [(a.replace("\r", ""), b.replace("\r", ""), n) for a, b, n in rows]
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end)
+    writer.writerow(["first", "second", "label"])
+    writer.writerows(rows)
+    path = tmp_path_factory.mktemp("csv") / name
+    write(path, ("\ufeff" if mark else "") + file.getvalue())
+    expected = [
+        {"first": first, "second": second, "label": str(label)}
+        for first, second, label in rows
+    ]
+    assert rows_of(path) == expected
+
+
+@hypothesis.settings(deadline=None, max_examples=200)
+@hypothesis.given(rows=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6))
+def test_tsv_without_quoting_is_read_back(tmp_path_factory, rows):
+    rows = [
+        tuple("".join(c for c in text if c not in "\t\r\n") for text in row)
+        for row in rows
+    ]
+    lines = ["first\tsecond", *map("\t".join, rows)]
+    path = tmp_path_factory.mktemp("tsv") / "in.tsv"
+    write(path, "\n".join(lines) + "\n")
+    read_back = rows_of(path, quoting="none")
+    assert [tuple(row.values()) for row in read_back] == rows
+
+
+@hypothesis.settings(deadline=None, max_examples=500)
+@hypothesis.given(
+    content=st.lists(
+        st.sampled_from(
+            [b"a", b"b", b",", b'"', b"\n", b"\r\n", b"\\", b"\xc3\xa9", b"\xff"]
+        )
+    ).map(b"".join),
+    quoting=st.sampled_from([dialects.DOUBLE, dialects.BACKSLASH, dialects.NONE]),
+    batch=st.sampled_from([1, 5, 1000]),
+)
+def test_lines_parsed_many_at_a_time_are_those_parsed_by_themselves(
+    content, quoting, batch
+):
+    dialect = dialects.Dialect(",", quoting)
+
+    def read():
+        file = io.BufferedReader(io.BytesIO(b"x,y\n" + content))
+        rows = delimited.read_table(file, dialect, "utf-8")
+        return [(number, str(row)) for number, row in rows]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "_BATCH_CHARACTERS", batch)
+        many = read()
+        patch.setattr(delimited, "_parse_batch", lambda *_: None)
+        assert read() == many

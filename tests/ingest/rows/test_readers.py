@@ -1,0 +1,97 @@
+"""Finding files, and reading their rows."""
+
+import types
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from ingest.examples import tf_examples
+from ingest.rows import readers
+from ingest.rows.row_file import RowFile
+from modules.errors import UsageError
+from tests.prediction.batch.conftest import write_rows
+
+
+@pytest.mark.parametrize(
+    ("names", "source", "message"),
+    [
+        ([], "", "matches no file"),
+        (["a.txt"], "a.txt", "of the formats unknown; .*--format csv"),
+        (["a.tsv", "b.jsonl"], "", "of the formats jsonl, tsv; give a glob of one"),
+    ],
+)
+def test_input_without_files_of_one_format_is_refused(tmp_path, names, source, message):
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=message):
+        readers.find_files(str(tmp_path / source))
+
+
+@pytest.mark.parametrize("name", ["in[1].tsv", "in[1]"])
+def test_name_with_the_characters_of_a_glob_is_read(tmp_path, name):
+    source = path = tmp_path / name
+    if not source.suffix:
+        source.mkdir()
+        path = source / "a*.tsv"
+    path.write_text("left\tright\na\tb\n")
+    assert readers.find_files(str(source)) == ("tsv", [str(path)])
+    ((location, row),) = RowFile(str(path), "tsv").read()
+    assert (str(location), row) == (f"{path}:2", {"left": "a", "right": "b"})
+
+
+def test_columns_of_mrpc_as_it_is_published_get_the_names_of_tfds(tmp_path):
+    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    (tmp_path / "in.tsv").write_text(header + "1\t2\t3\ta\tb\n")
+    ((location, row),) = RowFile(str(tmp_path / "in.tsv"), "tsv").read()
+    assert (str(location), row["label"]) == (f"{tmp_path}/in.tsv:2", "1")
+    assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
+
+
+def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path):
+    header = b"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    (tmp_path / "in.tsv").write_bytes(header + b"1\t2\t3\t\xff\tb\n1\t2\t3\ta\tb\n")
+    (_, error), (_, row) = RowFile(str(tmp_path / "in.tsv"), "tsv").read()
+    assert "is not utf-8" in str(error)
+    assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
+
+
+def allocate(*_, **options):
+    """Requests more memory than there is."""
+    return pa.allocate_buffer(1 << 62)
+
+
+BATCH = types.SimpleNamespace(to_pylist=allocate)
+ROW = types.SimpleNamespace(
+    to_pylist=lambda: int("not a number"),
+    num_rows=1,
+    schema=types.SimpleNamespace(names=["left"]),
+    columns=[[types.SimpleNamespace(as_py=allocate)]],
+)
+
+
+@pytest.mark.parametrize(
+    "read", [allocate, lambda *_, **__: [BATCH], lambda *_, **__: [ROW]]
+)
+def test_lack_of_memory_refuses_no_row_of_parquet(tmp_path, monkeypatch, read):
+    source = tmp_path / "in.parquet"
+    parquet.write_table(pa.table({"left": ["a"]}), source)
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", read)
+    with pytest.raises(MemoryError):
+        list(RowFile(str(source), "parquet").read())
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("in.tsv", 2), ("in.jsonl.gz", 1), ("in.parquet", 1), ("in.tfrecord", 1)],
+)
+def test_rows_of_a_long_file_are_numbered_in_order(tmp_path, name, first):
+    rows = [{"n": str(index), "text": "é" * (index % 50)} for index in range(3000)]
+    source = write_rows(tmp_path / name, rows)
+    file_format, paths = readers.find_files(str(source))
+    located = list(RowFile(*paths, file_format).read())
+    assert [location.row for location, _ in located] == [*range(first, 3000 + first)]
+    decoded = (
+        tf_examples.to_row(row) if isinstance(row, bytes) else row for _, row in located
+    )
+    assert list(decoded) == rows

@@ -1,0 +1,68 @@
+"""A working directory belongs to one process at a time, and is published complete."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from ingest.working_directory import WorkingDirectory
+from modules.errors import UsageError
+from pipeline.config.paths import REPOSITORY
+
+HOLD = """
+import pathlib, sys, time
+from ingest.working_directory import WorkingDirectory
+directory = WorkingDirectory(pathlib.Path(sys.argv[1]))
+directory.open()
+(directory.path / "left").write_text("left")
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_killed_process_releases_its_directory(tmp_path):
+    directory = WorkingDirectory(tmp_path / "working")
+    command = [sys.executable, "-c", HOLD, str(directory.path)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        with pytest.raises(UsageError, match=f"in use by process {process.pid}; wait"):
+            directory.open()
+        directory.delete()  # which it does not hold
+        assert (directory.path / "left").read_text() == "left"
+        process.kill()
+    directory.open()
+    assert not (directory.path / "left").exists()
+
+
+def test_directory_that_was_published_while_another_waited_is_kept(tmp_path):
+    first = WorkingDirectory(tmp_path / "working")
+    second = WorkingDirectory(tmp_path / "working")
+    first.open()
+    lines = []
+    waiting = threading.Thread(target=second.open, kwargs={"wait": lines.append})
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    assert lines == [
+        f"waiting for process {os.getpid()}, which writes to {second.path}"
+    ]
+    (first.path / "file").write_text("of the first")
+    first.publish(tmp_path / "target")
+    waiting.join(10)
+    (second.path / "file").write_text("of the second")
+    assert [path.name for path in (tmp_path / "target").iterdir()] == ["file"]
+    assert (tmp_path / "target" / "file").read_text() == "of the first"
+
+
+def test_target_that_has_files_is_not_replaced(tmp_path):
+    directory = WorkingDirectory(tmp_path / "working")
+    directory.open()
+    (directory.path / "file").write_text("new")
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "file").write_text("kept")
+    with pytest.raises(OSError, match="not empty"):
+        directory.publish(tmp_path / "target")
+    assert (tmp_path / "target" / "file").read_text() == "kept"
+    assert (directory.path / "file").read_text() == "new"

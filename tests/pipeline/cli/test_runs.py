@@ -1,0 +1,151 @@
+"""The commands about what was run and what is served: tables, messages, speed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from modules import file_lock
+from modules.verdicts import ServingReport, Verdict
+from pipeline.cli.main import main
+from tests.pipeline.past_runs import PastRuns
+
+LONG = "train.tsv:3: label is '7'; allowed are 0 to 1, " * 9
+
+
+@pytest.fixture
+def past(tmp_path):
+    return PastRuns(tmp_path / "output")
+
+
+@pytest.fixture
+def invoke(past, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def invoke(*arguments, exit_code=0):
+        options = ["--output", str(past.paths.root)]
+        result = CliRunner().invoke(main, [*map(str, arguments), *options])
+        assert result.exit_code == exit_code, result.output
+        return result.output
+
+    return invoke
+
+
+def joined(text):
+    return " ".join(text.split())
+
+
+def test_runs_fit_in_80_columns_with_the_version_or_the_reason(invoke, past):
+    past.run("pushed", value=0.9321, pushed="/output/serving/tiny/1795571468258")
+    past.run("refused", value=0.5, reason="accuracy is 0.5, the threshold is 0.9")
+    past.run("data refused", reason=LONG)
+    past.run("running")
+    printed = invoke("runs")
+    assert max(map(len, printed.splitlines())) <= 80
+    for text in (
+        "20260101-010000",
+        "accuracy 0.9321",
+        "1795571468258",
+        "data refused",
+        "interrupted",
+    ):
+        assert text in printed
+    runs = json.loads(invoke("runs", "--json"))
+    assert [run["state"] for run in runs] == [
+        "interrupted",
+        "data refused",
+        "refused",
+        "pushed",
+    ]
+    assert runs[1]["reason"] == LONG
+
+
+def test_run_that_is_going_on_is_shown_as_running(invoke, past):
+    record = past.run("running")
+    owner = f"process 1, run {past.paths.run(record.id)}\n"
+    with file_lock.hold(past.paths.lock, owner):
+        assert "running" in invoke("runs")
+        assert "nothing to delete" in invoke("clean")
+        assert "is in use by process 1" in invoke("clean", "--yes", exit_code=2)
+
+
+def test_run_that_ended_before_its_first_component_is_shown(invoke, past):
+    record = past.run("data refused", reason=LONG)
+    shown = invoke("show", "latest")
+    assert record.id in shown
+    assert LONG.strip() in joined(shown)
+
+
+def test_directory_that_does_not_exist_is_named_with_what_to_do(tmp_path):
+    result = CliRunner().invoke(main, ["runs", "--output", str(tmp_path / "no")])
+    assert result.exit_code == 2
+    assert "does not exist; name the directory" in joined(result.output)
+
+
+def test_rollback_where_several_recipes_push_asks_for_one(invoke, past):
+    for name in ("tiny", "other"):
+        (past.paths.pushed.parent / name).mkdir(parents=True)
+    assert "name one with --config" in joined(invoke("rollback", exit_code=2))
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "message"),
+    [
+        ("pushed", "", "was not refused: it pushed"),
+        ("data refused", "label is '7'", "no refused model: data refused, label is"),
+        ("failed", "loss is NaN", "no refused model: failed, loss is NaN"),
+        ("running", "", "no refused model: interrupted"),
+        ("refused", "", "were deleted; run it again"),
+    ],
+)
+def test_only_a_refused_model_can_be_overridden(invoke, past, state, reason, message):
+    past.run(state, reason=reason)
+    printed = invoke("override", "latest", "--reason", "x", exit_code=2)
+    assert message in joined(printed)
+
+
+def test_model_that_does_not_serve_cannot_be_overridden(invoke, past):
+    past.run("refused")
+    (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
+    refused = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])
+    past.write_json(verdict, "verdict.json", refused.as_json())
+    (blessing,) = past.execute("ServingCheck", ["blessing: InfraBlessing"])
+    check = ServingReport(
+        reasons=["serving_default differs by 0.5"],
+        rows=4,
+        max_skew={"serving_default": 0.5},
+        latency_ms=None,
+        rows_per_second=None,
+        load_seconds=None,
+        peak_memory_bytes=0,
+        tf_serving_version="2.19",
+        text_version="2.12",
+    )
+    past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
+    printed = joined(invoke("override", "latest", "--reason", "x", exit_code=2))
+    assert "does not serve (serving_default differs by 0.5)" in printed
+
+
+def test_unknown_model_has_no_lineage(invoke, past):
+    past.run()
+    assert "knows no such version" in joined(invoke("lineage", "7", exit_code=2))
+
+
+READ_ONLY = """
+import sys
+from click.testing import CliRunner
+from pipeline.cli.main import main
+for command in (["runs"], ["show", "latest"], ["versions"], ["clean"], ["rollback"]):
+    CliRunner().invoke(main, [*command, "--output", sys.argv[1]])
+print([name for name in ("tensorflow", "tfx") if name in sys.modules])
+"""
+
+
+@pytest.mark.slow
+def test_tensorflow_and_tfx_are_not_imported(past):
+    past.run()
+    command = [sys.executable, "-c", READ_ONLY, str(past.paths.root)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n", result.stderr

@@ -1,0 +1,295 @@
+"""Guessing a task from columns, and refusing to where it would be a coin toss."""
+
+import random
+
+import pytest
+
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.onboarding.columns import add_row
+from pipeline.onboarding.guess import guess_task, guess_thresholds
+
+WORDS = [
+    "the",
+    "cat",
+    "sees",
+    "a",
+    "dog",
+    "and",
+    "likes",
+    "it",
+    "while",
+    "birds",
+    "sing",
+    "in",
+    "old",
+    "trees",
+]
+
+
+def sentence(chance, words=8):
+    return " ".join(chance.choices(WORDS, k=words)).capitalize() + "."
+
+
+def guess(make_row, rows=200, **choices):
+    """Guesses the task of rows that a function makes of a number and `Random`."""
+    chance = random.Random(0)
+    columns = {}
+    for number in range(rows):
+        add_row(columns, make_row(number, chance))
+    return guess_task(columns, **choices)
+
+
+def spam(number, chance):
+    return {
+        "id": str(number),
+        "date": f"2024-01-{number % 28 + 1:02} 10:00:00",
+        "url": f"https://example.org/{number}",
+        "Nachricht": sentence(chance),
+        "art": "spam" if number % 10 == 0 else "ham",
+    }
+
+
+def test_columns_of_any_name_are_found():
+    task = guess(spam).task
+    assert task.text_columns == ["Nachricht"]
+    assert task.label_column == "art"
+    assert task.classes == ["ham", "spam"]
+    assert task.metric == "f1"  # 10 % are spam
+
+
+def test_each_guess_has_a_reason():
+    reasons = guess(spam).reasons
+    assert reasons["task.text_columns"] == "long texts"
+    assert reasons["task.label_column"] == "the only column of few values"
+    assert "ham means no" in reasons["task.classes"]
+    assert "10% of the rows" in reasons["task.metric"]
+
+
+def test_two_texts_are_a_pair_in_the_order_of_the_file():
+    task = guess(
+        lambda n, chance: {
+            "question": sentence(chance),
+            "answer": sentence(chance),
+            "label": str(n % 2),
+        }
+    ).task
+    assert task.text_columns == ["question", "answer"]
+    assert task.classes == ["0", "1"]
+    assert task.metric == "accuracy"
+
+
+def test_columns_with_names_of_text_are_preferred_to_other_long_ones():
+    task = guess(
+        lambda n, chance: {
+            "remark": sentence(chance),
+            "review": sentence(chance),
+            "sentiment": ["bad", "good"][n % 2],
+        }
+    ).task
+    assert (task.text_columns, task.label_column) == (["review"], "sentiment")
+
+
+def test_names_of_people_are_no_text():
+    task = guess(
+        lambda n, chance: {
+            "author": f"Anna{n} Meier",
+            "body": sentence(chance),
+            "label": ["x", "y"][n % 2],
+        }
+    ).task
+    assert task.text_columns == ["body"]
+
+
+def test_numbers_of_many_values_are_scores_within_their_range():
+    task = guess(
+        lambda n, chance: {
+            "text": sentence(chance),
+            "score": f"{chance.uniform(0.3, 4.6):.2f}",
+        }
+    ).task
+    assert task.label_range == [0.0, 5.0]
+    assert task.metric == "pearson_spearman"
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [
+        (["no", "yes"], ["no", "yes"]),
+        (["valid", "not_valid"], ["not_valid", "valid"]),
+        (["-1", "1"], ["-1", "1"]),
+        (["1.0", "1.0", "0.0"], ["0.0", "1.0"]),
+        (["ja", "ja", "nein"], ["nein", "ja"]),
+        (["true", "false"], ["false", "true"]),
+        (["0", "1", "2"], ["0", "1", "2"]),
+        (["c", "b", "a"], ["a", "b", "c"]),
+        (["b", "a", "b"], ["b", "a"]),  # the rarer one is the positive class
+    ],
+)
+def test_classes_and_the_positive_one(values, classes):
+    task = guess(
+        lambda n, chance: {"text": sentence(chance), "label": values[n % len(values)]}
+    ).task
+    assert task.classes == classes
+
+
+def test_numbers_that_could_be_indices_of_other_classes_get_names():
+    guessed = guess(
+        lambda n, chance: {"text": sentence(chance), "stars": str(n % 5 + 1)},
+        kind="classes",
+    )
+    assert guessed.task.classes == [f"stars_{n}" for n in range(1, 6)]
+    assert guessed.class_of_value["5"] == "stars_5"
+
+
+def test_stars_as_scores():
+    task = guess(
+        lambda n, chance: {"text": sentence(chance), "stars": str(n % 5 + 1)},
+        kind="score",
+    ).task
+    assert task.label_range == [1.0, 5.0]
+
+
+def test_names_of_classes_that_the_source_has_are_kept_in_its_order():
+    task = guess(
+        lambda n, chance: {"text": sentence(chance), "label": n % 2},
+        class_names=lambda label: {"0": "yes", "1": "no"},
+    ).task
+    assert task.classes == ["yes", "no"]
+
+
+def test_known_names_are_text_in_a_script_without_spaces():
+    task = guess(
+        lambda n, chance: {"text": f"这部电影非常好看{n}", "label": str(n % 2)}
+    ).task
+    assert task.text_columns == ["text"]
+
+
+@pytest.mark.parametrize("missing", ["NA", "nan", "None", "", None, float("nan")])
+def test_marks_of_missing_labels_are_no_class(missing):
+    task = guess(
+        lambda n, chance: {
+            "text": sentence(chance),
+            "label": missing if n == 7 else ["neg", "pos"][n % 2],
+        }
+    ).task
+    assert task.classes == ["neg", "pos"]
+
+
+def test_file_without_a_header_is_refused():
+    def row(number, chance):
+        text = sentence(chance)
+        return {"this is the first review of all": text, "0": str(number % 2)}
+
+    with pytest.raises(UsageError, match="looks like a row; add a line with the names"):
+        guess(row, label="0")
+
+
+def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
+    task = guess(
+        lambda n, chance: {
+            "idx": f"r{n}",
+            "text": sentence(chance),
+            "label": str(n % 2),
+        }
+    ).task
+    assert task.id_column == "row_number"
+
+
+@pytest.mark.parametrize(
+    ("row", "choices", "message"),
+    [
+        (
+            {"a": "text", "b": "text", "c": "text", "label": "few"},
+            {},
+            "a, b, c may each be the text; name one with --text a",
+        ),
+        ({"label": "few", "n": "number"}, {}, "looks like text; name the text column"),
+        (
+            {"text": "text", "n": "id"},
+            {},
+            "looks like a label; name it",
+        ),
+        (
+            {"text": "text", "x": "few", "y2": "few"},
+            {},
+            r"x \(a, b\), y2 \(a, b\) may each be the label; name one with --label x",
+        ),
+        (
+            {"text": "text", "label": "few", "stars": "few"},
+            {},
+            r"label \(a, b\), stars \(a, b\) may each be the label",
+        ),
+        (
+            {"text": "text", "stars": "stars"},
+            {},
+            "1, 2, 3, 4, 5, which may be classes or scores; choose with --kind",
+        ),
+        (
+            {"text": "text", "label": "few"},
+            {"label": "nope"},
+            "--label nope: there is no",
+        ),
+        (
+            {"text": "text", "label": "few"},
+            {"text": ["no"]},
+            "--text no: there is no such",
+        ),
+        (
+            {"text": "text", "label": "few"},
+            {"taken": {"--group": "g"}},
+            "--group g: there is no",
+        ),
+        ({"text": "text", "label": "few"}, {"kind": "score"}, "not different numbers"),
+        (
+            {"text": "text", "label": "number"},
+            {"kind": "classes"},
+            "label has 400 values; allowed are 2 to 200 classes",
+        ),
+    ],
+)
+def test_coin_toss_is_refused_with_what_to_add(row, choices, message):
+    make = {
+        "text": lambda n, chance: sentence(chance),
+        "few": lambda n, chance: ["a", "b"][n % 2],
+        "number": lambda n, chance: str(n * 1.5),
+        "id": lambda n, chance: str(n),
+        "comma": lambda n, chance: f"{n},5",
+        "case": lambda n, chance: ["Pos", "neg", "pos "][n % 3],
+        "stars": lambda n, chance: str(n % 5 + 1),
+    }
+    with pytest.raises(UsageError, match=message):
+        guess(
+            lambda n, chance: {
+                name: make[kind](n, chance) for name, kind in row.items()
+            },
+            rows=400,
+            **choices,
+        )
+
+
+@pytest.mark.parametrize(
+    ("task", "counts", "thresholds"),
+    [
+        # The majority class has 0.9; its F1 is that of the always positive, 0.18.
+        (
+            {"classes": ["ham", "spam"], "metric": "f1"},
+            {"ham": 90, "spam": 10},
+            {"accuracy": 0.91, "f1": 0.26},
+        ),
+        ({"classes": ["a", "b"]}, {"a": 950, "b": 50}, {"accuracy": 0.955}),
+        ({"classes": ["a", "b"]}, {"a": 995, "b": 5}, {"accuracy": 0.9955}),
+        ({"classes": ["a", "b"]}, {"a": 50, "b": 50}, {"accuracy": 0.55}),
+        (
+            {"classes": ["a", "b", "c"], "metric": "f1"},
+            {"a": 50, "b": 25, "c": 25},
+            {"accuracy": 0.55, "f1": 0.3},
+        ),
+        ({"label_range": [0, 5]}, {}, {"pearson_spearman": 0.2}),
+    ],
+)
+def test_thresholds_are_above_what_a_constant_prediction_reaches(
+    task, counts, thresholds
+):
+    task = TaskConfig(text_columns=["text"], **task)
+    assert guess_thresholds(task, counts) == thresholds

@@ -1,0 +1,144 @@
+"""Runs are compared on the rows that all of them predicted."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from modules.config.task import TaskConfig
+from modules.errors import UsageError
+from pipeline.runs.comparison import Comparison, compare, differing_settings
+from tests.pipeline.runs.finished import SCORES, TASK, write_run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def two(tmp_path):
+    return [write_run(tmp_path, name, seed=seed) for seed, name in enumerate("ab")]
+
+
+def test_metrics_and_changed_rows_of_two_runs(two):
+    comparison = compare(two)
+    first, second = comparison.runs
+    assert comparison.rows == first.rows == second.rows == 200
+    assert [(s.key, s.values) for s in comparison.settings] == [
+        ("trainer.seed", [0, 1])
+    ]
+    test = second.tests["accuracy"]
+    assert test.a == first.metrics["accuracy"].value
+    assert test.b == second.metrics["accuracy"].value
+    assert first.tests == {}
+    assert "recall/equivalent" in second.metrics
+    assert len(comparison.changed) == test.only_a_right + test.only_b_right > 0
+    changes = [row.change for row in comparison.changed]
+    assert changes == sorted(changes, reverse=True)
+    row = comparison.changed[0]
+    assert row.texts == [f"text {row.id}", "other"]
+    assert set(row.predictions) == set(TASK.classes)
+    assert row.change == pytest.approx(abs(np.diff(row.probabilities))[0])
+
+
+def test_comparison_is_data(two):
+    comparison = compare(two)
+    text = comparison.model_dump_json()
+    assert Comparison.model_validate_json(text).changed == comparison.changed
+
+
+def test_same_run_has_no_changed_row(two):
+    comparison = compare([two[0], two[0]])
+    assert comparison.changed == []
+    assert comparison.settings == []
+    assert comparison.runs[1].tests["f1"].p_value == 1
+
+
+def test_three_runs_are_compared_with_the_first(tmp_path, two):
+    third = write_run(tmp_path, "c", rows=150, seed=2)
+    comparison = compare([*two, third])
+    assert comparison.rows == 150
+    assert [run.rows for run in comparison.runs] == [200, 200, 150]
+    assert [bool(run.tests) for run in comparison.runs] == [False, True, True]
+    assert all(len(row.predictions) == 3 for row in comparison.changed)
+
+
+def test_rows_with_other_texts_are_not_the_same(tmp_path, two):
+    other = write_run(tmp_path, "c", seed=2, texts="new {}")
+    with pytest.raises(
+        UsageError, match="a and c have no row of the split eval in com"
+    ):
+        compare([two[0], other])
+    assert compare([two[0], other], with_texts=False).rows == 200
+
+
+def test_equal_rows_are_paired_in_their_order(tmp_path):
+    """Of two rows with the same id, label and texts, each is compared once."""
+    run = write_run(tmp_path, "a", rows=4)
+    path = tmp_path / "artifacts-a" / "run" / "predictions" / "eval.tsv"
+    header, *rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([header, *rows, rows[0]]))
+    assert compare([run, run]).rows == 5
+
+
+def test_deleted_examples_leave_rows_without_texts(tmp_path, two):
+    (tmp_path / "artifacts-b" / "examples" / "Split-eval").rename(tmp_path / "deleted")
+    comparison = compare(two)
+    assert comparison.rows == 200
+    assert comparison.changed[0].texts == []
+
+
+def test_scores_change_by_a_tenth_of_their_range(tmp_path):
+    runs = [write_run(tmp_path, n, SCORES, seed=s) for s, n in enumerate("ab")]
+    comparison = compare(runs)
+    assert 0 < len(comparison.changed) < 200
+    assert min(row.change for row in comparison.changed) > 0.5
+    row = comparison.changed[0]
+    first, second = map(float, row.predictions)
+    assert abs(first - second) == pytest.approx(row.change, abs=1e-6)
+    assert comparison.runs[1].tests["pearson_spearman"].only_a_right is None
+
+
+def test_metric_of_a_class_that_decides_is_tested(tmp_path):
+    task = TaskConfig(metric="recall/equivalent")
+    runs = [write_run(tmp_path, n, task, seed=s) for s, n in enumerate("ab")]
+    tests = compare(runs).runs[1].tests
+    assert "recall/equivalent" in tests
+    assert "precision/equivalent" not in tests
+
+
+def test_other_classes_are_refused(tmp_path, two):
+    task = TaskConfig(classes=["no", "maybe", "yes"])
+    other = write_run(tmp_path, "c", task)
+    with pytest.raises(UsageError) as caught:
+        compare([two[0], other])
+    assert str(caught.value) == (
+        "the tasks differ: a predicts the classes not_equivalent, equivalent, c the "
+        "classes no, maybe, yes; only runs of one task can be compared"
+    )
+
+
+def test_split_without_predictions_is_refused(two):
+    with pytest.raises(
+        UsageError, match="run a has no predictions of the split 'test'"
+    ):
+        compare(two, split="test")
+
+
+def test_texts_of_the_same_examples_are_read_once(two, monkeypatch):
+    second = dataclasses.replace(two[1], examples=two[0].examples)
+    from pipeline.runs import row_texts
+
+    read, calls = row_texts.read, []
+    monkeypatch.setattr(row_texts, "read", lambda *a: calls.append(a) or read(*a))
+    assert compare([two[0], second]).rows == 200
+    assert len(calls) == 1
+
+
+def test_nested_settings_differ_by_dotted_key():
+    first = {"a": {"b": 1, "c": {}}, "d": [1]}
+    second = {"a": {"b": 2, "c": {"e": 3}}, "d": [1]}
+    differing = differing_settings([first, second])
+    assert [(setting.key, setting.values) for setting in differing] == [
+        ("a.b", [1, 2]),
+        ("a.c", [{}, None]),
+        ("a.c.e", [None, 3]),
+    ]

@@ -1,0 +1,109 @@
+"""Every run leaves a record of how it ended, also if it was killed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from modules.errors import DataRefusedError, UsageError
+from pipeline.config.recipe import load_config
+from pipeline.runs import run_record, runs
+from tests import tiny
+
+HOLD = """
+import sys, time
+from modules import file_lock
+with file_lock.hold(sys.argv[1], f"process 1, run /output/runs/{sys.argv[2]}\\n"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+ID = "20260101-010000-000000"
+
+
+@pytest.fixture
+def config(tmp_path):
+    return load_config(tiny.write_config(tmp_path / "recipe.yaml"))
+
+
+@pytest.fixture
+def record(past, config):
+    """Records a run that does something; returns what it left."""
+
+    def record(action):
+        directory = past.paths.run(ID)
+        with run_record.recording(directory, config, past.paths.metadata) as entry:
+            action(entry)
+        return read(past)
+
+    return record
+
+
+def read(past):
+    return run_record.read(past.paths.run(ID))
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (DataRefusedError("train.tsv:3: label is '7'"), "data refused"),
+        (UsageError("encoder x is not a directory"), "failed"),
+        (ValueError("loss is NaN"), "failed"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+def test_error_ends_the_record_with_its_state_and_message(record, past, error, state):
+    def fail(_):
+        raise error
+
+    with pytest.raises(type(error)):
+        record(fail)
+    ended = read(past)
+    assert (ended.state, ended.reason) == (state, str(error))
+    assert ended.ended is not None
+
+
+def test_outcome_of_a_finished_run_is_recorded(record):
+    refused = record(lambda entry: entry.finish(None, "accuracy is 0.5", 0.5))
+    assert (refused.state, refused.reason) == ("refused", "accuracy is 0.5")
+    assert (refused.metric, refused.value) == ("accuracy", 0.5)
+    assert refused.recipe == "tiny"
+
+
+def test_record_has_the_number_of_its_format(record, past):
+    record(lambda _: None)
+    text = (past.paths.run(ID) / run_record.FILE).read_text()
+    assert json.loads(text)["format"] == 1
+
+
+def test_run_is_recorded_as_running_until_it_ends(record, past):
+    states = []
+    record(lambda _: states.append(read(past).state))
+    assert states == ["running"]
+
+
+def test_running_id_is_that_of_the_process_that_holds_the_lock(past):
+    assert runs.running_id(past.paths) is None
+    command = [sys.executable, "-c", HOLD, str(past.paths.lock), ID]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "held\n"
+        assert runs.running_id(past.paths) == ID
+    finally:
+        process.kill()
+        process.communicate()
+    assert runs.running_id(past.paths) is None
+
+
+def test_tfx_run_belongs_to_the_record_that_it_started_after():
+    tfx_runs = [
+        "2026-01-01T01:00:09.500000",
+        "2026-01-01T02:00:08",
+        "of another program",
+    ]
+    for record, following, expected in (
+        (ID, "20260101-020000-000000", tfx_runs[0]),
+        ("20260101-020000-000000", None, tfx_runs[1]),
+        ("20260101-013000-000000", "20260101-020000-000000", None),
+    ):
+        assert run_record.match_tfx_run(tfx_runs, record, following) == expected

@@ -1,0 +1,110 @@
+"""A local directory of predictions appears complete, and keeps existing files."""
+
+import os
+
+import pytest
+
+from modules.errors import UsageError
+from prediction.batch import destination, job
+from tests.prediction.batch.conftest import read_shards
+from tests.prediction.batch.in_process import predict_files
+
+pytestmark = pytest.mark.slow
+
+
+def test_output_that_beam_takes_for_a_pattern_is_refused(longer, source, tmp_path):
+    with pytest.raises(UsageError, match=r"Beam reads \[ and \] in the path"):
+        predict_files(longer, source, str(tmp_path / "out[1]"))
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
+
+
+def test_existing_output_is_refused_and_kept(longer, source, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kept.txt").write_text("kept")
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(UsageError, match=r"out is not new: it has kept\.txt\. Name a"):
+        predict_files(longer, source, str(tmp_path / "out"))
+    with pytest.raises(UsageError, match="file is not new"):
+        predict_files(longer, source, str(tmp_path / "file"))
+    assert (tmp_path / "out" / "kept.txt").read_text() == "kept"
+
+
+@pytest.mark.parametrize("working", ["out/.incomplete", "out.incomplete"])
+def test_empty_directory_is_filled_and_files_of_a_killed_run_are_deleted(
+    longer, source, tmp_path, working
+):
+    (tmp_path / "out").mkdir()
+    left = tmp_path / working / "predictions-00007-of-00009.tsv"
+    left.parent.mkdir()
+    left.write_text("left\n")
+    assert predict_files(longer, source, f"{tmp_path}/out/").predicted == 3
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "predictions-00000-of-00001.tsv",
+        "summary.json",
+    ]
+    assert not left.parent.exists()
+
+
+def test_failure_leaves_nothing(longer, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(job._Serialize, "process", lambda *_: 1 / 0)
+    with pytest.raises(Exception, match="division by zero"):
+        predict_files(longer, source, str(tmp_path / "out"))
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
+
+
+def test_link_and_mount_point_are_filled_and_not_replaced(longer, source, tmp_path):
+    directory, link = tmp_path / "volume", tmp_path / "link"
+    directory.mkdir()
+    link.symlink_to(directory)
+    before = directory.stat().st_ino
+    assert predict_files(longer, source, str(link)).predicted == 3
+    assert link.is_symlink()
+    assert directory.stat().st_ino == before
+    assert sorted(path.name for path in directory.iterdir()) == [
+        "predictions-00000-of-00001.tsv",
+        "summary.json",
+    ]
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "new")
+    assert predict_files(longer, source, str(dangling)).predicted == 3
+    assert (tmp_path / "new" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_second_prediction_into_a_directory_is_refused_and_harms_nothing(
+    longer, source, tmp_path, while_running, exists
+):
+    if exists:
+        (tmp_path / "out").mkdir()
+
+    def predict_again():
+        with pytest.raises(UsageError, match=f"in use by process {os.getpid()};"):
+            predict_files(longer, source, str(tmp_path / "out"))
+
+    while_running(predict_again)
+    assert predict_files(longer, source, str(tmp_path / "out")).predicted == 3
+    assert len(read_shards(tmp_path / "out", "tsv")) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.tsv", "out"]
+
+
+def test_results_are_kept_if_the_directory_cannot_be_written(
+    longer, source, tmp_path, while_running
+):
+    def write_other_file():
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "kept.txt").write_text("kept")
+
+    while_running(write_other_file)
+    with pytest.raises(UsageError, match=r"predicted, but .*files from .*\.incomplete"):
+        predict_files(longer, source, str(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["kept.txt"]
+    assert len(read_shards(tmp_path / "out.incomplete", "tsv")) == 3
+    assert (tmp_path / "out.incomplete" / "summary.json").is_file()
+
+
+def test_failed_start_leaves_no_files(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out.incomplete").touch()
+    with pytest.raises(FileExistsError):
+        destination.create(f"{tmp_path}/out").begin()
+    assert not [*(tmp_path / "out").iterdir()]

@@ -1,0 +1,257 @@
+"""A directory of predictions in a bucket, on an object store and on a file system."""
+
+import contextlib
+import itertools
+import re
+import time
+from pathlib import Path
+
+import pytest
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from modules import served_versions
+from modules.errors import UsageError
+from prediction.batch import destination
+from tests.prediction.batch import buckets
+from tests.prediction.batch.buckets import LocalBucketFileSystem
+from tests.prediction.batch.in_process import predict_files
+
+pytestmark = pytest.mark.slow
+
+KILLED = "incomplete-0123456789ab"
+
+
+@pytest.fixture
+def local_bucket(tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalBucketFileSystem, "root", str(tmp_path / "bucket"))
+    return buckets.LocalBucket(tmp_path / "bucket")
+
+
+@pytest.fixture
+def google_bucket(bucket, object_store):
+    return buckets.GoogleBucket(bucket, object_store)
+
+
+@pytest.fixture(params=["local", "google"])
+def remote(request):
+    return request.getfixturevalue(f"{request.param}_bucket")
+
+
+@pytest.fixture
+def read_rows(tmp_path):
+    """Returns a function that reads the rows of a bucket."""
+    directory = tmp_path / "downloaded"
+    directory.mkdir()
+    return lambda remote: buckets.read_rows(remote, directory)
+
+
+class ServerError(Exception):
+    """An error of an object store, which is not an OSError."""
+
+
+def fail(monkeypatch, method, path, times):
+    """Makes a method of the local bucket fail some times for a path."""
+    works, errors = getattr(LocalBucketFileSystem, method), [ServerError("503")] * times
+
+    def call(self, argument, *arguments, **options):
+        if errors and path in str(argument):
+            raise errors.pop()
+        return works(self, argument, *arguments, **options)
+
+    monkeypatch.setattr(LocalBucketFileSystem, method, call)
+
+
+def find_marker(remote):
+    (marker,) = [name for name in remote.names() if "incomplete-" in name]
+    return marker
+
+
+def test_directory_is_complete_with_its_summary(longer, source, remote, read_rows):
+    for name in ("a.tsv", "b.tsv"):
+        remote.write(f"in/{name}", Path(source).read_bytes())
+    out = remote.url("out")
+    assert predict_files(longer, remote.url("in"), out).predicted == 6
+    shard, summary = [name for name in remote.names() if name.startswith("out/")]
+    assert re.fullmatch(r"out/predictions-[0-9a-f]{12}-00000-of-00001\.tsv", shard)
+    assert summary == "out/summary.json"
+    for name in ("a.tsv", "b.tsv"):
+        remote.delete(f"in/{name}")
+    assert len(read_rows(remote)) == 6
+    with pytest.raises(UsageError, match=f"{out} is not new"):
+        predict_files(longer, source, out)
+
+
+def test_model_and_directory_are_in_one_bucket(longer, source, google_bucket):
+    model = google_bucket.url("serving")
+    served_versions.push(f"{longer}/7", model, "7")
+    summary = predict_files(model, source, google_bucket.url("out"))
+    assert (summary.model, summary.predicted) == (f"{model}/7", 3)
+
+
+@pytest.mark.parametrize(
+    "name", ["kept.txt", "predictions-of-march.tsv", "incomplete-notes.txt"]
+)
+def test_directory_with_other_files_is_refused(longer, source, remote, name):
+    remote.write(f"out/{name}", b"kept")
+    path = remote.url(f"out/{name}")
+    with pytest.raises(UsageError, match=f"not new: it has {path}"):
+        predict_files(longer, source, remote.url("out"))
+    assert remote.read(f"out/{name}") == b"kept"
+
+
+def test_second_prediction_is_refused_and_harms_nothing(
+    longer, source, remote, read_rows, while_running
+):
+    def predict_again():
+        with pytest.raises(
+            UsageError, match="in use by another prediction: its marker"
+        ):
+            predict_files(longer, source, remote.url("out"))
+
+    while_running(predict_again)
+    assert predict_files(longer, source, remote.url("out")).predicted == 3
+    assert len(read_rows(remote)) == 3
+
+
+def test_files_of_a_killed_prediction_are_deleted(
+    longer, source, remote, read_rows, monkeypatch
+):
+    remote.write(f"out/{KILLED}")
+    remote.write("out/predictions-0123456789ab-00000-of-00002.tsv")
+    with pytest.raises(UsageError, match="If that prediction was killed"):
+        predict_files(longer, source, remote.url("out"))
+    monkeypatch.setattr(destination, "_STALE_SECONDS", 0.5)
+    time.sleep(0.6)
+    assert predict_files(longer, source, remote.url("out")).predicted == 3
+    assert not [name for name in remote.names() if "0123456789ab" in name]
+    assert len(read_rows(remote)) == 3
+
+
+def test_prediction_that_was_killed_at_any_write_has_no_summary_or_all_rows(
+    longer, source, google_bucket, bucket, object_store, read_rows, monkeypatch
+):
+    monkeypatch.setattr(destination, "_STALE_SECONDS", 0.0)
+    for writes in itertools.count(0, 2):
+        object_store.refuse_after(bucket, writes)
+        # Of Beam, of Google's library or ours; and each deletes the files of the last.
+        with contextlib.suppress(Exception):
+            predict_files(longer, source, google_bucket.url("out"))
+        object_store.accept_all()
+        if "out/summary.json" in google_bucket.names():
+            break
+        assert writes == 0 or find_marker(google_bucket)
+    assert writes > 6
+    assert len(read_rows(google_bucket)) == 3
+
+
+def wait_for_beat(remote):
+    marker = find_marker(remote)
+    before, end = remote.updated(marker), time.monotonic() + 60
+    while remote.updated(marker) == before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert remote.updated(marker) > before
+
+
+def test_marker_is_rewritten_while_a_prediction_runs(
+    longer, source, remote, while_running, monkeypatch
+):
+    monkeypatch.setattr(destination, "_BEAT_SECONDS", 0.01)
+    while_running(lambda: wait_for_beat(remote))
+    predict_files(longer, source, remote.url("out"))
+
+
+def test_marker_is_rewritten_after_a_failed_request(local_bucket, monkeypatch):
+    monkeypatch.setattr(destination, "_BEAT_SECONDS", 0.01)
+    fail(monkeypatch, "exists", "incomplete-", times=1)
+    target = destination.create("bucket://out")
+    target.begin()
+    wait_for_beat(local_bucket)
+    target.abandon()
+
+
+def test_failed_start_leaves_no_files(local_bucket, monkeypatch):
+    target = destination.create("bucket://out")
+    fail(monkeypatch, "_list", "bucket://out", times=1)
+    with pytest.raises(BeamIOError, match="503"):
+        target.begin()
+    assert local_bucket.names() == []
+
+
+def begin_with_shard(remote):
+    target = destination.create(remote.url("out"))
+    target.begin()
+    shard = f"{target.working}/predictions{target.suffix}-00000-of-00001.tsv"
+    with FileSystems.create(shard) as file:
+        file.write(b"left\n")
+    return target
+
+
+def test_summary_that_fails_once_is_written(local_bucket, monkeypatch):
+    target = begin_with_shard(local_bucket)
+    fail(monkeypatch, "create", "summary.json", times=1)
+    target.finish(b"{}")
+    shard, summary = local_bucket.names()
+    assert shard.endswith(".tsv")
+    assert local_bucket.read(summary) == b"{}"
+
+
+def check_results_are_reported(remote, target, error):
+    """Finishes in a bucket that fails; returns the name of the marker."""
+    with pytest.raises(UsageError, match=f"all rows are predicted, but .*{error}") as e:
+        target.finish(b"{}")
+    message = str(e.value)
+    assert f"files with {target.suffix} in their names are complete" in message
+    marker = f"out/incomplete{target.suffix}"
+    assert f"delete the marker {remote.url(marker)}:" in message
+    return marker
+
+
+def check_results_are_kept(remote, marker):
+    remote.delete(marker)
+    with pytest.raises(UsageError, match="not new"):
+        destination.create(remote.url("out"))
+    (shard,) = [name for name in remote.names() if "predictions-" in name]
+    assert remote.read(shard) == b"left\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("exists", "incomplete-"),
+        ("create", "summary.json"),
+        ("delete", "incomplete-"),
+    ],
+)
+def test_results_are_kept_if_a_request_fails_at_the_end(
+    local_bucket, monkeypatch, method, path
+):
+    target = begin_with_shard(local_bucket)
+    fail(monkeypatch, method, path, times=2)
+    marker = check_results_are_reported(local_bucket, target, "503")
+    check_results_are_kept(local_bucket, marker)
+
+
+@pytest.mark.parametrize("writes", [0, 1], ids=["the summary", "the marker"])
+def test_results_are_kept_if_the_bucket_refuses_at_the_end(
+    google_bucket, bucket, object_store, writes
+):
+    target = begin_with_shard(google_bucket)
+    object_store.refuse_after(bucket, writes)
+    marker = check_results_are_reported(google_bucket, target, "403")
+    object_store.accept_all()
+    check_results_are_kept(google_bucket, marker)
+
+
+def test_prediction_whose_marker_was_deleted_publishes_nothing(
+    longer, source, remote, while_running
+):
+    def replace():
+        remote.delete(find_marker(remote))
+        remote.write("out/summary.json", b"of the other")
+
+    while_running(replace)
+    with pytest.raises(UsageError, match="taken over by another prediction"):
+        predict_files(longer, source, remote.url("out"))
+    assert remote.names() == ["out/summary.json"]
+    assert remote.read("out/summary.json") == b"of the other"

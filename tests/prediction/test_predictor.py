@@ -1,0 +1,53 @@
+"""Predictions of texts by a loaded model."""
+
+import pytest
+import tensorflow as tf
+
+from modules import served_versions
+from modules.errors import UsageError
+from prediction.predictor import Predictor, find_model
+
+pytestmark = pytest.mark.slow
+
+
+def test_newest_complete_version_is_loaded(served):
+    assert find_model(str(served)) == str(served / "10")
+    assert find_model(str(served / "9")) == str(served / "9")
+
+
+def test_newest_complete_version_of_a_bucket_is_loaded(served, bucket, object_store):
+    serving = f"{bucket}/serving"
+    for version in ("9", "10", "11"):
+        served_versions.push(str(served / "9"), serving, version)
+    object_store.delete(f"{serving}/11/saved_model.pb")
+    tf.io.gfile.rename(f"{serving}/10", f"{serving}/{served_versions.WITHDRAWN}/10")
+    assert find_model(serving) == f"{serving}/9"
+    (prediction,) = Predictor(find_model(serving)).predict([("long text", "short")])
+    assert prediction.value == "first"
+
+
+@pytest.mark.parametrize("name", ["empty", "no-such-bucket"])
+def test_bucket_without_a_model_is_refused(bucket, name):
+    directory = f"{bucket}/empty" if name == "empty" else f"gs://{name}/model"
+    with pytest.raises(UsageError, match=f"--model {directory} holds no SavedModel"):
+        find_model(directory)
+
+
+def test_texts_are_passed_in_the_order_of_the_task(served):
+    pairs = [("long text", "short"), ("a", "bb")]
+    predictions = list(Predictor(str(served / "9")).predict(pairs))
+    assert [prediction.value for prediction in predictions] == ["first", "second"]
+    assert predictions[0].probability == pytest.approx(0.9)
+
+
+def test_single_texts_get_a_score_without_a_probability(scorer):
+    predictions = list(Predictor(scorer).predict([("12345",), ("",)]))
+    assert [row.value for row in predictions] == pytest.approx([0.5, 0.0])
+    assert predictions[0].probability is None
+
+
+def test_wrong_number_of_texts_is_refused(served, scorer):
+    with pytest.raises(UsageError, match=r"takes pairs \(right and left\).*--pair A B"):
+        list(Predictor(str(served / "9")).predict([("a", "b"), ("a",)]))
+    with pytest.raises(UsageError, match=r"single texts \(sentence\).*--text TEXT"):
+        list(Predictor(scorer).predict([("a", "b")]))

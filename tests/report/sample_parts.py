@@ -1,0 +1,328 @@
+"""Parts of made-up reports."""
+
+import numpy as np
+
+from report.content import (
+    Batch,
+    CalibrationBin,
+    Classification,
+    Column,
+    ComponentTime,
+    Curve,
+    Data,
+    Lengths,
+    LineageStep,
+    Metric,
+    PrecisionRecall,
+    PredictedRow,
+    SeedTraining,
+    Slice,
+    Split,
+    Training,
+)
+
+TEXTS = (
+    "The fire at the Silverlode Electronics factory in Lyon came before a tour by "
+    "safety inspectors.",
+    "A study of 28,000 people showed that red meat raises the risk of heart disease.",
+    "Wexcombe Robotics is planning to shrink the workforce at its Oslo plant by 300.",
+    "In the Busan mayoral election, Jolanta Yarrow ended up 590 votes behind.",
+    "Drummoch Industries has issued a recall of 1,400 camping stoves.",
+    "After seven straight losses, the Perth Monarchs decided to fire their coach.",
+)
+
+
+def metric(name, value, **others):
+    low, high = max(value - 0.037, -1), min(value + 0.034, 1)
+    others = {"majority": 0.5, **others}
+    return Metric(name=name, value=value, interval=(low, high), **others)
+
+
+def class_metrics(names, champion=None):
+    random = np.random.default_rng(0)
+    metrics = []
+    for name in names:
+        for kind in ("precision", "recall", "f1"):
+            value = float(random.uniform(0.55, 0.98))
+            before = None if champion is None else value + champion
+            metrics.append(
+                metric(f"{kind}/{name}", value, champion=before, majority=None)
+            )
+    return metrics
+
+
+def training(metric, seeds):
+    random = np.random.default_rng(1)
+    steps = np.arange(10, 153, 10)
+    runs = []
+    for seed in range(seeds):
+        noise = random.normal(0, 0.015, len(steps))
+        losses = 0.15 + 0.55 * np.exp(-steps / 50) + noise
+        at = np.array([38, 76, 114, 152])
+        scores = np.array([0.71, 0.88, 0.925, 0.92]) - 0.02 * seed
+        evaluations = {
+            metric: scores,
+            "validation_loss": np.array([0.67, 0.35, 0.30, 0.31]) + 0.02 * seed,
+            "f1": scores + 0.01,
+            "matthews": scores - 0.1,
+            "auc": scores + 0.03,
+            "recall/equivalent": scores,
+        }
+        runs.append(
+            SeedTraining(
+                seed=seed,
+                losses=curve(steps, losses),
+                evaluations={name: curve(at, y) for name, y in evaluations.items()},
+                steps=152,
+                best_step=114,
+                stopped="no better evaluation for 2 in a row" if seed == 1 else None,
+            )
+        )
+    rates = np.minimum(steps / 15, (152 - steps) / 137) * 5e-5
+    return Training(
+        metric=metric,
+        best_seed=0,
+        seeds=runs,
+        learning_rates=curve(steps, np.maximum(rates, 0)),
+        facts={
+            "optimizer": "AdamW, weight decay 0.01",
+            "precision": "bfloat16: 381 GFLOP/s, float32 176",
+            "started from": "the pre-trained encoder",
+        },
+    )
+
+
+def curve(x, y):
+    return Curve(x=np.asarray(x, float).tolist(), y=np.asarray(y, float).tolist())
+
+
+def classification(names, rows):
+    random = np.random.default_rng(2)
+    count = len(names)
+    labels = random.integers(0, count, rows)
+    wrong = (labels + random.integers(1, count, rows)) % count
+    predictions = np.where(random.random(rows) < 0.85, labels, wrong)
+    confusion = np.zeros((count, count), int)
+    np.add.at(confusion, (labels, predictions), 1)
+    confidences = random.beta(6, 1.2, rows)
+    is_right = labels == predictions
+    shown = names[1:] if count == 2 else names
+    return Classification(
+        confusion=confusion.tolist(),
+        precision_recall=[
+            precision_recall(name, is_right * confidences + random.random(rows) / 2)
+            for name in shown
+        ],
+        calibration=calibration(confidences, is_right),
+        expected_calibration_error=0.0413,
+    )
+
+
+def precision_recall(name, scores):
+    random = np.random.default_rng(len(name))
+    is_positive = random.random(len(scores)) < scores / scores.max()
+    hits = np.cumsum(is_positive[np.argsort(-scores)])
+    precision = hits / np.arange(1, len(hits) + 1)
+    recall = hits / hits[-1]
+    return PrecisionRecall(
+        class_name=name,
+        curve=curve(recall, precision),
+        average_precision=float(np.mean(precision[is_positive])),
+        positives=float(is_positive.mean()),
+    )
+
+
+def calibration(confidences, is_right):
+    bins = []
+    for low in np.arange(10) / 10:
+        chosen = (confidences > low) & (confidences <= low + 0.1)
+        bins.append(
+            CalibrationBin(
+                low=float(low),
+                high=float(low) + 0.1,
+                rows=int(chosen.sum()),
+                confidence=float(confidences[chosen].mean()) if chosen.any() else "nan",
+                accuracy=float(is_right[chosen].mean()) if chosen.any() else "nan",
+            )
+        )
+    return bins
+
+
+def slices(has_champion):
+    values = {
+        "pair_length": ("short", "medium", "long"),
+        "word_overlap": ("low", "medium", "high"),
+    }
+    return [
+        Slice(
+            feature=feature,
+            value=value,
+            rows=30 + 17 * index,
+            metrics={"accuracy": 0.96 - 0.03 * index, "f1": 0.95 - 0.04 * index},
+            champion={"accuracy": 0.94 - 0.02 * index, "f1": 0.95 - 0.04 * index}
+            if has_champion
+            else {},
+        )
+        for feature, names in values.items()
+        for index, value in enumerate(names)
+    ]
+
+
+def worst_rows(task, count):
+    random = np.random.default_rng(4)
+    return [worst_row(task, index, random) for index in range(count)]
+
+
+def worst_row(task, index, random):
+    texts = [
+        TEXTS[(index + column) % len(TEXTS)] for column in range(len(task.text_columns))
+    ]
+    if task.is_regression:
+        label, prediction, probabilities = "4.2", f"{1 + index / 20:.3f}", {}
+        loss = (4.2 - float(prediction)) ** 2
+    else:
+        names = task.classes
+        shares = random.dirichlet(np.ones(len(names)) / 2)
+        right = int(np.argsort(shares)[-2])
+        label, prediction = names[right], names[int(shares.argmax())]
+        probabilities = dict(zip(names, shares.tolist(), strict=True))
+        loss = float(-np.log(shares[right]))
+    words = [word for text in texts for word in [*text.lower().split(), "[SEP]"]]
+    return PredictedRow(
+        id=1400 + index,
+        texts=texts,
+        label=label,
+        prediction=prediction,
+        probabilities=probabilities,
+        loss=loss,
+        tokens=["[CLS]", *words],
+        cut=index % 7 if index % 3 == 0 else 0,
+    )
+
+
+def data(task, gate_rows):
+    rows = {"train": 1200, "eval": 200, "test": gate_rows}
+    splits = [split(task, name, count) for name, count in rows.items()]
+    return Data(
+        splits=splits,
+        anomalies=[],
+        warnings=["train: 14 of 1,200 rows (1.2 %) repeat another row"],
+        notes=["test: no value of `idx` is in train"],
+        card={
+            "source": "/srv/sample_data",
+            "fingerprint": "ca15aaedf65e69d8d9c4b337476d0eb89333fe8af8454f91f391ba2b41",
+            "license": "CC0-1.0",
+            "files": ["train.tsv, eval.tsv, test.tsv: tsv: tab, no quoting"],
+            "splits": {name: {"rows": count} for name, count in rows.items()},
+        },
+        max_seq_length=64,
+    )
+
+
+def split(task, name, rows):
+    random = np.random.default_rng(rows)
+    if task.is_regression:
+        labels = {"5%": 0.2, "50%": 2.6, "95%": 4.8}
+    else:
+        shares = random.dirichlet(np.full(len(task.classes), 20))
+        labels = dict(zip(task.classes, np.round(shares * rows).tolist(), strict=True))
+    counts, edges = np.histogram(random.normal(48, 9, rows), 24, (16, 88))
+    columns = [
+        column(text, rows, "STRING", 101.3, 27, 214) for text in task.text_columns
+    ]
+    columns.append(column(task.label_column, rows, "INT", 0.5, 0, 1))
+    return Split(
+        name=name,
+        rows=rows,
+        labels=labels,
+        columns=columns,
+        lengths=Lengths(
+            edges=edges.tolist(),
+            counts=counts.tolist(),
+            cut_rows=int(counts[16:].sum()),
+            cut_tokens=int(counts[16:].sum()) * 5,
+        ),
+    )
+
+
+def column(name, rows, kind, mean, minimum, maximum):
+    tops = [(text, 3) for text in TEXTS[:3]] if kind == "STRING" else [("1", rows // 2)]
+    return Column(
+        name=name,
+        kind=kind,
+        missing=0,
+        distinct=rows - 14 if kind == "STRING" else 2,
+        mean=mean,
+        minimum=minimum,
+        maximum=maximum,
+        top_values=tops,
+    )
+
+
+def batch():
+    random = np.random.default_rng(5)
+    lengths = random.integers(30, 57, 32)
+    position = np.arange(64)[None, :]
+    mask = position < lengths[:, None]
+    ids = np.where(mask, random.integers(1000, 30000, mask.shape), 0)
+    segments = mask & (position >= lengths[:, None] // 2)
+    return Batch(
+        input_word_ids=ids.tolist(),
+        input_mask=mask.astype(int).tolist(),
+        input_type_ids=segments.astype(int).tolist(),
+    )
+
+
+def components():
+    seconds = {
+        "ImportExampleGen": 2.1,
+        "StatisticsGen": 6.4,
+        "DataGate": 1.9,
+        "Transform": 31.2,
+        "Champion": 0.2,
+        "Trainer": 92.7,
+        "Evaluator": 21.4,
+        "ServingCheck": 14.9,
+        "AtomicPusher": 0.6,
+    }
+    return [ComponentTime(name=name, seconds=time) for name, time in seconds.items()]
+
+
+def lineage():
+    def hash_of(digit):
+        return (f"{digit}b726d42b956b286" * 4)[:64]
+
+    libraries = {
+        "tensorflow": "2.16.2",
+        "tensorflow-text": "2.16.1",
+        "tf-keras": "2.16.0",
+        "tf-models-official": "2.16.0",
+    }
+    return [
+        LineageStep(
+            kind="data",
+            name="sample_data",
+            version=hash_of(1),
+            uri="/srv/sample_data",
+            details={"license": "CC0-1.0", "rows": "1,600"},
+        ),
+        LineageStep(kind="code", name="modules.training", version=hash_of(2)),
+        LineageStep(kind="settings", name="sample", version=hash_of(3)),
+        LineageStep(
+            kind="encoder",
+            name="all-MiniLM-L6-v2",
+            version=hash_of(4),
+            uri="package:embeddings/sentence-transformers__all-MiniLM-L6-v2",
+            details={"layers": "6", "hidden size": "384"},
+        ),
+        LineageStep(
+            kind="libraries", name="Python 3.11.7", version="3.11.7", details=libraries
+        ),
+        LineageStep(
+            kind="model",
+            name="1795571468258",
+            version=hash_of(5),
+            uri="/srv/output/sample/serving/sample/1795571468258",
+            details={"checkpoint key": "870fdcb7003ea641", "best step": "114"},
+        ),
+    ]

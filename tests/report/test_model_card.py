@@ -1,0 +1,202 @@
+"""The model card: its head, and what it keeps of a person."""
+
+import math
+import re
+import shlex
+
+import pytest
+import yaml
+
+from report import model_card
+from tests.report import samples
+
+KINDS = (
+    samples.pushed,
+    samples.refused,
+    samples.data_refused,
+    samples.empty,
+    samples.regression,
+    samples.hostile,
+    lambda: samples.classes(77),
+)
+
+
+def head_of(card):
+    assert card.startswith("---\n")
+    return yaml.safe_load(card.split("\n---\n")[0])
+
+
+def fill_in(card, name, text):
+    """Writes as a person between the marks of a block."""
+    start = f"<!-- person: {name} -->\n"
+    before, after = card.split(start)
+    return f"{before}{start}{text}\n{after[after.index('<!-- end -->') :]}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_head_is_as_hugging_face_specifies(kind):
+    """https://github.com/huggingface/hub-docs/blob/main/modelcard.md."""
+    report = kind()
+    head = head_of(model_card.render(report))
+    assert head["library_name"] == "tf-keras"
+    assert head["pipeline_tag"] == "text-classification"
+    assert all(isinstance(tag, str) for tag in head["tags"])
+    assert {"license", "language", "base_model"}.isdisjoint(head)
+    (model,) = head["model-index"]
+    assert model["name"] == report.pipeline
+    (result,) = model["results"]
+    assert result["task"] == {
+        "type": "text-classification",
+        "name": "Text Classification",
+    }
+    assert {"name", "type", "split"} <= set(result["dataset"])
+    assert result["dataset"]["split"] == report.split
+    assert head["metrics"] == [metric["type"] for metric in result["metrics"]]
+    for metric in result["metrics"]:
+        assert set(metric) == {"type", "value", "name"}
+        assert math.isfinite(metric["value"])
+
+
+def test_metrics_have_the_names_of_the_hub():
+    head = head_of(model_card.render(samples.pushed()))
+    (result,) = head["model-index"][0]["results"]
+    values = {metric["type"]: metric["value"] for metric in result["metrics"]}
+    assert values["accuracy"] == 0.925
+    assert values["matthews_correlation"] == 0.8597
+    assert values["roc_auc"] == 0.9407
+
+
+def test_glue_has_the_name_of_the_hub():
+    report = samples.pushed()
+    report.data.card["source"] = "tfds:glue/mrpc"
+    head = head_of(model_card.render(report))
+    assert head["datasets"] == ["nyu-mll/glue"]
+    assert head["model-index"][0]["results"][0]["dataset"] == {
+        "name": "GLUE MRPC",
+        "type": "nyu-mll/glue",
+        "config": "mrpc",
+        "split": "test",
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_markdown_is_whole(kind):
+    """No cell breaks its table, and no fence or mark is left open."""
+    card = model_card.render(kind())
+    for table in re.findall(r"(?:^\|.*\n)+", card, re.MULTILINE):
+        columns = {len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(columns) == 1, table
+    assert len(re.findall(r"^```", card, re.MULTILINE)) % 2 == 0
+    assert card.count("<!-- person: ") == card.count("<!-- end -->") == 7
+    assert "<script" not in card.replace("\\<script", "").split("\n---\n")[1]
+    assert not re.search(r"\bundefined\b|\bNone\b", card)
+
+
+def test_request_has_the_columns_of_the_task():
+    card = model_card.render(samples.hostile())
+    command = card.split("```\n")[1].replace("\\\n", "")
+    words = shlex.split(command.splitlines()[0])
+    assert words[:2] == ["curl", "-d"]
+    assert yaml.safe_load(words[2]) == {
+        "instances": [{"<i>": "Text 1.", 'quo"te': "Text 2."}]
+    }
+
+
+def test_what_a_person_wrote_is_kept_from_version_to_version():
+    card = model_card.render(samples.pushed())
+    text = "For **editors**.\n\n## With a heading\n\n- and a list | with a bar"
+    card = fill_in(card, "intended_use", text)
+    card = card.replace("---\n", "---\nlicense: mit\nco2_eq_emissions: 12\n", 1)
+    card = card.replace("- saved-model\n", "- saved-model\n- news\n")
+    first = model_card.render(samples.refused(), card)
+    card = model_card.render(samples.pushed(), first)
+    assert f"<!-- person: intended_use -->\n{text}\n<!-- end -->" in card
+    assert card.count("With a heading") == 1
+    head = head_of(card)
+    assert head["license"] == "mit"
+    assert head["co2_eq_emissions"] == 12
+    assert head["tags"][-1] == "news"
+    assert "# To be filled in by a person: language, base_model\n" in card
+    assert head["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.925
+    assert head_of(first)["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.81
+
+
+def test_data_sets_that_a_person_names_are_kept_and_those_of_other_data_are_not():
+    glue, local = samples.pushed(), samples.pushed()
+    glue.data.card["source"] = "tfds:glue/mrpc"
+    local.data.card["source"] = "/data/news"
+    of_glue = model_card.render(glue)
+    assert head_of(of_glue)["datasets"] == ["nyu-mll/glue"]
+    card = model_card.render(local, of_glue)
+    assert "datasets" not in head_of(card)
+    card = card.replace("---\n", "---\ndatasets: [ada/news]\n", 1)
+    assert head_of(model_card.render(local, card))["datasets"] == ["ada/news"]
+
+
+def test_override_of_a_refusal_is_named():
+    override = {"by": "ada", "reason": "the threshold is a *typo*"}
+    card = model_card.render(samples.refused(), None, override)
+    assert "a person pushed it nevertheless" in card
+    assert "- by: ada\n- reason: the threshold is a \\*typo\\*\n" in card
+    assert "nevertheless" not in model_card.render(samples.refused(), card)
+
+
+def test_names_are_no_entities_and_end_no_fence():
+    report = samples.pushed()
+    report.verdict = "pushed: &lt;b&gt;"
+    report.settings = {"task": {"classes": ["a\n\n```\n\n# Heading", "b"]}}
+    card = model_card.render(report)
+    assert "\npushed: \\&lt;b\\&gt;\n" in card
+    settings = card.split("```yaml\n")[1].split("\n```\n")[0]
+    assert yaml.safe_load(settings) == report.settings
+
+
+def test_paths_of_the_machine_are_not_published():
+    report = samples.pushed()
+    report.comparison = "compared with the champion /home/ada/serving/news/17: f1 24/7"
+    report.training.facts = {"started from": "the champion /home/ada/serving/news/17"}
+    card = model_card.render(report)
+    assert "Compared with the champion 17: f1 24/7." in card
+    assert "- started from: the champion 17\n" in card
+    assert "/home" not in card
+
+
+def test_card_of_the_same_run_does_not_change():
+    card = model_card.render(samples.pushed())
+    assert model_card.render(samples.pushed(), card) == card
+
+
+def test_block_that_the_template_does_not_have_is_kept():
+    card = model_card.render(samples.pushed())
+    card += "\n<!-- person: audit -->\nDone in May.\n<!-- end -->\n"
+    again = model_card.render(samples.pushed(), card)
+    assert "## Further notes\n\n<!-- person: audit -->\nDone in May.\n" in again
+
+
+def test_text_below_the_question_is_kept():
+    card = model_card.render(samples.pushed())
+    question = "*To be filled in by a person: who answers questions.*"
+    card = card.replace(question, f"{question}\nAda, ext. 12")
+    assert "\nAda, ext. 12\n" in model_card.render(samples.pushed(), card)
+
+
+def test_card_that_an_editor_saved_on_windows_is_read():
+    card = fill_in(model_card.render(samples.pushed()), "contact", "Ada")
+    again = model_card.render(samples.pushed(), card.replace("\n", "\r\n"))
+    assert "<!-- person: contact -->\nAda\n<!-- end -->" in again
+
+
+@pytest.mark.parametrize("damage", ["tags: [", "- a list", "tags: news"])
+def test_head_that_a_person_broke_is_written_anew(damage):
+    card = fill_in(model_card.render(samples.pushed()), "contact", "Ada")
+    card = f"---\n{damage}\n---\n" + card.split("\n---\n", 1)[1]
+    again = model_card.render(samples.pushed(), card)
+    assert head_of(again) == head_of(model_card.render(samples.pushed()))
+    assert "\nAda\n" in again
+
+
+def test_block_without_an_end_loses_nothing():
+    card = fill_in(model_card.render(samples.pushed()), "contact", "Ada")
+    at = card.index("Ada")
+    card = card[:at] + card[at:].replace("<!-- end -->", "", 1)
+    assert "\nAda\n" in model_card.render(samples.pushed(), card)

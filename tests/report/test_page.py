@@ -1,0 +1,206 @@
+"""The report's page, without a browser."""
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from report import page
+from report.content import Metric, Report
+from tests.report import samples
+
+KINDS = {
+    "pushed": samples.pushed,
+    "refused": samples.refused,
+    "data refused": samples.data_refused,
+    "empty": samples.empty,
+    "5 classes": lambda: samples.classes(5),
+    "60 classes": lambda: samples.classes(60),
+    "regression": samples.regression,
+    "hostile": samples.hostile,
+}
+VOID = ("meta", "link", "input", "br", "img", "rect", "path", "use", "circle", "image")
+MEGABYTE = 1_000_000
+
+
+class Parser(html.parser.HTMLParser):
+    """Collects elements, and the texts of scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self._open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if self._open and self._open[-1] == tag:
+            self._open.pop()
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append((self._open[-1] if self._open else "", data))
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+    @property
+    def text(self):
+        hidden = ("script", "style", "title", "desc")
+        return " ".join(data for tag, data in self.texts if tag not in hidden)
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {kind: page.render(build()) for kind, build in KINDS.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_needs_no_network(pages, kind):
+    parser = Parser(pages[kind])
+    for tag, attrs in parser.elements:
+        assert "style" not in attrs, tag
+        assert not [name for name in attrs if name.startswith("on")], tag
+        for name in ("src", "href"):
+            assert (attrs.get(name) or "#").startswith(("#", "data:")), tag
+    assert "url(http" not in pages[kind]
+    assert "@import" not in pages[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_policy_allows_the_style_and_the_script_alone(pages, kind):
+    parser = Parser(pages[kind])
+    policy = parser.all("meta")[1]["content"]
+    assert policy.startswith("default-src 'none'")
+    sources = [text for tag, text in parser.texts if tag in ("style", "script")]
+    codes = [text for text in sources if not text.startswith("{")]  # no data
+    assert len(codes) == 2
+    for code in codes:
+        digest = hashlib.sha256(code.encode()).digest()
+        assert f"'sha256-{base64.b64encode(digest).decode()}'" in policy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_unique_and_links_lead_somewhere(pages, kind):
+    parser = Parser(pages[kind])
+    ids = [attrs["id"] for _, attrs in parser.elements if "id" in attrs]
+    assert len(set(ids)) == len(ids)
+    assert {attrs["href"][1:] for attrs in parser.all("a")} <= set(ids)
+    for _, attrs in parser.elements:
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert attrs.get(name, ids[0]) in ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_table_has_a_caption_and_headers(pages, kind):
+    for table in re.findall(r"<table.*?</table>", pages[kind], re.DOTALL):
+        assert "<caption" in table
+        assert all("scope=" in header for header in re.findall(r"<th\b[^>]*>", table))
+
+
+def test_the_same_report_is_the_same_page(pages):
+    assert page.render(samples.pushed()) == pages["pushed"]
+    stored = Report.model_validate_json(samples.hostile().model_dump_json())
+    assert page.render(stored) == pages["hostile"]
+
+
+def test_the_verdict_comes_first_with_its_reasons(pages):
+    text = Parser(pages["refused"]).text
+    verdict = text.index("Refused: accuracy 0.81 on 200 rows")
+    reason = text.index("accuracy: 0.81 is below the threshold 0.85")
+    assert verdict < reason < text.index("Metrics with intervals")
+    assert "✕" in text
+    assert "✓ Pushed" in re.sub(r"\s+", " ", Parser(pages["pushed"]).text)
+
+
+def test_refused_data_has_the_parts_on_the_data_alone(pages):
+    parser = Parser(pages["data refused"])
+    assert "The run ended before the training" in parser.text
+    assert "eval: 12 of 200 rows are in train, too" in parser.text
+    links = [attrs["href"] for attrs in parser.all("a")][1:]
+    expected = ["#verdict", "#data", "#lengths", "#time", "#lineage", "#settings"]
+    assert links == expected
+
+
+def test_every_part_of_a_finished_run_is_on_the_page(pages):
+    text = Parser(pages["pushed"]).text
+    for content in (
+        "McNemar's exact test",
+        "0.888 to 0.959",  # the interval of the accuracy
+        "88.9 %",  # of a cell of the confusion matrix
+        "word_overlap",
+        "14 of 1,200 rows (1.2 %) repeat another row",
+        "CC0-1.0",
+        "AdamW, weight decay 0.01",
+        "1 min 33 s",  # of the Trainer
+        "870fdcb7003ea641",
+        "905 MiB",
+        "learning_rate: 5.0e-05",
+    ):
+        assert content in text, content
+    assert pages["pushed"].count('role="img"') == 12
+
+
+def test_texts_of_the_data_are_no_markup(pages):
+    parser = Parser(pages["hostile"])
+    assert parser.all("img") == []
+    assert len(parser.all("script")) == 2
+    assert "document.title = 'run by data'</script>" in parser.text
+    assert "{{ 7 * 7 }}" in parser.text
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", pages["hostile"])
+    assert "\u2400" in pages["hostile"]  # the picture of NUL
+
+
+def test_the_rows_are_data_for_the_script(pages):
+    (text,) = (text for _, text in Parser(pages["hostile"]).texts if text[0] == "{")
+    rows = json.loads(text)["rows"]
+    assert rows[0]["texts"][0] == samples.HOSTILE_TEXTS[0]
+    assert [row["loss"] for row in rows[:3]] == ["nan", "inf", 2.5]
+    assert rows[0]["probabilities"][0] == [0, None]
+
+
+def test_of_many_classes_a_row_has_the_likely_ones_and_its_label():
+    report = samples.classes(60)
+    row = report.worst_rows[0]
+    least = min(row.probabilities, key=row.probabilities.get)
+    row.label = least
+    (text,) = (t for _, t in Parser(page.render(report)).texts if t[0] == "{")
+    shares = json.loads(text)["rows"][0]["probabilities"]
+    assert len(shares) == 6
+    assert shares[-1][0] == report.task.classes.index(least)
+
+
+def test_pages_are_small(pages):
+    assert max(map(len, pages.values())) < MEGABYTE
+    # As many as MRPC's test split has, each with its tokens.
+    large = page.render(samples.pushed(gate_rows=1725, worst_rows=1725))
+    assert len(large.encode()) < 5 * MEGABYTE
+
+
+def test_the_scale_spans_the_values_and_leaves_out_losses():
+    metrics = [
+        Metric(name="accuracy", value=0.84, interval=(0.78, 0.9), majority=0.1),
+        Metric(name="loss", value=0.1),
+        Metric(name="f1", value=float("nan")),
+    ]
+    scale = page.Scale(metrics, ["accuracy", "f1"])
+    assert (scale.low, scale.high) == (0.7, 0.9)
+    assert [scale.fits(metric) for metric in metrics] == [True, False, False]
+    assert not scale.holds(0.1)
+    assert not scale.holds(None)
+
+
+def test_rendering_imports_no_tensorflow():
+    code = "import report.page, sys; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,148 @@
+"""What a report says about predictions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from modules.config.task import TaskConfig
+from report import predictions_part
+from tests import records, tiny
+
+PAIRS = TaskConfig()
+SINGLE = TaskConfig(text_columns=["sentence1"], classes=["a", "b", "c"])
+SCORES = TaskConfig(label_range=[0, 5])
+TOKENS = TaskConfig(input="tokenized")
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+    return str(tiny.write_encoder(tmp_path / "encoder") / "vocab.txt")
+
+
+def pair(row_id, first, second):
+    return records.example(
+        idx=[row_id], label=[0], sentence1=[first.encode()], sentence2=[second.encode()]
+    )
+
+
+def test_worst_rows_have_their_texts_tokens_and_probabilities(tmp_path, vocab_file):
+    rows = [pair(index, f"the cat {index}", "a dog") for index in range(5)]
+    path = records.write(tmp_path / "data.gz", rows)
+    outputs = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.01, 0.99], [0.7, 0.3]])
+    worst = predictions_part.worst_rows(
+        PAIRS, np.arange(5), np.zeros(5, int), outputs, path, vocab_file, 8
+    )
+    assert [row.id for row in worst] == [3, 1, 2, 4, 0]
+    first = worst[0]
+    assert first.texts == ["the cat 3", "a dog"]
+    assert (first.label, first.prediction) == ("not_equivalent", "equivalent")
+    assert first.probabilities == {"not_equivalent": 0.01, "equivalent": 0.99}
+    assert first.loss == pytest.approx(-math.log(0.01))
+    assert first.tokens == [
+        "[CLS]",
+        "the",
+        "cat",
+        "[UNK]",
+        "[SEP]",
+        "a",
+        "dog",
+        "[SEP]",
+    ]
+    assert first.cut == 0
+
+
+def test_cut_tokens_are_counted(tmp_path, vocab_file):
+    path = records.write(tmp_path / "data.gz", [pair(7, "the cat sees the dog", "a")])
+    (row,) = predictions_part.worst_rows(
+        PAIRS, np.array([7]), np.array([0]), np.eye(2)[:1], path, vocab_file, 6
+    )
+    assert row.tokens == ["[CLS]", "the", "cat", "[SEP]", "a", "[SEP]"]
+    assert row.cut == 3
+
+
+def test_rows_of_tokenized_examples_have_no_texts(tmp_path, vocab_file):
+    example = records.example(
+        example_id=[4],
+        label_ids=[1],
+        input_ids=[2, 6, 3, 0],
+        input_mask=[1, 1, 1, 0],
+        segment_ids=[0, 0, 0, 0],
+    )
+    path = records.write(tmp_path / "data.gz", [example])
+    (row,) = predictions_part.worst_rows(
+        TOKENS, np.array([4]), np.array([1]), np.eye(2)[:1], path, vocab_file, 8
+    )
+    assert row.texts == []
+    assert row.tokens == ["[CLS]", "a", "[SEP]"]
+
+
+def test_rows_that_the_examples_lack_are_listed_without_texts(tmp_path, vocab_file):
+    path = records.write(tmp_path / "data.gz", [pair(1, "a", "b")])
+    (row,) = predictions_part.worst_rows(
+        PAIRS, np.array([2]), np.array([0]), np.eye(2)[:1], path, vocab_file, 8
+    )
+    assert (row.texts, row.tokens, row.cut) == ([], [], None)
+
+
+def test_worst_scores_are_those_farthest_from_the_label(tmp_path, vocab_file):
+    path = records.write(tmp_path / "data.gz", [pair(i, "a", "a") for i in range(3)])
+    labels, scores = np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 1.0])
+    worst = predictions_part.worst_rows(
+        SCORES, np.arange(3), labels, scores, path, vocab_file, 8
+    )
+    assert [(row.id, row.loss) for row in worst] == [(2, 4.0), (0, 0.25), (1, 0.0)]
+    assert (worst[0].label, worst[0].prediction) == ("3", "1")
+    assert worst[0].probabilities == {}
+
+
+def test_confusion_and_calibration_count_every_row():
+    random = np.random.default_rng(0)
+    outputs = random.dirichlet([1, 1, 1], 500)
+    labels = random.integers(3, size=500)
+    shown = predictions_part.classification(SINGLE, labels, outputs)
+    assert np.sum(shown.confusion) == 500
+    assert np.trace(shown.confusion) == np.sum(outputs.argmax(axis=1) == labels)
+    assert sum(row.rows for row in shown.calibration) == 500
+    assert [curve.class_name for curve in shown.precision_recall] == ["a", "b", "c"]
+
+
+def test_calibration_error_of_a_model_that_is_always_sure_is_its_error():
+    outputs = np.array([[0.0, 1.0]] * 4)
+    shown = predictions_part.classification(PAIRS, np.array([1, 1, 1, 0]), outputs)
+    assert shown.expected_calibration_error == pytest.approx(0.25)
+    (curve,) = shown.precision_recall
+    assert curve.class_name == "equivalent"
+    assert curve.positives == 0.75
+
+
+def test_class_without_a_row_has_no_precision_recall_curve():
+    shown = predictions_part.classification(SINGLE, np.array([0, 1]), np.eye(3)[:2])
+    assert shown.precision_recall[2].curve.x == []
+    assert math.isnan(shown.precision_recall[2].average_precision)
+
+
+def test_majority_predicts_the_most_frequent_class_of_training():
+    counts = {"not_equivalent": 30, "equivalent": 70}
+    values = predictions_part.majority_metrics(PAIRS, np.array([1, 1, 1, 0]), counts)
+    assert values["accuracy"] == 0.75
+    assert values["recall"] == 1.0
+    assert values["matthews"] == 0.0
+    assert "auc" not in values
+    assert predictions_part.majority_metrics(SCORES, np.array([1.0]), {}) == {}
+
+
+def test_large_regression_shows_a_part_of_its_rows():
+    shown = predictions_part.regression(np.arange(10_000.0), np.arange(10_000.0))
+    assert len(shown.labels) == 2_000
+    assert shown.labels == shown.scores
+
+
+def test_rows_that_share_an_id_have_no_texts(tmp_path, vocab_file):
+    rows = [pair(1, "a cat", "b"), pair(1, "a dog", "b"), pair(2, "a", "b")]
+    path = records.write(tmp_path / "data.gz", rows)
+    outputs = np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
+    worst = predictions_part.worst_rows(
+        PAIRS, np.array([1, 1, 2]), np.zeros(3, int), outputs, path, vocab_file, 8
+    )
+    assert [row.texts for row in worst] == [[], [], ["a", "b"]]
