@@ -7,7 +7,17 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
+from modules import fingerprint
 from modules.config.settings import Settings
+
+ClassWeights = Literal["auto"] | dict[str, float] | None
+# They change what is written, and not what is trained.
+_NOT_TRAINED = {
+    "max_checkpoints",
+    "delete_checkpoints",
+    "async_checkpoints",
+    "summary_interval",
+}
 
 
 class TrainerConfig(Settings):
@@ -96,7 +106,7 @@ class TrainerConfig(Settings):
     optimization: dict[str, Any] = Field(default_factory=dict)
     layer_decay: float = Field(default=1.0, gt=0, le=1)
     frozen_layers: int = Field(default=0, ge=0)
-    class_weights: Literal["auto"] | dict[str, float] | None = None
+    class_weights: ClassWeights = None
     dropout: float | None = Field(default=None, ge=0, lt=1)
     shuffle_buffer_size: PositiveInt = 1_000_000
     seed: int = Field(default=0, ge=0)
@@ -136,6 +146,10 @@ class TrainerConfig(Settings):
         if not all(isinstance(n, int | float) and 0 < n < math.inf for n in numbers):
             raise ValueError("allowed are auto and numbers above 0 as {CLASS: NUMBER}")
         return weights
+
+    def fingerprint(self) -> str:
+        """Returns the hash of the settings that change what is trained."""
+        return fingerprint.of_json(self.model_dump(exclude=_NOT_TRAINED))
 
     @model_validator(mode="after")
     def _check_combination(self) -> TrainerConfig:

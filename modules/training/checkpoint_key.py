@@ -9,24 +9,16 @@ import tensorflow as tf
 
 from modules import files, fingerprint
 from modules.config.task import TRAIN_SPLIT
-from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import strategies, warm_start
 
 # The part of the Trainer's `custom_config` that the weights depend on.
 _KEY_SETTINGS = ("task", "max_seq_length", "encoder_fingerprint", "code_fingerprint")
-# Settings of the Trainer that change what is written, and not what is trained.
-_NO_KEY_SETTINGS = {
-    "max_checkpoints",
-    "delete_checkpoints",
-    "async_checkpoints",
-    "summary_interval",
-}
 
 
 def compute(
     settings: dict[str, Any],
-    config: TrainerConfig,
+    hyperparameters: str,
     splits: dict[str, list[str]],
     base_model: str = "",
     strategy: tf.distribute.Strategy | None = None,
@@ -38,7 +30,7 @@ def compute(
 
     Args:
       settings: The Trainer's `custom_config`.
-      config: The trainer's settings.
+      hyperparameters: `TrainerConfig.fingerprint`.
       splits: File patterns of each split.
       base_model: The exported model to start from; empty for the encoder.
       strategy: Its hosts share the reading of the files; None is this process alone.
@@ -58,7 +50,7 @@ def compute(
             **content,
             "settings": key_settings,
             "libraries": fingerprint.library_versions(fingerprint.TRAINER_LIBRARIES),
-            "trainer": config.model_dump(exclude=_NO_KEY_SETTINGS),
+            "trainer": hyperparameters,
         }
     )[:16]
 

@@ -113,7 +113,9 @@ def build_experiment(
             head_dropout=rates.head,
             frozen_layers=config.frozen_layers,
             gradient_clip_norm=config.gradient_clip_norm,
-            loss_weights=loss_weights.choose(config, task, train_data, strategy),
+            loss_weights=loss_weights.choose(
+                config.class_weights, task, train_data, strategy
+            ),
             train_data=train_data,
             validation_data=eval_data,
         ),

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from modules.config.task import TaskConfig
-from modules.config.trainer import TrainerConfig
+from modules.config.trainer import ClassWeights
 from modules.data import inputs
 from modules.training import strategies
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def choose(
-    config: TrainerConfig,
+    class_weights: ClassWeights,
     task: TaskConfig,
     data: inputs.ExamplesConfig,
     strategy: tf.distribute.Strategy,
@@ -31,7 +31,7 @@ def choose(
     processes of all hosts.
 
     Args:
-      config: Setting `class_weights`.
+      class_weights: Setting `trainer.class_weights`.
       task: Names the classes and the weight column.
       data: The training split, or this host's own files of it.
       strategy: The strategy.
@@ -44,7 +44,7 @@ def choose(
       ValueError: A class has no row to be weighed by, a weight of a row is not allowed,
         or all of them are 0.
     """
-    if config.class_weights is None and task.weight_column is None:
+    if class_weights is None and task.weight_column is None:
         return []
     rows, sums = _count(data, task.outputs)
     if data.host_examples:  # the split is larger than this host's files
@@ -57,7 +57,7 @@ def choose(
             "rows where it is missing, negative or not finite; allowed are numbers "
             "from 0"
         )
-    weights = _class_weights(config, task, rows)
+    weights = _class_weights(class_weights, task, rows)
     total = weights @ sums
     if not total:
         raise ValueError(
@@ -66,7 +66,7 @@ def choose(
         )
     weights = weights * (rows.sum() / total)
     parts = []
-    if config.class_weights is not None and task.classes is not None:
+    if class_weights is not None and task.classes is not None:
         by_class = zip(task.classes, weights, strict=True)
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in by_class)
         parts.append(f"class weights in the training loss: {shown}")
@@ -113,17 +113,17 @@ def _count(data: inputs.ExamplesConfig, classes: int) -> tuple[np.ndarray, np.nd
 
 
 def _class_weights(
-    config: TrainerConfig, task: TaskConfig, rows: np.ndarray
+    setting: ClassWeights, task: TaskConfig, rows: np.ndarray
 ) -> np.ndarray:
     """Returns the weights of the setting, float64[classes], not scaled.
 
     `auto` is scikit-learn's "balanced", from counts that the hosts can add up.
     """
-    if config.class_weights is None:
+    if setting is None:
         return np.ones(task.outputs)
     assert task.classes is not None
-    if isinstance(config.class_weights, dict):
-        return np.array([config.class_weights.get(name, 1) for name in task.classes])
+    if isinstance(setting, dict):
+        return np.array([setting.get(name, 1) for name in task.classes])
     absent = [name for name, count in zip(task.classes, rows, strict=True) if not count]
     if absent:
         raise ValueError(

@@ -14,7 +14,6 @@ import tf_keras
 from official.modeling import performance
 
 from modules import files, uris
-from modules.config.trainer import TrainerConfig
 from modules.training import strategies
 
 FLOAT32, BFLOAT16, FLOAT16 = "float32", "bfloat16", "float16"
@@ -48,7 +47,11 @@ class Precision:
 
 
 def choose(
-    config: TrainerConfig, strategy: tf.distribute.Strategy, directory: str
+    setting: str,
+    strategy: tf.distribute.Strategy,
+    directory: str,
+    *,
+    has_averages: bool = False,
 ) -> Precision:
     """Chooses the compute type, and records it in the directory of the training.
 
@@ -58,12 +61,18 @@ def choose(
     workers may differ. A resumed training goes on in the type that it began with.
 
     Args:
-      config: Settings `mixed_precision` and `optimization`.
+      setting: Setting `trainer.mixed_precision`.
       strategy: The distribution strategy.
       directory: Directory of the training's checkpoints.
+      has_averages: Whether the optimizer averages the weights, which `auto` cannot
+        combine with the scaled loss of float16.
     """
     recorded = read(directory)
-    chosen = Precision(**recorded) if recorded else _detect(config, strategy)
+    chosen = (
+        Precision(**recorded)
+        if recorded
+        else _detect(setting, strategy, has_averages=has_averages)
+    )
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         # The workers' CPUs may differ; if their choices do, all take float32.
         votes = strategies.sum_over_hosts(
@@ -158,8 +167,9 @@ def of_capability(capability: tuple[int, int]) -> str:
     return FLOAT16 if capability >= _FLOAT16_CAPABILITY else FLOAT32
 
 
-def _detect(config: TrainerConfig, strategy: tf.distribute.Strategy) -> Precision:
-    setting = config.mixed_precision
+def _detect(
+    setting: str, strategy: tf.distribute.Strategy, *, has_averages: bool
+) -> Precision:
     if setting != "auto":
         return Precision(setting, setting)
     if strategies.is_tpu(strategy):
@@ -173,9 +183,7 @@ def _detect(config: TrainerConfig, strategy: tf.distribute.Strategy) -> Precisio
             for gpu in gpus
         ]
         dtype = of_capability(min(value or (0, 0) for value in capabilities))
-        # The averages cannot be kept with the scaled loss of float16.
-        without_scaling = bool(config.optimization.get("ema"))
         return Precision(
-            setting, FLOAT32 if dtype == FLOAT16 and without_scaling else dtype
+            setting, FLOAT32 if dtype == FLOAT16 and has_averages else dtype
         )
     return of_rates(measure_cpu())

@@ -61,14 +61,26 @@ def run_fn(fn_args: Any) -> None:
     config = TrainerConfig.model_construct(**fn_args.hyperparameters)
     if config.strategy in ("auto", "parameter_server"):
         strategies.serve_coordinator()
-    strategy = strategies.choose_strategy(config)
+    strategy = strategies.choose_strategy(config.strategy, config.tpu)
+    strategies.check_batches(
+        strategy,
+        batch_size=config.batch_size,
+        evaluation_batch_size=config.evaluation_batch_size,
+    )
     logger.info("strategy %s", type(strategy).__name__)
     splits = split_patterns(fn_args)
     base_model = warm_start.find_base_model(fn_args.base_model)
     logger.info("training starts from %s", warm_start.origin(base_model))
-    key = checkpoint_key.compute(settings, config, splits, base_model, strategy)
+    key = checkpoint_key.compute(
+        settings, config.fingerprint(), splits, base_model, strategy
+    )
     directory = uris.join(settings["checkpoints"], key)
-    chosen = precision.choose(config, strategy, directory)
+    chosen = precision.choose(
+        config.mixed_precision,
+        strategy,
+        directory,
+        has_averages=bool(config.optimization.get("ema")),
+    )
     params = experiment.build_experiment(
         task,
         config,
@@ -80,7 +92,7 @@ def run_fn(fn_args: Any) -> None:
         dtype=chosen.dtype,
     )
     params = xla.choose(
-        config,
+        config.xla,
         params,
         FineTuningTask(params.task, task),
         strategy,

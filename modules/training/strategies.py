@@ -12,44 +12,45 @@ from typing import Any
 import tensorflow as tf
 from official.common import distribute_utils
 
-from modules.config.trainer import TrainerConfig
-
 _TPU_SECONDS = 10
 
 
-def choose_strategy(config: TrainerConfig) -> tf.distribute.Strategy:
+def choose_strategy(name: str = "auto", tpu: str = "local") -> tf.distribute.Strategy:
     """Returns the distribution strategy of the settings.
 
     `auto` selects parameter servers or several workers if `TF_CONFIG` names them, else
     a TPU, else all GPUs if there are several, else one device.
 
     Args:
-      config: Settings `strategy`, `tpu`, `batch_size` and `evaluation_batch_size`.
+      name: Setting `trainer.strategy`.
+      tpu: Setting `trainer.tpu`.
 
     Raises:
-      ValueError: The strategy needs a cluster that `TF_CONFIG` does not name, the TPU
-        is unavailable, or the batch size is not a multiple of the replicas.
+      ValueError: The strategy needs a cluster that `TF_CONFIG` does not name, or the
+        TPU is unavailable.
     """
-    name = _detect() if config.strategy == "auto" else config.strategy
+    if name == "auto":
+        name = _detect()
     if name in ("multi_worker_mirrored", "parameter_server") and not _cluster():
         raise ValueError(
             f"trainer.strategy is {name}, but the environment variable TF_CONFIG names "
             "no cluster; set it in every process, or choose another strategy"
         )
-    strategy = _connect_tpu(config.tpu) if name == "tpu" else _build(name)
-    check_batches(config, strategy)
-    return strategy
+    return _connect_tpu(tpu) if name == "tpu" else _build(name)
 
 
-def check_batches(config: TrainerConfig, strategy: tf.distribute.Strategy) -> None:
+def check_batches(strategy: tf.distribute.Strategy, **sizes: int | None) -> None:
     """Checks that the replicas can share the global batches.
+
+    Args:
+      strategy: The distribution strategy.
+      **sizes: Rows of a batch by the name of the setting in `trainer`.
 
     Raises:
       ValueError: The size of a batch is not a multiple of their number.
     """
     replicas = strategy.num_replicas_in_sync
-    for setting in ("batch_size", "evaluation_batch_size"):
-        size = getattr(config, setting)
+    for setting, size in sizes.items():
         if size is not None and size % replicas:
             raise ValueError(
                 f"trainer.{setting} is {size}, over all replicas; "

@@ -10,7 +10,6 @@ from typing import Any
 import tensorflow as tf
 
 from modules import files, uris
-from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
 from modules.training import precision, strategies
@@ -54,7 +53,7 @@ class Compilation:
 
 
 def choose(
-    config: TrainerConfig,
+    setting: str,
     params: ExperimentConfig,
     task: FineTuningTask,
     strategy: tf.distribute.Strategy,
@@ -69,7 +68,7 @@ def choose(
     resumed training keeps the choice where it can.
 
     Args:
-      config: Setting `xla`.
+      setting: Setting `trainer.xla`.
       params: The experiment.
       task: Its task.
       strategy: The distribution strategy.
@@ -83,7 +82,7 @@ def choose(
       ValueError: `xla` is `on` with a strategy that cannot compile.
     """
     can_compile = isinstance(strategy, tf.distribute.OneDeviceStrategy)
-    if config.xla == "on" and not (can_compile or strategies.is_tpu(strategy)):
+    if setting == "on" and not (can_compile or strategies.is_tpu(strategy)):
         raise ValueError(
             "trainer.xla is on, which needs a single device and not "
             f"{type(strategy).__name__}; set it to auto or off"
@@ -93,18 +92,18 @@ def choose(
     lengths = inputs.fixed_lengths(max_seq_length)
     if recorded:
         chosen = Compilation(recorded["setting"], recorded["is_enabled"])
-    elif config.xla == "auto" and can_compile and has_gpu:
+    elif setting == "auto" and can_compile and has_gpu:
         dtype = params.runtime.mixed_precision_dtype
         with precision.compute_in(dtype), strategy.scope():
-            times = measure(task, config.batch_size, lengths)
+            times = measure(task, params.task.train_data.global_batch_size, lengths)
         chosen = of_times(times, params.trainer.train_steps, len(lengths))
     else:
-        chosen = Compilation(config.xla, config.xla == "on")
+        chosen = Compilation(setting, setting == "on")
     logger.info("trainer.xla: %s", chosen)
     if not recorded and strategies.is_chief(strategy):
         files.write_record(uris.join(directory, _FILE), dataclasses.asdict(chosen))
     # A resumed training may be on another machine.
-    is_used = can_compile and (has_gpu or config.xla == "on")
+    is_used = can_compile and (has_gpu or setting == "on")
     return enable(params, lengths) if chosen.is_enabled and is_used else params
 
 

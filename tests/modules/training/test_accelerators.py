@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from modules.config.trainer import TrainerConfig
 from modules.data import inputs
 from modules.training import fine_tuning_trainer as trainer_lib
 from modules.training import precision, strategies
@@ -54,7 +53,7 @@ def test_strategy_is_chosen_by_name_or_by_the_gpus(
     gpus, count, name, strategy_type, replicas
 ):
     gpus(count)
-    strategy = strategies.choose_strategy(TrainerConfig(strategy=name))
+    strategy = strategies.choose_strategy(name)
     assert type(strategy) is strategy_type
     assert strategy.num_replicas_in_sync == len(replicas)
     names = [name.rpartition("device:")[2] for name in strategy.extended.worker_devices]
@@ -67,7 +66,7 @@ def test_batch_that_the_gpus_cannot_share_is_refused(gpus, count, batch_size):
     gpus(count)
     message = f"batch_size is {batch_size}, over all.*use a multiple of {count}"
     with pytest.raises(ValueError, match=message):
-        strategies.choose_strategy(TrainerConfig(batch_size=batch_size))
+        strategies.check_batches(strategies.choose_strategy(), batch_size=batch_size)
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ def address():
 
 
 def test_machine_with_a_tpu_trains_on_its_cores(tpu):
-    strategy = strategies.choose_strategy(TrainerConfig(batch_size=32))
+    strategy = strategies.choose_strategy()
     assert strategies.is_tpu(strategy)
     assert strategy.num_replicas_in_sync == CORES
     assert tpu == ["local"]
@@ -113,7 +112,7 @@ def test_machine_with_a_tpu_trains_on_its_cores(tpu):
 
 def test_tpu_is_connected_to_by_its_name_or_address(tpu, address):
     for name in ("my-tpu", address):
-        strategies.choose_strategy(TrainerConfig(strategy="tpu", tpu=name))
+        strategies.choose_strategy("tpu", name)
     assert tpu == ["my-tpu", address]
 
 
@@ -121,7 +120,7 @@ def test_tpu_is_connected_to_by_its_name_or_address(tpu, address):
 def test_batch_that_the_cores_cannot_share_is_refused(tpu, setting):
     message = rf"trainer\.{setting} is 36, over all replicas; TPUStrategy has 8, so use"
     with pytest.raises(ValueError, match=message):
-        strategies.choose_strategy(TrainerConfig(**{setting: 36}))
+        strategies.check_batches(strategies.choose_strategy(), **{setting: 36})
 
 
 @pytest.mark.parametrize(
@@ -130,11 +129,10 @@ def test_batch_that_the_cores_cannot_share_is_refused(tpu, setting):
 def test_training_on_a_tpu_has_fixed_lengths_and_bfloat16(
     tpu, tmp_path, setting, dtype
 ):
-    config = TrainerConfig(tpu="my-tpu", mixed_precision=setting)
-    strategy = strategies.choose_strategy(config)
+    strategy = strategies.choose_strategy(tpu="my-tpu")
     with strategy.scope():
-        _, _, params = tiny.build_experiment(tmp_path, batch_size=32, tpu=config.tpu)
-    assert precision.choose(config, strategy, str(tmp_path / "run")).dtype == dtype
+        _, _, params = tiny.build_experiment(tmp_path, batch_size=32, tpu="my-tpu")
+    assert precision.choose(setting, strategy, str(tmp_path / "run")).dtype == dtype
     data = (params.task.train_data, params.task.validation_data)
     assert [split.lengths for split in data] == [LENGTHS, LENGTHS]
     assert params.runtime.distribution_strategy == "TPUStrategy"
@@ -147,14 +145,13 @@ def test_tpu_that_is_listed_but_does_not_start_is_named(monkeypatch):
     listing = devices.listing("TPU", CORES)
     monkeypatch.setattr(tf.config, "list_physical_devices", listing)
     with pytest.raises(ValueError, match=r"trainer\.tpu 'local' cannot be used"):
-        strategies.choose_strategy(TrainerConfig())
+        strategies.choose_strategy()
 
 
 @pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:9", "my-tpu"])
 def test_tpu_that_is_not_there_is_named(address):
-    config = TrainerConfig(strategy="tpu", tpu=address)
     with pytest.raises(ValueError, match=f"trainer.tpu '{address}' cannot be used"):
-        strategies.choose_strategy(config)
+        strategies.choose_strategy("tpu", address)
 
 
 class OneOfTwo(tf.distribute.ReplicaContext):

@@ -43,8 +43,8 @@ def choose(tmp_path):
             weight_column=task.weight_column,
             is_regression=task.is_regression,
         )
-        config = TrainerConfig(class_weights=class_weights)
-        return loss_weights.choose(config, task, data, tf.distribute.get_strategy())
+        strategy = tf.distribute.get_strategy()
+        return loss_weights.choose(class_weights, task, data, strategy)
 
     return choose
 
@@ -221,7 +221,7 @@ def test_weights_are_a_part_of_the_checkpoint_key(tmp_path):
     keys = {
         checkpoint_key.compute(
             {**settings, "task": task.model_dump()},
-            TrainerConfig(class_weights=weights),
+            TrainerConfig(class_weights=weights).fingerprint(),
             {"train": [path], "eval": [path]},
         )
         for task in (CLASSES, WEIGHED)

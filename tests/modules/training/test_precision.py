@@ -3,7 +3,6 @@
 import pytest
 import tensorflow as tf
 
-from modules.config.trainer import TrainerConfig
 from modules.training import precision
 from tests.modules.training import devices
 
@@ -28,7 +27,7 @@ def test_cpu_trains_in_bfloat16_from_twice_the_rate(
 ):
     measured(gflops)
     with caplog.at_level("INFO"):
-        chosen = precision.choose(TrainerConfig(), CPU, str(tmp_path))
+        chosen = precision.choose("auto", CPU, str(tmp_path))
     assert chosen == precision.Precision("auto", dtype, gflops)
     assert f"auto: {dtype}" in caplog.text
     assert str(gflops["bfloat16"]) in caplog.text
@@ -42,7 +41,7 @@ def test_cpu_trains_in_bfloat16_from_twice_the_rate(
 def test_resumed_training_keeps_its_type_on_another_machine(measured, tmp_path):
     for gflops in (SLOW, FAST):
         measured(gflops)
-        chosen = precision.choose(TrainerConfig(), CPU, str(tmp_path))
+        chosen = precision.choose("auto", CPU, str(tmp_path))
         assert chosen == precision.Precision("auto", "float32", SLOW)
 
 
@@ -55,24 +54,23 @@ def test_this_cpu_is_measured_in_both_types():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_type_of_the_settings_is_not_measured(measured, tmp_path, dtype):
     measured(None)
-    config = TrainerConfig(mixed_precision=dtype)
-    chosen = precision.choose(config, CPU, str(tmp_path))
+    chosen = precision.choose(dtype, CPU, str(tmp_path))
     assert chosen == precision.Precision(dtype, dtype)
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "ema", "dtype"),
+    ("capabilities", "has_averages", "dtype"),
     [
-        ([(6, 1)], None, "float32"),
-        ([(7, 5)], None, "float16"),
-        ([(7, 5)], {"average_decay": 0.99}, "float32"),
-        ([(8, 0)], {"average_decay": 0.99}, "bfloat16"),
-        ([(9, 0), (7, 0)], None, "float16"),
-        ([(9, 0), None], None, "float32"),
+        ([(6, 1)], False, "float32"),
+        ([(7, 5)], False, "float16"),
+        ([(7, 5)], True, "float32"),
+        ([(8, 0)], True, "bfloat16"),
+        ([(9, 0), (7, 0)], False, "float16"),
+        ([(9, 0), None], False, "float32"),
     ],
 )
 def test_gpus_train_in_the_type_that_all_of_them_multiply(
-    monkeypatch, tmp_path, capabilities, ema, dtype
+    monkeypatch, tmp_path, capabilities, has_averages, dtype
 ):
     listing = devices.listing("GPU", len(capabilities))
     gpus = dict(zip((gpu.name for gpu in listing("GPU")), capabilities, strict=True))
@@ -82,5 +80,6 @@ def test_gpus_train_in_the_type_that_all_of_them_multiply(
         "get_device_details",
         lambda gpu: {"compute_capability": gpus[gpu.name]} if gpus[gpu.name] else {},
     )
-    config = TrainerConfig(optimization={"ema": ema} if ema else {})
-    assert precision.choose(config, CPU, str(tmp_path)).dtype == dtype
+    directory = str(tmp_path)
+    chosen = precision.choose("auto", CPU, directory, has_averages=has_averages)
+    assert chosen.dtype == dtype

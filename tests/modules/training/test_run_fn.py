@@ -322,22 +322,20 @@ def test_exported_model_can_be_started_from(finished, transformed):
 
 def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_path):
     fn_args = arguments(transformed, tmp_path)
-    config = run_fn.TrainerConfig.model_validate(fn_args.hyperparameters)
     splits = run_fn.split_patterns(fn_args)
     other = tmp_path / "other"
     shutil.copytree(finished / "serving", other)
     (data,) = other.glob("variables/variables.data-*")
     data.write_bytes(data.read_bytes() + b"0")
     keys = [
-        checkpoint_key.compute(fn_args.custom_config, config, splits, str(base))
+        checkpoint_key.compute(fn_args.custom_config, "settings", splits, str(base))
         for base in ("", finished / "serving", other)
     ]
     assert len(set(keys)) == 3
     shutil.copytree(finished / "serving", tmp_path / "copy")
     copied = str(tmp_path / "copy")
-    assert (
-        checkpoint_key.compute(fn_args.custom_config, config, splits, copied) == keys[1]
-    )
+    key = checkpoint_key.compute(fn_args.custom_config, "settings", splits, copied)
+    assert key == keys[1]
 
 
 def test_splits_are_told_apart_by_their_folders(transformed, tmp_path):

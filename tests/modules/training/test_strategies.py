@@ -354,4 +354,4 @@ def rows_trained_on(output):
 def test_cluster_that_nobody_named_is_asked_for(name, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(ValueError, match=f"strategy is {name}, but .*TF_CONFIG"):
-        strategies.choose_strategy(TrainerConfig(strategy=name))
+        strategies.choose_strategy(name)

@@ -237,31 +237,37 @@ def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path, install_v
         "checkpoints": "here",
         "machine": "small",
     }
-    config = TrainerConfig(epochs=1)
+    hyperparameters = TrainerConfig(epochs=1).fingerprint()
     splits = {"train": [str(examples)]}
-    key = checkpoint_key.compute(settings, config, splits)
+    key = checkpoint_key.compute(settings, hyperparameters, splits)
     elsewhere = {**settings, **dict.fromkeys(("encoder", "checkpoints", "machine"), "")}
-    assert checkpoint_key.compute(elsewhere, config, {"train": [str(moved)]}) == key
+    assert (
+        checkpoint_key.compute(elsewhere, hyperparameters, {"train": [str(moved)]})
+        == key
+    )
     for change in (
         {"task": {"metric": "accuracy"}},
         {"max_seq_length": 64},
         {"encoder_fingerprint": "3"},
         {"code_fingerprint": "3"},
     ):
-        assert checkpoint_key.compute(settings | change, config, splits) != key
-    assert checkpoint_key.compute(settings, TrainerConfig(epochs=2), splits) != key
+        assert checkpoint_key.compute(settings | change, hyperparameters, splits) != key
+    assert TrainerConfig(epochs=2).fingerprint() != hyperparameters
+    assert checkpoint_key.compute(settings, "other settings", splits) != key
     for change in (
         {"max_checkpoints": 5},
         {"delete_checkpoints": False},
         {"async_checkpoints": True},
         {"summary_interval": 100},
     ):
-        same = TrainerConfig(epochs=1, **change)
-        assert checkpoint_key.compute(settings, same, splits) == key
+        assert TrainerConfig(epochs=1, **change).fingerprint() == hyperparameters
     other = tiny.write_transformed(tmp_path / "b" / "train.gz", seed=5)
-    assert checkpoint_key.compute(settings, config, {"train": [str(other)]}) != key
+    assert (
+        checkpoint_key.compute(settings, hyperparameters, {"train": [str(other)]})
+        != key
+    )
     install_version("tf-keras", "9.9.9")
-    assert checkpoint_key.compute(settings, config, splits) != key
+    assert checkpoint_key.compute(settings, hyperparameters, splits) != key
 
 
 def test_empty_training_split_is_named(tmp_path):
