@@ -1,7 +1,7 @@
 # Each target installs what it needs, so they work from a clean clone in any order.
 # ARGS is passed on:  make run ARGS="--config configs/mrpc_minilm.yaml"
 # PYTHON picks the Python of a new .venv:  make install PYTHON=/path/to/python3.11
-# STACK picks the versions, else the newest that run here:  make install STACK=1.16
+# STACK sets the versions (default: the newest that run here):  make install STACK=1.16
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -27,9 +27,9 @@ WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
-install: $(INSTALLED)  ## make .venv from the lock of a stack, unless it is up to date
+install: $(INSTALLED)  ## create .venv from the lock of a stack, unless it is up to date
 
-# Another stack than the installed one: install anew.
+# A change of the stack reinstalls .venv.
 STACK ?=
 ifneq ($(STACK),)
 ifneq ($(STACK),$(shell cat $(INSTALLED) 2>/dev/null))
@@ -65,8 +65,8 @@ test-newest:  ## install, test and run the newest stack on Debian 13; needs root
 test-newest-fast:  ## the same with the fast tests and the sample only
 	@bash tools/newest.sh test-fast
 
-# The peers' environment, .venv-peers (5 GB), is made by the first benchmark that uses it.
-bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
+# The first benchmark that needs the peers' environment, .venv-peers (5 GB), creates it.
+bench: run  ## short benchmarks on the sample's pairs; see benchmarks/README.md
 	@$(PY) -m benchmarks.training --short
 	@$(PY) -m benchmarks.first_step output/sample --config configs/sample.yaml --short
 	@$(PY) -m benchmarks.pipeline_cost
@@ -74,7 +74,7 @@ bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/RE
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
 
 # TensorFlow's CUDA libraries (4 GB) are added to .venv, after the check for a GPU.
-bench-gpu: $(INSTALLED)  ## training on this machine's GPU beside Transformers'
+bench-gpu: $(INSTALLED)  ## benchmark of training on this machine's GPU, with Transformers
 	@nvidia-smi >/dev/null 2>&1 || exec $(PY) -m benchmarks.gpu
 	@.venv/bin/uv pip install --quiet --python $(PY) --no-deps --require-hashes \
 	  --requirement stacks/$$(cat $(INSTALLED))/gpu.lock
@@ -93,11 +93,11 @@ format: $(INSTALLED)  ## fix style: ruff check --fix, ruff format
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-# Keeps the versions that still fit; ARGS=--upgrade renews them all.
+# Versions that still fit stay; ARGS=--upgrade upgrades all.
 lock: $(INSTALLED)  ## compile all .lock files from their .in files; prints what changed
 	@bash tools/lock.sh $(ARGS)
 
-# The commit that the image says it was built from.
+# The commit in the image's label `revision`.
 REVISION = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
 IMAGE ?=
 ACCELERATOR ?= cpu
@@ -108,7 +108,7 @@ image: .image-settings  ## build the container image: IMAGE=registry/name:tag, A
 	  --build-arg ACCELERATOR=$(ACCELERATOR) --build-arg USER_ID=$(USER_ID) \
 	  --build-arg REVISION=$(REVISION) .
 
-push-image: .image-settings  ## push it: IMAGE=registry/name:tag
+push-image: .image-settings  ## push the image: IMAGE=registry/name:tag
 	@docker push "$(IMAGE)"
 
 .PHONY: .image-settings
@@ -124,7 +124,7 @@ push-image: .image-settings  ## push it: IMAGE=registry/name:tag
 check-image: $(INSTALLED)  ## check the image without a container engine; ARGS="--accelerator gpu"
 	@$(PY) -m tools.check_image $(ARGS)
 
-# Beam's Prism, a job service that needs no cluster, for tests alone.
+# Beam's Prism, a job service that needs no cluster, for tests only.
 PRISM := .venv/bin/prism
 .PHONY: prism
 prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on; needs Go
@@ -133,7 +133,7 @@ prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on;
 	@go build -C tools/prism -mod=readonly -o "$(CURDIR)/$(PRISM)" \
 	  github.com/apache/beam/sdks/v2/go/cmd/prism
 
-# Needs no .venv. Tests of Flink and Spark skip without them.
+# Needs no .venv. Without the job servers, tests of Flink and Spark skip.
 .PHONY: job-servers
 job-servers:  ## assemble Beam's job servers for Flink and Spark; needs Maven, a JDK
 	@bash tools/job_servers.sh build/job-servers
