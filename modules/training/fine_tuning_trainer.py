@@ -1,4 +1,4 @@
-"""The Model Garden's trainer for the fine-tuning task, and evaluation beside it."""
+"""The Model Garden's trainer for the fine-tuning task, and separate evaluators."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def check_batches(strategy: tf.distribute.Strategy, **sizes: int | None) -> None
 def serve_coordinator() -> None:
     """Runs a worker or parameter server of a `TF_CONFIG` with parameter servers.
 
-    Returns at once in any other process; else it does not return.
+    It does not return there; in any other process it returns at once.
     """
     if "ps" not in _cluster():
         return

@@ -108,7 +108,7 @@ def test_first_verdict_says_that_there_is_no_champion():
     result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
     assert (
         result.summary
-        == "blessed; no other version is served: absolute thresholds alone"
+        == "blessed; no other version is served: only absolute thresholds apply"
     )
 
 
@@ -119,7 +119,7 @@ def test_verdict_says_why_there_is_no_comparison(tmp_path):
     )
     verdict.write_verdict(result, str(tmp_path))
     restored = read_verdict(str(tmp_path))
-    assert restored.summary == f"blessed; {reason}; absolute thresholds alone"
+    assert restored.summary == f"blessed; {reason}; only absolute thresholds apply"
 
 
 def test_verdict_repeats_the_test_against_the_champion(tmp_path):

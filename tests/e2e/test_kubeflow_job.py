@@ -68,7 +68,7 @@ def test_first_run_starts_from_the_encoder_and_has_no_champion(story):
     verdict = jobs.verdict(story.first)
     assert verdict.blessed
     assert verdict.champion is None
-    assert "absolute thresholds alone" in verdict.summary
+    assert "only absolute thresholds apply" in verdict.summary
 
 
 def test_report_of_each_run_is_a_page_that_the_interface_shows(story):
