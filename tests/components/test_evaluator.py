@@ -104,7 +104,7 @@ def test_metric_fails_below_its_threshold_or_too_far_below_the_champion(
     assert result.failures == failures
 
 
-def test_first_verdict_says_that_there_is_no_champion():
+def test_first_verdict_reports_a_missing_champion():
     result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
     assert (
         result.summary
@@ -112,7 +112,7 @@ def test_first_verdict_says_that_there_is_no_champion():
     )
 
 
-def test_verdict_says_why_there_is_no_comparison(tmp_path):
+def test_verdict_explains_a_missing_comparison(tmp_path):
     reason = "not compared with the champion serving/1: classes a instead of b"
     result = Verdict(
         blessed=True, splits=["eval"], champion=None, metrics=[], not_compared=reason

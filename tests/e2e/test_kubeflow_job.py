@@ -105,7 +105,7 @@ def test_second_run_is_compared_with_what_the_first_one_pushed(story):
 
 
 @pytest.mark.nightly
-def test_new_data_are_to_be_trained_on_from_the_newest_champion(story, tmp_path):
+def test_training_on_new_data_starts_from_the_newest_champion(story, tmp_path):
     task = load_task(tiny.write_config(tmp_path / "recipe.yaml"), {})
     tables = tiny.write_tables(tmp_path / "new", rows=40)
     examples_lib.prepare(str(tables), str(tmp_path / "prepared"), task)

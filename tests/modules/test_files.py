@@ -62,7 +62,7 @@ def test_records_of_a_directory_are_listed_without_what_is_beside_them(directory
     assert records == [f"{directory}/train/0.gz", f"{directory}/train/1.gz"]
 
 
-def test_what_is_written_to_an_object_store_leaves_no_directories(bucket, object_store):
+def test_writes_to_an_object_store_leave_no_directories(bucket, object_store):
     files.write(f"{bucket}/a/b", "c")
     files.make_directory(f"{bucket}/d")
     files.copy(f"{bucket}/a/b", f"{bucket}/e/f")

@@ -66,7 +66,7 @@ def paths_of(obsolete, kind):
     return [entry.path for entry in obsolete if entry.kind == kind]
 
 
-def test_outputs_inputs_and_record_of_runs_beyond_those_kept_go(past, train):
+def test_outputs_inputs_and_records_of_older_runs_are_deleted(past, train):
     training, model, _ = train("first")
     train("second")
     obsolete = plan(past.paths, keep=1)
@@ -110,7 +110,7 @@ def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_offer_them(
     assert plan(past.paths, keep=1) == []
 
 
-def test_report_goes_with_the_numbers_beside_its_page(past, train):
+def test_report_is_deleted_with_the_numbers_next_to_its_page(past, train):
     train("first")
     (report,) = past.execute("Report", ["report: HTML"])
     directory = Path(report.uri)
@@ -142,7 +142,7 @@ def test_unfinished_training_stays_as_long_as_this_code_would_resume_it(past, tr
     assert resumable not in [entry.path for entry in obsolete]
 
 
-def test_training_that_no_run_is_known_of_stays(past, train):
+def test_training_of_no_known_run_stays(past, train):
     by_hand, *_ = train("by hand")
     use(by_hand, seconds_from_now=1)
     train("last")
@@ -168,9 +168,7 @@ def test_served_model_keeps_its_run_and_an_earlier_version_its_record(
     assert not any("serving" in entry.path.parts for entry in obsolete)
 
 
-def test_served_model_of_a_run_without_a_record_keeps_what_it_was_made_of(
-    past, train, push
-):
+def test_served_model_of_a_run_without_a_record_keeps_its_inputs(past, train, push):
     """`tfx run` writes no record."""
     training, model, artifact = train("served")
     (pushed,) = past.execute(

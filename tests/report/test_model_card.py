@@ -187,7 +187,7 @@ def test_card_that_an_editor_saved_on_windows_is_read():
 
 
 @pytest.mark.parametrize("damage", ["tags: [", "- a list", "tags: news"])
-def test_head_that_a_person_broke_is_written_anew(damage):
+def test_head_that_a_person_broke_is_written_again(damage):
     card = fill_in(model_card.render(samples.pushed()), "contact", "Ada")
     card = f"---\n{damage}\n---\n" + card.split("\n---\n", 1)[1]
     again = model_card.render(samples.pushed(), card)

@@ -172,7 +172,7 @@ def test_remaining_pieces_of_a_cancelled_request_are_not_run():
     assert waiting == 0
 
 
-def test_without_batching_each_request_is_run_alone():
+def test_without_batching_each_request_is_run_separately():
     model = Doubler()
     requests = [numbers(1), numbers(2, 3, 4)]
     run(model, requests, joins_requests=False, timeout_seconds=10_000)

@@ -130,7 +130,7 @@ def test_new_version_keeps_the_field_that_has_the_focus(page):
 
 
 @pytest.mark.parametrize("body", ['{"predictions": [{"score": NaN}]}', "<html>"])
-def test_answer_that_is_not_json_is_named(page, body):
+def test_response_that_is_not_json_is_named(page, body):
     page.route("**:predict", lambda route: route.fulfill(body=body))
     page.get_by_role("button", name="Predict", exact=True).click()
     message = "the response (HTTP 200) is not JSON, or has NaN"

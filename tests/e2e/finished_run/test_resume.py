@@ -66,7 +66,7 @@ def read_best(model_run):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
-def test_training_survives_sigkill_and_a_signal_and_ends_as_one_that_was_left_alone(
+def test_training_resumes_after_sigkill_and_a_signal_and_ends_like_an_uninterrupted_one(
     finished, run, console, number
 ):
     output = finished.paths.root

@@ -126,7 +126,9 @@ def test_float_labels_are_scores_to_the_last_bit(store, prepare):
     assert "tfds:glue/stsb test has no label: left out" in lines
 
 
-def test_classes_in_another_order_than_tfds_has_go_by_their_names(store, prepare):
+def test_classes_in_an_order_other_than_that_of_tfds_are_matched_by_name(
+    store, prepare
+):
     rows = [{"review": "A cat.", "verdict": i} for i in (0, 1)]
     store(
         "tiny_reviews",

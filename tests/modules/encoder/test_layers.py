@@ -62,7 +62,7 @@ def test_outputs_and_gradients_are_upstreams(encoder, activation, output_range):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_first_position_is_the_same_where_the_others_are_left_out(encoder):
+def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
     whole, first = (
         encoder_lib.build_encoder(encoder, dropout=0.0, output_range=output_range)
         for output_range in (None, 1)
@@ -75,7 +75,7 @@ def test_first_position_is_the_same_where_the_others_are_left_out(encoder):
     )
 
 
-def test_bfloat16_is_as_near_as_upstreams(encoder):
+def test_bfloat16_is_as_accurate_as_upstreams(encoder):
     exact = encoder_lib.build_encoder(encoder, dropout=0.0)
     with precision.compute_in("bfloat16"):
         ours = encoder_lib.build_encoder(encoder, dropout=0.0)
@@ -110,7 +110,7 @@ def test_normalization_and_its_gradients_equal_those_of_keras():
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_dropout_keeps_the_mean_and_drops_its_part(rate):
+def test_dropout_scales_what_it_keeps_and_drops_at_its_rate(rate):
     tf_keras.utils.set_random_seed(0)
     layer = layers.Dropout(rate)
     inputs = tf.ones([300, 333])  # no multiple of what is drawn at a time

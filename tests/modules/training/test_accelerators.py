@@ -149,7 +149,7 @@ def test_tpu_that_is_listed_but_does_not_start_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:9", "my-tpu"])
-def test_tpu_that_is_not_there_is_named(address):
+def test_missing_tpu_is_named(address):
     with pytest.raises(ValueError, match=f"trainer.tpu '{address}' cannot be used"):
         strategies.choose_strategy("tpu", address)
 

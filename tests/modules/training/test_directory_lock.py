@@ -163,7 +163,7 @@ def no_beats(monkeypatch):
 
 @pytest.mark.usefixtures("no_beats")
 @remote_only
-def test_job_that_was_stopped_for_long_looks_before_it_writes(directory):
+def test_job_that_was_stopped_for_long_checks_the_lock_before_it_writes(directory):
     with hold(directory) as check:
         time.sleep(2 * directory_lock.STALE_SECONDS)
         before = files.read_json(f"{directory}/lock")

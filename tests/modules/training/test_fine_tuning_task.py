@@ -123,7 +123,7 @@ def test_gradients_stay_as_they_are_without_a_limit(encoder):
     np.testing.assert_array_equal(gradient.numpy(), [30.0, 40.0])
 
 
-def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(encoder):
+def test_sparse_gradient_moves_the_weights_as_the_dense_one_does(encoder):
     task = build_task(encoder, gradient_clip_norm=100.0)
     rows = tf.IndexedSlices(
         tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
@@ -209,7 +209,7 @@ RATES = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
         (RATES, 0.5, (0.5, 0.5, 0.75)),
     ],
 )
-def test_encoders_dropout_rates_rule_where_the_setting_is_left_out(
+def test_dropout_rates_of_the_encoder_apply_without_the_setting(
     tmp_path, configured, setting, expected
 ):
     path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
@@ -227,7 +227,7 @@ def test_encoders_dropout_rates_rule_where_the_setting_is_left_out(
     assert model.classifier.dropout.rate == pytest.approx(head)
 
 
-def test_dropout_rate_of_an_encoder_that_is_none_is_refused(tmp_path):
+def test_invalid_dropout_rate_of_an_encoder_is_refused(tmp_path):
     path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
     path.write_text(json.dumps({**tiny.CONFIG, "hidden_dropout_prob": 10}))
     with pytest.raises(EncoderError, match=r"config\.json: hidden_dropout_prob is 10;"):
@@ -281,7 +281,7 @@ def test_public_methods_of_the_trainer_work_one_by_one(build):
     assert {"validation_loss", "accuracy"} <= set(trainer.eval_end(state))
 
 
-def test_asynchronous_methods_where_training_is_synchronous(untrained):
+def test_asynchronous_methods_work_in_synchronous_training(untrained):
     trainer = untrained
     trainer.init_async()
     trainer.join()  # nothing to wait for

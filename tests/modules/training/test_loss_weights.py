@@ -105,7 +105,7 @@ def test_class_without_a_row_is_named(choose):
         ([0.0, 0.0], "0 in all rows of the training split"),
     ],
 )
-def test_weights_of_rows_that_are_not_allowed_are_refused(choose, rows, message):
+def test_invalid_weights_of_rows_are_refused(choose, rows, message):
     with pytest.raises(ValueError, match=f"weight_column is weight, .*{message}"):
         choose(WEIGHED, labels=[0, 1], weights=rows)
 
@@ -190,7 +190,7 @@ def weights_after(directory, name):
     return [variable.numpy() for variable in model.variables]
 
 
-def test_equal_weights_train_the_model_that_none_would(train, tmp_path):
+def test_equal_weights_train_the_same_model_as_no_weights(train, tmp_path):
     equal = {"equivalent": 0.3, "not_equivalent": 0.3}
     results = [
         train(name, class_weights=weights)

@@ -89,7 +89,7 @@ def step_resumed_from(lines):
 @pytest.mark.parametrize(
     "step", [step if step == 7 else nightly(step) for step in KILLED_BEFORE]
 )
-def test_killed_training_goes_on_as_if_nothing_had_happened(
+def test_killed_training_resumes_and_ends_like_an_uninterrupted_one(
     whole, restart, tmp_path, step, lines
 ):
     directory, expected = whole
@@ -120,7 +120,7 @@ def flip(path):
 
 
 @pytest.mark.parametrize("damage", [flip, nightly(truncate), nightly(os.unlink)])
-def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
+def test_damaged_newest_checkpoint_falls_back_to_the_previous_one(
     restart, damage, lines, tmp_path, whole
 ):
     restart(8, lambda run: damage(run / "ckpt-6.data-00000-of-00001"))
@@ -149,7 +149,7 @@ def test_finished_training_returns_its_result_at_once(whole, restart, monkeypatc
     assert restart("finished") == result
 
 
-def test_finished_training_leaves_the_best_weights_alone(whole):
+def test_finished_training_leaves_only_the_best_weights(whole):
     directory, result = whole
     names = {path.name for path in (directory / "whole").rglob("*") if path.is_file()}
     weights = {name for name in names if name.startswith("weights")}
@@ -236,7 +236,7 @@ def test_signal_while_a_step_is_traced_stops_at_once(train, newest_step, monkeyp
     assert newest_step() == 0
 
 
-def test_signal_stops_a_training_where_cpp_raises_an_error_of_its_own(
+def test_signal_stops_a_training_although_cpp_replaces_its_exception(
     train, newest_step, monkeypatch
 ):
     def trace(*_, **__):

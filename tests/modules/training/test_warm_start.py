@@ -101,7 +101,7 @@ def test_logits_before_the_first_step_are_the_champions(
     ],
     ids=["frozen", "all layers", "averaged"],
 )
-def test_training_that_stands_still_keeps_the_champions_metrics(
+def test_training_with_a_tiny_learning_rate_keeps_the_champions_metrics(
     champion, small_champion, tmp_path, monkeypatch, task_class, settings
 ):
     monkeypatch.setattr(run_fn, "FineTuningTask", task_class)
@@ -139,7 +139,7 @@ def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
         np.testing.assert_array_equal(weight.numpy(), expected.numpy())
 
 
-def test_killed_training_goes_on_from_its_checkpoint_and_not_from_the_champion(
+def test_killed_training_resumes_from_its_checkpoint_and_not_from_the_champion(
     small_champion, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
@@ -221,7 +221,7 @@ def test_champion_without_a_description_is_refused(tmp_path, encoder):
     assert re.search(r"has no .*architecture\.json", problem)
 
 
-def test_start_is_named_by_where_the_champion_was_pushed(champion):
+def test_initial_weights_are_named_by_the_directory_of_the_champion(champion):
     path, _ = champion
     assert warm_start.origin("") == "the pre-trained encoder"
     record = path.parent / warm_start.CHAMPION_FILE

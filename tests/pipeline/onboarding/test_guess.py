@@ -90,7 +90,7 @@ def test_columns_with_names_of_text_are_preferred_to_other_long_ones():
     assert (task.text_columns, task.label_column) == (["review"], "sentiment")
 
 
-def test_names_of_people_are_no_text():
+def test_names_of_people_are_not_text():
     task = guess(
         lambda n, chance: {
             "author": f"Anna{n} Meier",
@@ -166,7 +166,7 @@ def test_known_names_are_text_in_a_script_without_spaces():
 
 
 @pytest.mark.parametrize("missing", ["NA", "nan", "None", "", None, float("nan")])
-def test_marks_of_missing_labels_are_no_class(missing):
+def test_marks_of_missing_labels_are_not_a_class(missing):
     task = guess(
         lambda n, chance: {
             "text": sentence(chance),
@@ -248,7 +248,7 @@ def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
         ),
     ],
 )
-def test_coin_toss_is_refused_with_what_to_add(row, choices, message):
+def test_ambiguous_columns_are_refused_with_what_to_add(row, choices, message):
     make = {
         "text": lambda n, chance: sentence(chance),
         "few": lambda n, chance: ["a", "b"][n % 2],
