@@ -1,4 +1,4 @@
-"""The benchmark of a GPU, as far as a machine without one goes."""
+"""The benchmark of a GPU, on a machine without one."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""The peers' models of a tiny one of ours: the same tensors and predictions."""
+"""The peers' copies of a tiny model have the same tensors and predictions."""
 
 import json
 

@@ -197,7 +197,7 @@ def test_failed_custom_job_fails_its_task(runner, data):
     spec = vertex_trainer(data, container_spec={"image_uri": "image:1"})
     with pytest.raises(JobFailedError, match="did not succeed") as failed:
         runner.run(spec)
-    job, *_ = failed.value.run.custom_jobs  # one an attempt
+    job, *_ = failed.value.run.custom_jobs  # one per attempt
     assert job.state == "JOB_STATE_FAILED"
     assert "KeyError: 'FROM_THE_JOB'" in job.log.read_text()
 

@@ -1,4 +1,4 @@
-"""Models that the serving check refuses, and why; each of them is really broken."""
+"""Models that the serving check refuses, and the reasons; each is really broken."""
 
 import ast
 import json

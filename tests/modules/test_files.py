@@ -54,7 +54,7 @@ def test_directory_is_copied_with_all_its_files(directory):
     assert tf.io.gfile.GFile(f"{directory}/copy/b/d/e").read() == "b/d/e"
 
 
-def test_records_of_a_directory_are_listed_without_what_is_beside_them(directory):
+def test_records_of_a_directory_are_listed_without_other_files(directory):
     names = ("1.gz", "0.gz", "_locations.jsonl", ".incomplete-2", "beam-temp-a-3/4.gz")
     for name in names:
         files.write(f"{directory}/train/{name}", name)

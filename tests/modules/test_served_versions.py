@@ -153,7 +153,7 @@ def versions_command_of(paths):
 
 
 def rollback_of(paths):
-    """A rollback without a version serves the one before that which is served."""
+    """A rollback without a version serves the one before the served one."""
     return roll_back(paths.pushed, None, "").version + 1
 
 

@@ -1,4 +1,4 @@
-"""Clean deletes what nothing needs, and tells ML Metadata first."""
+"""Clean deletes what nothing needs, after it marks it in ML Metadata."""
 
 import json
 import os
@@ -24,13 +24,13 @@ OTHER = {**INSTALLED, "code_fingerprint": "of other code"}
 
 @pytest.fixture(autouse=True)
 def installed_code(monkeypatch):
-    """The fingerprint of the training imports TensorFlow."""
+    """Replaces the fingerprint of the training, which imports TensorFlow."""
     monkeypatch.setattr(fingerprint, "of_code", lambda _: "of this code")
 
 
 @pytest.fixture
 def train(past):
-    """Adds a run that trains in a directory of its own; returns that and the model."""
+    """Adds a run with its own training directory; returns that and the model."""
 
     def train(key, state=mlmd.Execution.COMPLETE, config=OTHER, **fields):
         past.run(**fields)
@@ -95,9 +95,7 @@ def test_plan_deletes_nothing(past, train):
     assert model.is_dir()
 
 
-def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_offer_them(
-    past, train
-):
+def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_use_them(past, train):
     _, deleted, artifact = train("first")
     train("second")
     cleaning.delete(past.paths, plan(past.paths, keep=1))
@@ -119,7 +117,7 @@ def test_report_is_deleted_with_the_numbers_next_to_its_page(past, train):
     assert directory in paths_of(plan(past.paths, keep=1), "artifact")
 
 
-def test_what_a_kept_run_took_from_the_cache_stays(past, train):
+def test_cached_outputs_of_a_kept_run_stay(past, train):
     training, model, artifact = train("first")
     past.run()
     examples = str(past.paths.examples("of first"))

@@ -1,4 +1,4 @@
-"""The model card: its head, and what it keeps of a person."""
+"""The model card: its head, and the text of a person that it keeps."""
 
 import math
 import re

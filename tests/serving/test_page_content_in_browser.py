@@ -108,7 +108,7 @@ def test_words_of_a_huge_text_fit_into_one_request(page):
 
 @pytest.mark.nightly
 def test_rows_are_not_predicted_twice_at_a_time(page):
-    delay(page, "**:predict", 3000)  # longer than the page waits to ask for the state
+    delay(page, "**:predict", 3000)  # longer than the page waits to get the state
     page.locator("#table-text").fill("question,answer\na,b\n")
     button = page.get_by_role("button", name="Predict all")
     button.click()

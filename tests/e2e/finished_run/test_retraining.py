@@ -78,7 +78,7 @@ def test_training_on_a_new_span_starts_from_the_champion_and_is_compared_with_it
     assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
 
     again, executed = train()
-    assert executed == set()  # although the champion is another one by now
+    assert executed == set()  # although the champion has changed since
     assert again.pushed == first.pushed
 
     # Another learning rate starts from the champion that this span started from.

@@ -177,7 +177,7 @@ def test_existing_destination_is_never_overwritten(tmp_path):
 
 
 def in_the_middle(call):
-    """Returns a `report` that starts another thread once, and the thread's future."""
+    """Returns a `report` that starts another thread once, and its future."""
     future = concurrent.futures.Future()
 
     def run():
@@ -367,7 +367,7 @@ def test_text_is_refused_for_a_task_of_token_ids(tmp_path, source):
         examples_lib.prepare(source, str(tmp_path / "records"), TOKENIZED)
 
 
-def test_token_ids_are_found_beside_text(tmp_path):
+def test_token_ids_are_found_next_to_text(tmp_path):
     source = tiny.write_tables(tmp_path / "text")
     for split in ("train", "eval"):
         records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])

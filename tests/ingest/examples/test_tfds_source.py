@@ -175,7 +175,8 @@ def test_data_set_without_a_split_or_column_is_refused(
 def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):
     monkeypatch.setattr(constants, "DATA_DIR", str(tmp_path / "tfds"))
     for scheme in ("http", "https"):
-        monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")  # nobody is there
+        # Nothing listens on this port.
+        monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")
     with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*no response .*--data DIR"):
         prepare("tfds:glue/mrpc", TaskConfig())
     assert not (tmp_path / "records").exists()

@@ -1,4 +1,4 @@
-"""Batches: every row once an epoch, pairs of like length together."""
+"""Batches: every row once an epoch, pairs of similar length together."""
 
 import dataclasses
 import itertools
@@ -112,7 +112,7 @@ def test_resumed_training_continues_with_unseen_rows(config, step):
 
 
 def shares(config, count, workers, **changes):
-    """Returns the rows of each worker's batches, so many batches each."""
+    """Returns the rows of the first batches of each worker."""
     config = dataclasses.replace(config, workers=workers, **changes)
     # A worker's own pipeline reads its index from the process that runs it.
     every_batch = inputs.build_batches(dataclasses.replace(config, workers=1))
@@ -175,7 +175,7 @@ def test_sorted_rows_are_drawn_from_the_whole_split(config):
 
 @pytest.fixture
 def many_files(config, tmp_path):
-    """The same rows in 11 files, of which no more than 100 rows are shuffled."""
+    """The same rows in 11 files, with a shuffle buffer of 100 rows."""
     records = list(inputs.read_records(config).as_numpy_iterator())
     for start in range(0, ROWS, 100):
         path = str(tmp_path / f"{start:04}.gz")
@@ -228,7 +228,7 @@ def host_batches(many_files, hosts, count, **changes):
 
 
 def real_rows(steps, name="ids"):
-    """Returns a target of the rows that do not fill a batch."""
+    """Returns a target, without the rows that only fill a batch."""
     return [
         int(value)
         for _, targets in steps

@@ -1,4 +1,4 @@
-"""What is refused, what is a warning, and which rows are named."""
+"""The findings: refusals, warnings, and the rows that they name."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ MANY = TaskConfig(classes=[f"class{index}" for index in range(40)])
 
 
 def rows(count=200, first=0, **columns):
-    """Returns rows of alternating labels and 20 tokens, each with a text of its own."""
+    """Returns rows of alternating labels and 20 tokens, with different texts."""
     index = np.arange(first, first + count)
     values = {
         "texts": index,

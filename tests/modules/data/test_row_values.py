@@ -1,4 +1,4 @@
-"""What is a text, a label, an id, a weight."""
+"""Valid and invalid texts, labels, ids and weights."""
 
 import pytest
 

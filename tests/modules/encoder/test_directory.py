@@ -1,4 +1,4 @@
-"""What is refused of an encoder's directory before any weights are read."""
+"""Directories of encoders that are refused before any weights are read."""
 
 import json
 

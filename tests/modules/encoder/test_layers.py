@@ -1,4 +1,4 @@
-"""The layers compute what the Model Garden's and Keras's compute."""
+"""The layers equal those of the Model Garden and of Keras."""
 
 import dataclasses
 
@@ -113,7 +113,7 @@ def test_normalization_and_its_gradients_equal_those_of_keras():
 def test_dropout_scales_what_it_keeps_and_drops_at_its_rate(rate):
     tf_keras.utils.set_random_seed(0)
     layer = layers.Dropout(rate)
-    inputs = tf.ones([300, 333])  # no multiple of what is drawn at a time
+    inputs = tf.ones([300, 333])  # not a multiple of the number drawn at a time
     outputs = layer(inputs, training=True).numpy()
     np.testing.assert_allclose(np.unique(outputs), [0, 1 / (1 - rate)], rtol=1e-4)
     # Five standard errors.
@@ -132,7 +132,7 @@ def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
         model.set_weights(random_weights(model))
         tf_keras.utils.set_random_seed(0)
         sizes.append(mean_and_spread(model, sources.inputs(), draws=400))
-    # Twice 400 draws of upstream alone differ by up to 0.7 %.
+    # Two sets of 400 draws of upstream differ by up to 0.7 %.
     np.testing.assert_allclose(*sizes, rtol=0.03)
 
 

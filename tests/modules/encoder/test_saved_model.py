@@ -59,7 +59,7 @@ def convert(source, destination, preprocessor=None):
 
 
 def call(directory):
-    """Returns what calls a SavedModel as the encoder is called."""
+    """Returns a function that calls a SavedModel like the encoder."""
     loaded = tf.saved_model.load(str(directory))
     if callable(loaded):
         return lambda inputs, training: loaded(inputs, training=training)

@@ -1,4 +1,4 @@
-"""How sure metrics are."""
+"""The uncertainty of metrics."""
 
 import json
 import math
@@ -99,7 +99,7 @@ def test_a_proportion_of_1_is_not_certain():
 
 
 def test_an_f1_of_0_has_the_interval_of_its_proportion():
-    """Of 10 rows with the class or its prediction none is right."""
+    """None of the 10 rows with the class or its prediction is right."""
     labels = np.repeat([1, 0, 0], [5, 5, 50])
     outputs = probabilities(np.repeat([0, 1, 0], [5, 5, 50]))
     intervals = resampling.confidence_intervals(
@@ -175,7 +175,7 @@ def test_accuracy_is_compared_by_mcnemar():
 
 
 def test_the_interval_of_a_difference_in_accuracy_holds_the_true_one():
-    """Also of few rows, which only a few times one model alone predicts right."""
+    """Also with few rows that only one of the models predicts right."""
     random = np.random.default_rng(0)
     labels, hits = np.ones(60, int), 0
     for _ in range(500):

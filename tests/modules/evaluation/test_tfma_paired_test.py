@@ -1,4 +1,4 @@
-"""The paired test of candidate and champion by TFMA's machinery."""
+"""The paired test of candidate and champion as TFMA computes it."""
 
 import json
 

@@ -1,7 +1,7 @@
-"""TPU and GPUs as far as a CPU goes: what is chosen for them, and XLA.
+"""TPUs and GPUs, simulated on a CPU: the settings chosen for them, and XLA.
 
-Stand-ins replace the list of devices, the connection to a TPU, and `TPUStrategy`. They
-are TensorFlow's, since the Model Garden calls them in another way in each release.
+Stand-ins replace the list of devices, the connection to a TPU, and `TPUStrategy` of
+TensorFlow, because each release of the Model Garden calls them differently.
 """
 
 import socket
@@ -155,7 +155,7 @@ def test_missing_tpu_is_named(address):
 
 
 class OneOfTwo(tf.distribute.ReplicaContext):
-    """One of two replicas, which gets nothing: XLA on a CPU has no all-reduce."""
+    """One of two replicas, without the other: XLA on a CPU has no all-reduce."""
 
     num_replicas_in_sync = 2
 
@@ -172,7 +172,7 @@ class OneOfTwo(tf.distribute.ReplicaContext):
 
 
 class Masks:
-    """Dropout masks that are drawn once: XLA draws others than TensorFlow.
+    """Dropout masks that are drawn once, since XLA and TensorFlow draw different ones.
 
     Attributes:
       drawn: The masks of the step that is traced.

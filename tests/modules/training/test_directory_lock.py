@@ -78,7 +78,7 @@ time.sleep(60)
 
 @pytest.fixture
 def killed_job(directory):
-    """Leaves what a job that SIGKILL ended leaves in the directory."""
+    """Leaves the files of a job that SIGKILL ended in the directory."""
     if not uris.is_local(directory):
         write_lock(directory, "process 1 on killed-pod")
         return

@@ -182,7 +182,7 @@ def test_frozen_layers_stay_as_pre_trained(build, frozen):
     trainer = build(frozen_layers=frozen, learning_rate=1e-2, warmup_fraction=0.0)
     before = {v.name: v.numpy() for v in trainer.model.variables}
     trainer.train(tf.constant(2))
-    # The bias of the keys moves by rounding errors alone: a softmax does not see it.
+    # Only rounding errors move the bias of the keys: a softmax does not depend on it.
     names = [name for name in before if not name.endswith("key/bias:0")]
     after = {variable.name: variable.numpy() for variable in trainer.model.variables}
     same = {name for name in names if np.array_equal(after[name], before[name])}

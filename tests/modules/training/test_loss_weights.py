@@ -26,7 +26,7 @@ LABELS = [0, 0, 0, 0, 0, 0, 1, 2, 2]
 
 @pytest.fixture
 def choose(tmp_path):
-    """Chooses the weights of a split with some labels, and weights of its rows."""
+    """Chooses the weights of a split with given labels and row weights."""
 
     def choose(task, class_weights=None, labels=LABELS, weights=None):
         columns = {task.label_column: labels}
@@ -161,7 +161,7 @@ def test_weighted_squared_error_of_scores(build_task):
 
 
 def unbalanced(rows, seed=0):
-    """Returns pairs of which 3 % are of the class 1, and a third of those with fish."""
+    """Returns pairs, 3 % of them in class 1: a third of the pairs with fish."""
     subjects = ["cat", "dog", "bird"]
     for index in range(rows):
         place = index % 32

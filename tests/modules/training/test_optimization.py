@@ -140,7 +140,7 @@ def test_configuration_as_the_fine_tuning_tutorial_prints_it_is_accepted():
     assert upstream.OptimizationConfig(printed).as_dict() == printed
     config = build(570, optimization=printed)
     assert config.as_dict() == printed
-    # The recipe says the same by our own settings.
+    # The recipe has the same values in our own settings.
     settings = {"learning_rate": 2e-5, "decay_start": "first_step"}
     adam = {"optimizer": {"type": "adam", "adam": {"epsilon": 1e-7}}}
     assert build(570, **settings, optimization=adam).as_dict() == printed

@@ -1,4 +1,4 @@
-"""The compute type that a training chooses, and what it records of the choice."""
+"""The compute type that a training chooses and records."""
 
 import pytest
 import tensorflow as tf

@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 def train_with_snapshots(directory, steps):
-    """Trains to the end; copies what a kill right before each of some steps leaves."""
+    """Trains to the end; copies the directory as a kill before some steps leaves it."""
     original = fine_tuning_trainer.FineTuningTrainer.train
 
     def train(self, num_steps):
@@ -144,7 +144,7 @@ def test_evaluations_after_the_restored_step_do_not_count_for_patience(tmp_path,
 
 def test_finished_training_returns_its_result_at_once(whole, restart, monkeypatch):
     directory, result = whole
-    monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called
+    monkeypatch.setattr(run_fn, "build_trainer", None)  # a call would fail
     shutil.copytree(directory / "whole", directory / "before-finished")
     assert restart("finished") == result
 
@@ -314,7 +314,7 @@ def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
     assert stopped.value.code == 128 + signal.SIGTERM
     assert newest_step() == STEPS
     evaluations = [line for line in lines() if "evaluation loss" in line]
-    # It would be called.
+    # A call would fail.
     monkeypatch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", None)
     assert train().steps == STEPS
     assert [line for line in lines() if "evaluation loss" in line] == evaluations

@@ -1,4 +1,4 @@
-"""What TFX's Trainer runs, from transformed Examples to model and records."""
+"""`run_fn`, from transformed Examples to model and records."""
 
 import csv
 import json
@@ -207,7 +207,7 @@ def in_bfloat16(transformed, finished, tmp_path_factory):
     fn_args.custom_config["serving_precision"] = "bfloat16"
     fn_args.custom_config["checkpoints"] = str(finished / "training")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_fn, "build_trainer", None)  # it would be called
+        patch.setattr(run_fn, "build_trainer", None)  # a call would fail
         run_fn.run_fn(fn_args)
     return directory
 
@@ -260,7 +260,7 @@ def test_new_execution_of_a_finished_training_does_not_train(
     transformed, finished, tmp_path, monkeypatch
 ):
     shutil.copytree(finished / "training", tmp_path / "training")
-    monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called
+    monkeypatch.setattr(run_fn, "build_trainer", None)  # a call would fail
     run_fn.run_fn(arguments(transformed, tmp_path, seeds=2, seed=3))
     assert read_metrics(tmp_path) == read_metrics(finished)
     assert (tmp_path / "serving" / "saved_model.pb").is_file()

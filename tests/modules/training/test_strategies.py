@@ -1,4 +1,4 @@
-"""Distribution, each strategy in processes of its own."""
+"""Distribution, each strategy in its own processes."""
 
 import time
 

@@ -32,13 +32,13 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def champion(tmp_path_factory):
-    """A model of the pairs with random weights, head and all, saved as export does."""
+    """A model of the pairs with random weights and head, saved as by export."""
     return champions.save(tmp_path_factory.mktemp("champion"), FineTuningTask)
 
 
 @pytest.fixture(scope="module")
 def small_champion(tmp_path_factory):
-    """A bag of words with random weights, saved as export does."""
+    """A bag of words with random weights, saved as by export."""
     return champions.save(tmp_path_factory.mktemp("small_champion"), SmallTask)
 
 
@@ -156,7 +156,7 @@ def test_killed_training_resumes_from_its_checkpoint_and_not_from_the_champion(
     with pytest.raises(KeyboardInterrupt):
         run_fn.train(PAIRS, params, strategy, str(tmp_path / "run"))
     monkeypatch.setattr(trainer_lib.FineTuningTrainer, "evaluate", evaluate_once)
-    monkeypatch.setattr(warm_start, "restore", None)  # it would be called
+    monkeypatch.setattr(warm_start, "restore", None)  # a call would fail
     assert run_fn.train(PAIRS, params, strategy, str(tmp_path / "run")).steps == 6
 
 
@@ -184,7 +184,7 @@ def described(encoder, tmp_path):
 
 
 def test_model_of_the_same_kind_is_accepted(described, encoder):
-    # As it reaches the component.
+    # The component gets it as JSON.
     expected = json.dumps(warm_start.describe(PAIRS, architecture(encoder)))
     assert warm_start.find_incompatibility(described, json.loads(expected)) == ""
 

@@ -1,4 +1,4 @@
-"""The commands about what was run and what is served: tables, messages, speed."""
+"""The commands about runs and served versions: tables, messages, speed."""
 
 import json
 import subprocess

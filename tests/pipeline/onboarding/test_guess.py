@@ -1,4 +1,4 @@
-"""Guessing a task from columns, and refusing to where it would be a coin toss."""
+"""Guessing a task from columns, and refusing ambiguous ones."""
 
 import random
 
@@ -271,7 +271,7 @@ def test_ambiguous_columns_are_refused_with_what_to_add(row, choices, message):
 @pytest.mark.parametrize(
     ("task", "counts", "thresholds"),
     [
-        # The majority class has 0.9; its F1 is that of the always positive, 0.18.
+        # Always ham has an accuracy of 0.9; always spam has an F1 of 0.18.
         (
             {"classes": ["ham", "spam"], "metric": "f1"},
             {"ham": 90, "spam": 10},
