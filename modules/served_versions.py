@@ -268,8 +268,8 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     Args:
       pushed: Directory that the version was pushed to.
       render: Returns the card. Its argument is the card of this version or, if that is
-        missing, of the last version before it, rolled back or not: the fields that a
-        person filled in are kept. It is None if no version has a card.
+        missing, of the last version before it, rolled back or not. It is None if no
+        version has a card. The fields that a person filled in are kept.
 
     Raises:
       VersionError: The version is missing or incomplete.

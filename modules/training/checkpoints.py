@@ -34,8 +34,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
       is_chief: Whether this process writes to the directory.
 
     Attributes:
-      saved_step: Step of the checkpoint that was last saved or restored; None if there
-        is none yet, or it was discarded.
+      saved_step: Step of the checkpoint that was last saved or restored; None before
+        the first, and after it was discarded.
     """
 
     def __init__(

@@ -210,7 +210,7 @@ def predict_splits(
     model: tf_keras.Model | TracedModel,
     splits: dict[str, inputs.ExamplesConfig],
 ) -> dict[str, Predictions]:
-    """Predicts splits on all devices of the strategy whose scope it is called in.
+    """Predicts splits on all devices of the current strategy.
 
     Args:
       task: The task of the model.

@@ -160,7 +160,7 @@ def _detect() -> str:
 
 def _build(name: str) -> tf.distribute.Strategy:
     gpus = len(tf.config.list_physical_devices("GPU"))
-    # `distribute_utils` would mirror on one CPU, whatever their number.
+    # `distribute_utils` would use only one CPU device.
     if name == "mirrored" and not gpus:
         devices = [device.name for device in tf.config.list_logical_devices("CPU")]
         return tf.distribute.MirroredStrategy(devices)

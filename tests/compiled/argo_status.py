@@ -4,8 +4,8 @@ Argo holds the state of all nodes of a run in one object of at most 1 MiB. Above
 compresses it, and the API of Kubeflow Pipelines no longer names the tasks. From 2.17.0
 a task has six nodes: driver, DAG and executor, each once more as the node of its
 retries. Driver nodes have the specs of component, task and container as parameters, and
-all have the patch of the pod, which contains the ExecutorInput, the component spec and
-the command (kubeflow/pipelines, `backend/src/v2/compiler/argocompiler/container.go`).
+all have the patch of the pod. It has the ExecutorInput, the component spec and the
+command (kubeflow/pipelines, `backend/src/v2/compiler/argocompiler/container.go`).
 
 Measured: a run of the 14 recorded components has 90 nodes and 940 kB.
 """

@@ -21,7 +21,7 @@ def test_json_holds_null_where_a_metric_is_not_finite(directory):
     assert files.read_json(path) == {"auc": None, "steps": [1, None], "f1": 0.5}
 
 
-def test_json_that_does_not_exist_is_none(directory):
+def test_missing_json_is_none(directory):
     assert files.read_json(f"{directory}/absent.json") is None
 
 

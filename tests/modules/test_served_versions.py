@@ -376,7 +376,7 @@ def cards(request, tmp_path):
     return directory, write
 
 
-def test_card_begins_with_that_of_its_version_or_of_the_one_before(cards):
+def test_card_is_rendered_from_that_of_its_version_or_the_previous_one(cards):
     directory, write = cards
     assert write(9, "nine") is None
     assert write(10, "ten, with ö") == "nine"

@@ -173,7 +173,7 @@ def test_rare_class_is_a_warning():
     assert common == []
 
 
-def test_of_many_classes_those_far_below_an_equal_share_are_rare():
+def test_with_many_classes_one_far_below_an_equal_share_is_rare():
     index = np.arange(4000)
     labels = np.where(index < 20, 39, index % 39).astype(float)
     finding = find(

@@ -105,9 +105,7 @@ def test_evaluation_of_some_steps_reads_the_first_rows(train, tmp_path):
 
 
 @pytest.mark.parametrize(("kept", "steps"), [(2, [10, 12]), (3, [8, 10, 12])])
-def test_checkpoints_of_a_finished_training_stay_if_it_is_set(
-    train, tmp_path, kept, steps
-):
+def test_checkpoints_of_a_finished_training_can_be_kept(train, tmp_path, kept, steps):
     settings = {"max_checkpoints": kept, "delete_checkpoints": False}
     train(checkpoint_interval=2, **settings)
     written = {int(path.stem[5:]) for path in (tmp_path / "run").glob("ckpt-*.index")}

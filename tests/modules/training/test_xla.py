@@ -58,7 +58,7 @@ def test_choice_of_a_gpu_is_recorded_and_kept(monkeypatch, tmp_path, steps, is_e
     assert not elsewhere.task.xla
 
 
-def test_cpu_does_not_compile_unless_it_is_set(tmp_path):
+def test_xla_is_off_on_a_cpu_unless_it_is_set(tmp_path):
     _, params = choose(tmp_path)
     assert not params.task.xla
     assert params.task.train_data.lengths == []
