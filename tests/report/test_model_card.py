@@ -141,7 +141,7 @@ def test_override_of_a_refusal_is_named():
     assert "nevertheless" not in model_card.render(samples.refused(), card)
 
 
-def test_names_are_no_entities_and_end_no_fence():
+def test_entities_are_escaped_and_names_end_no_fence():
     report = samples.pushed()
     report.verdict = "pushed: &lt;b&gt;"
     report.settings = {"task": {"classes": ["a\n\n```\n\n# Heading", "b"]}}

@@ -152,7 +152,7 @@ def test_every_part_of_a_finished_run_is_on_the_page(pages):
     assert pages["pushed"].count('role="img"') == 12
 
 
-def test_texts_of_the_data_are_no_markup(pages):
+def test_texts_of_the_data_are_not_markup(pages):
     parser = Parser(pages["hostile"])
     assert parser.all("img") == []
     assert len(parser.all("script")) == 2

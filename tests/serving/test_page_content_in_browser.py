@@ -55,7 +55,7 @@ def delay(page, address, milliseconds):
     page.route(address, handle)
 
 
-def test_rows_without_the_inputs_are_no_examples_and_no_history(page):
+def test_rows_without_the_inputs_are_not_in_examples_and_history(page):
     assert page.locator("#examples .choice").count() == 2
     page.evaluate(f"localStorage.setItem('tried:pairs', '{json.dumps(HISTORY)}')")
     page.reload()

@@ -206,12 +206,12 @@ def test_drift_of_labels_and_lengths_is_a_warning_of_each_split():
     assert {label.split, length.split} == {"eval"}
 
 
-def test_difference_that_chance_explains_is_no_drift():
+def test_difference_that_chance_explains_is_not_a_drift():
     small = rows(10, first=1000, labels=(np.arange(10) < 8).astype(float))
     assert judge({**good(), "eval": small}) == []
 
 
-def test_one_token_more_is_no_drift_of_lengths():
+def test_one_more_token_is_not_a_drift_of_lengths():
     longer = rows(first=1000, lengths=np.full(200, 21))
     assert judge({**good(), "eval": longer}) == []
 

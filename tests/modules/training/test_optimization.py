@@ -185,7 +185,7 @@ def test_any_optimization_config_of_the_model_garden_keeps_its_meaning(
 
 
 @pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
-def test_clipping_of_0_is_no_clipping(task, name):
+def test_limit_of_0_does_not_clip(task, name):
     settings = {"optimizer": {"type": "adam", "adam": {name: 0}}}
     config = build(optimization=settings)
     optimizer = optimization.build_optimizer(

@@ -185,7 +185,7 @@ def test_file_without_a_header_is_refused():
         guess(row, label="0")
 
 
-def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
+def test_rows_are_numbered_if_the_id_column_has_no_numbers():
     task = guess(
         lambda n, chance: {
             "idx": f"r{n}",

@@ -113,7 +113,7 @@ def test_error_of_a_failed_job_names_its_failed_tasks(vertex, submit):
         submit(wait_seconds=60)
 
 
-def test_cancelled_job_is_no_success(vertex, submit):
+def test_cancelled_job_is_not_a_success(vertex, submit):
     vertex.states = ["RUNNING", "CANCELLED"]
     with pytest.raises(RunFailedError, match="ended CANCELLED; its logs"):
         submit(wait_seconds=60)
