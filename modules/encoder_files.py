@@ -21,4 +21,4 @@ SIZE_KEYS = (
     "max_position_embeddings",
     TYPES_KEY,
 )
-APPROXIMATE_GELU_KEY = "approximate_gelu"  # written by `import-encoder` alone
+APPROXIMATE_GELU_KEY = "approximate_gelu"  # only `import-encoder` writes it

@@ -4,7 +4,7 @@
 class UsageError(Exception):
     """Bad usage, settings or data; the message says what to do next.
 
-    The command line prints the message alone and exits with `exit_status.USAGE`. Other
+    The command line prints only the message and exits with `exit_status.USAGE`. Other
     exceptions are failures.
     """
 

@@ -98,10 +98,10 @@ def list_records(patterns: Iterable[str]) -> list[str]:
 
 
 def make_directory(path: str) -> None:
-    """Creates a directory and its parents, where directories exist.
+    """Creates a directory and its parents, except in an object store.
 
-    In an object store `tf.io.gfile.makedirs` would write an empty object `path/`, which
-    the launcher of Kubeflow Pipelines takes for a file.
+    There `tf.io.gfile.makedirs` would write an empty object `path/`, which the launcher
+    of Kubeflow Pipelines takes for a file.
     """
     if not path.startswith(_OBJECT_STORES):
         _gfile().makedirs(path)
@@ -206,7 +206,7 @@ def read_record(path: str) -> Any:
 
 @contextlib.contextmanager
 def incomplete_beside(path: str) -> Iterator[str]:
-    """Yields a path for the content of a file, in the directory of the file.
+    """Yields a temporary path for the content of a file, in the same directory.
 
     If the context raises, the path is deleted.
     """

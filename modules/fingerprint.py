@@ -73,8 +73,8 @@ def of_json(content: Any) -> str:
 def of_code(*modules: str) -> str:
     """Returns the SHA-256 of modules, of their first-party imports, and of their data.
 
-    TFX's cache key names a module by its import path alone, so it misses an edit in the
-    module or in its imports. The data of a module are the other files in its directory,
+    TFX's cache key has only a module's import path, so it misses an edit in the module
+    or in its imports. The data of a module are the other files in its directory,
     such as templates. Comments, docstrings and formatting do not count. Nor do imports
     for type checkers, or in a branch that ends in `raise`: TFX does not cache a
     component that failed.

@@ -49,14 +49,14 @@ class Groups:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What metrics read of each row.
+    """The values of each row that metrics read.
 
     Attributes:
       labels: Classes or scores, float64[rows].
       predictions: The most probable classes, or scores, float64[rows]. NaN where the
         model's output is not finite, whose argmax would be class 0.
-      probabilities: Probability of the positive one of two classes, or of the predicted
-        one of more, float64[rows]; 0 for scores.
+      probabilities: Probability of the positive class of two, or of the predicted class
+        of more than two, float64[rows]; 0 for scores.
       losses: Cross-entropy or squared error, float64[rows].
       classes: The number of classes; 0 for scores.
     """

@@ -63,8 +63,8 @@ def is_saved_model(path: str) -> bool:
 def find_problem(path: str) -> str:
     """Returns why a version is incomplete; empty if it is complete.
 
-    A complete version is a SavedModel that no push is writing or has left behind, with
-    all files of its manifest in their sizes. It need not have a manifest.
+    A complete version is a SavedModel that no push is writing or has left behind. If it
+    has a manifest, all files in it exist and have the listed sizes.
 
     Args:
       path: Directory of the version.
@@ -90,7 +90,7 @@ def find_problem(path: str) -> str:
 def list_versions(directory: str) -> list[str]:
     """Returns the names of the numbered directories, the highest number first.
 
-    They need not be complete. Of several names for one number, it is the shortest.
+    They need not be complete. If a number has several names, the shortest counts.
     """
     names = sorted(filter(is_version, files.list_names(directory)), key=len)
     numbers: dict[int, str] = {}
@@ -154,7 +154,7 @@ def choose_version(directory: str, model: str) -> str:
 
 
 def find_withdrawn(directory: str, model: str) -> str:
-    """Returns the version as which a model was rolled back; empty if it was not.
+    """Returns the version under which a model was rolled back; empty if it was not.
 
     Args:
       directory: Contains the versions. If the newest is a copy of the model, the model
@@ -268,8 +268,8 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
     Args:
       pushed: Directory that the version was pushed to.
       render: Returns the card. Its argument is the card of this version or, if that is
-        missing, of the last version before it, rolled back or not: the fields that a
-        person filled in are kept. It is None if no version has a card.
+        missing, of the last version before it, rolled back or not. It is None if no
+        version has a card. The fields that a person filled in are kept.
 
     Raises:
       VersionError: The version is missing or incomplete.

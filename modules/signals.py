@@ -14,7 +14,7 @@ from typing import NoReturn
 def watch(callback: Callable[[int], None]) -> Iterator[None]:
     """Calls a function in a thread for each signal, while the context is open.
 
-    Python calls a signal's handler in the main thread, after that returns from C++: a
+    Python calls a signal's handler in the main thread, and only when C++ returns; a
     loop of training steps takes minutes. Contexts can be nested, and all are called.
     Outside the main thread nothing is watched, because Python handles no signals there.
 

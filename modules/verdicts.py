@@ -21,10 +21,10 @@ SERVING_EXAMPLES_FILE = "examples.json"
 PUSHED = "pushed"
 PUSHED_DESTINATION = "pushed_destination"
 PUSHED_VERSION = "pushed_version"
-# Property of a PushedModel that was not pushed: the version as which the same model was
-# rolled back.
+# Property of a PushedModel that was not pushed: the version under which the same model
+# was rolled back.
 WITHDRAWN_VERSION = "withdrawn_version"
-# Property of a report's page: what could not be written, and the error.
+# Property of a report's page: the file that could not be written, and the error.
 MISSING = "missing"
 
 ALL_ROWS = "all rows"
@@ -151,9 +151,9 @@ class Verdict(pydantic.BaseModel):
     def comparison(self) -> str:
         """The champion that the model was compared with, or why it was not compared."""
         if self.not_compared is not None:
-            return f"{self.not_compared}; absolute thresholds alone"
+            return f"{self.not_compared}; only absolute thresholds apply"
         if self.champion is None:
-            return "no other version is served: absolute thresholds alone"
+            return "no other version is served: only absolute thresholds apply"
         compared = f"compared with the champion {self.champion}"
         return (
             compared
@@ -217,7 +217,7 @@ def refusal(
     Args:
       failures: The bounds that the model violates, in words.
       serving_reasons: Why ServingCheck refused the model.
-      withdrawn: The version as which the same model was rolled back, or empty.
+      withdrawn: The version under which the same model was rolled back, or empty.
     """
     reasons = [*failures, *serving_reasons]
     if withdrawn:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection
 
 @dataclasses.dataclass(frozen=True)
 class Filler:
-    """What one slot holds.
+    """The content of a slot.
 
     Attributes:
-        texts: tuple of str. Ways to write the same thing, such as "12%".
-        kind: str. What changing it changes: "entity", "number" or "date".
-        value: float. The size of a number; 0 for everything else.
+      texts: Equivalent spellings, such as "12 percent" and "12%".
+      kind: The kind of fact: "entity", "number" or "date".
+      value: The size of a number; 0 for other kinds.
     """
 
     texts: tuple[str, ...]
@@ -29,7 +29,7 @@ def _phrases(text: str) -> list[str]:
     return [phrase.strip() for phrase in text.split(",")]
 
 
-# All names are invented but for those of cities.
+# All names are invented, except those of cities.
 _BRANDS = _words(
     "Norvale Brightmoor Kestrin Tellaro Vantisse Pellworth Quillon Sarrow Dunmere "
     "Castellane Ferndahl Halvorn Merribeck Lowick Tarrantine Bluepine Stonefell "
@@ -153,13 +153,13 @@ Draw = Callable[[random.Random], Filler]
 
 
 def _name(*parts: list[str]) -> Draw:
-    """Makes names of one word from each part."""
+    """Returns a function that draws names with a word from each part."""
     return lambda rng: Filler((" ".join(rng.choice(part) for part in parts),))
 
 
 def _number(numbers: Collection[int], *texts: str, scale: float = 1) -> Draw:
-    """Makes numbers, each of them written in every style of `texts`."""
-    # Frames write "a" before numbers, and these would want "an".
+    """Returns a function that draws numbers, with the formats `texts`."""
+    # Frames write "a" before numbers; these would need "an".
     choices = [n for n in numbers if not re.match(r"8|11$|18$", str(n))]
 
     def draw(rng: random.Random) -> Filler:
@@ -171,7 +171,7 @@ def _number(numbers: Collection[int], *texts: str, scale: float = 1) -> Draw:
 
 
 def _listed(kind: str, *words: str) -> Draw:
-    """Makes fillers from a plain list; a number's value is its place in the list."""
+    """Returns a function that draws from a list, in which numbers double in value."""
     return lambda rng: _at(kind, words, rng.randrange(len(words)))
 
 
@@ -227,12 +227,12 @@ _POOLS: dict[str, Draw] = {
     "thousands": _number(range(1200, 60000, 100), "{}"),
 } | {name: _listed("entity", *_phrases(text)) for name, text in _THINGS.items()}
 
-# Words that different names may have in common.
+# Words that different names may share.
 _SHARED = frozenset({"The", "A", "University"})
 
 
 def _clashes(one: Filler, other: Filler) -> bool:
-    """Tells whether a reader could take one filler for the other."""
+    """Returns whether a reader could confuse two fillers."""
     if "number" in (one.kind, other.kind):
         if one.kind != other.kind:
             return False
@@ -248,21 +248,21 @@ def _clashes(one: Filler, other: Filler) -> bool:
 
 
 def draw(pool: str, taken: Collection[Filler], rng: random.Random) -> Filler:
-    """Draws a filler that cannot be mistaken for one already in use.
+    """Draws a filler that cannot be confused with those in use.
 
     Args:
-        pool: str. Name of the pool.
-        taken: Collection of Filler. What the sentence holds, or held, already.
-        rng: random.Random. Source of chance.
+      pool: Name of the pool.
+      taken: The fillers of the sentence, and of the one that it was changed from.
+      rng: Random generator.
 
     Returns:
-        A filler that shares no name and no like number with those in `taken`.
+      A filler that shares no name with those in `taken`, and has no similar number.
 
     Raises:
-        ValueError: if the pool has no such filler.
+      ValueError: The pool has no such filler.
     """
     for _ in range(1000):
         filler = _POOLS[pool](rng)
         if not any(_clashes(filler, other) for other in taken):
             return filler
-    raise ValueError(f"`pool` ({pool!r}) has no filler that is unlike {taken!r}.")
+    raise ValueError(f"pool {pool!r} has no filler that differs enough from {taken!r}")

@@ -1,4 +1,4 @@
-"""Event frames: what can happen, and the different ways to put it into words."""
+"""Event frames: kinds of events, and the wordings that describe them."""
 
 import dataclasses
 import pathlib
@@ -10,7 +10,7 @@ from sample_data import fillers
 
 _FRAMES_FILE = pathlib.Path(__file__).with_name("frames.txt")
 
-# How somebody may be named as the source of a sentence; "^" marks a capital.
+# Ways to name the source of a sentence; "^" marks a capital.
 _SOURCES = (
     "{src} said that {s}",
     "according to {src}, {s}",
@@ -27,10 +27,10 @@ class Frame:
     """A kind of event.
 
     Attributes:
-        name: str. Name of the frame.
-        flags: frozenset of str. What may be changed besides the fillers.
-        slots: mapping of str to str. Name of each slot to the pool that fills it.
-        wordings: tuple of str. Ways to tell the event; `frames.txt` has the notation.
+      name: Name of the frame.
+      flags: The changes that it allows besides those of fillers.
+      slots: Pool of each slot by the slot's name.
+      wordings: Equivalent descriptions; `frames.txt` explains the notation.
     """
 
     name: str
@@ -40,19 +40,19 @@ class Frame:
 
     @property
     def turn(self) -> str | None:
-        """Says what turning the event over changes, if it can be turned over."""
+        """The kind of change if the event is turned over; None if it cannot be."""
         kinds = self.flags & {"direction", "negation", "order"}
         return next(iter(kinds), None)
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """One event, all of whose facts are settled.
+    """An event with all its facts.
 
     Attributes:
-        frame: Frame. The kind of event.
-        facts: mapping of str to Filler. What each slot holds; "src" is the source.
-        turned: bool. Whether it is turned over, as from "rose" to "fell".
+      frame: The kind of event.
+      facts: Filler of each slot; "src" is the source.
+      turned: Whether the event is turned over, as from "rose" to "fell".
     """
 
     frame: Frame
@@ -62,12 +62,12 @@ class Event:
 
 @dataclasses.dataclass(frozen=True)
 class Manner:
-    """Every choice of words that does not change what is said.
+    """The choices of words, which do not change the meaning.
 
     Attributes:
-        wording: int. Which of the frame's wordings.
-        source: int. Which way to name the source.
-        synonyms: sequence of float. One number from 0 to 1 for each further choice.
+      wording: Index of the frame's wording.
+      source: Index of the way to name the source.
+      synonyms: A number from 0 to 1 for each further choice.
     """
 
     wording: int
@@ -76,11 +76,7 @@ class Manner:
 
 
 def load() -> list[Frame]:
-    """Reads the frames.
-
-    Returns:
-        All frames, in the order of the file.
-    """
+    """Reads all frames, in the order of the file."""
     blocks = _FRAMES_FILE.read_text(encoding="utf-8").split("\n== ")[1:]
     return [_parse(block) for block in blocks]
 
@@ -94,14 +90,11 @@ def _parse(block: str) -> Frame:
 
 
 def draw_manner(frame: Frame, rng: random.Random) -> Manner:
-    """Draws a way to tell an event.
+    """Draws the choices of words for an event.
 
     Args:
-        frame: Frame. The kind of event.
-        rng: random.Random. Source of chance.
-
-    Returns:
-        Any of the ways there are.
+      frame: The kind of event.
+      rng: Random generator.
     """
     return Manner(
         wording=rng.randrange(len(frame.wordings)),
@@ -111,14 +104,11 @@ def draw_manner(frame: Frame, rng: random.Random) -> Manner:
 
 
 def tell(event: Event, manner: Manner) -> str:
-    """Puts an event into words.
+    """Describes an event in a sentence.
 
     Args:
-        event: Event. What happened.
-        manner: Manner. How to say it.
-
-    Returns:
-        One sentence.
+      event: The event.
+      manner: The choices of words.
     """
     text = event.frame.wordings[manner.wording]
     text = re.sub(r"<(.*?)/(.*?)>", r"\2" if event.turned else r"\1", text)
@@ -136,7 +126,7 @@ def tell(event: Event, manner: Manner) -> str:
 
 
 def _polish(text: str) -> str:
-    """Settles what depends on the words that met: articles, capitals, possessives."""
+    """Corrects articles, capitals and possessives, which depend on adjacent words."""
     text = re.sub(r"\ba (?=[aeiouAEIOU])", "an ", text)
     text = re.sub(r"\^(\w)", lambda m: m[1].upper(), text)
     text = re.sub(r"^\W*\w", lambda m: m[0].upper(), text)

@@ -11,9 +11,9 @@ from sample_data import fillers, frames
 SPLITS = {"train": 1200, "eval": 200, "test": 200}
 SEED = 0
 
-# How often the second sentence keeps the wording of the first. Together these make
-# the share of common words say little about the label, while what is turned over
-# mostly stands where it stood.
+# Probability that the second sentence keeps the wording of the first, by kind of
+# change. With these values word overlap hardly predicts the label, and most words that
+# are turned over keep their position.
 _KEEP_WORDING = {
     "none": 0.5,
     "direction": 0.8,
@@ -25,13 +25,13 @@ _KEEP_WORDING = {
     "date": 0.6,
 }
 _SOURCED = 0.3
-# How often a name changes besides. A small encoder sees a changed name within an
-# epoch, and turned or swapped events only after many: with a name changed in most
-# negatives, four epochs are enough.
+# Probability that a name changes as well. A small encoder learns changed names within
+# an epoch, but events that are turned over or swapped only after many. With a changed
+# name in most negatives, four epochs are enough.
 _NAME_TOO = 0.7
 _MIN_WORDS, _MAX_WORDS = 10, 25
 
-# How readily each kind of fact is changed, where the frame has it.
+# Relative frequency of each kind of change, among those that a frame allows.
 _WEIGHTS = {
     "direction": 2.5,
     "negation": 2.5,
@@ -45,13 +45,13 @@ _WEIGHTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Two sentences and whether they say the same.
+    """Two sentences, and whether they are equivalent.
 
     Attributes:
-        label: int. 1 if equivalent, 0 if not.
-        first: str. One sentence.
-        second: str. The other.
-        kind: str. What was changed, or "none".
+      label: 1 if they are equivalent, 0 if not.
+      first: The first sentence.
+      second: The second sentence.
+      kind: The kind of change, or "none".
     """
 
     label: int
@@ -61,14 +61,14 @@ class Pair:
 
 
 def generate(seed: int = SEED) -> dict[str, list[Pair]]:
-    """Makes all pairs.
+    """Generates all pairs.
 
     Args:
-        seed: int. Seed of all chance. Defaults to 0.
+      seed: Random seed.
 
     Returns:
-        The pairs of each split, labels and frames in balance, in random order. No
-        sentence occurs twice.
+      The pairs of each split in random order, with balanced labels and frames. No
+      sentence occurs twice.
     """
     rng = random.Random(seed)
     kinds = frames.load()
@@ -110,14 +110,11 @@ def _pair(frame: frames.Frame, label: int, rng: random.Random) -> Pair:
 
 
 def draw_event(frame: frames.Frame, rng: random.Random) -> frames.Event:
-    """Draws an event.
+    """Draws an event whose facts cannot be confused with each other.
 
     Args:
-        frame: Frame. The kind of event.
-        rng: random.Random. Source of chance.
-
-    Returns:
-        An event no two of whose facts could be taken for each other.
+      frame: The kind of event.
+      rng: Random generator.
     """
     pools = dict(frame.slots)
     if "source" in frame.flags and rng.random() < _SOURCED:
@@ -132,7 +129,7 @@ def draw_event(frame: frames.Frame, rng: random.Random) -> frames.Event:
 def _vary(
     frame: frames.Frame, manner: frames.Manner, rng: random.Random
 ) -> frames.Manner:
-    """Keeps the wording, but for some synonyms and the place of the source."""
+    """Returns the same wording with other synonyms and another place of the source."""
     fresh = frames.draw_manner(frame, rng)
     synonyms = [
         new if rng.random() < 0.5 else old
@@ -151,14 +148,14 @@ def _reword(
 
 
 def change_event(event: frames.Event, rng: random.Random) -> tuple[frames.Event, str]:
-    """Changes one fact of an event and often a name as well.
+    """Changes one fact of an event, and often a name as well.
 
     Args:
-        event: Event. The event.
-        rng: random.Random. Source of chance.
+      event: The event.
+      rng: Random generator.
 
     Returns:
-        Another event of the same frame, and the kind of the first change.
+      The changed event, and the kind of the first change.
     """
     changed, kind = _change_one(event, event, rng)
     if rng.random() < _NAME_TOO:
@@ -184,7 +181,7 @@ def _change_one(
     elif kind in slots:
         slot = rng.choice(slots[kind])
         pool = "analyst" if slot == "src" else event.frame.slots[slot]
-        # A second change must not bring back what the first one took away.
+        # A second change must not undo the first.
         taken = [*event.facts.values(), *first.facts.values()]
         facts[slot] = fillers.draw(pool, taken, rng)
     turned = event.turned != (kind == event.frame.turn)
@@ -192,7 +189,7 @@ def _change_one(
 
 
 def _rows(splits: dict[str, list[Pair]]) -> Iterator[tuple[str, str]]:
-    """Numbers the pairs through all splits and turns each into a line."""
+    """Yields the split and the line of each pair, numbered over all splits."""
     index = 0
     for split, pairs in splits.items():
         for pair in pairs:
@@ -204,8 +201,8 @@ def write(directory: pathlib.Path, seed: int = SEED) -> None:
     """Writes train.tsv, eval.tsv and test.tsv.
 
     Args:
-        directory: pathlib.Path. Where to; made if it is not there.
-        seed: int. Seed of all chance. Defaults to 0.
+      directory: The directory; created if it does not exist.
+      seed: Random seed.
     """
     directory.mkdir(parents=True, exist_ok=True)
     texts = dict.fromkeys(SPLITS, "idx\tlabel\tsentence1\tsentence2\n")
@@ -221,10 +218,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line.
 
     Args:
-        arguments: sequence of str. The arguments. Defaults to those of the process.
+      arguments: The arguments; None takes those of the process.
     """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=SEED, help="seed of all chance")
+    parser.add_argument("--seed", type=int, default=SEED, help="random seed")
     parser.add_argument(
         "--output",
         type=pathlib.Path,

@@ -25,14 +25,14 @@ VIEWS = [
     nightly(1280, "light"),
 ]
 HEIGHT = 900
-# Only a hang takes so long; Playwright's 30 s can pass on a busy machine.
+# Only a hang takes that long; Playwright's 30 s can pass on a busy machine.
 PATIENCE_MILLISECONDS = 120_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 @contextlib.contextmanager
 def launched():
-    """Yields the system's Chromium; skips the test if there is none."""
+    """Yields the system's Chromium; skips the test without one."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="Python's playwright is not installed"
     )

@@ -11,7 +11,7 @@ def preload(module):
     """Returns a context whose processes are forked from one that imported a module.
 
     multiprocessing has one server, which imports nothing more once it runs. It ends
-    after its processes: none of another module may be alive.
+    after its processes, so no process of another module may be alive.
     """
     global _preloaded
     if module != _preloaded:

@@ -67,7 +67,7 @@ def artifacts(root, model, examples, predictions):
 
 
 def share(left, right):
-    """Returns the share of each of two texts in their length."""
+    """Returns each text's share of the length of both."""
     lengths = [tf.cast(tf.strings.length(text), tf.float32) for text in (left, right)]
     return tf.stack(lengths, axis=1) / tf.expand_dims(lengths[0] + lengths[1], 1)
 

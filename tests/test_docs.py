@@ -1,4 +1,4 @@
-"""What the documents claim, and what they must describe."""
+"""The names in the documents exist, and the documents describe every setting."""
 
 import re
 import shlex

@@ -60,7 +60,7 @@ def image_steps(accelerator="cpu"):
     return image_rules.image_steps(dockerfile)
 
 
-def test_what_is_committed_keeps_every_rule(project):
+def test_committed_files_break_no_rule(project):
     assert complaints(project) == []
 
 

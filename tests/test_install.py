@@ -282,7 +282,7 @@ def test_no_python_belongs_to_two_stacks():
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_every_locked_requirement_has_its_hashes_and_none_an_address(stack):
+def test_every_locked_requirement_has_hashes_and_no_address(stack):
     lock = (ROOT / f"stacks/{stack}/requirements.lock").read_text()
     assert "://" not in lock
     lines = [line for line in lock.splitlines() if not line.lstrip().startswith("#")]

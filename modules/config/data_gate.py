@@ -19,10 +19,10 @@ class DataGateConfig(Settings):
         rows, models of 0.8 and of 0.9 cannot be told apart. Correlations, which range
         from -1 to 1, are allowed twice as much. A wider interval stops the run.
       max_contradictions: Largest share of rows, over all splits, that have the same
-        texts as another row but a different label (in a regression: a score that
-        differs by more than a fifth of `label_range`). The default is 0.05: no model
-        can learn both labels, so half of such rows are errors in any evaluation. More
-        stop the run; fewer are a warning.
+        texts as another row but a different label. Scores are different if they are
+        more than a fifth of `label_range` apart. The default is 0.05: no model can
+        learn both labels, so half of such rows are errors in any evaluation. More stop
+        the run; fewer are a warning.
       warn_duplicates: Share of a split's rows that have the same texts as another row
         of the split and therefore count several times.
       warn_shared: Share of the rows of `evaluator.split` whose texts are also in the

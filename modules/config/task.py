@@ -54,7 +54,7 @@ INPUT_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.-]*")
 
 
 def input_name(column: str) -> str:
-    """Returns a column's name, in a form that the input of a SavedModel can have."""
+    """Returns a column's name as a valid name for the input of a SavedModel."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", column).strip("_")
     return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
 

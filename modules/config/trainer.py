@@ -41,8 +41,8 @@ class TrainerConfig(Settings):
         `OptimizationConfig` and the `optimizer.json` of a training are accepted.
       layer_decay: Factor of the rate from each layer to the one below it; with AdamW
         only. 1 gives all layers the same rate.
-      frozen_layers: Number of the lowest layers that are not trained; neither are the
-        embeddings then. 0 trains everything.
+      frozen_layers: Number of the lowest layers that are frozen, with the embeddings. 0
+        trains everything.
       class_weights: Weights of classes in the training loss, such as `{urgent: 5}`,
         each above 0; a class that is left out has 1. `auto` is rows / (classes * rows
         of the class). They are scaled to a mean of 1 over the rows; metrics are

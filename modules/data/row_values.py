@@ -32,7 +32,7 @@ def is_empty(text: str) -> bool:
 
 
 def find_text_problem(value: Any, *, allows_empty: bool) -> str | None:
-    """Returns why a value is not a text, for a message after its column, or None.
+    """Returns why a value is not text, to follow its column in a message, or None.
 
     Args:
       value: A value of a text column.

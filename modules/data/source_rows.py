@@ -1,8 +1,8 @@
 """The origin of a record in an Examples artifact: a file and the row in it.
 
 ExampleGen shuffles the records but does not change their bytes, so a record is found
-again by its hash. Next to the TFRecords that this project writes from other formats is
-a file with the rows of the original source.
+again by its hash. A file next to the TFRecords that this project writes from other
+formats has the rows of the original source.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def count_rows(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
 
     Args:
       metric: A metric of the task.
-      counts: Rows of each class, int64[classes], or of a regression, int64[1].
+      counts: Rows of each class, or of each score of a regression, int64[labels].
     """
     if metric.deciding_rows == "class":
         assert metric.class_id is not None
@@ -32,7 +32,7 @@ def count_rows(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
 
 
 def find_interval(metric: Metric, value: float, rows: int) -> tuple[float, float]:
-    """Returns the 95 % interval of a metric with a value on some rows."""
+    """Returns the 95 % interval around a metric's value on a number of rows."""
     if not _is_correlation(metric):
         if not rows:
             return 0.0, 1.0
@@ -65,7 +65,7 @@ def is_exact(
     Args:
       metric: A metric of the task.
       value: The threshold; 0 and less decide nothing.
-      counts: Rows of each class, int64[classes], or of a regression by score.
+      counts: As for `count_rows`.
       max_interval: See `find_limit`.
     """
     if value <= 0:

@@ -1,9 +1,8 @@
-"""The layers of BERT's encoder, in few and large operations.
+"""The layers of BERT's encoder, in a few large operations.
 
 Variable names, the attributes that lead to them in a checkpoint, and the results are
-those of `official.nlp.modeling.layers.TransformerEncoderBlock`. On a CPU two fifths of
-its training step went into elementwise operations, each with another pass over the
-batch.
+those of `official.nlp.modeling.layers.TransformerEncoderBlock`. On a CPU, elementwise
+operations took two fifths of its training step. Each is a pass over the batch.
 """
 
 from __future__ import annotations
@@ -184,7 +183,7 @@ class EncoderBlock(tf_keras.layers.Layer):
     def call(
         self, inputs: list[tf.Tensor], output_range: int | None = None
     ) -> tf.Tensor:
-        """Attends, and feeds forward.
+        """Applies attention and the feed-forward layer.
 
         Args:
           inputs: Hidden states float[batch, seq_len, hidden] and the attention mask,

@@ -76,8 +76,8 @@ def read_weights(
 
 
 def _find_encoder(checkpoint: ObjectCheckpoint) -> int:
-    # Attributes from the root to the encoder: alone, in a pretrainer, or alone as
-    # converters and older checkpoints have it. The first match counts.
+    # Attributes from the root to an encoder, to that of a pretrainer, and to an encoder
+    # as converters and older releases save it. The first match counts.
     for layout in (("encoder",), ("model", "encoder_network"), ("model",)):
         node: int | None = ROOT
         for name in layout:

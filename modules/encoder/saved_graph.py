@@ -78,8 +78,7 @@ class SavedGraph:
         if normalizes_first:
             raise EncoderError(
                 f"SavedModel {self._directory} has the variables of a BERT, but "
-                "normalizes before the attention: not its architecture. BERT "
-                "normalizes after it"
+                "normalizes before the attention; BERT normalizes after it"
             )
         return {**self._activation(), "layer_norm_eps": self._epsilon()}
 

@@ -44,7 +44,7 @@ class PairedTest(pydantic.BaseModel):
       difference: `b - a`.
       low: Lower end of the difference's 95 % interval.
       high: Upper end of that interval.
-      p_value: Probability of a difference as large if the models are equally good.
+      p_value: Probability of a difference this large if the models are equally good.
       method: `McNemar` (exact, for accuracy) or `paired bootstrap`.
       only_a_right: Rows that only the first model predicts right; None for scores.
       only_b_right: Rows that only the second model predicts right; None for scores.
@@ -98,9 +98,9 @@ def confidence_intervals(
 
     Its ends are percentiles, corrected for bias. Resamples without a value, such as the
     AUC of one class, are ignored. All resamples of a proportion of 0 or 1 are equal, so
-    its interval is Wilson's. From more than 5,000 rows, metrics of probabilities and
-    scores draw 5,000, or as many as have 100 rows of the rarer of two classes. Their
-    spread is scaled by the square root of the number of rows.
+    its interval is Wilson's. For metrics of probabilities and scores, a resample has at
+    most 5,000 rows, or as many as it takes for 100 rows of the rarer of two classes.
+    Their spread is scaled by the square root of the number of rows.
 
     Args:
       task: Determines the metrics.

@@ -51,7 +51,7 @@ def custom_extractors(
     eval_config: config_pb2.EvalConfig,
     tensor_adapter_config: Any,
 ) -> list[tfma.extractors.Extractor]:
-    """Returns TFMA's extractors, with one that slices whole batches as the last.
+    """Returns TFMA's extractors, the last of which slices whole batches.
 
     TFX's Evaluator looks this function up by its name.
     """

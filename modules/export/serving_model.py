@@ -116,7 +116,7 @@ class ServingModel(tf.Module):
           `logits` and `probabilities` float32[batch, classes], `class_id` int64[batch]
           and `class` string[batch]; a regression only `score` float32[batch].
           `transform_features` and `slice_features`, of Examples. `tokenize` returns
-          what `token_positions.find_tokens` does of the text columns.
+          the result of `token_positions.find_tokens` for the text columns.
         """
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
         traced = {

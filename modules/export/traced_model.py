@@ -9,7 +9,7 @@ from modules.data.inputs import ExamplesConfig
 from modules.data.preprocessing import ENCODER_INPUTS, INPUT_MASK
 
 # The encoder runs on chunks of this many rows, two of them in parallel. Rows of similar
-# length need little padding, idle cores work on another chunk, and memory is bounded on
+# length need little padding, and idle cores work on another chunk. Memory is bounded on
 # any batch: TFMA sends up to 1,000 rows, and no setting changes that.
 _ROWS_AT_A_TIME = 16
 

@@ -1,6 +1,6 @@
 """Orbit actions: called with the outputs of each loop of steps or evaluation.
 
-Log records about progress have an attribute `training`, a dict for who shows numbers:
+Log records about progress have an attribute `training`, a dict of numbers to show:
 `step`, `steps`, `seed`, `loss` and `examples_per_second` after a loop; `metric`, `best`
 and `best_step` after an evaluation; `kept_step` if a signal stopped the training.
 """
@@ -183,9 +183,9 @@ class StopOnSignal:
     """Saves a checkpoint and stops the training on Ctrl-C or SIGTERM.
 
     Kubernetes and Vertex AI send SIGTERM before they stop a machine. The loop ends
-    after its current step; call this where saving is safe. What is saved already is
-    left at once, for example in the middle of tracing or of an evaluation. As a context
-    manager it handles the signals.
+    after its current step; call this where saving is safe. If the current step is saved
+    already, training stops at once, for example while a function is traced or during an
+    evaluation. As a context manager it handles the signals.
 
     Args:
       checkpoints: Saves the checkpoint.
@@ -248,7 +248,7 @@ class StopOnSignal:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         received = signal.Signals(number)
-        # While TensorFlow traces a function, the step cannot be read or change.
+        # While TensorFlow traces a function, the step cannot be read, and is constant.
         if tf.executing_eagerly():
             self._step = int(self._global_step.numpy())
         saved = self._checkpoints.saved_step

@@ -33,14 +33,14 @@ def compute(
       hyperparameters: `TrainerConfig.fingerprint`.
       splits: File patterns of each split.
       base_model: The exported model to start from; empty for the encoder.
-      strategy: Its hosts share the reading of the files; None is this process alone.
+      strategy: Its hosts share the reading of the files; None is only this process.
     """
     strategy = strategy or tf.distribute.get_strategy()
     _, hosts = strategies.find_host(strategy)
     paths = {split: files.list_records(patterns) for split, patterns in splits.items()}
     content: dict[str, Any] = {"files": _hash_files(paths, strategy)}
     if inputs.suffices_for_hosts(paths[TRAIN_SPLIT], hosts):
-        # Each trains on files of its own, so their number decides the rows of a step.
+        # Each host trains on its own files, so their number decides the rows of a step.
         content["hosts"] = hosts
     key_settings = {key: settings[key] for key in _KEY_SETTINGS}
     if base_model:

@@ -34,8 +34,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
       is_chief: Whether this process writes to the directory.
 
     Attributes:
-      saved_step: Step of the checkpoint that was last saved or restored; None before,
-        and after that was discarded.
+      saved_step: Step of the checkpoint that was last saved or restored; None before
+        the first, and after it was discarded.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
     def sync(self) -> None:
         """Does not wait; see `wait`.
 
-        Orbit calls it at the end of `train`, right after the checkpoint of an epoch was
-        started. So an evaluation runs while that is written.
+        Orbit calls it at the end of `train`, right after it starts to save an epoch's
+        checkpoint. An evaluation can run while the checkpoint is written.
         """
 
     def save(self, *args: Any, **kwargs: Any) -> str | None:
@@ -96,14 +96,15 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
     def restore_or_initialize(self) -> str | None:
         """Restores the newest intact checkpoint, or initializes if there is none.
 
-        Orbit's `Controller.__init__` calls it, and the Model Garden's RecoveryAction.
+        Orbit's `Controller.__init__` and the Model Garden's RecoveryAction call it.
         After the first step it restores a checkpoint of an earlier step.
 
         Returns:
           The path of the checkpoint, or None.
 
         Raises:
-          OSError: There is none after the first step, or one could not be written.
+          OSError: After the first step no checkpoint is intact, or one could not be
+            written.
         """
         self.wait()
         state = tf.train.get_checkpoint_state(self._shared)

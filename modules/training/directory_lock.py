@@ -42,9 +42,9 @@ def hold(directory: str) -> Iterator[Callable[[], None]]:
       directory: Local or remote; created if it does not exist.
 
     Yields:
-      A function to call before each write. It raises DirectoryInUseError if another
-      job took the lock over, because this one could not write for `STALE_SECONDS`,
-      and tf.errors.OpError if after that time the lock still cannot be read.
+      A function to call before each write. It raises DirectoryInUseError if this job
+      could not write for `STALE_SECONDS` and another job took the lock over. It raises
+      tf.errors.OpError if the lock still cannot be read after that time.
 
     Raises:
       DirectoryInUseError: Another job holds the lock.

@@ -24,9 +24,9 @@ class TrainerParams(config_definitions.TrainerConfig):
 
     Attributes:
       seed: Seed of initialization, dropout and shuffling.
-      patience: Evaluations without a better one after which training stops.
+      patience: Evaluations without improvement after which training stops.
       evaluate_first: Whether to evaluate before the first step too.
-      async_checkpoints: Whether training goes on while a checkpoint is written.
+      async_checkpoints: Whether training continues while a checkpoint is written.
       delete_checkpoints: Whether a finished training deletes its checkpoints.
     """
 
@@ -72,7 +72,7 @@ def build_experiment(
     Raises:
       ValueError: The training split is empty or lacks what `trainer.class_weights`
         needs, a weight of a row is not allowed, or a setting contradicts another.
-      EncoderError: A dropout rate of the encoder's configuration is not one.
+      EncoderError: A dropout rate of the encoder's configuration is invalid.
     """
     is_tpu = strategies.is_tpu(strategy)
     is_asynchronous = strategies.is_asynchronous(strategy)
@@ -91,8 +91,8 @@ def build_experiment(
     train_data.examples = train_data.examples or inputs.count_examples(train_data)
     if not train_data.examples:
         raise ValueError(
-            f"the training split {train_data.input_path} has no examples; look at what "
-            "Transform wrote there"
+            f"the training split {train_data.input_path} has no examples; check the "
+            "output of Transform"
         )
     if is_asynchronous:
         train_data.workers = strategies.worker_count()
@@ -168,7 +168,7 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
 
     Raises:
       ValueError: It names the setting, its value and the values allowed.
-      EncoderError: A dropout rate of the encoder's configuration is not one.
+      EncoderError: A dropout rate of the encoder's configuration is invalid.
     """
     layers = count_layers(encoder)
     if config.frozen_layers > layers:
@@ -184,7 +184,7 @@ def check_settings(config: TrainerConfig, encoder: str) -> None:
     )
     optimization.build_optimizer(
         optimization.build_config(config, train_steps=100, layers=layers),
-        transform_gradients=list,  # Keras refuses an optimizer that clips beside it
+        transform_gradients=list,  # Keras refuses an optimizer that also clips
         mixed_precision=config.mixed_precision,
     )
 
@@ -193,7 +193,7 @@ def dropout_rates(config: TrainerConfig, encoder: str) -> encoder_lib.DropoutRat
     """Returns the rates of `trainer.dropout`, or of the encoder if it is left out.
 
     Raises:
-      EncoderError: A rate of the encoder's configuration is not one.
+      EncoderError: A dropout rate of the encoder's configuration is invalid.
     """
     if config.dropout is not None:
         return encoder_lib.DropoutRates.of_hidden(config.dropout)
@@ -237,11 +237,11 @@ def examples_config(
 def share_files(
     data: inputs.ExamplesConfig, strategy: tf.distribute.Strategy
 ) -> inputs.ExamplesConfig:
-    """Returns a split of which each host reads files of its own, if there are enough.
+    """Returns a split whose files are divided among the hosts, if there are enough.
 
     Call it in the processes of all hosts. All hosts of a TPU read all files, because
-    its cores need batches of one padded length; so do those of an evaluation of the
-    first rows.
+    its cores need batches of one padded length. All hosts also read all files for an
+    evaluation of the first rows.
 
     Args:
       data: The split.
@@ -267,10 +267,11 @@ def _check_cluster(
     if config.optimization.get("ema") and is_asynchronous:
         raise ValueError(
             "trainer.optimization.ema does not work with the strategy "
-            "parameter_server, whose workers have no common step; choose another one"
+            "parameter_server, whose workers have no common step; choose another "
+            "strategy"
         )
     if config.async_checkpoints and (is_asynchronous or is_multi_worker):
         raise ValueError(
-            "trainer.async_checkpoints works on one machine alone, not with the "
+            "trainer.async_checkpoints works only on one machine, not with the "
             "strategies multi_worker_mirrored and parameter_server; leave it out"
         )

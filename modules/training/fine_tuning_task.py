@@ -40,7 +40,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
       dropout: Dropout rate after embeddings, attention and feed-forward layers.
       attention_dropout: Dropout rate of the attention's probabilities.
       head_dropout: Dropout rate before the classification head.
-      frozen_layers: Lowest layers that are not trained.
+      frozen_layers: Number of the lowest layers that are frozen.
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       loss_weights: Weight of each class in the training loss, or one for all rows of a
         regression; see `loss_weights.choose`. Empty weighs nothing.
@@ -87,7 +87,7 @@ class FineTuningTask(base_task.Task):
         self._gradient_norm: tf_keras.metrics.Mean | None = None
 
     def build_model(self) -> models.BertClassifier:
-        """Builds the classifier, the encoder's weights untrained.
+        """Builds the classifier, with untrained weights of the encoder.
 
         Returns:
           A model from the encoder's inputs int32[batch, seq_len] to logits
@@ -289,7 +289,7 @@ def collect(batches: list[dict[str, np.ndarray]]) -> Predictions:
 def _gather(rows: tf.Tensor) -> tf.Tensor:
     """Concatenates the rows of all replicas, which have the same number.
 
-    It sums tensors that are 0 but for the replica's own rows: `all_gather` fails in
+    It sums tensors that are 0 except for the replica's own rows: `all_gather` fails in
     TensorFlow 2.16 if replicas are processes ("destinations can not be empty"). A TPU
     does not sum int64, so its halves are gathered as int32.
     """

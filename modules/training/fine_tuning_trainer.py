@@ -1,4 +1,4 @@
-"""The Model Garden's trainer for the fine-tuning task, and evaluation beside it."""
+"""The Model Garden's trainer for the fine-tuning task, and separate evaluators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FineTuningTrainer(base_trainer.Trainer):
     """The Model Garden's trainer with four changes.
 
     It feeds the replicas of this process directly, keeps every worker of parameter
-    servers busy, can end a loop early, and its validation loss is the mean over rows,
+    servers busy, and can end a loop early. Its validation loss is the mean over rows,
     not over batches.
 
     Attributes:
@@ -185,7 +185,7 @@ def predict(
     *,
     steps: int = -1,
 ) -> list[dict[str, np.ndarray]]:
-    """Predicts a split on all devices of the strategy whose scope it is called in.
+    """Predicts a split on all devices of the current strategy.
 
     Args:
       task: The task of the model.

@@ -77,7 +77,7 @@ def run_loop(
                 controller, trainer, record, manager, stop_on_signal
             )
         except RuntimeError as error:
-            # The Model Garden's RecoveryCondition raises no type of its own
+            # The Model Garden's RecoveryCondition raises a plain RuntimeError
             # (official/core/actions.py).
             if "loss value" not in str(error):
                 raise
@@ -185,7 +185,7 @@ def _train_and_evaluate(
             step % interval == 0 if step else params.evaluate_first
         )
         if is_due and not record.has_evaluation(step):
-            # Saved before, so that what ends a long evaluation loses no step.
+            # Saved first, so that a kill during a long evaluation loses no step.
             controller.save_checkpoint()
             stop_on_signal({})
             controller.evaluate(params.validation_steps)

@@ -41,8 +41,8 @@ def choose(
       classes nor rows are weighted.
 
     Raises:
-      ValueError: A class has no row to be weighed by, a weight of a row is not allowed,
-        or all of them are 0.
+      ValueError: `auto` finds no row of a class, a weight of a row is not allowed, or
+        all weights of rows are 0.
     """
     if class_weights is None and task.weight_column is None:
         return []
@@ -51,7 +51,7 @@ def choose(
         counts = [*rows, *sums]
         totals = strategies.sum_over_hosts(strategy, counts, tf.float64)
         rows, sums = np.split(np.array(totals), 2)
-    if not sums.min() >= 0 or np.isinf(sums).any():  # NaN is one that is missing
+    if not sums.min() >= 0 or np.isinf(sums).any():  # NaN is a missing weight
         raise ValueError(
             f"task.weight_column is {task.weight_column}, and the training split has "
             "rows where it is missing, negative or not finite; allowed are numbers "

@@ -36,7 +36,7 @@ def write_params(params: config_definitions.ExperimentConfig, directory: str) ->
     """
     train_utils.serialize_config(params, directory)
     optimizer = params.trainer.optimizer_config
-    # Official's format: `trainer.optimization` takes the file as it is.
+    # The Model Garden's format: `trainer.optimization` takes the file as it is.
     files.write_json(uris.join(directory, OPTIMIZER_FILE), optimizer.as_dict())
 
 

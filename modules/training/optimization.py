@@ -116,9 +116,9 @@ def build_config(
 ) -> OptimizationConfig:
     """Builds the Model Garden's configuration.
 
-    AdamW with linear warmup and linear decay to 0 (Devlin et al. 2018, A.2), overridden
-    by `trainer.optimization`. Rates and steps that it leaves open follow from the
-    other settings, whatever the optimizer and the schedule.
+    The default is AdamW with linear warmup and linear decay to 0 (Devlin et al. 2018,
+    A.2); `trainer.optimization` overrides it. Rates and steps that it leaves open
+    follow from the other settings, with any optimizer and schedule.
 
     Args:
       config: The settings.
@@ -126,8 +126,8 @@ def build_config(
       layers: Layers of the encoder.
 
     Raises:
-      ValueError: A type or a key is not one of the Model Garden's, or contradicts
-        another setting.
+      ValueError: The Model Garden does not know a type or a key, or a setting
+        contradicts another.
     """
     overrides = config.optimization
     _check_keys(overrides, "", {*_SECTIONS, "ema"})
@@ -292,8 +292,8 @@ def _with_layer_decay(
         return optimizer
     if kind not in ("adamw", LAYERWISE_ADAMW):
         raise ValueError(
-            f"trainer.layer_decay is {config.layer_decay}, which works with the "
-            f"optimizer adamw alone; it is {kind}"
+            f"trainer.layer_decay is {config.layer_decay}, which works only with "
+            f"the optimizer adamw; it is {kind}"
         )
     return {"type": LAYERWISE_ADAMW, LAYERWISE_ADAMW: settings}
 

@@ -17,7 +17,7 @@ from modules import files, uris
 from modules.training import strategies
 
 FLOAT32, BFLOAT16, FLOAT16 = "float32", "bfloat16", "float16"
-# `auto` on a CPU chooses bfloat16 from this ratio of its matrix product to float32's.
+# `auto` on a CPU chooses bfloat16 if it multiplies this many times as fast as float32.
 LEAST_GAIN = 2.0
 
 _DTYPES = {FLOAT32: tf.float32, BFLOAT16: tf.bfloat16, FLOAT16: tf.float16}
@@ -37,7 +37,7 @@ class Precision:
     Attributes:
       setting: `trainer.mixed_precision`.
       dtype: The type chosen.
-      gflops: Rate of a matrix product by type, in 10^9 FLOP/s; None where it was not
+      gflops: Rate of a matrix product by type, in 10^9 FLOP/s; None if it was not
         measured.
     """
 
@@ -55,10 +55,10 @@ def choose(
 ) -> Precision:
     """Chooses the compute type, and records it in the directory of the training.
 
-    `auto` is bfloat16 on a TPU; on a GPU bfloat16 or float16 where its tensor cores
-    multiply them; on a CPU bfloat16 where a matrix product is at least `LEAST_GAIN`
-    times as fast as in float32; float32 elsewhere, and with parameter servers, whose
-    workers may differ. A resumed training goes on in the type that it began with.
+    `auto` is bfloat16 on a TPU. On a GPU it is bfloat16 or float16, if the tensor cores
+    support it. On a CPU it is bfloat16, if a matrix product is at least `LEAST_GAIN`
+    times as fast as in float32. Otherwise it is float32, also with parameter servers,
+    whose workers may differ. A resumed training keeps its type.
 
     Args:
       setting: Setting `trainer.mixed_precision`.
@@ -130,7 +130,7 @@ def stored_in(dtype: str) -> Iterator[None]:
 
 
 def copy_weights(source: tf_keras.Model, destination: tf_keras.Model) -> None:
-    """Copies weights between models that differ in their types alone."""
+    """Copies weights between models that differ only in their types."""
     for value, variable in zip(source.weights, destination.weights, strict=True):
         variable.assign(tf.cast(value, variable.dtype))
 

@@ -1,4 +1,4 @@
-"""What a training has reached: its evaluations, its best model, its result."""
+"""The record of a training: its evaluations, its best model, its result."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class TrainingRecord:
         """Returns why training should stop early, or None.
 
         Args:
-          patience: Evaluations without a better one after which training stops.
+          patience: Evaluations without improvement after which training stops.
         """
         scores = [self._score(entry) for entry in self.evaluations if entry.step]
         if patience is None or not scores:

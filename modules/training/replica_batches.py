@@ -63,8 +63,8 @@ def build(
     device = tf.DeviceSpec.from_string(name)
     if (device.device_type, device.device_index) == ("CPU", 0):
         return dataset
-    # Copied to the device while it computes the step before. The options of a dataset
-    # do not apply to its copy.
+    # Copied to the device while it computes the previous step. The options of a
+    # dataset do not apply to its copy.
     prefetch = tf.data.experimental.prefetch_to_device(name, _PREFETCHED)
     return inputs.without_autotuning(dataset.apply(prefetch))
 
@@ -77,7 +77,7 @@ def take(strategy: tf.distribute.Strategy, iterator: Any) -> Any:
       iterator: Of a dataset of `build`, or of one that TensorFlow distributes.
 
     Returns:
-      What `strategy.run` takes as an argument.
+      An argument of `strategy.run`.
     """
     is_single = strategy.num_replicas_in_sync == 1
     if is_single or isinstance(iterator, tf.distribute.DistributedIterator):

@@ -194,8 +194,8 @@ def restore_best(
     """
     with precision.stored_in(precision.FLOAT32):
         model = task.build_model()
-    # Of several processes the chief writes the record, and none builds the model before
-    # the chief does.
+    # The chief of several processes writes the record. The others cannot build the
+    # model before the chief does.
     TrainingRecord(directory, task.definition.metric).restore_best(model)
     if dtype == precision.FLOAT32:
         return model
@@ -210,7 +210,7 @@ def predict_splits(
     model: tf_keras.Model | TracedModel,
     splits: dict[str, inputs.ExamplesConfig],
 ) -> dict[str, Predictions]:
-    """Predicts splits on all devices of the strategy whose scope it is called in.
+    """Predicts splits on all devices of the current strategy.
 
     Args:
       task: The task of the model.

@@ -62,7 +62,7 @@ def check_batches(strategy: tf.distribute.Strategy, **sizes: int | None) -> None
 def serve_coordinator() -> None:
     """Runs a worker or parameter server of a `TF_CONFIG` with parameter servers.
 
-    Returns at once in any other process; else it does not return.
+    It does not return there; in any other process it returns at once.
     """
     if "ps" not in _cluster():
         return
@@ -160,7 +160,7 @@ def _detect() -> str:
 
 def _build(name: str) -> tf.distribute.Strategy:
     gpus = len(tf.config.list_physical_devices("GPU"))
-    # `distribute_utils` would mirror on one CPU, whatever their number.
+    # `distribute_utils` would use only one CPU device.
     if name == "mirrored" and not gpus:
         devices = [device.name for device in tf.config.list_logical_devices("CPU")]
         return tf.distribute.MirroredStrategy(devices)

@@ -1,4 +1,4 @@
-"""Names in the summaries of a training, for those that write and those that read them.
+"""Names in the summaries of a training, for their writers and readers.
 
 The Model Garden's trainer names the losses and the learning rate
 (`official/core/base_trainer.py`).

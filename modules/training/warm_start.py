@@ -15,14 +15,14 @@ from modules.export import description
 from modules.saved_model_files import VARIABLES
 from modules.training import precision
 
-# Written beside a copied champion: {"directory": where it was pushed}.
+# Written next to a copied champion: {"directory": where it was pushed}.
 CHAMPION_FILE = "champion.json"
 
 _VARIABLES = f"{VARIABLES}/{VARIABLES}"
 
 
 def describe(task: TaskConfig, architecture: dict[str, Any]) -> dict[str, Any]:
-    """Returns what must be equal for one model to take another's weights.
+    """Returns the properties that two models must share to exchange weights.
 
     Args:
       task: The task definition.
@@ -37,7 +37,7 @@ def find_incompatibility(model: str, expected: dict[str, Any]) -> str:
 
     Args:
       model: Directory of a SavedModel.
-      expected: What `describe` returns for the model to train.
+      expected: The result of `describe` for the model to train.
     """
     described = description.read_description(model)
     if described is None:
@@ -68,7 +68,7 @@ def origin(base_model: str) -> str:
     """Returns a text that names the initial weights, for logs and records.
 
     Args:
-      base_model: What `find_base_model` returned.
+      base_model: The result of `find_base_model`.
     """
     if not base_model:
         return "the pre-trained encoder"

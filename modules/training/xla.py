@@ -44,7 +44,7 @@ class Compilation:
     Attributes:
       setting: `trainer.xla`.
       is_enabled: The choice.
-      times: What it is based on; None where nothing was measured.
+      times: The measurement that it is based on; None if nothing was measured.
     """
 
     setting: str
@@ -65,7 +65,7 @@ def choose(
     `auto` measures on a single GPU: XLA is used if the steps of the training save more
     time than its compilations take. It is off on a CPU, where it gains nothing, and on
     several GPUs, whose all-reduce it cannot compile. A TPU compiles by itself. A
-    resumed training keeps the choice where it can.
+    resumed training keeps the choice if it can.
 
     Args:
       setting: Setting `trainer.xla`.

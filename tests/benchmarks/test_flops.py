@@ -10,7 +10,7 @@ from tests import tiny
 pytestmark = pytest.mark.nightly
 
 
-def test_flops_are_six_a_parameter_and_token_and_attention(tmp_path):
+def test_flops_are_six_per_parameter_and_token_plus_attention(tmp_path):
     task, _, params = tiny.build_experiment(tmp_path)
     model = FineTuningTask(params.task, task).build_model()
     hidden, inner = tiny.HIDDEN, tiny.CONFIG["intermediate_size"]

@@ -1,4 +1,4 @@
-"""The benchmark of a GPU, as far as a machine without one goes."""
+"""The benchmark of a GPU, on a machine without one."""
 
 import pytest
 from click.testing import CliRunner
@@ -22,7 +22,7 @@ def test_driver_describes_the_gpu(line, expected, precision):
     assert expected.precision == precision
 
 
-def test_machine_without_a_gpu_is_told_what_to_install(monkeypatch, tmp_path):
+def test_missing_gpu_is_reported_with_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     result = CliRunner().invoke(gpu.main, [])
     assert result.exit_code == 2

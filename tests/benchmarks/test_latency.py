@@ -5,7 +5,7 @@ import pytest
 from benchmarks import latency
 
 
-def test_percentiles_are_of_calls_and_rows_per_second_of_rows():
+def test_percentiles_count_calls_and_the_rate_counts_rows():
     calls = [0.010] * 98 + [0.020, 0.030]
     figures = latency.summarize(calls, rows=3200, seconds=1.6)
     assert figures["rows/s"] == pytest.approx(2000)

@@ -27,7 +27,7 @@ def test_checkouts_are_compared_round_by_round():
     assert ratio == "| of the first |  | 0.625 (0.500 to 0.750) |"
 
 
-def test_tree_that_is_no_checkout_is_named(tmp_path):
+def test_directory_that_is_not_a_checkout_is_named(tmp_path):
     arguments = ["--tree", f"here={tmp_path}"]
     result = CliRunner().invoke(pipeline_cost.main, arguments)
     assert result.exit_code == 2

@@ -17,14 +17,14 @@ def test_parameters_are_those_of_the_published_sizes():
     assert sizes["bert-base"] == 85_054_464  # BERT's 110 million less the embeddings
 
 
-def test_one_worker_takes_its_start_and_each_row():
+def test_time_of_one_worker_is_its_start_plus_its_rows():
     part = projection.simulate_workers("Transform", 100_000, COST, Machines())
     assert part.seconds == pytest.approx(110)
     part = projection.simulate_workers("Transform", 100, COST, Machines())
     assert part.bottleneck == "start"
 
 
-def test_workers_share_files_and_more_of_them_than_files_gain_nothing():
+def test_workers_share_files_and_more_workers_than_files_gain_nothing():
     def seconds(workers, files):
         machines = Machines(workers=workers, files=files)
         return projection.simulate_workers("Transform", 10_000_000, COST, machines)

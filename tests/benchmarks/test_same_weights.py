@@ -1,4 +1,4 @@
-"""The peers' models of a tiny one of ours: the same tensors and predictions."""
+"""The peers' copies of a tiny model have the same tensors and predictions."""
 
 import json
 
@@ -39,7 +39,7 @@ def model(encoder):
     return model
 
 
-def test_folder_for_transformers_has_the_tensors_that_the_encoder_came_with(
+def test_folder_for_transformers_has_the_tensors_of_the_encoder(
     model, encoder, tmp_path
 ):
     same_weights.write_hugging_face(model, encoder, TASK, tmp_path / "folder")

@@ -52,7 +52,7 @@ def test_peer_with_another_model_is_refused():
         serving.find_differences(predictions)
 
 
-def test_int8_may_predict_otherwise():
+def test_int8_predictions_may_differ():
     predictions = {OURS: PREDICTIONS, ONNX_INT8: PREDICTIONS + 0.2}
     assert serving.find_differences(predictions)[ONNX_INT8] == pytest.approx(0.2)
 

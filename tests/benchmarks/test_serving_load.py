@@ -48,7 +48,7 @@ def serve():
         server.server_close()
 
 
-def test_each_client_sends_one_row_at_a_time_and_begins_with_another(serve):
+def test_each_client_sends_one_row_at_a_time_and_begins_with_a_different_one(serve):
     port, requests = serve(200)
     figures = server_peer.measure(port, PATH, ROWS, ["a", "b"], 3, 0.2)
     assert {path for path, _ in requests} == {PATH}

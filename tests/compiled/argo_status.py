@@ -4,10 +4,10 @@ Argo holds the state of all nodes of a run in one object of at most 1 MiB. Above
 compresses it, and the API of Kubeflow Pipelines no longer names the tasks. From 2.17.0
 a task has six nodes: driver, DAG and executor, each once more as the node of its
 retries. Driver nodes have the specs of component, task and container as parameters, and
-all have the patch of the pod, in which are the ExecutorInput, the component spec and
-the command (kubeflow/pipelines, `backend/src/v2/compiler/argocompiler/container.go`).
+all have the patch of the pod. It has the ExecutorInput, the component spec and the
+command (kubeflow/pipelines, `backend/src/v2/compiler/argocompiler/container.go`).
 
-What was measured is a run of the 14 recorded components: 90 nodes, 940 kB.
+Measured: a run of the 14 recorded components has 90 nodes and 940 kB.
 """
 
 import json
@@ -79,7 +79,7 @@ def run_size(tasks: dict[str, dict[str, Any]]) -> int:
 
 
 def recorded_task(recording: dict[str, Any]) -> dict[str, Any]:
-    """Returns a task spec of a recording, which has none, with the same values."""
+    """Returns a task spec with the values of a recording, which contains no spec."""
     inputs = recording["executor_input"]["inputs"]
     return {
         "taskInfo": {"name": recording["task"]},

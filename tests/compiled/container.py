@@ -23,8 +23,8 @@ class Container:
       variables: Environment variables of its spec.
       directory: Its working directory.
       log: File that its standard output and error are appended to.
-      custom_jobs: Directory of the stand-in for Vertex's custom jobs; None has none.
-      executor_input: For Kubeflow's launcher; None has no launcher.
+      custom_jobs: Directory of the stand-in for Vertex's custom jobs; None without it.
+      executor_input: For Kubeflow's launcher; None without a launcher.
       output: File that the launcher copies the ExecutorOutput to.
     """
 

@@ -148,7 +148,7 @@ def command_line(template: list[str], message: dict[str, Any]) -> list[str]:
 
     Raises:
       UnresolvedError: A placeholder does not exist, or is in the value of another.
-      google.protobuf.json_format.ParseError: The message is no ExecutorInput.
+      google.protobuf.json_format.ParseError: The message is not an ExecutorInput.
     """
     proto = json_format.ParseDict(message, pipeline_spec_pb2.ExecutorInput())
     text = json_format.MessageToJson(proto, indent=None)
@@ -199,7 +199,7 @@ def read_output(path: Path) -> dict[str, Any]:
       path: The output file.
 
     Raises:
-      google.protobuf.json_format.ParseError: The file has something else.
+      google.protobuf.json_format.ParseError: The file is not an ExecutorOutput.
     """
     proto = pipeline_spec_pb2.ExecutorOutput()
     if path.exists():

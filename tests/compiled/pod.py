@@ -22,7 +22,7 @@ _PASSWD = f"root:x:0:0::/root:/bin/sh\npipeline:x:{USER}:0::{HOME}:/bin/sh\n"
 
 
 def find_problem() -> str:
-    """Returns why this machine cannot restrict a process so; empty if it can."""
+    """Returns why this machine cannot restrict a process; empty if it can."""
     if os.getuid() != 0:
         return "a pod's restrictions need root"
     for program in ("unshare", "setpriv", "mount"):
@@ -35,7 +35,7 @@ def find_problem() -> str:
 
 
 def enter(root: str, paths: list[str]) -> None:
-    """Changes the root directory of this process, which has mounts of its own.
+    """Changes the root directory of this process, which has its own mounts.
 
     Args:
       root: An empty directory.

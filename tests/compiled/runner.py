@@ -159,12 +159,12 @@ class JobRunner:
         return run
 
     def rerun_task(self, spec: dict[str, Any], name: str, run: JobRun) -> TaskRun:
-        """Runs a task of a pipeline again, on what the tasks before it made.
+        """Runs a task of a pipeline again, on the outputs of the tasks before it.
 
         Args:
           spec: The pipeline spec, in which this task may differ.
           name: The task.
-          run: A run of the pipeline, which stays as it is.
+          run: A run of the pipeline, which is not changed.
         """
         again = dataclasses.replace(run, tasks=dict(run.tasks))
         self._run_task(spec, name, specs.root_parameters(spec, {}), again)

@@ -13,7 +13,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 SCHEMA_VERSION = "2.1.0"
 
-# Of an Argo workflow's tasks, which KFP names as the pipeline's are.
+# The names that Argo allows; KFP gives its tasks the names of the pipeline's tasks.
 _TASK_NAME = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9]*")
 _KINDS = {
     "STRING": str,
@@ -34,7 +34,7 @@ def check_spec(spec: dict[str, Any], platforms: dict[str, Any] | None = None) ->
 
     Args:
       spec: The pipeline spec, first document of the YAML file.
-      platforms: The second document, None if there is none.
+      platforms: The second document; None without one.
 
     Raises:
       SpecRefusedError: It has another schema version.
@@ -57,7 +57,7 @@ def check_spec(spec: dict[str, Any], platforms: dict[str, Any] | None = None) ->
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pipeline.yaml"
         path.write_text(text)
-        # `kfp.Client` reads a package so; its public methods send requests.
+        # `kfp.Client` reads a package this way; its public methods send requests.
         client._extract_pipeline_yaml(str(path))
 
 

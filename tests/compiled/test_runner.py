@@ -207,7 +207,7 @@ def test_outputs_reach_the_next_task(runner):
     assert artifact["metadata"] == {"n": 2, "b": True, "l": [1]}
 
 
-def test_input_of_a_task_that_is_no_dependency_is_refused(runner):
+def test_input_of_a_task_that_is_not_a_dependency_is_refused(runner):
     spec = job(A=step(WRITE, artifacts={"b": output_of("B")}), B=step(WRITE))
     with pytest.raises(UnresolvedError, match="producer task 'B' has not run"):
         runner.run(spec)

@@ -197,7 +197,7 @@ def test_failed_custom_job_fails_its_task(runner, data):
     spec = vertex_trainer(data, container_spec={"image_uri": "image:1"})
     with pytest.raises(JobFailedError, match="did not succeed") as failed:
         runner.run(spec)
-    job, *_ = failed.value.run.custom_jobs  # one an attempt
+    job, *_ = failed.value.run.custom_jobs  # one per attempt
     assert job.state == "JOB_STATE_FAILED"
     assert "KeyError: 'FROM_THE_JOB'" in job.log.read_text()
 
@@ -238,7 +238,7 @@ def test_champion_is_checked_on_vertex(runner, tmp_path):
         runner.run(spec)
 
 
-def test_failure_of_a_component_is_recorded_beside_its_outputs_on_kubeflow(
+def test_failure_of_a_component_is_recorded_next_to_its_outputs_on_kubeflow(
     pods, bucket, object_store, tmp_path
 ):
     root = f"{bucket}/root"

@@ -78,7 +78,7 @@ def test_unknown_field_of_a_custom_job_is_refused(client):
         client.create_custom_job(PARENT, job)
 
 
-def test_other_region_than_the_endpoint_is_refused(client):
+def test_region_that_is_not_the_endpoints_is_refused(client):
     with pytest.raises(vertex_jobs.InvalidJobError, match="not of the region"):
         client.create_custom_job(
             "projects/a/locations/europe-west4", custom_job("true")

@@ -75,8 +75,8 @@ def run_gate(
 ):
     """Runs the component on the rows of each split; returns the verdict.
 
-    The source is `root / "source"`, with the rows in the order that they are given, and
-    the Examples have them in another order, as ExampleGen leaves them.
+    The source is `root / "source"`, with the rows in the given order. The Examples have
+    another order, as those of ExampleGen.
 
     Args:
       root: A new directory.
@@ -87,7 +87,7 @@ def run_gate(
       origins: Splits whose records come from a text file, from its line 2 on.
       thresholds: Lowest value by metric.
       gate_split: The split that decides.
-      **limits: Those that differ from the defaults.
+      **limits: Limits that differ from the defaults.
     """
     types = tfx.types.standard_artifacts
     artifacts = {

@@ -107,12 +107,12 @@ FAULTY = {
 }
 
 
-def test_weights_are_needed_in_training_alone(tmp_path):
+def test_weights_are_required_only_in_training(tmp_path):
     splits = {"train": WEIGHTED, "eval": PAIRS}
     assert run_gate(tmp_path, splits, WEIGHTED_TASK)["notes"] == []
 
 
-def test_missing_and_negative_weights_of_training_stop_it(tmp_path):
+def test_missing_and_negative_weights_of_training_are_refused(tmp_path):
     splits = {
         "train": [*WEIGHTED, example(80), example(81, weight=[-0.5])],
         "eval": [*PAIRS, example(82, weight=[math.nan])],
@@ -179,11 +179,11 @@ def test_split_without_a_fault_is_not_in_the_error(lines, kind):
         ("tokens", "types", ["types: input_ids: "]),
     ],
 )
-def test_fault_stops_it_with_column_kind_and_rows(lines, kind, split, texts):
+def test_fault_is_refused_with_column_kind_and_rows(lines, kind, split, texts):
     assert any(all(text in line for text in texts) for line in lines(kind)[split])
 
 
-def test_rows_without_label_or_text_stop_it_under_a_curated_schema(tmp_path):
+def test_rows_without_label_or_text_are_refused_under_a_curated_schema(tmp_path):
     contract = build_schema(PAIRS_TASK)
     for feature in contract.feature:
         feature.ClearField("shape")
@@ -204,7 +204,7 @@ def test_rows_without_label_or_text_stop_it_under_a_curated_schema(tmp_path):
         assert line in lines["train"]
 
 
-def test_split_of_one_class_and_a_split_without_rows_stop_it(tmp_path):
+def test_split_of_one_class_and_a_split_without_rows_are_refused(tmp_path):
     positive = [example(index, label=[1]) for index in range(8)]
     lines = find_faults(tmp_path, {"train": positive, "eval": []}, PAIRS_TASK)
     assert any("all 8 rows have the class `equivalent`" in x for x in lines["train"])
@@ -230,7 +230,7 @@ def test_warnings_are_logged_and_in_the_verdict_with_the_rows(tmp_path, caplog):
     )
 
 
-def test_repeated_record_is_named_by_each_of_its_places(tmp_path):
+def test_repeated_record_is_named_with_all_its_locations(tmp_path):
     splits = {"train": [*PAIRS, PAIRS[3]], "eval": [example(i) for i in (50, 51)]}
     (warning,) = run_gate(tmp_path, splits, PAIRS_TASK)["warnings"]
     assert "data.tfrecord.gz:4 and idx 3 at " in warning

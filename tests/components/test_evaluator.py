@@ -104,22 +104,22 @@ def test_metric_fails_below_its_threshold_or_too_far_below_the_champion(
     assert result.failures == failures
 
 
-def test_first_verdict_says_that_there_is_no_champion():
+def test_first_verdict_reports_a_missing_champion():
     result = Verdict(blessed=True, splits=["eval"], champion=None, metrics=[])
     assert (
         result.summary
-        == "blessed; no other version is served: absolute thresholds alone"
+        == "blessed; no other version is served: only absolute thresholds apply"
     )
 
 
-def test_verdict_says_why_there_is_no_comparison(tmp_path):
+def test_verdict_explains_a_missing_comparison(tmp_path):
     reason = "not compared with the champion serving/1: classes a instead of b"
     result = Verdict(
         blessed=True, splits=["eval"], champion=None, metrics=[], not_compared=reason
     )
     verdict.write_verdict(result, str(tmp_path))
     restored = read_verdict(str(tmp_path))
-    assert restored.summary == f"blessed; {reason}; absolute thresholds alone"
+    assert restored.summary == f"blessed; {reason}; only absolute thresholds apply"
 
 
 def test_verdict_repeats_the_test_against_the_champion(tmp_path):

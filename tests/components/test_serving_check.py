@@ -1,4 +1,4 @@
-"""Models that the serving check refuses, and why; each of them is really broken."""
+"""Models that the serving check refuses, and the reasons; each is really broken."""
 
 import ast
 import json
@@ -223,7 +223,7 @@ def test_missing_signature_is_refused(check, tmp_path):
     )
 
 
-def test_other_inputs_and_outputs_are_refused(check, tmp_path):
+def test_wrong_inputs_and_outputs_are_refused(check, tmp_path):
     model = served.save_toy(
         tmp_path / "trained", columns=("sentence1", "other"), output="scores"
     )
@@ -240,7 +240,7 @@ def test_output_that_loses_its_rows_is_refused(check, tmp_path):
     assert_refused(check(model), "row by row", "has shape (2,) for 1 rows, not (1, 2)")
 
 
-def test_not_a_number_is_refused(check, tmp_path):
+def test_nan_is_refused(check, tmp_path):
     def predict(left, right):
         fits = tf.cast(tf.strings.length(left) != 3, tf.float32)
         return served.share(left, right) / tf.expand_dims(fits, 1)
@@ -281,7 +281,7 @@ def test_too_much_memory_is_refused(check_in_new_process, tmp_path):
     assert result[1]["peak_memory_bytes"] > 1536 * MIB
 
 
-def test_other_predictions_than_evaluated_are_refused(check, tmp_path):
+def test_predictions_that_differ_from_the_evaluated_ones_are_refused(check, tmp_path):
     def predict(left, right):
         third = tf.cast(tf.expand_dims(tf.strings.length(left) == 2, 1), tf.float32)
         return served.share(left, right) + third * [[2e-5, -2e-5]]
@@ -292,7 +292,7 @@ def test_other_predictions_than_evaluated_are_refused(check, tmp_path):
 
 
 @pytest.mark.parametrize(("difference", "is_blessed"), [(0.01, True), (0.03, False)])
-def test_bfloat16_has_a_tolerance_of_its_own(check, tmp_path, difference, is_blessed):
+def test_bfloat16_has_its_own_tolerance(check, tmp_path, difference, is_blessed):
     def predict(left, right):
         return served.share(left, right) + tf.constant([difference, -difference])
 
@@ -358,7 +358,7 @@ def test_text_that_is_not_utf8_reaches_the_model_unchanged(tmp_path):
     assert [probe._to_bytes(text) for text in sent["sentence1"]] == [b"caf\xe9"]
 
 
-def test_probe_imports_tensorflow_and_its_text_only():
+def test_probe_imports_only_tensorflow_and_tensorflow_text():
     names = set()
     for node in ast.walk(ast.parse(Path(probe.__file__).read_text())):
         if isinstance(node, ast.Import):

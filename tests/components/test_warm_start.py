@@ -45,7 +45,7 @@ def find(tmp_path):
     return find
 
 
-def test_newest_version_is_copied_and_where_it_was_pushed_is_recorded(find, served):
+def test_newest_version_is_copied_and_its_directory_is_recorded(find, served):
     base_model = find(served, "new")
     copied = description.read_description(str(base_model / "Format-Serving"))
     assert copied == {"kind": "new"}

@@ -1,4 +1,4 @@
-"""The cluster of Flink fits the pipeline's image, its settings and Beam."""
+"""The Flink cluster fits the pipeline's image, its settings and Beam."""
 
 import importlib.util
 import re

@@ -60,7 +60,7 @@ def compiled(
       orchestrator: `kubeflow` or `vertex`.
       store: Has the pipeline root; None for a local one. The environment must have its
         variables.
-      **settings: Settings of the orchestrator beside image and pipeline root.
+      **settings: Settings of the orchestrator besides image and pipeline root.
     """
     root = f"{store.new_bucket()}/bert" if store else str(directory / "root")
     settings |= {"image": "registry/bert:1", "pipeline_root": root}
@@ -91,7 +91,7 @@ def compiled(
 
 
 def up_to(spec: dict[str, Any], task: str) -> dict[str, Any]:
-    """Returns a spec of a task and of those that it depends on."""
+    """Returns a spec with a task and the tasks that it depends on."""
     tasks = spec["root"]["dag"]["tasks"]
     kept, pending = set(), [task]
     while pending:
@@ -121,7 +121,7 @@ def verdict(run: JobRun):
 
 
 def started_from(run: JobRun) -> str:
-    """Returns what the training says it started from."""
+    """Returns the initial weights that the training recorded."""
     return read_json(output(run, "Trainer", "model_run"), "metrics.json")[
         "started_from"
     ]

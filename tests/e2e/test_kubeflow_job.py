@@ -68,7 +68,7 @@ def test_first_run_starts_from_the_encoder_and_has_no_champion(story):
     verdict = jobs.verdict(story.first)
     assert verdict.blessed
     assert verdict.champion is None
-    assert "absolute thresholds alone" in verdict.summary
+    assert "only absolute thresholds apply" in verdict.summary
 
 
 def test_report_of_each_run_is_a_page_that_the_interface_shows(story):
@@ -105,7 +105,7 @@ def test_second_run_is_compared_with_what_the_first_one_pushed(story):
 
 
 @pytest.mark.nightly
-def test_new_data_are_to_be_trained_on_from_the_newest_champion(story, tmp_path):
+def test_training_on_new_data_starts_from_the_newest_champion(story, tmp_path):
     task = load_task(tiny.write_config(tmp_path / "recipe.yaml"), {})
     tables = tiny.write_tables(tmp_path / "new", rows=40)
     examples_lib.prepare(str(tables), str(tmp_path / "prepared"), task)

@@ -1,4 +1,4 @@
-"""A stranger's spreadsheet: three commands to predictions, without an edited file."""
+"""A user's spreadsheet: three commands to predictions, without editing a file."""
 
 import csv
 import json
@@ -44,7 +44,7 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd):
     frame.to_csv(source, index=False, **options)
     encoder, folder = tiny.write_encoder(tmp_path / "encoder"), tmp_path / "kommentare"
 
-    # What the tiny encoder needs to learn it for certain.
+    # With these settings the tiny encoder surely learns it.
     settings = {
         "learning_rate": 0.003,
         "dropout": 0.0,
@@ -54,7 +54,7 @@ def test_three_commands_lead_from_a_file_to_predictions(tmp_path, capfd):
     chosen = [f"--set=trainer.{name}={value}" for name, value in settings.items()]
     chosen += ["--set=task.weight_column=Gewicht", "--set=trainer.class_weights=auto"]
     invoke("init", folder, "--data", source, "--encoder", encoder, *chosen)
-    # It replaces the file descriptors of its output, which `CliRunner` has none of.
+    # Not by `CliRunner`, which lacks the file descriptors that the command replaces.
     with pytest.raises(SystemExit) as ended:
         main(["run", "--config", str(folder / "recipe.yaml")])
     shown = capfd.readouterr().out

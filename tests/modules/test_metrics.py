@@ -54,7 +54,7 @@ def pearson(labels, scores, weights, _=None):
 
 
 def spearman(labels, scores, weights, _=None):
-    """SciPy's; a weight counts as a row that comes as often."""
+    """SciPy's; a weight repeats its row."""
     repeats = weights.astype(int)
     return scipy.stats.spearmanr(
         np.repeat(labels, repeats), np.repeat(scores, repeats)

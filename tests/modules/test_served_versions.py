@@ -153,7 +153,7 @@ def versions_command_of(paths):
 
 
 def rollback_of(paths):
-    """A rollback without a version serves the one before that which is served."""
+    """A rollback without a version serves the one before the served one."""
     return roll_back(paths.pushed, None, "").version + 1
 
 
@@ -194,7 +194,7 @@ def test_card_is_written_only_into_a_complete_version(paths, change):
     assert sorted(paths.pushed.rglob("*")) == before
 
 
-def test_incomplete_model_is_neither_predicted_with_nor_served_itself(paths):
+def test_incomplete_model_is_neither_used_for_predictions_nor_served(paths):
     lose_a_file(paths.pushed / "8")
     why = r"8/ is incomplete: variables/variables\.index is missing"
     with pytest.raises(UsageError, match=why):
@@ -219,7 +219,7 @@ def test_incomplete_version_is_skipped_with_a_warning(paths, caplog):
 
 @pytest.mark.parametrize("name", [".withdrawn/{}", "{}", ".{}.incomplete"])
 @pytest.mark.parametrize("root", ["tmp_path", "bucket"])
-def test_number_that_was_given_is_never_given_again(model, root, name, request):
+def test_version_number_is_never_reused(model, root, name, request):
     """Also if the clock is behind, and whatever became of the version."""
     directory = f"{request.getfixturevalue(root)}/serving"
     number = 2 * int(served_versions.choose_version(directory, str(model)))
@@ -376,7 +376,7 @@ def cards(request, tmp_path):
     return directory, write
 
 
-def test_card_begins_with_that_of_its_version_or_of_the_one_before(cards):
+def test_card_is_rendered_from_that_of_its_version_or_the_previous_one(cards):
     directory, write = cards
     assert write(9, "nine") is None
     assert write(10, "ten, with ö") == "nine"
@@ -401,7 +401,7 @@ def test_card_of_a_version_that_was_rolled_back_counts(cards):
     assert write(1, "one again") == "one"
 
 
-def test_card_of_a_version_that_is_rolled_back_meanwhile_leaves_no_other(cards):
+def test_card_follows_a_version_that_was_rolled_back_meanwhile(cards):
     directory, write = cards
     write(2, "two")
     tf.io.gfile.makedirs(f"{directory}/.withdrawn")
@@ -411,7 +411,7 @@ def test_card_of_a_version_that_is_rolled_back_meanwhile_leaves_no_other(cards):
     assert files.read(f"{directory}/.withdrawn/2/README.md") == b"two again"
 
 
-def test_rollback_while_a_card_is_rendered_leaves_no_directory_of_a_card(paths):
+def test_rollback_while_a_card_is_rendered_leaves_no_directory_with_only_a_card(paths):
     def render(_):
         roll_back(paths.pushed, 7, "")
         return "card"

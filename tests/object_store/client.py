@@ -56,7 +56,7 @@ class ObjectStore:
         return f"gs://{name}"
 
     def keys(self, url):
-        """Returns the names of all objects whose URL begins so, without the bucket."""
+        """Returns the names of all objects with a prefix, without the bucket."""
         bucket, prefix = _split(url)
         query = {"prefix": prefix, "maxResults": 1000}  # Google's highest
         keys = []
@@ -84,7 +84,7 @@ class ObjectStore:
         self._request("DELETE", _path(url))
 
     def delete_all(self, url):
-        """Deletes all objects whose URL begins so."""
+        """Deletes all objects with a prefix."""
         bucket, _ = _split(url)
         for key in self.keys(url):
             self.delete(f"gs://{bucket}/{key}")
@@ -92,7 +92,7 @@ class ObjectStore:
     def refuse_after(self, bucket, writes):
         """Accepts some more writes; the next one and every request after it fails.
 
-        What the bucket has then is what a process that was killed leaves there.
+        The bucket then has what a killed process leaves there.
 
         Args:
           bucket: The URL of the bucket. Requests of other buckets are accepted.
@@ -102,7 +102,7 @@ class ObjectStore:
         self._limit({"bucket": name, "writes_left": writes})
 
     def accept_all(self):
-        """Ends what `refuse_after` began."""
+        """Undoes `refuse_after`."""
         self._limit({"bucket": None, "writes_left": 0})
 
     def _limit(self, limit):

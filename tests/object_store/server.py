@@ -2,15 +2,15 @@
 
 `python -m tests.object_store.server` prints one line of JSON with its port and files,
 and ends with its standard input. It needs a process of its own: TensorFlow holds the
-GIL while it requests.
+GIL during a request.
 
 The port is at once
-- an HTTPS proxy (CONNECT) that answers itself, for TensorFlow, whose client always
+- an HTTPS proxy (CONNECT) that responds itself, for TensorFlow, whose client always
   connects to googleapis.com,
 - an HTTP server, for Python's client (STORAGE_EMULATOR_HOST),
 - the batch endpoint, which fake-gcs-server lacks and Beam renames with,
-- where Python's client gets a token; without credentials, Beam waits for 20 seconds,
-- what `client.py` sets the number of writes left with.
+- the source of tokens for Python's client; without credentials, Beam waits 20 seconds,
+- the endpoint that `client.py` sets the number of remaining writes with.
 """
 
 import ctypes
@@ -150,7 +150,7 @@ _FLAT = {
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers requests, with TLS after CONNECT."""
+    """Responds to requests, with TLS after CONNECT."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

@@ -151,7 +151,7 @@ def test_missing_object_is_an_error(bucket, object_store):
 
 
 @pytest.mark.parametrize("environment", ["", "true"])
-def test_missing_wheel_skips_but_in_ci(monkeypatch, environment):
+def test_missing_wheel_skips_except_in_ci(monkeypatch, environment):
     monkeypatch.setattr(client, "WHEEL", "no_such_wheel")
     monkeypatch.setenv(fixtures.MUST_NOT_SKIP, environment)
     outcome = pytest.fail.Exception if environment else pytest.skip.Exception

@@ -1,4 +1,4 @@
-"""Clean deletes what nothing needs, and tells ML Metadata first."""
+"""Clean deletes what nothing needs, after it marks it in ML Metadata."""
 
 import json
 import os
@@ -24,13 +24,13 @@ OTHER = {**INSTALLED, "code_fingerprint": "of other code"}
 
 @pytest.fixture(autouse=True)
 def installed_code(monkeypatch):
-    """The fingerprint of the training imports TensorFlow."""
+    """Replaces the fingerprint of the training, which imports TensorFlow."""
     monkeypatch.setattr(fingerprint, "of_code", lambda _: "of this code")
 
 
 @pytest.fixture
 def train(past):
-    """Adds a run that trains in a directory of its own; returns that and the model."""
+    """Adds a run with its own training directory; returns that and the model."""
 
     def train(key, state=mlmd.Execution.COMPLETE, config=OTHER, **fields):
         past.run(**fields)
@@ -66,7 +66,7 @@ def paths_of(obsolete, kind):
     return [entry.path for entry in obsolete if entry.kind == kind]
 
 
-def test_outputs_inputs_and_record_of_runs_beyond_those_kept_go(past, train):
+def test_outputs_inputs_and_records_of_older_runs_are_deleted(past, train):
     training, model, _ = train("first")
     train("second")
     obsolete = plan(past.paths, keep=1)
@@ -95,9 +95,7 @@ def test_plan_deletes_nothing(past, train):
     assert model.is_dir()
 
 
-def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_offer_them(
-    past, train
-):
+def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_use_them(past, train):
     _, deleted, artifact = train("first")
     train("second")
     cleaning.delete(past.paths, plan(past.paths, keep=1))
@@ -110,7 +108,7 @@ def test_deleted_artifacts_are_marked_so_that_the_cache_does_not_offer_them(
     assert plan(past.paths, keep=1) == []
 
 
-def test_report_goes_with_the_numbers_beside_its_page(past, train):
+def test_report_is_deleted_with_the_numbers_next_to_its_page(past, train):
     train("first")
     (report,) = past.execute("Report", ["report: HTML"])
     directory = Path(report.uri)
@@ -119,7 +117,7 @@ def test_report_goes_with_the_numbers_beside_its_page(past, train):
     assert directory in paths_of(plan(past.paths, keep=1), "artifact")
 
 
-def test_what_a_kept_run_took_from_the_cache_stays(past, train):
+def test_cached_outputs_of_a_kept_run_stay(past, train):
     training, model, artifact = train("first")
     past.run()
     examples = str(past.paths.examples("of first"))
@@ -142,7 +140,7 @@ def test_unfinished_training_stays_as_long_as_this_code_would_resume_it(past, tr
     assert resumable not in [entry.path for entry in obsolete]
 
 
-def test_training_that_no_run_is_known_of_stays(past, train):
+def test_training_of_no_known_run_stays(past, train):
     by_hand, *_ = train("by hand")
     use(by_hand, seconds_from_now=1)
     train("last")
@@ -168,9 +166,7 @@ def test_served_model_keeps_its_run_and_an_earlier_version_its_record(
     assert not any("serving" in entry.path.parts for entry in obsolete)
 
 
-def test_served_model_of_a_run_without_a_record_keeps_what_it_was_made_of(
-    past, train, push
-):
+def test_served_model_of_a_run_without_a_record_keeps_its_inputs(past, train, push):
     """`tfx run` writes no record."""
     training, model, artifact = train("served")
     (pushed,) = past.execute(

@@ -1,4 +1,4 @@
-"""What TFX's entry point gets, and what is left when it has ended."""
+"""The arguments of TFX's entry point, and the files that it leaves."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a report says about the data."""
+"""The part of a report about the data."""
 
 import pytest
 from tensorflow_data_validation.statistics import stats_impl

@@ -1,4 +1,4 @@
-"""The model card: its head, and what it keeps of a person."""
+"""The model card: its head, and the text of a person that it keeps."""
 
 import math
 import re
@@ -141,7 +141,7 @@ def test_override_of_a_refusal_is_named():
     assert "nevertheless" not in model_card.render(samples.refused(), card)
 
 
-def test_names_are_no_entities_and_end_no_fence():
+def test_entities_are_escaped_and_names_end_no_fence():
     report = samples.pushed()
     report.verdict = "pushed: &lt;b&gt;"
     report.settings = {"task": {"classes": ["a\n\n```\n\n# Heading", "b"]}}
@@ -187,7 +187,7 @@ def test_card_that_an_editor_saved_on_windows_is_read():
 
 
 @pytest.mark.parametrize("damage", ["tags: [", "- a list", "tags: news"])
-def test_head_that_a_person_broke_is_written_anew(damage):
+def test_head_that_a_person_broke_is_written_again(damage):
     card = fill_in(model_card.render(samples.pushed()), "contact", "Ada")
     card = f"---\n{damage}\n---\n" + card.split("\n---\n", 1)[1]
     again = model_card.render(samples.pushed(), card)

@@ -79,7 +79,7 @@ def test_the_page_needs_no_network(pages, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_policy_allows_the_style_and_the_script_alone(pages, kind):
+def test_the_policy_allows_only_the_style_and_the_script(pages, kind):
     parser = Parser(pages[kind])
     policy = parser.all("meta")[1]["content"]
     assert policy.startswith("default-src 'none'")
@@ -124,7 +124,7 @@ def test_the_verdict_comes_first_with_its_reasons(pages):
     assert "✓ Pushed" in re.sub(r"\s+", " ", Parser(pages["pushed"]).text)
 
 
-def test_refused_data_has_the_parts_on_the_data_alone(pages):
+def test_refused_data_has_only_the_parts_on_the_data(pages):
     parser = Parser(pages["data refused"])
     assert "The run ended before the training" in parser.text
     assert "eval: 12 of 200 rows are in train, too" in parser.text
@@ -152,7 +152,7 @@ def test_every_part_of_a_finished_run_is_on_the_page(pages):
     assert pages["pushed"].count('role="img"') == 12
 
 
-def test_texts_of_the_data_are_no_markup(pages):
+def test_texts_of_the_data_are_not_markup(pages):
     parser = Parser(pages["hostile"])
     assert parser.all("img") == []
     assert len(parser.all("script")) == 2

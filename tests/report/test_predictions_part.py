@@ -1,4 +1,4 @@
-"""What a report says about predictions."""
+"""The part of a report about predictions."""
 
 import math
 

@@ -22,7 +22,7 @@ def test_summaries_without_a_point_are_empty_curves(tmp_path):
 
 
 def test_steps_that_a_resumed_training_repeats_count_once(tmp_path):
-    """It was killed after step 4, and went on from the checkpoint of step 2."""
+    """It was killed after step 4, and resumed from the checkpoint of step 2."""
     write_summaries(tmp_path, {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6})
     write_summaries(tmp_path, {3: 0.5, 4: 0.4, 5: 0.3})
     curve = training_part._read_curves(str(tmp_path))["training_loss"]

@@ -1,4 +1,4 @@
-"""Tests of the sample data and of the generator that made it."""
+"""The sample data, and the generator that wrote it."""
 
 import csv
 import itertools
@@ -36,12 +36,12 @@ def bare_words(sentence: str) -> set[str]:
 
 
 def jaccard(one: set[str], other: set[str]) -> float:
-    """Returns the size of the intersection by that of the union."""
+    """Returns the size of the intersection divided by that of the union."""
     return len(one & other) / len(one | other)
 
 
 def overlap_coefficient(one: set[str], other: set[str]) -> float:
-    """Returns the size of the intersection by that of the smaller set."""
+    """Returns the size of the intersection divided by that of the smaller set."""
     return len(one & other) / min(len(one), len(other))
 
 
@@ -58,7 +58,6 @@ def best_threshold_accuracy(scores: list[float], labels: list[int]) -> float:
 
 
 def labels_of(rows: list[dict[str, str]]) -> list[int]:
-    """Lists the labels."""
     return [int(row["label"]) for row in rows]
 
 

@@ -172,7 +172,7 @@ def test_remaining_pieces_of_a_cancelled_request_are_not_run():
     assert waiting == 0
 
 
-def test_without_batching_each_request_is_run_alone():
+def test_without_batching_each_request_is_run_separately():
     model = Doubler()
     requests = [numbers(1), numbers(2, 3, 4)]
     run(model, requests, joins_requests=False, timeout_seconds=10_000)
@@ -194,7 +194,7 @@ def test_bad_request_does_not_fail_the_others_of_its_batch():
     assert outputs[1].message == "negative"
 
 
-def test_one_bad_request_of_many_is_isolated_in_few_runs():
+def test_one_bad_request_of_many_is_found_in_few_runs():
     model = Doubler()
     outputs = run(model, [numbers(-1 if i == 40 else i) for i in range(64)])
     assert outputs.pop(40).message == "negative"
@@ -307,7 +307,7 @@ def test_request_to_an_idle_server_does_not_wait():
     assert outputs[0]["y"].tolist() == [[2]]
 
 
-def test_exported_model_predicts_the_same_in_a_batch_as_alone(pairs, exported):
+def test_batching_does_not_change_the_predictions_of_an_exported_model(pairs, exported):
     bare = tf.saved_model.load(str(exported.directory)).signatures["serving_default"]
 
     def predict(pair):

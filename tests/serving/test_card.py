@@ -47,11 +47,11 @@ def test_only_addresses_of_the_web_are_links(text):
 @pytest.mark.parametrize(
     "text", ["[a](https://a.example)", "<https://a.example>", "see https://a.example."]
 )
-def test_link_tells_no_referrer(text):
+def test_link_sends_no_referrer(text):
     assert '<a href="https://a.example" rel="noreferrer">' in card.render(text)
 
 
-def test_lines_with_a_comment_alone_are_not_shown():
+def test_lines_with_only_a_comment_are_not_shown():
     text = f"<!-- person: use -->\nFor all.\n<!-- end -->\n\n{TABLE}<!-- a -->\n"
     shown = card.render(text)
     assert shown.startswith("<p>For all.</p>\n<div")

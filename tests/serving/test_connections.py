@@ -115,7 +115,7 @@ def test_large_headers_are_refused(half_plus_three):
         assert b"431 Request Header Fields Too Large" in read_all(client)
 
 
-def test_header_limit_counts_each_request_of_a_connection_alone(half_plus_three):
+def test_header_limit_counts_each_request_of_a_connection_separately(half_plus_three):
     with connect(half_plus_three) as client:
         for _ in range(5):
             client.sendall(HEALTH[:-2] + b"a: " + b"a" * 60_000 + b"\r\n\r\n")

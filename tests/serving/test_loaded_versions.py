@@ -297,7 +297,7 @@ def test_only_version_stays_if_its_directory_is_deleted(pushed, caplog):
     assert caplog.text.count("version 10 stays in memory") == 1
 
 
-def test_several_versions_can_stay(pushed):
+def test_several_versions_can_stay_loaded(pushed):
     async def push():
         versions = pushed.serve(keep=2)
         await versions.refresh()

@@ -1,4 +1,4 @@
-"""The page's files, their headers, and what the server says about a model."""
+"""The page's files, their headers, and the server's description of a model."""
 
 import json
 import os

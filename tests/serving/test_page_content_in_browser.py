@@ -55,7 +55,7 @@ def delay(page, address, milliseconds):
     page.route(address, handle)
 
 
-def test_rows_without_the_inputs_are_no_examples_and_no_history(page):
+def test_rows_without_the_inputs_are_not_in_examples_and_history(page):
     assert page.locator("#examples .choice").count() == 2
     page.evaluate(f"localStorage.setItem('tried:pairs', '{json.dumps(HISTORY)}')")
     page.reload()
@@ -108,7 +108,7 @@ def test_words_of_a_huge_text_fit_into_one_request(page):
 
 @pytest.mark.nightly
 def test_rows_are_not_predicted_twice_at_a_time(page):
-    delay(page, "**:predict", 3000)  # longer than the page waits to ask for the state
+    delay(page, "**:predict", 3000)  # longer than the page waits to get the state
     page.locator("#table-text").fill("question,answer\na,b\n")
     button = page.get_by_role("button", name="Predict all")
     button.click()
@@ -130,7 +130,7 @@ def test_new_version_keeps_the_field_that_has_the_focus(page):
 
 
 @pytest.mark.parametrize("body", ['{"predictions": [{"score": NaN}]}', "<html>"])
-def test_answer_that_is_not_json_is_named(page, body):
+def test_response_that_is_not_json_is_named(page, body):
     page.route("**:predict", lambda route: route.fulfill(body=body))
     page.get_by_role("button", name="Predict", exact=True).click()
     message = "the response (HTTP 200) is not JSON, or has NaN"

@@ -50,7 +50,7 @@ def replay(installed, monkeypatch, capsys):
 
 
 def write_request(directory, examples, settings):
-    """Writes the file that ServingCheck writes beside its blessing."""
+    """Writes the file that ServingCheck writes next to its blessing."""
     pattern = records.write(directory / "examples.gz", examples)
     limits = {"rows": len(examples), "timeout_seconds": 120}
     request = rows.build_request(

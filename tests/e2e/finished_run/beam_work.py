@@ -30,7 +30,7 @@ def killing(try_to_kill):
     """Kills a process once, while the block runs.
 
     Args:
-      try_to_kill: Called again and again, until it returns what it killed.
+      try_to_kill: Called repeatedly, until it returns what it killed.
 
     Yields:
       A list that gets what was killed.

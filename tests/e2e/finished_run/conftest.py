@@ -30,7 +30,7 @@ class FinishedRun:
     """A finished run of the tiny recipe.
 
     Attributes:
-      recipe: Its file; `data` and `encoder` are beside it.
+      recipe: Its file; `data` and `encoder` are next to it.
       report: What its components wrote.
     """
 
@@ -92,7 +92,7 @@ def restore(tmp_path_factory):
 def restore_second(restore, tmp_path_factory):
     """Returns a function that undoes everything since a second run ended.
 
-    That run has `SECOND`, and its model is pushed beside the first one's.
+    That run has `SECOND`, and its model is pushed next to the first one's.
     """
     directory = restore().recipe.parent
     config = load_config(directory / "recipe.yaml", SECOND)

@@ -64,7 +64,7 @@ def portable():
 
 
 def local_engine(runner):
-    """Settings of an engine of two slots in the job server; skips if there is none."""
+    """Settings of an engine of two slots in the job server; skips without one."""
     beam = BeamConfig(runner=runner, workers=2)
     try:
         beam_arguments(beam)
@@ -73,7 +73,7 @@ def local_engine(runner):
     return beam
 
 
-# Together all of Beam's work; each engine does it all in the nightly tests of clusters.
+# Together they do all of Beam's work, as each engine does in the nightly cluster tests.
 def test_job_service_with_external_workers_computes_the_same(finished, portable):
     beam_work.check(finished, portable, ("StatisticsGen", "Evaluator"))
 

@@ -101,7 +101,7 @@ def test_run_shows_components_and_steps_and_logs_the_rest_in_its_record(story):
     assert (record / "run.log").stat().st_size > 0
 
 
-def test_warnings_about_the_data_are_shown_by_a_run_that_reads_none(story):
+def test_warnings_about_the_data_are_shown_by_a_run_that_reads_no_data(story):
     assert story.run.stdout.count(SHARED_ROWS) == 1
 
 

@@ -1,4 +1,4 @@
-"""What was run and what is served: rollback, override and clean around real runs."""
+"""The commands on runs and served versions: rollback, override and clean."""
 
 import json
 import shutil

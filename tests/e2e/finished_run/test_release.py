@@ -38,7 +38,7 @@ def test_deleted_model_is_pushed_again_without_training(run, finished):
     assert Path(report.pushed, "saved_model.pb").is_file()
 
 
-def test_new_model_is_compared_with_the_served_one_and_the_old_one_can_come_back(
+def test_new_model_is_compared_with_the_served_one_and_the_old_one_can_be_pushed_again(
     run, finished, second
 ):
     first = finished.report
@@ -90,7 +90,9 @@ def test_champion_of_another_task_is_refused_before_training_or_not_compared(
     assert version(report.pushed) > version(champion)
 
 
-def test_model_that_predicts_other_than_was_evaluated_is_not_pushed(run, finished):
+def test_model_whose_predictions_differ_from_the_evaluated_ones_is_not_pushed(
+    run, finished
+):
     predictions = Path(finished.output("Trainer", "model_run").uri, "predictions")
     table = predictions / "eval.tsv"
     header, *rows = (line.split("\t") for line in table.read_text().splitlines())

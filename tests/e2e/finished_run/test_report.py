@@ -49,19 +49,19 @@ def test_report_of_a_pushed_model_has_all_parts(finished):
     assert "Report" not in times
 
 
-def test_page_of_a_run_is_kept_beside_its_settings(finished):
+def test_page_of_a_run_is_kept_next_to_its_settings(finished):
     text = (last_record(finished) / "report.html").read_text()
     assert text.startswith("<!doctype html>")
     assert Path(finished.report.pushed).name in text
     assert len(text) < 1_000_000
 
 
-def test_graph_of_the_models_layers_is_beside_the_page(finished):
+def test_graph_of_the_models_layers_is_next_to_the_page(finished):
     page = Path(finished.output("Report", "report").uri)
     assert "transformer/layer_1" in page.with_name("model.svg").read_text()
 
 
-def test_card_is_beside_the_pushed_model(finished):
+def test_card_is_next_to_the_pushed_model(finished):
     card = Path(finished.report.pushed, "README.md").read_text()
     assert card.startswith("---\n")
     assert "library_name: tf-keras" in card or "tags:" in card

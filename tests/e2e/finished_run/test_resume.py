@@ -1,4 +1,4 @@
-"""A training that is killed goes on in the next run of the pipeline."""
+"""A training that is killed resumes in the next run of the pipeline."""
 
 import json
 import re
@@ -61,12 +61,12 @@ def resumed_step(text):
 
 
 def read_best(model_run):
-    """Returns what a training recorded of its best model."""
+    """Returns the record of a training's best model."""
     return json.loads(Path(model_run, "metrics.json").read_text())["best"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
-def test_training_survives_sigkill_and_a_signal_and_ends_as_one_that_was_left_alone(
+def test_training_resumes_after_sigkill_and_a_signal_and_ends_like_an_uninterrupted_one(
     finished, run, console, number
 ):
     output = finished.paths.root
@@ -100,7 +100,7 @@ def test_training_survives_sigkill_and_a_signal_and_ends_as_one_that_was_left_al
     assert report.pushed is not None
     resumed = read_best(finished.output("Trainer", "model_run").uri)
 
-    # Another training, because it saves at other steps, of the same data and seed.
+    # A new training, because it saves at other steps, with the same data and seed.
     uninterrupted = {**SETTINGS, "trainer.checkpoint_interval": STEPS}
     outputs = partial_run.run_to("Trainer", finished.recipe, uninterrupted)
     expected = read_best(outputs("Trainer", "model_run"))

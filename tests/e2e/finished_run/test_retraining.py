@@ -54,7 +54,7 @@ def span_in_record(finished):
     return yaml.safe_load((newest / "config.yaml").read_text())["data"]["span"]
 
 
-def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
+def test_training_on_a_new_span_starts_from_the_champion_and_is_compared_with_it(
     train, start_training, finished, log, monkeypatch
 ):
     champion = finished.report.pushed
@@ -78,7 +78,7 @@ def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
     assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
 
     again, executed = train()
-    assert executed == set()  # although the champion is another one by now
+    assert executed == set()  # although the champion has changed since
     assert again.pushed == first.pushed
 
     # Another learning rate starts from the champion that this span started from.
@@ -89,7 +89,7 @@ def test_new_span_is_trained_on_from_the_champion_and_compared_with_it(
 
 
 @pytest.mark.nightly
-def test_next_span_starts_from_the_champion_of_the_one_before(
+def test_next_span_starts_from_the_champion_of_the_previous_one(
     train, start_training, finished, log
 ):
     champion = finished.report.pushed

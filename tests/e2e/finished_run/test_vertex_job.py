@@ -1,4 +1,4 @@
-"""The compiled job on Vertex AI Pipelines, beside a champion of another pipeline.
+"""The compiled job on Vertex AI Pipelines, with the champion of another pipeline.
 
 `JobRunner` runs it on this machine, and its custom jobs too. No recording of Vertex
 supports it.

@@ -111,7 +111,7 @@ def test_tfrecords_are_taken_as_they_are(tmp_path):
         )
 
 
-def test_card_says_where_the_rows_came_from_and_what_became_of_them(tmp_path, source):
+def test_card_has_the_source_of_the_rows_and_their_counts(tmp_path, source):
     settings = DataConfig(on_bad_rows="skip", license="CC-BY-4.0")
     target = tmp_path / "records"
     examples_lib.prepare(source, str(target), TASK, settings=settings)

@@ -129,7 +129,7 @@ def test_weights_of_rows_become_numbers_and_only_training_needs_them(tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "eval"])
 @pytest.mark.parametrize("weight", ["-1", "nan", "inf", "", "heavy"])
-def test_weight_that_is_no_number_from_0_is_refused_with_file_and_line(
+def test_weight_that_is_not_a_number_from_0_is_refused_with_file_and_line(
     tmp_path, split, weight
 ):
     good, bad = (WEIGHTED_HEADER + f"1\tone\ttwo\t{w}\n" for w in ("1", weight))
@@ -177,7 +177,7 @@ def test_existing_destination_is_never_overwritten(tmp_path):
 
 
 def in_the_middle(call):
-    """Returns a `report` that starts another thread once, and the thread's future."""
+    """Returns a `report` that starts another thread once, and its future."""
     future = concurrent.futures.Future()
 
     def run():
@@ -303,7 +303,7 @@ SINGLE = TaskConfig(text_columns=["body"], label_range=[0, 10])
 RATED = "body\tlabel\n"
 
 
-def test_single_sentences_are_rated_with_numbers(tmp_path):
+def test_single_sentences_have_scores(tmp_path):
     table = RATED + "A cat.\t7.25\nA bird.\t1e1\n"
     source = write(tmp_path / "text", train=table, eval=table)
     examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
@@ -314,7 +314,7 @@ def test_single_sentences_are_rated_with_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5", "-3"])
-def test_score_beyond_the_range_is_refused_with_file_and_line(tmp_path, score):
+def test_score_outside_the_range_is_refused_with_file_and_line(tmp_path, score):
     table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
     source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
     message = rf"train\.tsv:3: label is '{score}'; allowed are numbers from 0\.0 to 10"
@@ -367,7 +367,7 @@ def test_text_is_refused_for_a_task_of_token_ids(tmp_path, source):
         examples_lib.prepare(source, str(tmp_path / "records"), TOKENIZED)
 
 
-def test_token_ids_are_found_beside_text(tmp_path):
+def test_token_ids_are_found_next_to_text(tmp_path):
     source = tiny.write_tables(tmp_path / "text")
     for split in ("train", "eval"):
         records.write(source / f"MRPC_{split}.tf_record", [records.example(label=[1])])

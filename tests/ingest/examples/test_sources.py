@@ -139,7 +139,7 @@ def test_each_split_has_its_own_order_of_classes(tmp_path):
     }
 
 
-def test_class_names_that_are_partly_the_tasks_are_refused(tmp_path):
+def test_class_names_that_match_the_task_only_in_part_are_refused(tmp_path):
     for split in ("train", "eval"):
         path = tmp_path / "data" / f"{split}.parquet"
         write_labelled(path, ["neutral", "schlecht", "gut"], [0, 1])
@@ -193,7 +193,7 @@ def test_shards_of_a_data_set_without_splits_are_split(tmp_path):
     }
 
 
-def test_hidden_files_and_other_names_are_no_data(tmp_path):
+def test_hidden_files_and_other_names_are_ignored(tmp_path):
     for split in ("train", "eval"):
         write(tmp_path / "data" / f"{split}.csv", ROWS)
     for name in (".train.csv", "_train.csv", "training.csv", "notes.txt"):
@@ -223,7 +223,7 @@ def test_files_that_are_not_one_set_of_splits_are_refused(tmp_path, names, messa
         prepare(tmp_path / "data", tmp_path)
 
 
-def test_file_whose_name_shows_no_format_is_read_if_the_setting_does(tmp_path):
+def test_file_whose_name_shows_no_format_is_read_if_the_format_is_set(tmp_path):
     path = write(tmp_path / "rows.csv", MANY).rename(tmp_path / "rows.txt")
     with pytest.raises(UsageError, match=r"rows\.txt: its name shows no format"):
         prepare(path, tmp_path)
@@ -251,7 +251,7 @@ def test_files_that_are_not_read_are_named(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv.gz", "arrow", "parquet"])
 @pytest.mark.parametrize("policy", ["refuse", "skip"])
-def test_damaged_file_loses_no_row_in_silence(tmp_path, suffix, policy):
+def test_damaged_file_loses_no_row_silently(tmp_path, suffix, policy):
     path = write(tmp_path / "data" / f"train.{suffix}", MANY * 300)
     write(tmp_path / "data" / f"eval.{suffix}", ROWS)
     content = path.read_bytes()
@@ -269,7 +269,7 @@ def test_shard_of_another_encoding_is_refused_by_name(tmp_path):
         prepare(tmp_path / "data", tmp_path, on_bad_rows="skip")
 
 
-def test_json_of_another_program_is_no_folder_of_hugging_face(tmp_path):
+def test_json_of_another_program_is_not_a_folder_of_hugging_face(tmp_path):
     for split in ("train", "eval"):
         write(tmp_path / "data" / f"{split}.csv", ROWS)
     (tmp_path / "data" / "state.json").write_text('{"page": 1}')
@@ -309,7 +309,7 @@ def test_records_with_a_bad_row_are_named_by_their_number(tmp_path):
         prepare(path, tmp_path)
 
 
-def test_quoted_and_gzipped_csv_has_the_lines_of_its_text(tmp_path):
+def test_lines_of_quoted_and_gzipped_csv_are_counted_in_its_text(tmp_path):
     text = 'Text,Klasse\n"two\nlines",gut\nbad,?\n' + "fine,gut\n" * 20
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(gzip.compress(text.encode()))

@@ -79,7 +79,7 @@ def test_older_span_is_used_if_set(source, paths):
     assert count(examples) == 4
 
 
-def test_text_and_tfrecords_alike_show_the_span_to_example_gen(source, paths, tmp_path):
+def test_example_gen_finds_the_span_of_text_and_of_tfrecords(source, paths, tmp_path):
     text = examples_lib.resolve_examples(source, TASK, paths.examples)
     shutil.copytree(text.directory, tmp_path / "records" / "0012" / "all")
     records = f"{tmp_path}/records/{{SPAN}}/all"
@@ -168,7 +168,7 @@ def test_two_directories_of_one_span_are_refused(source, paths, tmp_path):
 @pytest.mark.parametrize(
     "name", ["{SPAN}/{VERSION}", "{SPAN:2}", "{SPAN}/{SPAN}", "{YYYY}-{MM}-{DD}"]
 )
-def test_tfxs_other_notations_are_refused(paths, tmp_path, name):
+def test_other_span_notations_of_tfx_are_refused(paths, tmp_path, name):
     with pytest.raises(UsageError, match=r"\{SPAN\} is allowed, once"):
         examples_lib.resolve_examples(f"{tmp_path}/{name}", TASK, paths.examples)
 

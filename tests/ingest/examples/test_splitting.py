@@ -55,7 +55,7 @@ def test_scores_are_spread_over_both_splits():
         assert 8 <= inside.sum() <= 12
 
 
-def test_seed_decides_and_nothing_else():
+def test_split_follows_from_the_seed():
     rows = rows_of(["rare", "common"] * 100)
     assert (choose(rows) == choose(rows)).all()
     assert (choose(rows, split_seed=1) != choose(rows)).any()

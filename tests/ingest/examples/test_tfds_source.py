@@ -126,7 +126,9 @@ def test_float_labels_are_scores_to_the_last_bit(store, prepare):
     assert "tfds:glue/stsb test has no label: left out" in lines
 
 
-def test_classes_in_another_order_than_tfds_has_go_by_their_names(store, prepare):
+def test_classes_in_an_order_other_than_that_of_tfds_are_matched_by_name(
+    store, prepare
+):
     rows = [{"review": "A cat.", "verdict": i} for i in (0, 1)]
     store(
         "tiny_reviews",
@@ -173,7 +175,8 @@ def test_data_set_without_a_split_or_column_is_refused(
 def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):
     monkeypatch.setattr(constants, "DATA_DIR", str(tmp_path / "tfds"))
     for scheme in ("http", "https"):
-        monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")  # nobody is there
+        # Nothing listens on this port.
+        monkeypatch.setenv(f"{scheme}_proxy", "http://127.0.0.1:9")
     with pytest.raises(UsageError, match=r"tfds:glue/mrpc.*no response .*--data DIR"):
         prepare("tfds:glue/mrpc", TaskConfig())
     assert not (tmp_path / "records").exists()

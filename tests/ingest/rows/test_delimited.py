@@ -138,7 +138,7 @@ def test_tsv_with_a_quoted_header_and_other_rows_is_refused_with_the_setting(tmp
         read(path)
 
 
-def test_stray_quote_in_a_quoted_file_refuses_its_row_alone(tmp_path):
+def test_stray_quote_in_a_quoted_file_refuses_only_its_row(tmp_path):
     lines = '"text","label"\n"good film","1"\n"bad "film"","0"\n"fine","1"\n'
     first, second, third = read(write(tmp_path / "in.csv", lines))
     assert first == (2, {"text": "good film", "label": "1"})
@@ -152,7 +152,7 @@ def test_text_of_a_million_characters_is_read(tmp_path):
     assert [len(row["text"]) for row in rows_of(path)] == [3, 1_000_001]
 
 
-def test_carriage_returns_alone_end_lines(tmp_path):
+def test_carriage_returns_without_line_feeds_end_lines(tmp_path):
     path = write(tmp_path / "in.csv", 'text,label\r"a, b",0\rc,1\r')
     assert [row["text"] for row in rows_of(path)] == ["a, b", "c"]
 
@@ -185,7 +185,7 @@ def test_csv_without_quoting_keeps_its_quotes(tmp_path):
     assert [row["text"] for row in rows_of(path)] == ['"Hi" she said', 'no "x" here']
 
 
-def test_settings_overrule_what_is_found(tmp_path):
+def test_settings_override_the_detected_dialect(tmp_path):
     path = write(tmp_path / "in.tsv", 'text\tlabel\n"a ""b"""\t1\n')
     assert rows_of(path) == [{"text": 'a "b"', "label": "1"}]
     assert rows_of(path, quoting="none") == [{"text": '"a ""b"""', "label": "1"}]
@@ -220,7 +220,7 @@ def test_stray_quote_refuses_its_line_and_hides_no_other(tmp_path, bad):
     assert numbers[204] == {"text": "quoted, twice", "label": "0"}
 
 
-def test_byte_of_another_encoding_is_named_with_line_column_and_the_way_to_read_it(
+def test_byte_of_another_encoding_is_named_with_line_column_and_how_to_read_it(
     tmp_path,
 ):
     text = 'text,label\nplain,0\n"one\ntwo café",1\nnaïve,0\n'
@@ -240,7 +240,9 @@ def test_byte_of_another_encoding_is_named_with_line_column_and_the_way_to_read_
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
-def test_file_with_a_byte_order_mark_says_how_to_read_it(tmp_path, encoding):
+def test_file_with_a_byte_order_mark_is_read_or_refused_with_how_to_read_it(
+    tmp_path, encoding
+):
     text = "text\tlabel\nGrüße\t1\n"
     mark = "\ufeff" if encoding == "utf-16-le" else ""
     path = write(tmp_path / "in.tsv", mark + text, encoding)
@@ -341,9 +343,7 @@ def test_tsv_without_quoting_is_read_back(tmp_path_factory, rows):
     quoting=st.sampled_from([dialects.DOUBLE, dialects.BACKSLASH, dialects.NONE]),
     batch=st.sampled_from([1, 5, 1000]),
 )
-def test_lines_parsed_many_at_a_time_are_those_parsed_by_themselves(
-    content, quoting, batch
-):
+def test_lines_parsed_in_batches_equal_those_parsed_one_by_one(content, quoting, batch):
     dialect = dialects.Dialect(",", quoting)
 
     def read():

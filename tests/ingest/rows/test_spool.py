@@ -4,7 +4,7 @@ from ingest.rows.row_errors import EncodingError, Location
 from ingest.rows.spool import Spool
 
 
-def test_items_are_read_as_often_as_wanted_and_at_the_same_time(tmp_path):
+def test_items_can_be_read_repeatedly_and_concurrently(tmp_path):
     items = [(Location("a.csv", n), {"text": f"é {n}"}) for n in range(3000)]
     spool = Spool(tmp_path)
     assert list(spool) == []
@@ -16,7 +16,7 @@ def test_items_are_read_as_often_as_wanted_and_at_the_same_time(tmp_path):
     assert list(zip(spool, spool, strict=True)) == list(zip(items, items, strict=True))
 
 
-def test_its_file_is_in_the_directory_and_has_no_name(tmp_path):
+def test_file_is_in_the_directory_and_has_no_name(tmp_path):
     spool = Spool(tmp_path)
     spool.append("x" * 5000)
     assert len(list(spool)) == 1

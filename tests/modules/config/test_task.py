@@ -53,7 +53,7 @@ def test_setting_of_a_named_task_is_overridden(recipe):
     assert (task.name, task.metric) == ("mrpc", "accuracy")
 
 
-def test_unknown_task_is_refused_with_those_there_are(recipe):
+def test_unknown_task_is_refused_with_the_known_ones(recipe):
     with pytest.raises(UsageError, match="'snli' is not a GLUE task; allowed are cola"):
         load_config(recipe, {"task": "snli"})
 

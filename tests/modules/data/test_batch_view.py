@@ -36,7 +36,7 @@ def test_batch_is_the_first_one_of_the_training(batch):
     assert targets["ids"].numpy().tolist() == expected["ids"].numpy().tolist()
 
 
-def test_split_beyond_the_most_rows_is_not_read_to_its_end(batch, monkeypatch):
+def test_only_the_first_rows_of_a_large_split_are_read(batch, monkeypatch):
     monkeypatch.setattr(batch_view, "MOST_ROWS", 9)
     _, data, _, _ = batch
     _, targets = batch_view.first_batch(data)

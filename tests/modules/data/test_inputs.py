@@ -1,4 +1,4 @@
-"""Batches: every row once an epoch, pairs of like length together."""
+"""Batches: every row once an epoch, pairs of similar length together."""
 
 import dataclasses
 import itertools
@@ -68,14 +68,14 @@ def rows_of(epoch):
     return [int(row) for _, targets in epoch for row in targets["ids"]]
 
 
-def test_every_epoch_holds_each_row_once_in_an_order_of_its_own(config):
+def test_every_epoch_holds_each_row_once_in_a_new_order(config):
     steps = batches(config, 2 * STEPS)
     first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
     assert sorted(first) == sorted(second) == list(range(ROWS))
     assert first != second
 
 
-def test_weight_of_a_row_goes_with_it_to_its_replica(tmp_path):
+def test_row_and_its_weight_reach_the_same_replica(tmp_path):
     path = tiny.write_transformed(tmp_path / "train.gz", 44, has_weights=True)
     config = inputs.ExamplesConfig(
         input_path=[str(path)],
@@ -96,7 +96,7 @@ def test_weight_of_a_row_goes_with_it_to_its_replica(tmp_path):
     assert rows == {index: 0.5 + index % 3 for index in range(44)}
 
 
-def test_order_follows_from_the_seed_alone(config):
+def test_order_depends_only_on_the_seed(config):
     tf.random.set_seed(0)
     first = rows_of(batches(config, STEPS))
     tf.random.set_seed(7)
@@ -105,14 +105,14 @@ def test_order_follows_from_the_seed_alone(config):
 
 
 @pytest.mark.parametrize("step", [40, STEPS + 3, nightly(1), nightly(STEPS)])
-def test_training_goes_on_with_the_rows_it_has_not_seen(config, step):
+def test_resumed_training_continues_with_unseen_rows(config, step):
     uninterrupted = batches(config, step + 20)
     resumed = batches(config, 20, start_step=step)
     assert rows_of(resumed) == rows_of(uninterrupted[step:])
 
 
 def shares(config, count, workers, **changes):
-    """Returns the rows of each worker's batches, so many batches each."""
+    """Returns the rows of the first batches of each worker."""
     config = dataclasses.replace(config, workers=workers, **changes)
     # A worker's own pipeline reads its index from the process that runs it.
     every_batch = inputs.build_batches(dataclasses.replace(config, workers=1))
@@ -131,7 +131,7 @@ def test_asynchronous_workers_share_each_epoch_without_a_row_twice(config):
 
 
 @pytest.mark.parametrize("step", [6, nightly(1), nightly(STEPS + 4)])
-def test_resumed_asynchronous_worker_goes_on_after_its_own_steps(config, step):
+def test_resumed_asynchronous_worker_continues_after_its_own_steps(config, step):
     whole = shares(config, STEPS, workers=3)
     resumed = shares(config, 4, workers=3, start_step=step)
     for worker, batches in enumerate(resumed):
@@ -145,7 +145,7 @@ def test_padding_is_a_few_percent_of_the_tokens(config):
     assert padding < 0.06
 
 
-def test_window_of_one_batch_leaves_lengths_as_they_were_drawn(config):
+def test_window_of_one_batch_does_not_sort_by_length(config):
     def spread(steps):
         lengths = [batch["input_mask"].numpy().sum(axis=1) for batch, _ in steps]
         return np.mean([rows.max() - rows.min() for rows in lengths])
@@ -166,7 +166,7 @@ def test_file_is_read_once_for_all_epochs(config, tmp_path):
     assert sorted(rows_of([*first, *later])) == sorted([*range(ROWS)] * 3)
 
 
-def test_rows_that_come_sorted_are_drawn_from_the_whole_split(config):
+def test_sorted_rows_are_drawn_from_the_whole_split(config):
     first = rows_of(batches(config, 8, window_batches=1))
     assert len(first) == 8 * BATCH
     assert min(first) < 0.1 * ROWS
@@ -175,7 +175,7 @@ def test_rows_that_come_sorted_are_drawn_from_the_whole_split(config):
 
 @pytest.fixture
 def many_files(config, tmp_path):
-    """The same rows in 11 files, of which no more than 100 rows are shuffled."""
+    """The same rows in 11 files, with a shuffle buffer of 100 rows."""
     records = list(inputs.read_records(config).as_numpy_iterator())
     for start in range(0, ROWS, 100):
         path = str(tmp_path / f"{start:04}.gz")
@@ -187,7 +187,9 @@ def many_files(config, tmp_path):
     )
 
 
-def test_split_beyond_the_buffer_comes_whole_each_epoch_its_files_mixed(many_files):
+def test_split_larger_than_the_buffer_is_read_whole_each_epoch_with_mixed_files(
+    many_files,
+):
     steps = batches(many_files, 2 * STEPS, window_batches=1)
     first, second = rows_of(steps[:STEPS]), rows_of(steps[STEPS:])
     assert sorted(first) == sorted(second) == list(range(ROWS))
@@ -226,7 +228,7 @@ def host_batches(many_files, hosts, count, **changes):
 
 
 def real_rows(steps, name="ids"):
-    """Returns a target of the rows that do not fill a batch."""
+    """Returns a target, without the rows that only fill a batch."""
     return [
         int(value)
         for _, targets in steps
@@ -252,7 +254,7 @@ def test_hosts_read_their_own_files_and_each_row_once_an_epoch(
         assert {batch["input_word_ids"].shape[0] for batch, _ in host} == {6}
 
 
-def test_host_resumes_with_the_rows_that_it_has_not_seen(many_files):
+def test_host_resumes_with_unseen_rows(many_files):
     for step in (40, 107):
         whole, _, _ = host_batches(many_files, 2, step + 20)
         resumed, _, _ = host_batches(many_files, 2, 20, start_step=step)
@@ -260,7 +262,7 @@ def test_host_resumes_with_the_rows_that_it_has_not_seen(many_files):
             assert real_rows(resumed[host]) == real_rows(whole[host][step:])
 
 
-def test_hosts_get_rows_of_like_length_at_the_same_step(many_files):
+def test_hosts_get_rows_of_similar_length_at_the_same_step(many_files):
     steps, _, _ = host_batches(many_files, 2, 80, shuffle_buffer_size=10_000)
     first, second = (
         [batch["input_mask"].shape[1] for batch, _ in host] for host in steps
@@ -279,19 +281,19 @@ def test_evaluation_of_hosts_with_their_own_files_has_each_row_once(many_files):
 
 
 @pytest.mark.parametrize("step", [40, STEPS + 3])
-def test_split_beyond_the_buffer_goes_on_with_rows_not_seen(many_files, step):
+def test_split_larger_than_the_buffer_continues_with_unseen_rows(many_files, step):
     uninterrupted = batches(many_files, step + 20)
     resumed = batches(many_files, 20, start_step=step)
     assert rows_of(resumed) == rows_of(uninterrupted[step:])
 
 
-def test_batches_do_not_come_sorted_by_length(config):
+def test_batches_are_not_sorted_by_length(config):
     lengths = [batch["input_mask"].shape[1] for batch, _ in batches(config, STEPS)]
     correlation = np.corrcoef(lengths, np.arange(len(lengths)))[0, 1]
     assert abs(correlation) < 0.5
 
 
-def test_a_few_fixed_lengths_where_every_shape_is_compiled(config):
+def test_lengths_are_few_and_fixed_where_every_shape_is_compiled(config):
     steps = batches(config, STEPS, lengths=LENGTHS)
     widths = {batch["input_word_ids"].shape[1] for batch, _ in steps}
     assert LENGTHS == [16, 32, 48, 64]
@@ -301,7 +303,7 @@ def test_a_few_fixed_lengths_where_every_shape_is_compiled(config):
     assert sorted(real_rows(steps)) == list(range(ROWS))
 
 
-def test_evaluation_reads_each_row_once_the_last_small_batch_included(config):
+def test_evaluation_reads_each_row_once_including_the_last_small_batch(config):
     steps = list(inputs.build_batches(dataclasses.replace(config, is_training=False)))
     assert sorted(rows_of(steps)) == list(range(ROWS))
     assert steps[-1][1]["weights"].shape == [ROWS % BATCH]

@@ -1,4 +1,4 @@
-"""What is refused, what is a warning, and which rows are named."""
+"""The findings: refusals, warnings, and the rows that they name."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ MANY = TaskConfig(classes=[f"class{index}" for index in range(40)])
 
 
 def rows(count=200, first=0, **columns):
-    """Returns rows of alternating labels and 20 tokens, each with a text of its own."""
+    """Returns rows of alternating labels and 20 tokens, with different texts."""
     index = np.arange(first, first + count)
     values = {
         "texts": index,
@@ -173,7 +173,7 @@ def test_rare_class_is_a_warning():
     assert common == []
 
 
-def test_of_many_classes_those_far_below_an_equal_share_are_rare():
+def test_with_many_classes_one_far_below_an_equal_share_is_rare():
     index = np.arange(4000)
     labels = np.where(index < 20, 39, index % 39).astype(float)
     finding = find(
@@ -206,12 +206,12 @@ def test_drift_of_labels_and_lengths_is_a_warning_of_each_split():
     assert {label.split, length.split} == {"eval"}
 
 
-def test_difference_that_chance_explains_is_no_drift():
+def test_difference_that_chance_explains_is_not_a_drift():
     small = rows(10, first=1000, labels=(np.arange(10) < 8).astype(float))
     assert judge({**good(), "eval": small}) == []
 
 
-def test_one_token_more_is_no_drift_of_lengths():
+def test_one_more_token_is_not_a_drift_of_lengths():
     longer = rows(first=1000, lengths=np.full(200, 21))
     assert judge({**good(), "eval": longer}) == []
 

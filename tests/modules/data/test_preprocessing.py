@@ -369,7 +369,7 @@ def test_tokenized_pairs_of_two_types_are_refused_by_an_encoder_of_one(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["text", "tokenized"])
-def test_weight_goes_along_and_is_nan_where_a_row_has_none(vocab_file, kind):
+def test_weight_is_passed_through_and_is_nan_where_it_is_missing(vocab_file, kind):
     task = TaskConfig(input=kind, weight_column="weight")
     spec = schema_utils.schema_as_feature_spec(build_schema(task)).feature_spec
     columns = {name: [1] for name in (*TOKENIZED_FEATURES, "label_ids")}

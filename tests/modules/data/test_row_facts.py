@@ -19,7 +19,7 @@ from tests import records, tiny
         (["a cat", "a dog"], ["A dog", "a  cat"]),
     ],
 )
-def test_texts_that_differ_in_form_alone_are_equal(first, second):
+def test_texts_that_differ_only_in_form_are_equal(first, second):
     assert hash_texts(first) == hash_texts(second)
 
 

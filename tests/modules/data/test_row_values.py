@@ -1,4 +1,4 @@
-"""What is a text, a label, an id, a weight."""
+"""Valid and invalid texts, labels, ids and weights."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_text_with_a_visible_character_is_not_empty(text):
     assert row_values.find_text_problem(text, allows_empty=False) is None
 
 
-def test_number_is_no_text():
+def test_number_is_not_text():
     problem = row_values.find_text_problem(5, allows_empty=True)
     assert problem == "is '5', not text"
 
@@ -53,7 +53,7 @@ def test_label_is_a_class_or_a_score_in_the_range(task, value, label):
     assert (number if is_label else None) == label
 
 
-def test_label_of_the_source_stands_for_a_class():
+def test_label_of_the_source_is_mapped_to_a_class():
     names = {"0": "yes", "1": "no"}
     assert row_values.parse_label("0", CLASSES, names) == 1
     assert row_values.describe_labels(CLASSES) == "0 to 1 and no, yes"

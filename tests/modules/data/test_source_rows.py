@@ -54,7 +54,7 @@ def test_consecutive_rows_take_one_line(tmp_path):
     ]
 
 
-def test_record_that_is_wanted_twice_is_found_at_each_of_its_places(tmp_path):
+def test_repeated_record_is_found_at_all_its_locations(tmp_path):
     path = records.write(tmp_path / "train.tfrecord", examples(1, 2, 1, 1))
     first, second = locate(tmp_path, [1, 1])
     assert first == second == [f"{path}:1", f"{path}:3"]

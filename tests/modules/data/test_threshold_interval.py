@@ -59,7 +59,7 @@ def test_interval_of_a_correlation_holds_in_19_of_20_samples():
     ("metric", "rows", "interval"),
     [("accuracy", 0, (0, 1)), ("pearson", 3, (-1, 1)), ("matthews", 0, (-1, 1))],
 )
-def test_too_few_rows_say_nothing(metric, rows, interval):
+def test_interval_of_too_few_rows_is_the_whole_range(metric, rows, interval):
     assert threshold_interval.find_interval(ANY[metric], 0.5, rows) == interval
 
 

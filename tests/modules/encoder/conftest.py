@@ -1,4 +1,4 @@
-"""What all tests of the encoder share."""
+"""Setup of all tests of the encoder."""
 
 import pytest
 

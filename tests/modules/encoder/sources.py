@@ -18,7 +18,7 @@ from modules import encoder as encoder_lib
 from modules.encoder import restoring
 from tests import tiny
 
-_EXPORTS = tempfile.TemporaryDirectory()  # an export takes seconds; one of a kind
+_EXPORTS = tempfile.TemporaryDirectory()  # of each kind once; one takes seconds
 
 
 def write_config(directory: Path, **changes: object) -> None:
@@ -69,7 +69,7 @@ def stored(directory: Path):
 
 
 def build_upstream(encoder, *, dropout, output_range=None):
-    """Builds the Model Garden's own encoder of a directory, weights untrained."""
+    """Builds the Model Garden's own encoder of a directory, with untrained weights."""
     config = encoder.config
     approximate = encoder.is_gelu_approximate
     activations = {
@@ -93,7 +93,7 @@ def build_upstream(encoder, *, dropout, output_range=None):
 
 
 def pretrainer(directory: Path):
-    """Returns a pretrainer, masked language model head included, of a directory."""
+    """Returns a pretrainer of a directory, with its masked language model head."""
     _, model, _ = stored(directory)
     pretrainer = models.BertPretrainerV2(encoder_network=model)
     pretrainer(pretrainer.inputs)
@@ -141,7 +141,7 @@ def _exported(with_mlm: bool, changes: tuple[tuple[str, object], ...]) -> Path:
     return work / "saved_model"
 
 
-# What names of today's variables were in versions 1 and 2 of `tensorflow/bert_*`.
+# The names of variables in versions 1 and 2 of `tensorflow/bert_*`, by today's names.
 _NAMES_OF_2 = {"self_attention/attention_output/": "self_attention_output/"}
 _NAMES_OF_1 = {
     **_NAMES_OF_2,

@@ -1,4 +1,4 @@
-"""The activations compute what Keras's compute, compiled or not."""
+"""The activations equal those of Keras, compiled or not."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is refused of an encoder's directory before any weights are read."""
+"""Directories of encoders that are refused before any weights are read."""
 
 import json
 
@@ -21,7 +21,7 @@ def refused(directory):
 
 
 @pytest.mark.parametrize("absent", ["vocab.txt", "config.json", "model.safetensors"])
-def test_directory_without_a_file_is_refused_by_its_name(directory, absent):
+def test_missing_file_of_a_directory_is_named(directory, absent):
     (directory / absent).unlink()
     assert absent in refused(directory)
 
@@ -56,7 +56,7 @@ def test_vocabulary_of_another_size_is_refused(directory):
         ({"hidden_act": "swiglu"}, "hidden_act 'swiglu'; supported are gelu"),
     ],
 )
-def test_configuration_that_is_no_berts_is_refused_with_its_value(
+def test_configuration_that_is_not_of_a_bert_is_refused_with_its_value(
     directory, changes, message
 ):
     sources.write_config(directory, **changes)
@@ -90,7 +90,7 @@ def test_hugging_face_names_its_gelu(directory, activation, approximate):
     assert encoder.is_gelu_approximate == approximate
 
 
-def test_settings_of_the_tokenizer_are_a_file_of_the_encoder(directory):
+def test_settings_of_the_tokenizer_are_part_of_the_encoder(directory):
     (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     encoder = encoder_lib.open_encoder(str(directory))
     assert "tokenizer_config.json" in encoder.files
@@ -98,7 +98,7 @@ def test_settings_of_the_tokenizer_are_a_file_of_the_encoder(directory):
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
-def test_lower_case_that_is_no_boolean_is_refused(directory, name):
+def test_lower_case_that_is_not_a_boolean_is_refused(directory, name):
     path = directory / name
     settings = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**settings, "do_lower_case": "yes"}))

@@ -1,4 +1,4 @@
-"""The layers compute what the Model Garden's and Keras's compute."""
+"""The layers equal those of the Model Garden and of Keras."""
 
 import dataclasses
 
@@ -62,7 +62,7 @@ def test_outputs_and_gradients_are_upstreams(encoder, activation, output_range):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_first_position_is_the_same_where_the_others_are_left_out(encoder):
+def test_first_position_is_the_same_if_the_others_are_left_out(encoder):
     whole, first = (
         encoder_lib.build_encoder(encoder, dropout=0.0, output_range=output_range)
         for output_range in (None, 1)
@@ -75,7 +75,7 @@ def test_first_position_is_the_same_where_the_others_are_left_out(encoder):
     )
 
 
-def test_bfloat16_is_as_near_as_upstreams(encoder):
+def test_bfloat16_is_as_accurate_as_upstreams(encoder):
     exact = encoder_lib.build_encoder(encoder, dropout=0.0)
     with precision.compute_in("bfloat16"):
         ours = encoder_lib.build_encoder(encoder, dropout=0.0)
@@ -110,10 +110,10 @@ def test_normalization_and_its_gradients_equal_those_of_keras():
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_dropout_keeps_the_mean_and_drops_its_part(rate):
+def test_dropout_scales_what_it_keeps_and_drops_at_its_rate(rate):
     tf_keras.utils.set_random_seed(0)
     layer = layers.Dropout(rate)
-    inputs = tf.ones([300, 333])  # no multiple of what is drawn at a time
+    inputs = tf.ones([300, 333])  # not a multiple of the number drawn at a time
     outputs = layer(inputs, training=True).numpy()
     np.testing.assert_allclose(np.unique(outputs), [0, 1 / (1 - rate)], rtol=1e-4)
     # Five standard errors.
@@ -132,7 +132,7 @@ def test_dropout_disturbs_outputs_and_gradients_as_much_as_upstreams(encoder):
         model.set_weights(random_weights(model))
         tf_keras.utils.set_random_seed(0)
         sizes.append(mean_and_spread(model, sources.inputs(), draws=400))
-    # Twice 400 draws of upstream alone differ by up to 0.7 %.
+    # Two sets of 400 draws of upstream differ by up to 0.7 %.
     np.testing.assert_allclose(*sizes, rtol=0.03)
 
 

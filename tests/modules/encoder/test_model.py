@@ -63,7 +63,7 @@ def outputs(encoder, **changes):
     return model(sources.inputs(), training=False)["sequence_output"].numpy()
 
 
-def test_gelu_is_exact_or_approximate_as_the_configuration_says(encoder):
+def test_gelu_is_exact_or_approximate_as_configured(encoder):
     exact = outputs(encoder)
     approximate = outputs(encoder, hidden_act="gelu_new")
     assert 1e-6 < np.abs(exact - approximate).max() < 1e-1

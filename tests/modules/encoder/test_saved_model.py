@@ -59,7 +59,7 @@ def convert(source, destination, preprocessor=None):
 
 
 def call(directory):
-    """Returns what calls a SavedModel as the encoder is called."""
+    """Returns a function that calls a SavedModel like the encoder."""
     loaded = tf.saved_model.load(str(directory))
     if callable(loaded):
         return lambda inputs, training: loaded(inputs, training=training)
@@ -223,7 +223,7 @@ def test_same_variables_of_another_architecture_are_refused(tmp_path):
     for variable in model.variables:
         variable.assign(np.random.default_rng(0).normal(size=variable.shape))
     source = save(tmp_path / "norm_first", model)
-    message = r"normalizes before the attention: not its architecture"
+    message = "normalizes before the attention; BERT normalizes after it"
     with pytest.raises(EncoderError, match=message):
         convert(source, tmp_path / "imported")
 

@@ -1,4 +1,4 @@
-"""What the gate measures, and what the Evaluator makes of it."""
+"""The Evaluator's configuration, and its results for exported models."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def random_texts(columns):
 
 
 def artifact(directory):
-    """Returns a model's artifact, which holds none where the directory is empty."""
+    """Returns a model's artifact; without a model if the directory is empty."""
     model = standard_artifacts.Model()
     model.uri = str(directory)
     return model
@@ -151,7 +151,7 @@ class Evaluation:
 
 @pytest.fixture
 def evaluate(export, vocab_file, tmp_path):
-    """Gives what evaluates the exported model of a kind of task."""
+    """Returns a function from a kind of task to the `Evaluation` of its model."""
     return lambda kind: Evaluation(tmp_path, export(kind), vocab_file)
 
 
@@ -224,7 +224,8 @@ def test_correlations_of_a_regression_equal_those_of_scipy(evaluate):
         labels.tolist(), {"pearson_spearman": 0.1}, {"pearson_spearman": 0.01}
     )
     assert verdict.blessed
-    assert verdict.comparison == "no other version is served: absolute thresholds alone"
+    comparison = "no other version is served: only absolute thresholds apply"
+    assert verdict.comparison == comparison
     assert set(metrics) == {*expected, "example_count"}
     for name, value in expected.items():
         assert metrics[name].value == pytest.approx(value, abs=1e-5)

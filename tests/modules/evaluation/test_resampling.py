@@ -1,4 +1,4 @@
-"""How sure metrics are."""
+"""The uncertainty of metrics."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_every_metric_of_the_table_has_an_interval_around_it(task):
         assert test.a == pytest.approx(value, abs=1e-6)
 
 
-def test_an_interval_is_as_wide_as_the_standard_error_says():
+def test_an_interval_has_the_width_that_follows_from_the_standard_error():
     labels, outputs = simulate(BINARY, 408)
     accuracy = np.mean(outputs.argmax(1) == labels)
     error = math.sqrt(accuracy * (1 - accuracy) / 408)
@@ -98,8 +98,8 @@ def test_a_proportion_of_1_is_not_certain():
     assert all(map(math.isnan, intervals["auc"]))  # the resamples are all alike
 
 
-def test_an_f1_of_0_may_be_as_high_as_that_of_the_rows_that_were_not_found():
-    """Of 10 rows with the class or its prediction none is right."""
+def test_an_f1_of_0_has_the_interval_of_its_proportion():
+    """None of the 10 rows with the class or its prediction is right."""
     labels = np.repeat([1, 0, 0], [5, 5, 50])
     outputs = probabilities(np.repeat([0, 1, 0], [5, 5, 50]))
     intervals = resampling.confidence_intervals(
@@ -175,7 +175,7 @@ def test_accuracy_is_compared_by_mcnemar():
 
 
 def test_the_interval_of_a_difference_in_accuracy_holds_the_true_one():
-    """Also of few rows, which only a few times one model alone predicts right."""
+    """Also with few rows that only one of the models predicts right."""
     random = np.random.default_rng(0)
     labels, hits = np.ones(60, int), 0
     for _ in range(500):
@@ -193,7 +193,7 @@ def test_the_interval_of_a_difference_in_accuracy_holds_the_true_one():
     ("task", "metric"),
     [(BINARY, "f1"), (BINARY, "auc"), (CLASSES, "f1/b"), (SCORES, "pearson_spearman")],
 )
-def test_a_better_model_is_told_from_noise(task, metric):
+def test_a_better_model_is_distinguished_from_noise(task, metric):
     labels, outputs = simulate(task, 400, skill=1.0)
     _, equal = simulate(task, 400, skill=1.0, seed=1)
     _, better = simulate(task, 400, skill=3.0, seed=1)

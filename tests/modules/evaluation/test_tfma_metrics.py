@@ -1,4 +1,4 @@
-"""The table of metrics by TFMA's machinery, against itself and TFMA's own metrics."""
+"""The table of metrics as TFMA computes it, against itself and TFMA's own metrics."""
 
 import numpy as np
 import pytest

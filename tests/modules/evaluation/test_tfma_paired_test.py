@@ -1,4 +1,4 @@
-"""The paired test of candidate and champion by TFMA's machinery."""
+"""The paired test of candidate and champion as TFMA computes it."""
 
 import json
 
@@ -74,7 +74,7 @@ def test_rows_of_both_models_are_paired_in_every_slice(name):
     assert tests[()][tfma.CANDIDATE_KEY]["difference"] != 0
 
 
-def test_a_model_alone_has_no_paired_test():
+def test_a_model_without_a_champion_has_no_paired_test():
     task, models = batches.TASKS["two classes"], batches.MODELS[:1]
     tests = paired_tests(task, batches.extract(task, [50], models), models)
     assert tests[()] == {}

@@ -11,7 +11,7 @@ def write_model(directory, graph, identity=None):
     return str(directory)
 
 
-def test_digests_tell_which_model_a_training_exported(tmp_path):
+def test_digests_identify_the_exported_model(tmp_path):
     model = write_model(tmp_path / "model", b"graph", b"first export")
     model_digest.write(model, str(tmp_path / "model_run"))
     digest = model_digest.read(str(tmp_path / "model_run"))

@@ -10,12 +10,12 @@ from modules.training.fine_tuning_task import FineTuningTask
 from tests import tiny
 
 PAIRS = TaskConfig()
-# So small a rate that what is trained is what training started from.
+# The rate is so small that training does not change the metrics.
 STAND_STILL = {"learning_rate": 1e-12, "epochs": 1, "dropout": 0.0}
 
 
 def save(directory, task_class):
-    """Saves a model with random weights, head and all; returns its path and itself."""
+    """Saves a model with random weights, also of the head; returns path and model."""
     task, _, params = tiny.build_experiment(directory / "tiny", PAIRS)
     tf_keras.utils.set_random_seed(4)
     module = tf.Module()

@@ -1,4 +1,4 @@
-"""A model of a few hundred numbers, traced in a second, in place of BERT."""
+"""A model of a few hundred numbers, traced in a second, instead of BERT."""
 
 import tf_keras
 

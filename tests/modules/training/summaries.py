@@ -4,7 +4,7 @@ import tensorflow as tf
 
 
 def scalars(directory, tag):
-    """Returns a summary's values by step; of two, what was written later."""
+    """Returns a summary's values by step; a later value replaces an earlier one."""
     values = {}
     for path in sorted(tf.io.gfile.glob(f"{directory}/events.out.tfevents.*")):
         for record in tf.data.TFRecordDataset(path):

@@ -1,7 +1,7 @@
-"""TPU and GPUs as far as a CPU goes: what is chosen for them, and XLA.
+"""TPUs and GPUs, simulated on a CPU: the settings chosen for them, and XLA.
 
-Stand-ins replace the list of devices, the connection to a TPU, and `TPUStrategy`. They
-are TensorFlow's, since the Model Garden calls them in another way in each release.
+Stand-ins replace the list of devices, the connection to a TPU, and `TPUStrategy` of
+TensorFlow, because each release of the Model Garden calls them differently.
 """
 
 import socket
@@ -149,13 +149,13 @@ def test_tpu_that_is_listed_but_does_not_start_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:9", "my-tpu"])
-def test_tpu_that_is_not_there_is_named(address):
+def test_missing_tpu_is_named(address):
     with pytest.raises(ValueError, match=f"trainer.tpu '{address}' cannot be used"):
         strategies.choose_strategy("tpu", address)
 
 
 class OneOfTwo(tf.distribute.ReplicaContext):
-    """One of two replicas, which gets nothing: XLA on a CPU has no all-reduce."""
+    """One of two replicas, without the other: XLA on a CPU has no all-reduce."""
 
     num_replicas_in_sync = 2
 
@@ -172,7 +172,7 @@ class OneOfTwo(tf.distribute.ReplicaContext):
 
 
 class Masks:
-    """Dropout masks that are drawn once: XLA draws others than TensorFlow.
+    """Dropout masks that are drawn once, since XLA and TensorFlow draw different ones.
 
     Attributes:
       drawn: The masks of the step that is traced.

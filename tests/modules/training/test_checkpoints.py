@@ -94,7 +94,7 @@ def test_discarded_checkpoint_is_never_restored(directory, reopen, is_restarted)
     assert [path[-1] for path in manager.checkpoints] == ["4", "6"]
 
 
-def test_last_checkpoint_that_is_discarded_leaves_none(reopen):
+def test_discarding_the_only_checkpoint_leaves_none(reopen):
     manager, save = reopen()
     save(2)
     manager.discard_current()

@@ -78,7 +78,7 @@ time.sleep(60)
 
 @pytest.fixture
 def killed_job(directory):
-    """Leaves what a job that SIGKILL ended leaves in the directory."""
+    """Leaves the files of a job that SIGKILL ended in the directory."""
     if not uris.is_local(directory):
         write_lock(directory, "process 1 on killed-pod")
         return
@@ -163,7 +163,7 @@ def no_beats(monkeypatch):
 
 @pytest.mark.usefixtures("no_beats")
 @remote_only
-def test_job_that_was_stopped_for_long_looks_before_it_writes(directory):
+def test_job_that_was_stopped_for_long_checks_the_lock_before_it_writes(directory):
     with hold(directory) as check:
         time.sleep(2 * directory_lock.STALE_SECONDS)
         before = files.read_json(f"{directory}/lock")

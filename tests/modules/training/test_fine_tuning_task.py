@@ -123,7 +123,7 @@ def test_gradients_stay_as_they_are_without_a_limit(encoder):
     np.testing.assert_array_equal(gradient.numpy(), [30.0, 40.0])
 
 
-def test_rows_of_a_gradient_move_the_weights_as_the_whole_tensor_would(encoder):
+def test_sparse_gradient_moves_the_weights_as_the_dense_one_does(encoder):
     task = build_task(encoder, gradient_clip_norm=100.0)
     rows = tf.IndexedSlices(
         tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
@@ -182,7 +182,7 @@ def test_frozen_layers_stay_as_pre_trained(build, frozen):
     trainer = build(frozen_layers=frozen, learning_rate=1e-2, warmup_fraction=0.0)
     before = {v.name: v.numpy() for v in trainer.model.variables}
     trainer.train(tf.constant(2))
-    # The bias of the keys moves by rounding errors alone: a softmax does not see it.
+    # Only rounding errors move the bias of the keys: a softmax does not depend on it.
     names = [name for name in before if not name.endswith("key/bias:0")]
     after = {variable.name: variable.numpy() for variable in trainer.model.variables}
     same = {name for name in names if np.array_equal(after[name], before[name])}
@@ -209,7 +209,7 @@ RATES = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
         (RATES, 0.5, (0.5, 0.5, 0.75)),
     ],
 )
-def test_encoders_dropout_rates_rule_where_the_setting_is_left_out(
+def test_dropout_rates_of_the_encoder_apply_without_the_setting(
     tmp_path, configured, setting, expected
 ):
     path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
@@ -227,7 +227,7 @@ def test_encoders_dropout_rates_rule_where_the_setting_is_left_out(
     assert model.classifier.dropout.rate == pytest.approx(head)
 
 
-def test_dropout_rate_of_an_encoder_that_is_none_is_refused(tmp_path):
+def test_invalid_dropout_rate_of_an_encoder_is_refused(tmp_path):
     path = tiny.write_encoder(tmp_path / "encoder") / "config.json"
     path.write_text(json.dumps({**tiny.CONFIG, "hidden_dropout_prob": 10}))
     with pytest.raises(EncoderError, match=r"config\.json: hidden_dropout_prob is 10;"):
@@ -243,7 +243,7 @@ def test_more_frozen_layers_than_the_encoder_has_are_refused(encoder):
 @pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "parameter_server"])
 def test_asynchronous_checkpoints_on_several_machines_are_refused(encoder, strategy):
     config = TrainerConfig(strategy=strategy, async_checkpoints=True)
-    with pytest.raises(ValueError, match="async_checkpoints works on one machine"):
+    with pytest.raises(ValueError, match="async_checkpoints works only on one machine"):
         experiment.check_settings(config, str(encoder))
 
 
@@ -281,7 +281,7 @@ def test_public_methods_of_the_trainer_work_one_by_one(build):
     assert {"validation_loss", "accuracy"} <= set(trainer.eval_end(state))
 
 
-def test_asynchronous_methods_where_training_is_synchronous(untrained):
+def test_asynchronous_methods_work_in_synchronous_training(untrained):
     trainer = untrained
     trainer.init_async()
     trainer.join()  # nothing to wait for

@@ -26,7 +26,7 @@ LABELS = [0, 0, 0, 0, 0, 0, 1, 2, 2]
 
 @pytest.fixture
 def choose(tmp_path):
-    """Chooses the weights of a split with some labels, and weights of its rows."""
+    """Chooses the weights of a split with given labels and row weights."""
 
     def choose(task, class_weights=None, labels=LABELS, weights=None):
         columns = {task.label_column: labels}
@@ -105,7 +105,7 @@ def test_class_without_a_row_is_named(choose):
         ([0.0, 0.0], "0 in all rows of the training split"),
     ],
 )
-def test_weights_of_rows_that_are_not_allowed_are_refused(choose, rows, message):
+def test_invalid_weights_of_rows_are_refused(choose, rows, message):
     with pytest.raises(ValueError, match=f"weight_column is weight, .*{message}"):
         choose(WEIGHED, labels=[0, 1], weights=rows)
 
@@ -161,7 +161,7 @@ def test_weighted_squared_error_of_scores(build_task):
 
 
 def unbalanced(rows, seed=0):
-    """Returns pairs of which 3 % are of the class 1, and a third of those with fish."""
+    """Returns pairs, 3 % of them in class 1: a third of the pairs with fish."""
     subjects = ["cat", "dog", "bird"]
     for index in range(rows):
         place = index % 32
@@ -190,7 +190,7 @@ def weights_after(directory, name):
     return [variable.numpy() for variable in model.variables]
 
 
-def test_equal_weights_train_the_model_that_none_would(train, tmp_path):
+def test_equal_weights_train_the_same_model_as_no_weights(train, tmp_path):
     equal = {"equivalent": 0.3, "not_equivalent": 0.3}
     results = [
         train(name, class_weights=weights)

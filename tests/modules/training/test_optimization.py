@@ -140,7 +140,7 @@ def test_configuration_as_the_fine_tuning_tutorial_prints_it_is_accepted():
     assert upstream.OptimizationConfig(printed).as_dict() == printed
     config = build(570, optimization=printed)
     assert config.as_dict() == printed
-    # The recipe says the same by our own settings.
+    # The recipe has the same values in our own settings.
     settings = {"learning_rate": 2e-5, "decay_start": "first_step"}
     adam = {"optimizer": {"type": "adam", "adam": {"epsilon": 1e-7}}}
     assert build(570, **settings, optimization=adam).as_dict() == printed
@@ -185,7 +185,7 @@ def test_any_optimization_config_of_the_model_garden_keeps_its_meaning(
 
 
 @pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
-def test_clipping_of_0_is_no_clipping(task, name):
+def test_limit_of_0_does_not_clip(task, name):
     settings = {"optimizer": {"type": "adam", "adam": {name: 0}}}
     config = build(optimization=settings)
     optimizer = optimization.build_optimizer(
@@ -223,7 +223,7 @@ def test_layers_of_another_encoder_are_refused():
         build(optimization=content)
 
 
-def test_schedules_own_settings_hold_and_the_rest_is_filled_in():
+def test_settings_of_a_schedule_are_kept_and_the_rest_is_filled_in():
     settings = {"learning_rate": {"type": "cosine", "cosine": {"alpha": 0.1}}}
     assert rates(optimization=settings)[100] == pytest.approx(PEAK / 10)
 
@@ -266,7 +266,7 @@ def test_warmup_over_the_whole_training_ends_at_the_peak(schedule):
 
 
 @pytest.mark.parametrize("steps", [-1, 2.5])
-def test_warmup_steps_that_are_no_count_are_refused(steps):
+def test_invalid_warmup_steps_are_refused(steps):
     with pytest.raises(ValueError, match=rf"linear\.warmup_steps is {steps}; allowed"):
         build(optimization={"warmup": {"linear": {"warmup_steps": steps}}})
 
@@ -336,7 +336,7 @@ def _settings(optimizer):
     return type(optimizer), settings
 
 
-def test_weight_decay_spares_layer_norm_and_biases_alone(task):
+def test_weight_decay_exempts_only_layer_norm_and_biases(task):
     model = task.build_model()
     optimizer = optimization.build_optimizer(build())
     names = [variable.name for variable in model.trainable_variables]
@@ -370,13 +370,13 @@ def test_weight_decay_spares_layer_norm_and_biases_alone(task):
         ),
     ],
 )
-def test_what_the_model_garden_does_not_know_is_refused(settings, message):
+def test_setting_that_the_model_garden_does_not_have_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         build(optimization=settings)
 
 
-def test_layer_decay_is_adamws_alone():
-    with pytest.raises(ValueError, match=r"layer_decay is 0\.9.*adamw alone"):
+def test_layer_decay_works_only_with_adamw():
+    with pytest.raises(ValueError, match=r"layer_decay is 0\.9.*only with .*adamw"):
         build(layer_decay=0.9, optimization={"optimizer": "sgd"})
 
 

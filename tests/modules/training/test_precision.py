@@ -1,4 +1,4 @@
-"""The compute type that a training chooses, and what it records of the choice."""
+"""The compute type that a training chooses and records."""
 
 import pytest
 import tensorflow as tf
@@ -69,7 +69,7 @@ def test_type_of_the_settings_is_not_measured(measured, tmp_path, dtype):
         ([(9, 0), None], False, "float32"),
     ],
 )
-def test_gpus_train_in_the_type_that_all_of_them_multiply(
+def test_gpus_train_in_the_type_that_all_of_them_support(
     monkeypatch, tmp_path, capabilities, has_averages, dtype
 ):
     listing = devices.listing("GPU", len(capabilities))

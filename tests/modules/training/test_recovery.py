@@ -17,7 +17,7 @@ STEPS = 12  # 2 epochs of 48 rows in batches of 8
 
 
 class PoisonedTask(SmallTask):
-    """Its loss is NaN at some steps, each so many times."""
+    """Its loss is NaN at some steps, a number of times each."""
 
     nan_at: dict[int, int] = {}  # noqa: RUF012
 
@@ -35,7 +35,7 @@ class PoisonedTask(SmallTask):
 
 @pytest.fixture
 def poison(train, monkeypatch):
-    """Makes the loss NaN at steps, so many times each."""
+    """Makes the loss NaN at steps, a number of times each."""
 
     def poison(nan_at):
         monkeypatch.setattr(PoisonedTask, "nan_at", dict(nan_at))
@@ -83,7 +83,7 @@ def test_loss_above_its_bound_goes_back_too(train):
 
 @pytest.fixture
 def spoil_weights(after_steps):
-    """Gives all weights a value after a step, so many times."""
+    """Sets all weights to a value after a step, a number of times."""
 
     def spoil_weights(step, times, value=math.nan):
         left = [times]

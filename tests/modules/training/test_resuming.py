@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 def train_with_snapshots(directory, steps):
-    """Trains to the end; copies what a kill right before each of some steps leaves."""
+    """Trains to the end; copies the directory as a kill before some steps leaves it."""
     original = fine_tuning_trainer.FineTuningTrainer.train
 
     def train(self, num_steps):
@@ -89,7 +89,7 @@ def step_resumed_from(lines):
 @pytest.mark.parametrize(
     "step", [step if step == 7 else nightly(step) for step in KILLED_BEFORE]
 )
-def test_killed_training_goes_on_as_if_nothing_had_happened(
+def test_killed_training_resumes_and_ends_like_an_uninterrupted_one(
     whole, restart, tmp_path, step, lines
 ):
     directory, expected = whole
@@ -120,7 +120,7 @@ def flip(path):
 
 
 @pytest.mark.parametrize("damage", [flip, nightly(truncate), nightly(os.unlink)])
-def test_damaged_newest_checkpoint_falls_back_to_the_one_before(
+def test_damaged_newest_checkpoint_falls_back_to_the_previous_one(
     restart, damage, lines, tmp_path, whole
 ):
     restart(8, lambda run: damage(run / "ckpt-6.data-00000-of-00001"))
@@ -144,12 +144,12 @@ def test_evaluations_after_the_restored_step_do_not_count_for_patience(tmp_path,
 
 def test_finished_training_returns_its_result_at_once(whole, restart, monkeypatch):
     directory, result = whole
-    monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called
+    monkeypatch.setattr(run_fn, "build_trainer", None)  # a call would fail
     shutil.copytree(directory / "whole", directory / "before-finished")
     assert restart("finished") == result
 
 
-def test_finished_training_leaves_the_best_weights_alone(whole):
+def test_finished_training_leaves_only_the_best_weights(whole):
     directory, result = whole
     names = {path.name for path in (directory / "whole").rglob("*") if path.is_file()}
     weights = {name for name in names if name.startswith("weights")}
@@ -236,7 +236,7 @@ def test_signal_while_a_step_is_traced_stops_at_once(train, newest_step, monkeyp
     assert newest_step() == 0
 
 
-def test_signal_stops_a_training_where_cpp_raises_an_error_of_its_own(
+def test_signal_stops_a_training_although_cpp_replaces_its_exception(
     train, newest_step, monkeypatch
 ):
     def trace(*_, **__):
@@ -314,7 +314,7 @@ def test_sigterm_after_the_last_evaluation_exits_with_everything_saved(
     assert stopped.value.code == 128 + signal.SIGTERM
     assert newest_step() == STEPS
     evaluations = [line for line in lines() if "evaluation loss" in line]
-    # It would be called.
+    # A call would fail.
     monkeypatch.setattr(fine_tuning_trainer.FineTuningTrainer, "train", None)
     assert train().steps == STEPS
     assert [line for line in lines() if "evaluation loss" in line] == evaluations

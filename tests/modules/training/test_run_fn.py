@@ -1,4 +1,4 @@
-"""What TFX's Trainer runs, from transformed Examples to model and records."""
+"""`run_fn`, from transformed Examples to model and records."""
 
 import csv
 import json
@@ -207,12 +207,14 @@ def in_bfloat16(transformed, finished, tmp_path_factory):
     fn_args.custom_config["serving_precision"] = "bfloat16"
     fn_args.custom_config["checkpoints"] = str(finished / "training")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_fn, "build_trainer", None)  # it would be called
+        patch.setattr(run_fn, "build_trainer", None)  # a call would fail
         run_fn.run_fn(fn_args)
     return directory
 
 
-def test_bfloat16_is_recorded_as_it_is_served_near_float32(finished, in_bfloat16):
+def test_bfloat16_predictions_are_recorded_as_served_and_near_float32(
+    finished, in_bfloat16
+):
     outputs, recorded = served_and_recorded(in_bfloat16)
     assert outputs["logits"].dtype == tf.float32
     np.testing.assert_allclose(outputs["probabilities"].numpy(), recorded, atol=0.02)
@@ -258,7 +260,7 @@ def test_new_execution_of_a_finished_training_does_not_train(
     transformed, finished, tmp_path, monkeypatch
 ):
     shutil.copytree(finished / "training", tmp_path / "training")
-    monkeypatch.setattr(run_fn, "build_trainer", None)  # it would be called
+    monkeypatch.setattr(run_fn, "build_trainer", None)  # a call would fail
     run_fn.run_fn(arguments(transformed, tmp_path, seeds=2, seed=3))
     assert read_metrics(tmp_path) == read_metrics(finished)
     assert (tmp_path / "serving" / "saved_model.pb").is_file()
@@ -274,7 +276,7 @@ def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_p
         run_fn.run_fn(arguments(transformed, tmp_path, seeds=2, seed=3))
 
 
-def test_changed_setting_does_not_resume_from_anothers_checkpoints(
+def test_changed_setting_does_not_resume_from_old_checkpoints(
     transformed, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
@@ -296,7 +298,7 @@ def predictions_of(directory):
         }
 
 
-def test_champion_is_what_training_starts_from_and_both_are_recorded(
+def test_training_starts_from_the_champion_and_records_it(
     transformed, finished, tmp_path
 ):
     first = arguments(
@@ -313,14 +315,14 @@ def test_champion_is_what_training_starts_from_and_both_are_recorded(
         assert predictions[row] == pytest.approx(probabilities, abs=2e-6)
 
 
-def test_exported_model_can_be_started_from(finished, transformed):
+def test_training_can_start_from_the_exported_model(finished, transformed):
     encoder = encoder_lib.open_encoder(str(transformed / "encoder"))
     architecture = encoder_lib.describe_architecture(encoder)
     expected = warm_start.describe(TASK, architecture)
     assert warm_start.find_incompatibility(str(finished / "serving"), expected) == ""
 
 
-def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_path):
+def test_checkpoint_key_depends_on_the_initial_weights(transformed, finished, tmp_path):
     fn_args = arguments(transformed, tmp_path)
     splits = run_fn.split_patterns(fn_args)
     other = tmp_path / "other"
@@ -338,7 +340,7 @@ def test_other_starts_checkpoints_are_not_resumed(transformed, finished, tmp_pat
     assert key == keys[1]
 
 
-def test_splits_are_told_apart_by_their_folders(transformed, tmp_path):
+def test_splits_are_named_by_their_folders(transformed, tmp_path):
     patterns = run_fn.split_patterns(arguments(transformed, tmp_path))
     assert list(patterns) == list(SPLITS)
     assert all(f"Split-{split}/" in patterns[split][0] for split in SPLITS)

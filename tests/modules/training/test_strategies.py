@@ -1,4 +1,4 @@
-"""Distribution, each strategy in processes of its own."""
+"""Distribution, each strategy in its own processes."""
 
 import time
 
@@ -117,7 +117,9 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
     assert_evaluated_as_on_one_device(result)
 
 
-def test_weights_act_the_same_on_one_device_and_on_two_replicas(start, tmp_path):
+def test_loss_weights_have_the_same_effect_on_one_device_and_on_two_replicas(
+    start, tmp_path
+):
     tiny.write_encoder(tmp_path / "encoder")
     for seed, split in enumerate(("train", "eval")):
         has_weights = split == "train"
@@ -139,7 +141,7 @@ def test_weights_act_the_same_on_one_device_and_on_two_replicas(start, tmp_path)
 
 
 @pytest.mark.nightly
-def test_training_killed_while_it_writes_a_checkpoint_goes_on(
+def test_training_killed_while_it_writes_a_checkpoint_resumes(
     directory, start, one_process
 ):
     runs = {"asynchronous": "one_device", "mirrored_asynchronous": "mirrored"}
@@ -218,7 +220,7 @@ def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
 
 
 @pytest.mark.nightly
-def test_two_workers_with_files_of_their_own_train_on_each_row_once_an_epoch(
+def test_two_workers_with_separate_files_train_on_each_row_once_an_epoch(
     start, tmp_path
 ):
     tiny.write_encoder(tmp_path / "encoder")
@@ -267,7 +269,7 @@ def test_two_workers_with_files_of_their_own_train_on_each_row_once_an_epoch(
         assert_predicted_as_on_one_device(expected, predictions)
 
 
-def test_sigterm_to_one_of_two_workers_saves_what_both_have_reached(directory, start):
+def test_sigterm_to_one_of_two_workers_saves_a_checkpoint_of_both(directory, start):
     trainer = {"epochs": 5000, "checkpoint_interval": 30000}
     workers = [
         start({"terminated": "multi_worker_mirrored"}, task, trainer=trainer)
@@ -351,7 +353,7 @@ def rows_trained_on(output):
 
 
 @pytest.mark.parametrize("name", ["multi_worker_mirrored", "parameter_server"])
-def test_cluster_that_nobody_named_is_asked_for(name, monkeypatch):
+def test_strategy_without_a_cluster_is_refused(name, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(ValueError, match=f"strategy is {name}, but .*TF_CONFIG"):
         strategies.choose_strategy(name)

@@ -81,7 +81,7 @@ def test_validation_loss_and_metrics_are_those_of_the_evaluation(calls):
     )
 
 
-def test_evaluation_of_some_steps_in_a_while_loop_and_not_of_all(calls):
+def test_while_loop_evaluates_some_steps_and_refuses_all(calls):
     assert_evaluated(calls["only_evaluate"])
     error = calls["only_evaluate"]["evaluate_all"]
     assert error.startswith("ValueError: Looping until exhausted is not supported")
@@ -121,7 +121,7 @@ def test_exporter_keeps_the_checkpoint_of_the_best_evaluation(calls):
     assert any(name.endswith(".index") for name in result["files"])
 
 
-def test_function_that_wants_its_input_context_receives_it(calls, strategy):
+def test_function_with_an_input_context_argument_receives_it(calls, strategy):
     result = calls["input_context"]
     replicas = STRATEGIES[strategy]
     assert {tuple(context) for context in result["contexts"]} == {(1, replicas)}

@@ -105,9 +105,7 @@ def test_evaluation_of_some_steps_reads_the_first_rows(train, tmp_path):
 
 
 @pytest.mark.parametrize(("kept", "steps"), [(2, [10, 12]), (3, [8, 10, 12])])
-def test_checkpoints_of_a_finished_training_stay_if_the_settings_say_so(
-    train, tmp_path, kept, steps
-):
+def test_checkpoints_of_a_finished_training_can_be_kept(train, tmp_path, kept, steps):
     settings = {"max_checkpoints": kept, "delete_checkpoints": False}
     train(checkpoint_interval=2, **settings)
     written = {int(path.stem[5:]) for path in (tmp_path / "run").glob("ckpt-*.index")}
@@ -179,7 +177,7 @@ def test_best_model_is_restored_not_the_last(train, tmp_path):
     assert metrics == pytest.approx(result.metrics, rel=1e-5)
 
 
-def test_moving_average_is_what_is_kept(train, tmp_path):
+def test_moving_average_is_saved_as_the_best_model(train, tmp_path):
     settings = {
         "learning_rate": 1e-2,
         "optimization": {"ema": {"average_decay": 0.9}},
@@ -190,7 +188,7 @@ def test_moving_average_is_what_is_kept(train, tmp_path):
     assert metrics["validation_loss"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_one_seed_gives_the_same_losses_twice_and_another_others(train, tmp_path):
+def test_same_seed_repeats_the_losses_and_another_seed_changes_them(train, tmp_path):
     settings = {"steps_per_loop": 1, "dropout": 0.1}
     curves = []
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):
@@ -201,7 +199,7 @@ def test_one_seed_gives_the_same_losses_twice_and_another_others(train, tmp_path
     assert first != other
 
 
-def test_nothing_on_one_device_tunes_itself_and_is_slow_to_drop(tmp_path):
+def test_no_dataset_on_one_device_is_autotuned(tmp_path):
     task, _, params = tiny.build_experiment(tmp_path)
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         trainer = fine_tuning_trainer.build_trainer(
@@ -211,7 +209,7 @@ def test_nothing_on_one_device_tunes_itself_and_is_slow_to_drop(tmp_path):
         assert dataset.options().autotune.enabled is False
 
 
-def test_early_stop_after_evaluations_without_a_better_one(train, lines):
+def test_early_stop_after_evaluations_without_improvement(train, lines):
     result = train(
         learning_rate=1e-9,
         epochs=20,
@@ -225,7 +223,9 @@ def test_early_stop_after_evaluations_without_a_better_one(train, lines):
     assert any(line.startswith("stopped at step") for line in lines())
 
 
-def test_key_changes_with_what_is_trained_and_not_with_where(tmp_path, install_version):
+def test_checkpoint_key_depends_on_what_is_trained_and_not_where(
+    tmp_path, install_version
+):
     examples = tiny.write_transformed(tmp_path / "a" / "train.gz")
     moved = tiny.write_transformed(tmp_path / "b" / "train.gz")
     settings = {

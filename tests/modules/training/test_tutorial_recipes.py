@@ -117,7 +117,7 @@ def test_bert_tutorial(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mrpc_orbit_tutorial", "mrpc_bert_tutorial"])
-def test_encoder_is_at_hand_and_its_rates_are_the_pages(name):
+def test_encoder_is_available_and_has_the_dropout_rates_of_the_page(name):
     text = (REPOSITORY / "configs" / f"{name}.yaml").read_text()
     assert (
         "# source: gs://cloud-tpu-checkpoints/bert/v3/uncased_L-12_H-768_A-12" in text

@@ -32,13 +32,13 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def champion(tmp_path_factory):
-    """A model of the pairs with random weights, head and all, saved as export does."""
+    """A model of the pairs with random weights and head, saved as by export."""
     return champions.save(tmp_path_factory.mktemp("champion"), FineTuningTask)
 
 
 @pytest.fixture(scope="module")
 def small_champion(tmp_path_factory):
-    """A bag of words with random weights, saved as export does."""
+    """A bag of words with random weights, saved as by export."""
     return champions.save(tmp_path_factory.mktemp("small_champion"), SmallTask)
 
 
@@ -101,7 +101,7 @@ def test_logits_before_the_first_step_are_the_champions(
     ],
     ids=["frozen", "all layers", "averaged"],
 )
-def test_training_that_stands_still_keeps_the_champions_metrics(
+def test_training_with_a_tiny_learning_rate_keeps_the_champions_metrics(
     champion, small_champion, tmp_path, monkeypatch, task_class, settings
 ):
     monkeypatch.setattr(run_fn, "FineTuningTask", task_class)
@@ -139,7 +139,7 @@ def test_reduced_precision_keeps_the_weights_in_full(champion, tmp_path):
         np.testing.assert_array_equal(weight.numpy(), expected.numpy())
 
 
-def test_killed_training_goes_on_from_its_checkpoint_and_not_from_the_champion(
+def test_killed_training_resumes_from_its_checkpoint_and_not_from_the_champion(
     small_champion, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(run_fn, "FineTuningTask", SmallTask)
@@ -156,7 +156,7 @@ def test_killed_training_goes_on_from_its_checkpoint_and_not_from_the_champion(
     with pytest.raises(KeyboardInterrupt):
         run_fn.train(PAIRS, params, strategy, str(tmp_path / "run"))
     monkeypatch.setattr(trainer_lib.FineTuningTrainer, "evaluate", evaluate_once)
-    monkeypatch.setattr(warm_start, "restore", None)  # it would be called
+    monkeypatch.setattr(warm_start, "restore", None)  # a call would fail
     assert run_fn.train(PAIRS, params, strategy, str(tmp_path / "run")).steps == 6
 
 
@@ -184,7 +184,7 @@ def described(encoder, tmp_path):
 
 
 def test_model_of_the_same_kind_is_accepted(described, encoder):
-    # As it reaches the component.
+    # The component gets it as JSON.
     expected = json.dumps(warm_start.describe(PAIRS, architecture(encoder)))
     assert warm_start.find_incompatibility(described, json.loads(expected)) == ""
 
@@ -221,7 +221,7 @@ def test_champion_without_a_description_is_refused(tmp_path, encoder):
     assert re.search(r"has no .*architecture\.json", problem)
 
 
-def test_start_is_named_by_where_the_champion_was_pushed(champion):
+def test_initial_weights_are_named_by_the_directory_of_the_champion(champion):
     path, _ = champion
     assert warm_start.origin("") == "the pre-trained encoder"
     record = path.parent / warm_start.CHAMPION_FILE

@@ -53,12 +53,12 @@ def test_choice_of_a_gpu_is_recorded_and_kept(monkeypatch, tmp_path, steps, is_e
     monkeypatch.setattr(xla, "measure", None)  # a resumed training does not measure
     _, again = choose(tmp_path, steps_per_epoch=steps, epochs=1)
     assert again == params
-    monkeypatch.undo()  # on a CPU it goes on without XLA
+    monkeypatch.undo()  # on a CPU it continues without XLA
     _, elsewhere = choose(tmp_path, steps_per_epoch=steps, epochs=1)
     assert not elsewhere.task.xla
 
 
-def test_cpu_does_not_compile_unless_the_setting_says_so(tmp_path):
+def test_xla_is_off_on_a_cpu_unless_it_is_set(tmp_path):
     _, params = choose(tmp_path)
     assert not params.task.xla
     assert params.task.train_data.lengths == []

@@ -34,7 +34,7 @@ class TrainProcess:
       settings: Arguments of the function.
       output: Path of the file.
       tf_config: The environment variable TF_CONFIG.
-      function: What it runs; None is `train`.
+      function: The function that it runs; None is `train`.
     """
 
     def __init__(self, settings, output, tf_config=None, function=None):
@@ -112,7 +112,7 @@ def train(
     base_model="",
     task=None,
 ):
-    """Trains once for each run, and prints what came of it.
+    """Trains once for each run, and prints the result.
 
     Args:
       directory: Has `encoder/`, and files `train*.gz` and `eval*.gz`.
@@ -120,7 +120,7 @@ def train(
       trainer: Settings of `TrainerConfig`.
       model: A key of `TASKS`.
       devices: Logical CPU devices.
-      gpus: GPUs that TensorFlow lists; there are none.
+      gpus: Number of GPUs that TensorFlow lists; they do not exist.
       exit_at: Step before which the process ends, as if the machine was taken away.
       exit_in_write: Step whose checkpoint is being written when the process ends.
       print_rows: Whether to print the ids of each batch that is trained on.

@@ -203,7 +203,7 @@ class Calls:
         }
 
     def input_context(self):
-        """Distributes a function that wants its context, and one that does not."""
+        """Distributes a function that takes its context, and one that does not."""
         distribute = self.trainer.distribute_dataset
         contexts = []
 

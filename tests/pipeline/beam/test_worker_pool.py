@@ -152,7 +152,7 @@ def test_starts_of_an_earlier_job_do_not_count(ending, runner):
 def test_worker_that_has_finished_is_not_started_again(ending, runner, script):
     pool = ending(script, runner.address)
     process = pool._worker_processes[WORKER]
-    wait_until(lambda: process.poll() is not None)  # its output blocks it nowhere
+    wait_until(lambda: process.poll() is not None)  # its output does not block it
     time.sleep(0.2)
     assert ending.count() == 1
 

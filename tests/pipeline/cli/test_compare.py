@@ -142,7 +142,7 @@ def test_model_outside_of_an_output_directory_is_refused(compare, tmp_path_facto
     assert "is not below an output directory of runs" in result.stderr
 
 
-def test_numbers_alone_need_no_tensorflow(output):
+def test_comparison_without_rows_needs_no_tensorflow(output):
     arguments = ["compare", FIRST, SECOND, "--rows", "0", "--output", str(output.root)]
     code = (
         "import sys; from pipeline.cli.main import main\n"

@@ -59,7 +59,7 @@ def test_output_is_left_to_the_shell(command):
     assert complete(command, "--output", "out") == ["out"]
 
 
-def test_output_of_a_run_is_what_it_writes_and_of_others_what_they_read():
+def test_help_describes_output_as_written_or_read():
     shown = [
         " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
         for name in ("run", "doctor", "runs")
@@ -69,7 +69,7 @@ def test_output_of_a_run_is_what_it_writes_and_of_others_what_they_read():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_script_of_a_shell_tells_how_to_install_it(shell):
+def test_script_of_a_shell_explains_how_to_install_it(shell):
     printed = CliRunner().invoke(main, ["completion"], env={"SHELL": f"/bin/{shell}"})
     assert printed.exit_code == 0
     first, *script = printed.output.splitlines()

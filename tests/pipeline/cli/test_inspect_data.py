@@ -101,7 +101,7 @@ def test_rows_in_any_two_splits_are_counted(invoke, tmp_path):
     assert inspected["shared"] == {"eval, train": 3, "test, eval": 1}
 
 
-def test_choices_beside_a_recipe_are_refused(invoke, tmp_path):
+def test_choices_with_a_recipe_are_refused(invoke, tmp_path):
     (tmp_path / "tiny").mkdir()
     recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
     result = invoke("inspect-data", "--config", recipe, "--label", "x", "--text", "y")

@@ -138,7 +138,7 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     assert "the model takes single texts (sentence)" in result.output
 
 
-def test_predict_writes_a_directory_and_tells_what_was_refused(invoke, tmp_path):
+def test_predict_writes_a_directory_and_reports_refused_rows(invoke, tmp_path):
     model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
     (tmp_path / "in.tsv").write_text("left\tright\na\t\nb\n")
     arguments = ("predict", "--model", model, "--input", tmp_path / "in.tsv")

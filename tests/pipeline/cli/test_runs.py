@@ -1,4 +1,4 @@
-"""The commands about what was run and what is served: tables, messages, speed."""
+"""The commands about runs and served versions: tables, messages, speed."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ def test_runs_fit_in_80_columns_with_the_version_or_the_reason(invoke, past):
     assert runs[1]["reason"] == LONG
 
 
-def test_run_that_is_going_on_is_shown_as_running(invoke, past):
+def test_unfinished_run_is_shown_as_running(invoke, past):
     record = past.run("running")
     owner = f"process 1, run {past.paths.run(record.id)}\n"
     with file_lock.hold(past.paths.lock, owner):
@@ -84,7 +84,7 @@ def test_directory_that_does_not_exist_is_named_with_what_to_do(tmp_path):
     assert "does not exist; name the directory" in joined(result.output)
 
 
-def test_rollback_where_several_recipes_push_asks_for_one(invoke, past):
+def test_rollback_requires_a_recipe_if_several_push(invoke, past):
     for name in ("tiny", "other"):
         (past.paths.pushed.parent / name).mkdir(parents=True)
     assert "name one with --config" in joined(invoke("rollback", exit_code=2))
@@ -106,7 +106,7 @@ def test_only_a_refused_model_can_be_overridden(invoke, past, state, reason, mes
     assert message in joined(printed)
 
 
-def test_model_that_does_not_serve_cannot_be_overridden(invoke, past):
+def test_model_that_failed_the_serving_check_cannot_be_overridden(invoke, past):
     past.run("refused")
     (verdict,) = past.execute("Evaluator", ["verdict: components.ModelVerdict"])
     refused = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])

@@ -220,7 +220,7 @@ def test_class_weights_of_a_regression_are_refused(recipe, weights):
         load_config(recipe, settings | thresholds)
 
 
-def test_classes_with_names_that_yaml_reads_as_others_are_weighed(recipe):
+def test_classes_whose_names_yaml_reads_as_other_types_are_weighed(recipe):
     with open(recipe, "a") as file:
         file.write("task: {classes: [no, 007]}\n")
         file.write("trainer: {class_weights: {no: 2, 007: 0.5}}\n")

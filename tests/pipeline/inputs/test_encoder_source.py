@@ -54,14 +54,14 @@ def test_weights_that_cannot_be_restored_are_refused_before_the_run(
         resolve_encoder(load_config(recipe))
 
 
-def test_other_weights_than_the_recipes_are_refused(tmp_path):
+def test_weights_that_differ_from_the_recipes_checksum_are_refused(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     config = load_config(path, {"encoder.sha256": "0" * 64})
     with pytest.raises(UsageError, match=r"has SHA-256 [0-9a-f]{64}, encoder\.sha256"):
         resolve_encoder(config)
 
 
-def test_longer_sequences_than_the_encoder_has_positions_are_refused(tmp_path):
+def test_sequences_longer_than_the_encoders_positions_are_refused(tmp_path):
     path = tiny.write_config(tmp_path / "recipe.yaml")
     config = load_config(path, {"preprocessing.max_seq_length": 65})
     with pytest.raises(UsageError, match=r"65; the encoder .* allows 8 to 64"):

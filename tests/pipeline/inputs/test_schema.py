@@ -54,7 +54,7 @@ def test_weight_is_a_number_from_0_that_only_training_must_have(settings):
     assert list(weight.in_environment) == ["train"]
 
 
-def test_curated_schema_must_name_the_weight_and_may_demand_it(tmp_path):
+def test_curated_schema_must_name_the_weight_and_may_require_it(tmp_path):
     task = TASK.model_copy(update={"weight_column": "weight"})
     paths = OutputPaths(tmp_path, "tiny")
     curated = write_curated(tmp_path / "curated.pbtxt")

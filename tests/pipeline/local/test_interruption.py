@@ -104,7 +104,7 @@ def test_second_signal_does_not_wait_for_a_training_that_saves(start):
         process.wait(1)
     process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=10)
-    # The training's own handler may have the last word: it runs in the main thread.
+    # The training's own handler may print the last line: it runs in the main thread.
     assert "stopped by Ctrl-C" in text.splitlines()
     assert process.returncode == 130
     assert not child.is_running()

@@ -49,7 +49,7 @@ def screen(progress):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def test_plain_lines_show_components_steps_and_warnings_alone(console):
+def test_plain_lines_show_only_components_steps_and_warnings(console):
     progress = RunProgress(console)
     with progress.shown():
         progress.expect(["StatisticsGen", "Trainer", "Pusher"])
@@ -133,9 +133,7 @@ def test_failed_component_is_marked(console):
     assert console.file.getvalue() == "✕ Transform 0.0 s failed\n"
 
 
-def test_stopped_run_names_what_is_kept_and_the_command_that_goes_on(
-    console, monkeypatch
-):
+def test_stopped_run_names_what_is_kept_and_the_command_to_resume(console, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "pipeline", "run", "a b"])
     progress = RunProgress(console)
 
@@ -160,7 +158,7 @@ def test_stopped_run_names_what_is_kept_and_the_command_that_goes_on(
     ]
 
 
-def test_other_processes_read_how_far_the_run_is(console, tmp_path):
+def test_other_processes_read_the_progress_of_the_run(console, tmp_path):
     progress = RunProgress(console, record=tmp_path)
     with progress.shown():
         progress.expect(["StatisticsGen", "Trainer", "Pusher"])

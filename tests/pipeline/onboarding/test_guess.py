@@ -1,4 +1,4 @@
-"""Guessing a task from columns, and refusing to where it would be a coin toss."""
+"""Guessing a task from columns, and refusing ambiguous ones."""
 
 import random
 
@@ -90,7 +90,7 @@ def test_columns_with_names_of_text_are_preferred_to_other_long_ones():
     assert (task.text_columns, task.label_column) == (["review"], "sentiment")
 
 
-def test_names_of_people_are_no_text():
+def test_names_of_people_are_not_text():
     task = guess(
         lambda n, chance: {
             "author": f"Anna{n} Meier",
@@ -166,7 +166,7 @@ def test_known_names_are_text_in_a_script_without_spaces():
 
 
 @pytest.mark.parametrize("missing", ["NA", "nan", "None", "", None, float("nan")])
-def test_marks_of_missing_labels_are_no_class(missing):
+def test_marks_of_missing_labels_are_not_a_class(missing):
     task = guess(
         lambda n, chance: {
             "text": sentence(chance),
@@ -185,7 +185,7 @@ def test_file_without_a_header_is_refused():
         guess(row, label="0")
 
 
-def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
+def test_rows_are_numbered_if_the_id_column_has_no_numbers():
     task = guess(
         lambda n, chance: {
             "idx": f"r{n}",
@@ -248,7 +248,7 @@ def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
         ),
     ],
 )
-def test_coin_toss_is_refused_with_what_to_add(row, choices, message):
+def test_ambiguous_columns_are_refused_with_what_to_add(row, choices, message):
     make = {
         "text": lambda n, chance: sentence(chance),
         "few": lambda n, chance: ["a", "b"][n % 2],
@@ -271,7 +271,7 @@ def test_coin_toss_is_refused_with_what_to_add(row, choices, message):
 @pytest.mark.parametrize(
     ("task", "counts", "thresholds"),
     [
-        # The majority class has 0.9; its F1 is that of the always positive, 0.18.
+        # Always ham has an accuracy of 0.9; always spam has an F1 of 0.18.
         (
             {"classes": ["ham", "spam"], "metric": "f1"},
             {"ham": 90, "spam": 10},

@@ -167,7 +167,7 @@ def test_kubeflow_has_nothing_that_only_vertex_runs(kubeflow, vertex):
     assert "lifecycle" in containers(vertex)["ImportExampleGen"]
 
 
-def test_trainer_alone_gets_the_resources(kubeflow, vertex):
+def test_only_the_trainer_gets_the_resources(kubeflow, vertex):
     with_resources = {
         name: container["resources"]
         for name, container in containers(kubeflow).items()
@@ -183,7 +183,7 @@ def test_trainer_alone_gets_the_resources(kubeflow, vertex):
     assert not any("resources" in c for c in containers(vertex).values())
 
 
-def test_trainer_alone_is_bound_to_nodes(kubeflow):
+def test_only_the_trainer_is_bound_to_nodes(kubeflow):
     executors = kubeflow.platform_spec["platforms"]["kubernetes"]["deploymentSpec"]
     assert executors == {
         "executors": {
@@ -398,7 +398,7 @@ def test_endpoint_is_deployed_to_after_both_checks(vertex, vertex_variant):
     assert settings["ai_platform_serving_args"]["endpoint_name"] == "paraphrases"
 
 
-def test_job_depends_on_the_settings_of_its_orchestrator_alone(recipe, kubeflow):
+def test_job_depends_only_on_the_settings_of_its_orchestrator(recipe, kubeflow):
     changed = load_config(recipe, {"vertex.machine_type": "n1-standard-4"})
     assert compilation.compile_job(changed, "kubeflow").spec == kubeflow.spec
 

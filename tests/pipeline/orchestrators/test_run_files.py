@@ -1,4 +1,4 @@
-"""What the containers of a run leave below its directory."""
+"""The files that the containers of a run leave below its directory."""
 
 import json
 
@@ -20,7 +20,7 @@ def record(tmp_path):
     return record
 
 
-def test_failures_are_found_beside_the_artifacts_and_not_in_them(tmp_path, record):
+def test_failures_are_found_next_to_the_artifacts_and_not_in_them(tmp_path, record):
     record("Trainer/a-uuid")
     record("Transform/a-uuid/graph")
     (tmp_path / "Transform/a-uuid/executor-logs").write_text("done")

@@ -52,7 +52,7 @@ def test_inputs_are_copied_to_their_planned_locations(config, inputs, paths):
     )
 
 
-def test_origins_of_records_are_copied_beside_them(inputs, paths):
+def test_origins_of_records_are_copied_next_to_them(inputs, paths):
     train = Path(inputs.examples.directory) / "train"
     with LocationWriter(train) as writer:
         writer.add("/data/train.tsv", 2)

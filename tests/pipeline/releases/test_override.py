@@ -1,4 +1,4 @@
-"""A refused model is pushed once on the word of a person; e2e has the push itself."""
+"""A person can push a refused model once; `e2e` tests the push itself."""
 
 import pytest
 

@@ -93,7 +93,7 @@ def test_version_that_cannot_be_rolled_back_to_is_refused(directory, version, me
     assert served_versions.find_newest(str(directory)) == "3"
 
 
-def test_only_version_has_none_before_it(past, push):
+def test_only_version_has_no_previous_one(past, push):
     push(1)
     with pytest.raises(UsageError, match="no earlier version"):
         roll_back(past.paths.pushed, None, "")

@@ -28,7 +28,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def record(past, config):
-    """Records a run that does something; returns what it left."""
+    """Records a run of an action; returns the record."""
 
     def record(action):
         directory = past.paths.run(ID)

@@ -32,12 +32,12 @@ def test_run_is_found_by_the_start_of_its_id_and_as_the_latest(past):
         runs.find("2025")
 
 
-def test_directory_without_runs_has_no_latest_one(past):
+def test_directory_without_runs_has_no_latest_run(past):
     with pytest.raises(UsageError, match="there are no runs"):
         RunList(past.paths).find("latest")
 
 
-def test_directories_of_other_programs_are_no_runs(past):
+def test_directories_of_other_programs_are_not_runs(past):
     past.run()
     (past.paths.runs / "notes").mkdir()
     (past.paths.runs / "20270101-000000-000000").mkdir()
@@ -84,7 +84,7 @@ def test_copy_of_a_record_is_named_after_its_directory(past):
     assert [run.id for run in RunList(past.paths)] == [copy.name, run.id]
 
 
-def test_file_is_no_run(past):
+def test_file_is_not_a_run(past):
     past.run()
     (past.paths.runs / "20270101-000000-000000").write_text("")
     assert len(RunList(past.paths)) == 1

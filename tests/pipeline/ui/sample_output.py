@@ -1,4 +1,4 @@
-"""An output directory with runs that ended in every way, and one that is going on."""
+"""An output directory with runs that ended in every way, and one that is running."""
 
 import contextlib
 import datetime
@@ -64,7 +64,7 @@ def write_record(paths, run_id, state, **fields):
 
 @contextlib.contextmanager
 def running(paths):
-    """A run that is going on as long as the context is open.
+    """A run that lasts as long as the context is open.
 
     Yields:
       A function that writes how many steps it has trained.

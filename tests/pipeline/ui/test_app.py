@@ -31,7 +31,7 @@ def test_all_runs_are_listed_the_newest_first(client):
     assert "version 1795548948931" in text
 
 
-def test_runs_of_several_outputs_are_told_apart(paths, tmp_path):
+def test_runs_of_several_outputs_are_distinguished(paths, tmp_path):
     other = sample_output.OutputPaths(tmp_path, "")
     sample_output.write_record(other, FIRST, "interrupted")
     with serving([paths.root, tmp_path]) as address:
@@ -47,7 +47,7 @@ def test_an_output_without_runs(tmp_path):
         assert httpx.get(f"{address}/curves").text.strip() == ""
 
 
-def test_a_report_allows_its_own_script_alone(client):
+def test_a_report_allows_only_its_own_script(client):
     response = client.get(f"/runs/0/{REFUSED}")
     policy = response.headers["content-security-policy"]
     assert policy == f"{page.policy()}; frame-ancestors 'none'"
@@ -136,7 +136,7 @@ def test_links_of_other_sites_are_followed(client, path):
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_the_page_itself_and_the_address_bar_are_answered(client, site):
+def test_requests_of_the_page_and_the_address_bar_are_allowed(client, site):
     headers = fetch_metadata(site, "cors", "empty")
     assert client.get("/live", headers=headers).status_code == 200
 
@@ -150,7 +150,7 @@ def fetch_metadata(site, mode, destination):
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
-def test_two_runs_are_compared_at_least(client, count):
+def test_fewer_than_two_or_too_many_runs_are_not_compared(client, count):
     response = client.get("/compare", params={"run": [f"0/{FIRST}"] * count})
     assert response.status_code == 400
     assert "Tick 2 to 6 runs" in response.text
@@ -179,7 +179,7 @@ def test_curves_are_those_of_the_chosen_runs(client):
     assert "2025-11-25 01:00:00" in client.get("/curves").text  # of the newest
 
 
-def test_a_run_that_is_going_on_is_live(client, paths):
+def test_an_unfinished_run_is_live(client, paths):
     assert client.get("/live").text.strip() == ""
     with sample_output.running(paths) as train:
         train(2)

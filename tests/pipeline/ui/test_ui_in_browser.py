@@ -162,7 +162,7 @@ def test_comparison_without_a_server_says_so(address, open_page):
 
 
 @pytest.mark.nightly
-def test_page_in_the_background_asks_for_nothing(address, open_page):
+def test_page_in_the_background_sends_no_request(address, open_page):
     page = open_page(address)
     page.wait_for_load_state("networkidle")
     page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")

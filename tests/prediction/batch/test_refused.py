@@ -241,7 +241,7 @@ def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refus
     reasons = [row["reason"] for row in read_refused(tmp_path / "out")]
     assert len(reasons) == 1
     assert "TSV cannot hold a value" in reasons[0]
-    # What a row has no value of is empty.
+    # A missing value is empty.
     values = sorted(row["more"] for row in read_shards(tmp_path / "out", "tsv"))
     assert values == ["", "c"]
     source = write_rows(tmp_path / "types.jsonl", [{**GOOD, "n": 1}] * 200)

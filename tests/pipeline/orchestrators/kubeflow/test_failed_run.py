@@ -149,7 +149,7 @@ def test_pod_log_is_read_through_the_api_server(kubeflow, failure, monkeypatch):
         ({POD: "<html>the user interface</html>"}, "text/html"),
     ],
 )
-def test_log_that_is_unavailable_is_where_kubectl_finds_it(
+def test_unavailable_log_is_replaced_by_a_kubectl_command(
     kubeflow, failure, logs, log_type
 ):
     kubeflow.logs, kubeflow.log_type = logs, log_type
@@ -209,7 +209,7 @@ def test_failed_driver_has_no_log_of_the_component(kubeflow, failure):
     assert "FAILED: Trainer did not start: see Trainer-driver on the run's" in message
 
 
-def test_component_without_a_pod_in_the_api_is_where_kubectl_finds_it(
+def test_component_without_a_pod_in_the_api_is_shown_with_a_kubectl_command(
     kubeflow, failure
 ):
     details = [{"display_name": "Trainer", "state": "FAILED"}]

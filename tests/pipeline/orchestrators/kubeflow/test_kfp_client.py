@@ -1,4 +1,4 @@
-"""How kfp's client logs in, and what becomes of a server that is unreachable."""
+"""How kfp's client logs in, and the errors of servers that are unreachable."""
 
 import json
 import socket

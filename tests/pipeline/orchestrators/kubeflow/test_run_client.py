@@ -99,7 +99,7 @@ def test_cancelled_run_ends_the_waiting(kubeflow, submit):
         submit(wait_seconds=math.inf)
 
 
-def test_run_goes_on_after_the_time_to_wait(kubeflow, submit):
+def test_run_continues_after_the_time_to_wait(kubeflow, submit):
     kubeflow.states = ["RUNNING"]
     with pytest.raises(RunTimeoutError, match=r"still RUNNING after 0 s") as error:
         submit(wait_seconds=0)

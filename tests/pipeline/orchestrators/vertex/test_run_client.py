@@ -113,13 +113,13 @@ def test_error_of_a_failed_job_names_its_failed_tasks(vertex, submit):
         submit(wait_seconds=60)
 
 
-def test_cancelled_job_is_no_success(vertex, submit):
+def test_cancelled_job_is_not_a_success(vertex, submit):
     vertex.states = ["RUNNING", "CANCELLED"]
     with pytest.raises(RunFailedError, match="ended CANCELLED; its logs"):
         submit(wait_seconds=60)
 
 
-def test_job_goes_on_after_the_time_to_wait(vertex, submit):
+def test_job_continues_after_the_time_to_wait(vertex, submit):
     vertex.states = ["RUNNING"]
     with pytest.raises(RunTimeoutError, match="RUNNING after 0 s"):
         submit(wait_seconds=0)
@@ -133,7 +133,7 @@ def test_run_is_added_to_a_new_experiment(vertex, submit):
     }
 
 
-def test_name_of_something_else_is_no_experiment(vertex, submit):
+def test_name_of_another_context_is_refused_as_experiment(vertex, submit):
     name = f"{PARENT}/metadataStores/default/contexts/spring"
     vertex.contexts[name] = aiplatform.gapic.Context(
         name=name, schema_title="system.Pipeline"
