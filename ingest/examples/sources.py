@@ -24,17 +24,17 @@ from modules import fingerprint
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 
-# The longest first: `eval_mismatched` is no shard of `eval`.
+# The longest first: `eval_mismatched` is not a shard of `eval`.
 _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
 # `train`, and shards such as `train-00000-of-00002` and `train.1`.
 _STEM = re.compile(rf"({'|'.join(_NAMES)})([-.].*)?")
 _TEXT_FORMATS = tuple(f for f in FORMATS if f != TFRECORD)
-# Names of splits, within a file's name that is not one.
+# Names of splits as parts of longer file names.
 _LIKE_A_SPLIT = re.compile(
     r"(?<![a-z])(train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])",
     re.IGNORECASE,
 )
-# Ends of the names of files that are often next to data.
+# Extensions of other files that are often next to data.
 _NO_DATA = {"", ".md", ".txt", ".yaml", ".yml", ".pdf", ".html", ".py", ".ipynb"}
 _SHOWN = 8
 

@@ -116,7 +116,7 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
         files = sorted(os.listdir(source)) if os.path.isdir(source) else []
         raise MissingSplitError(
             f"data {source} has no split {', '.join(missing)} ({pattern}); "
-            f"it holds {', '.join(files[:8]) or 'nothing'}"
+            f"it has {', '.join(files[:8]) or 'no files'}"
         )
 
 

@@ -240,7 +240,7 @@ def test_ids_are_numbered_anew_if_the_column_of_that_name_has_none():
             {"taken": {"--group": "g"}},
             "--group g: there is no",
         ),
-        ({"text": "text", "label": "few"}, {"kind": "score"}, "not different numbers"),
+        ({"text": "text", "label": "few"}, {"kind": "score"}, "or all equal"),
         (
             {"text": "text", "label": "number"},
             {"kind": "classes"},
