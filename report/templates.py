@@ -90,6 +90,6 @@ def _date(text: str) -> str:
 
 
 def _short_hash(version: str) -> str:
-    """Returns the start of a hash, other versions as they are."""
+    """Returns the start of a hash; other versions are unchanged."""
     is_hash = len(version) > 2 * _SHORT_HASH and version.isalnum()
     return version[:_SHORT_HASH] if is_hash else version

@@ -103,10 +103,10 @@ CARD_PAGE = _operation(
     {"text/html": _STRING},
     errors=(404, 503),
 )
-ALIVE = _health("alive", "Whether the process lives")
-READY = _health("ready", "Whether a version is loaded and the server does not drain")
+ALIVE = _health("alive", "Whether the process is alive")
+READY = _health("ready", "Whether a version is loaded and the server is not draining")
 READY["responses"][503] = {
-    "description": "No version is loaded, or the server drains.",
+    "description": "No version is loaded, or the server is draining.",
     "content": {JSON: {"schema": _ref("Health")}},
 }
 METRICS = _operation("metrics", "Metrics for Prometheus", {"text/plain": _STRING})
