@@ -29,7 +29,7 @@ help:  ## this list
 
 install: $(INSTALLED)  ## make .venv from the lock of a stack, unless it is up to date
 
-# Another stack than the installed one: install anew.
+# If another stack is installed, install again.
 STACK ?=
 ifneq ($(STACK),)
 ifneq ($(STACK),$(shell cat $(INSTALLED) 2>/dev/null))
@@ -66,7 +66,7 @@ test-newest-fast:  ## the same with the fast tests and the sample only
 	@bash tools/newest.sh test-fast
 
 # The peers' environment, .venv-peers (5 GB), is made by the first benchmark that uses it.
-bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/README.md
+bench: run  ## short benchmarks on the sample's pairs; see benchmarks/README.md
 	@$(PY) -m benchmarks.training --short
 	@$(PY) -m benchmarks.first_step output/sample --config configs/sample.yaml --short
 	@$(PY) -m benchmarks.pipeline_cost
@@ -74,7 +74,7 @@ bench: run  ## the benchmarks in short, on the sample's pairs; see benchmarks/RE
 	@$(PY) -m benchmarks.serving_load --model output/sample/serving/sample --short
 
 # TensorFlow's CUDA libraries (4 GB) are added to .venv, after the check for a GPU.
-bench-gpu: $(INSTALLED)  ## training on this machine's GPU beside Transformers'
+bench-gpu: $(INSTALLED)  ## training on this machine's GPU, compared with Transformers
 	@nvidia-smi >/dev/null 2>&1 || exec $(PY) -m benchmarks.gpu
 	@.venv/bin/uv pip install --quiet --python $(PY) --no-deps --require-hashes \
 	  --requirement stacks/$$(cat $(INSTALLED))/gpu.lock
@@ -119,12 +119,12 @@ push-image: .image-settings  ## push it: IMAGE=registry/name:tag
 	  "'$(ACCELERATOR)'; it must be cpu or gpu" >&2; exit 2; }
 	@docker info >/dev/null 2>&1 || { echo "image: \`docker info\` fails:" \
 	  "start a container engine, or point DOCKER_HOST to one; \`make check-image\`" \
-	  "needs none" >&2; exit 2; }
+	  "needs no engine" >&2; exit 2; }
 
 check-image: $(INSTALLED)  ## check the image without a container engine; ARGS="--accelerator gpu"
 	@$(PY) -m tools.check_image $(ARGS)
 
-# Beam's Prism, a job service that needs no cluster, for tests alone.
+# Beam's Prism, a job service that needs no cluster, only for tests.
 PRISM := .venv/bin/prism
 .PHONY: prism
 prism: $(INSTALLED)  ## build Beam's Prism, which tests of portable Beam run on; needs Go
