@@ -10,8 +10,8 @@ from modules import files
 from modules.config.task import TaskConfig
 from modules.run_states import Outcome
 
-# The files of a report. The last one is that of a report that failed: what is missing,
-# then the traceback.
+# The files of a report. If it failed, the last one has the missing parts, then the
+# traceback.
 JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
 MODEL_PICTURE = "model.svg"

@@ -69,7 +69,7 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 _REFERENCE = re.compile(r"#([\w-]+)")
 _DECIMALS = re.compile(r"-?\d+\.\d+")
-_FONTS = ("font", "font-family")  # those of the page
+_FONTS = ("font", "font-family")  # the page sets them
 # Matplotlib's settings are global, and a server draws in several threads.
 _lock = threading.Lock()
 _LABEL_LENGTH = 26

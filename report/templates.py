@@ -24,7 +24,7 @@ def environment(*directories: Path) -> jinja2.Environment:
     """Returns the environment of templates, which escapes all texts.
 
     Args:
-      directories: Where templates are besides those of this package.
+      directories: Further directories with templates, besides this package.
     """
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*directories, _DIRECTORY]),

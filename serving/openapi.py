@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 
 MARKDOWN = "text/markdown"
 _DESCRIPTION = """\
-TensorFlow Serving's REST API for one model. The schemas of predict are those of the \
+TensorFlow Serving's REST API for one model. The schemas of predict come from the \
 signatures of the newest version that is loaded. Numbers may be NaN, Infinity and \
 -Infinity, as TensorFlow Serving writes them.
 """

@@ -51,7 +51,7 @@ def to_markdown(model: type[BaseModel], section: str = "") -> Iterator[str]:
 
 
 def page() -> str:
-    """Returns the page."""
+    """Returns the content of docs/settings.md."""
     return "\n".join([_HEAD.rstrip("\n"), *to_markdown(Config), ""])
 
 

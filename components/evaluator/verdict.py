@@ -56,7 +56,7 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
 
 
 def write_verdict(verdict: Verdict, directory: str) -> None:
-    """Writes a verdict as JSON."""
+    """Writes a verdict as a JSON file in a directory."""
     files.write_record(uris.join(directory, VERDICT_FILE), verdict.as_json())
 
 

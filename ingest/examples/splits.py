@@ -14,8 +14,8 @@ from modules.errors import UsageError
 TRAIN, EVAL = REQUIRED_SPLITS = ("train", "eval")
 TEST = "test"
 SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
-# Splits by the names that other libraries give them. MNLI's mismatched pairs are of
-# other genres than those of its training split.
+# Splits by the names that other libraries give them. MNLI's mismatched pairs and its
+# training split have different genres.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
     "validation": EVAL,
     "valid": EVAL,

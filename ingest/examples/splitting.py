@@ -40,8 +40,8 @@ def split_rows(
       settings: `test_size`, `group_column` and `split_seed`.
 
     Returns:
-      The rows of `train` and `eval`. The first of them reads all rows, and raises a
-      `UsageError` if a file cannot be read, there is no group column, or a class has
+      The rows of `train` and `eval`. The first one reads all rows. It raises a
+      `UsageError` if a file cannot be read, the group column is missing, or a class has
       too few rows for two splits.
     """
     # Plain tuples: pickle takes twice as long for named ones.

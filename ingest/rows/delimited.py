@@ -1,7 +1,7 @@
 """Reads rows of CSV and TSV.
 
-pyarrow's reader is faster, but reports neither the line of a row nor that of a byte
-that does not decode, and cannot read fields whose quotes are escaped by backslashes.
+pyarrow's reader is faster, but does not report the line of a row, or of a byte that
+does not decode. It cannot read fields whose quotes are escaped by backslashes.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _records_by_line(
     """Yields the number of the first line and the fields of each record.
 
     If a record over several lines is malformed, or has another number of fields than
-    the first record, only its first line is refused: a stray quote must not hide the
+    the first record, only its first line is refused. A stray quote must not hide the
     rows after it.
     """
     reader = csv.reader(map(dialect.normalize, source), **dialect.reader_options)

@@ -89,7 +89,7 @@ class DataSet:
 
     @property
     def task(self) -> TaskConfig:
-        """The task."""
+        """The guessed task, with the user's choices."""
         return self.guess.task
 
     @property

@@ -117,7 +117,7 @@ def _find(task_directory: str, start: str, below: str = "") -> list[str]:
     Args:
       task_directory: Directory of the component.
       start: Start of the file's name.
-      below: Path of the file's directory below that of the attempt.
+      below: Path of the file's directory, relative to the attempt's directory.
     """
     import tensorflow as tf
 
