@@ -166,8 +166,8 @@ def submit_command(
     if orchestrator == "kubeflow" and settings.retries:
         click.echo(
             "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides "
-            "whether a failed component is retried. Delete the block "
-            "templateDefaults.retryStrategy of the ConfigMap "
+            "whether a failed component is retried. To use this setting, delete "
+            "templateDefaults.retryStrategy in the ConfigMap "
             "workflow-controller-configmap; see docs/orchestrators.md#retries"
         )
     with tempfile.TemporaryDirectory() as folder:
