@@ -1,9 +1,9 @@
-"""The package. `make install` is the supported way in: see README.md.
+"""The package. Only `make install` is supported: see README.md.
 
-The ranges below are what the code asks for, on the Pythons of TFX 1.16 and on those of
-TFX 1.21. They do not resolve by themselves, because TFX forbids the tensorflow-hub that
-its TensorFlow needs: `stacks/*/requirements.lock` have the sets that run, and
-`overrides.txt` the reasons. A Beam worker gets this package's wheel without its
+The ranges below are the requirements of the code, on the Pythons of TFX 1.16 and on
+those of TFX 1.21. No resolver can satisfy them, because TFX forbids the tensorflow-hub
+that its TensorFlow needs: `stacks/*/requirements.lock` have sets that run, and
+`overrides.txt` has the reasons. A Beam worker gets this package's wheel without its
 dependencies, on an image that was built from a lock.
 """
 
@@ -19,7 +19,7 @@ PACKAGES = (
     "sample_data",
     "serving",
 )
-# What goes with one TFX, by the Pythons that it runs on: stacks/stacks.txt.
+# The markers of each TFX, by the Pythons that it runs on: stacks/stacks.txt.
 ON_TFX_116 = "python_version < '3.12'"
 ON_TFX_121 = "python_version >= '3.12'"
 

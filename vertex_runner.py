@@ -1,8 +1,8 @@
 """Compiles the pipeline for Vertex AI; `tfx ... --engine=vertex` loads this file.
 
 The settings are those of `configs/sample.yaml`, or of the recipe in the environment
-variable BERT_PIPELINE_CONFIG. Before the first `tfx run create`, and after a change of
-inputs, code or settings, copy the job's files to the pipeline root with
+variable BERT_PIPELINE_CONFIG. `tfx run create` needs copies of the job's files in the
+pipeline root. Copy them first, and after a change of inputs, code or settings, with
 `python -m pipeline compile --orchestrator vertex --stage -o job.json`.
 `python -m pipeline submit --orchestrator vertex` compiles, copies and starts a run.
 """

@@ -105,7 +105,7 @@ def extract(
     models: Sequence[str] = MODELS,
     first: Sequence[Sequence[float]] = (),
 ) -> list[dict[str, Any]]:
-    """Returns random extracts of batches of some sizes.
+    """Returns random extracts, a batch of each size.
 
     Args:
       task: The task.

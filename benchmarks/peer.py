@@ -1,6 +1,6 @@
 """A peer's side of `benchmarks.rounds`; imports nothing but the standard library.
 
-A peer is a process with packages of its own. It prepares once, then runs a round for
+A peer is a process with its own packages. It prepares once, then runs a round for
 each line on standard input. Between rounds it waits and uses no CPU.
 """
 

@@ -86,7 +86,7 @@ class Process:
 
     def end(self) -> None:
         """Ends the process."""
-        # Closes the pipes; it may have ended before.
+        # Closes the pipes; the process may have ended before.
         with self._errors, contextlib.suppress(BrokenPipeError), self._process:
             pass
 

@@ -26,7 +26,7 @@ class ModelVerdict(Artifact):
 
 
 class HTML(Artifact):
-    """A page for people. Compiled jobs replace it by `system.HTML`, which is displayed.
+    """A page for people. Compiled jobs use `system.HTML`, which orchestrators display.
 
     Source: https://www.kubeflow.org/docs/components/pipelines/user-guides/data-handling/artifacts
     """

@@ -30,15 +30,15 @@ class DataConfig(Settings):
       format: Format of the files; None derives it from their names.
       encoding: Python's name of the encoding of CSV, TSV and JSON lines. A file of
         `utf-8` may start with a byte order mark.
-      delimiter: What separates the fields of CSV and TSV: a character, or `comma`,
-        `semicolon`, `tab` or `pipe`; None finds it.
+      delimiter: Separator of the fields of CSV and TSV: a character, or `comma`,
+        `semicolon`, `tab` or `pipe`; None detects it.
       quoting: How CSV and TSV quote: `double` writes a quote in a quoted field twice,
         `backslash` puts a backslash before it, `none` has no quoted fields: a quote is
-        text. None finds it.
+        text. None detects it.
       test_size: Share of the rows that become the split `eval`, if the source has no
         splits.
-      group_column: Column whose rows of one value go to the same split, if the source
-        has no splits, such as an author or a question.
+      group_column: Column, such as an author or a question; rows with equal values go
+        to the same split, if the source has no splits.
       split_seed: Seed of the random split, if the source has no splits.
       on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
         label that the task does not allow. `refuse` stops before any long work and

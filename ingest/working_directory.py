@@ -17,8 +17,8 @@ LOCK = ".lock"
 class WorkingDirectory:
     """A directory for incomplete files.
 
-    The kernel releases its lock when the process ends, so the files of a killed process
-    are deleted by the next one, and those of a running process never are.
+    The kernel releases its lock when the process ends. So the next process deletes the
+    files of a killed process, but never the files of a running one.
 
     Attributes:
       path: The directory.

@@ -1,4 +1,4 @@
-"""Finds and deletes what no kept run, served version or resumable training needs."""
+"""Deletes directories that no kept run, served version or resumable training needs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def plan(paths: OutputPaths, keep: int) -> list[Obsolete]:
         if not Path(artifact.uri).is_relative_to(paths.artifacts):
             raise UsageError(
                 f"{paths.metadata} lists {artifact.uri}, which is not below "
-                f"{paths.artifacts}: it was copied or moved. Clean the original"
+                f"{paths.artifacts}: the output was copied or moved. Clean the original"
             )
     planner = _Planner(paths, runs, runs.reader, counted[keep - 1])
     return [

@@ -1,4 +1,4 @@
-"""The entry point of containers: runs TFX's with what the compiled job leaves out.
+"""The entry point of containers, which adds to TFX's what the compiled job leaves out.
 
     python -m pipeline.entrypoint --component_file=PATH
         --json_serialized_invocation_args {{$}} [--beam_arguments_file=PATH]
@@ -6,18 +6,18 @@
 **The component's file** has the executor, the declared types and, on Kubeflow, the
 parameters that are not runtime parameters. Kubeflow Pipelines passes input artifacts
 without a type (`backend/src/v2/metadata/client.go`), on which TFX's entry point fails
-(tensorflow/tfx#7768). It adds artifacts that no component declares, as `executor-logs`
-of the type `system.Artifact`, and both orchestrators display an output of the type
-`system.HTML`. TFX reads each type as the import path of a class. So TFX gets only the
-declared artifacts, with the declared types. The file keeps them out of the job, where
-the workflow controller repeats a command and its parameters six times per component.
+(tensorflow/tfx#7768). It adds artifacts that no component declares, such as
+`executor-logs` of the type `system.Artifact`, and both orchestrators display an output
+of the type `system.HTML`. TFX reads each type as the import path of a class. So TFX
+gets only the declared artifacts, with the declared types. The file keeps them out of
+the job, where the workflow controller repeats a command and its parameters six times
+per component.
 
 **Beam's arguments** are in another file, whose name does not depend on its content.
 Both orchestrators hash a container's arguments and environment for their cache. If the
-arguments were there, a change of the runner would run every component again (Kubeflow's
-`GenerateCacheKey`,
-`backend/src/v2/cacheutils/cache.go`;
-https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching).
+arguments were there, a change of the runner would run every component again. Sources:
+Kubeflow's `GenerateCacheKey` (`backend/src/v2/cacheutils/cache.go`),
+https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching.
 
 **Directory markers**, the empty objects that TensorFlow writes where it creates a
 directory, are deleted from the outputs. Kubeflow's launcher downloads them as files.
@@ -199,7 +199,7 @@ def completing(directory: str, root: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logging_errors() -> Iterator[None]:
-    """Logs an error of the record, which must not replace the component's own."""
+    """Logs errors of the record, which must not replace the component's own error."""
     try:
         yield
     except Exception:

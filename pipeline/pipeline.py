@@ -154,7 +154,7 @@ def create_pipeline(
         hyperparameters=hyperparameters.outputs["hyperparameters"],
         base_model=warm_starts[0].outputs["base_model"] if warm_starts else None,
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
-        # Each is predicted; the best model is selected on `eval` alone.
+        # Each is predicted; the best model is selected only on `eval`.
         eval_args=tfx.proto.EvalArgs(splits=evaluated_splits),
         custom_config={
             "task": task.model_dump(),
@@ -171,7 +171,7 @@ def create_pipeline(
     model = trainer.outputs["model"]
     model_run = trainer.outputs["model_run"]
 
-    # Release: the evaluation and the serving check both bless what is pushed.
+    # Release: the evaluation and the serving check must both bless the model.
     champion = Champion(
         candidate=model_run,
         incompatible=config.evaluator.incompatible_champion,

@@ -43,17 +43,17 @@ def predict_file(
     for option, path in (("--input", source), ("--output", destination)):
         if not uris.is_local(path):
             raise UsageError(
-                f"{option} {path}: only a local file is predicted into a local file; "
-                "with a directory, --output DIR, both may be remote"
+                f"{option} {path}: one file needs a local --input and --output; if "
+                "--output is a directory, both may be remote"
             )
     if not os.path.isfile(source):
         raise UsageError(f"--input {source} is not a file")
     input_format = settings.format or formats.format_of(source)
     if input_format is None or input_format == formats.TFRECORD:
         raise UsageError(
-            f"--input {source}: into one file, .csv, .tsv, .jsonl, .parquet and .arrow "
-            "can be predicted; set the format of another name with --format, or name a "
-            "directory with --output"
+            f"--input {source}: one output file needs .csv, .tsv, .jsonl, .parquet or "
+            ".arrow; set the format of another name with --format, or name a directory "
+            "with --output"
         )
     file_format = formats.format_of(destination)
     written_formats = (formats.CSV, formats.TSV, formats.JSONL)
@@ -106,6 +106,6 @@ def _usage_errors(location: Location) -> Iterator[None]:
         yield
     except RowError as error:
         raise UsageError(
-            f"{location}: {error}. With a directory, --output DIR, the other rows are "
+            f"{location}: {error}. If --output is a directory, the other rows are "
             "predicted"
         ) from error

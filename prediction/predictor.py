@@ -64,7 +64,7 @@ def find_model(directory: str) -> str:
     for version in served_versions.list_complete(directory):
         return uris.join(directory, version)
     raise UsageError(
-        f"--model {directory} holds no SavedModel; give the directory after `pushed` "
+        f"--model {directory} has no SavedModel; give the directory after `pushed` "
         "in the last line of the output of `run`"
     )
 

@@ -127,7 +127,7 @@ def create(
 
 
 def _to_csv(values: Iterable[Any]) -> bytes:
-    # The writer quotes a line break in a value only if its line terminator has it.
+    # The writer quotes a value with a line break only if its terminator has that break.
     end = "\r\n"
     line = io.StringIO()
     csv.writer(line, lineterminator=end).writerow(values)

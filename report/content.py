@@ -1,4 +1,4 @@
-"""What a report contains; `report.json` holds it."""
+"""The content of a report, as in `report.json`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from modules import files
 from modules.config.task import TaskConfig
 from modules.run_states import Outcome
 
-# The files of a report; the last one has what is missing in a report that failed, then
-# the traceback.
+# The files of a report. If it failed, the last one has the missing parts, then the
+# traceback.
 JSON_FILE = "report.json"
 PAGE_FILE = "report.html"
 MODEL_PICTURE = "model.svg"
@@ -29,10 +29,9 @@ class Metric(_Part):
     Attributes:
       name: Its name.
       value: The model's value.
-      interval: 95 % confidence interval, from a bootstrap over the rows; None if
-        there is none.
+      interval: 95 % confidence interval, from a bootstrap over the rows, or None.
       majority: The value of always predicting the most frequent class of `train`, or
-        the mean score; None if it has none.
+        the mean score; None if it is undefined.
       champion: The champion's value; None if there is no champion.
       threshold: Lowest allowed value, or None.
       max_regression: Largest allowed difference below the champion, or None.
@@ -54,7 +53,7 @@ class Curve(_Part):
 
     Attributes:
       x: Horizontal coordinates.
-      y: Vertical coordinates, as many.
+      y: Vertical coordinates, one for each of `x`.
     """
 
     x: list[float]
@@ -134,7 +133,7 @@ class CalibrationBin(_Part):
 
 
 class Classification(_Part):
-    """Predicted classes of the gate's split beside the labels.
+    """Predicted classes of the gate's split, compared with the labels.
 
     Attributes:
       confusion: Rows by label (outer) and predicted class (inner).
@@ -150,7 +149,7 @@ class Classification(_Part):
 
 
 class Regression(_Part):
-    """Predicted scores of the gate's split beside the labels.
+    """Predicted scores of the gate's split, and the labels.
 
     Attributes:
       labels: The labels of some of the rows.
@@ -187,9 +186,9 @@ class PredictedRow(_Part):
       texts: Its texts in the order of the task's text columns; empty if unknown.
       label: Name of its class, or its score.
       prediction: Name of the predicted class, or the predicted score.
-      probabilities: By class; empty of a regression.
+      probabilities: By class; empty for a regression.
       loss: Cross entropy, or squared error.
-      tokens: What the model saw, without padding; empty if unknown.
+      tokens: The tokens that the model saw, without padding; empty if unknown.
       cut: How many tokens truncation cut; None if unknown.
     """
 
@@ -227,8 +226,8 @@ class Column(_Part):
       kind: Its type: INT, FLOAT or STRING.
       missing: Rows without a value.
       distinct: Number of distinct values, estimated; None if unknown.
-      mean: Mean of the values, of strings of their length in characters; None if there
-        are none.
+      mean: Mean of the values, or of the strings' lengths in characters; None without
+        values.
       minimum: Smallest value or shortest string; None if unknown.
       maximum: Largest value or longest string; None if unknown.
       top_values: The most frequent values with their counts.
@@ -250,9 +249,9 @@ class Split(_Part):
     Attributes:
       name: Its name.
       rows: How many rows it has.
-      labels: Rows by class; of a regression percentiles of the score by name.
+      labels: Rows by class; for a regression, percentiles of the score by name.
       columns: Statistics of its columns.
-      lengths: Of its rows in tokens; None if unknown.
+      lengths: The lengths of its rows in tokens; None if unknown.
     """
 
     name: str
@@ -283,9 +282,9 @@ class Data(_Part):
       splits: The splits.
       anomalies: Why rows or splits are refused; empty if they are not.
       warnings: DataGate's warnings.
-      notes: What else differs from the schema.
+      notes: Harmless differences from the schema.
       card: The data card: source, files, license.
-      max_seq_length: Tokens from which rows are cut.
+      max_seq_length: Maximum tokens; longer rows are cut.
     """
 
     splits: list[Split]
@@ -301,7 +300,8 @@ class ComponentTime(_Part):
 
     Attributes:
       name: The component.
-      seconds: Its duration; of a cached one, that of the execution it is taken from.
+      seconds: Its duration; if it is cached, that of the execution that wrote its
+        outputs.
     """
 
     name: str
@@ -309,14 +309,14 @@ class ComponentTime(_Part):
 
 
 class LineageStep(_Part):
-    """A step of the way from the data to the model.
+    """A step between the data and the model.
 
     Attributes:
       kind: What it is: data, code, settings, encoder, libraries or model.
       name: Its name.
       version: Its hash or version.
-      uri: Where it is; None if it has no place.
-      details: More about it, by name.
+      uri: Its location, or None.
+      details: Further facts by name.
     """
 
     kind: Literal["data", "code", "settings", "encoder", "libraries", "model"]
@@ -339,12 +339,12 @@ class Report(_Part):
       task: The task definition.
       split: The split that decides.
       metrics: Metrics on this split, those with bounds first.
-      champion: Directory that serves the champion; None if there is none.
+      champion: Directory that serves the champion, or None.
       comparison: What the model was compared with, and whether the difference may be
         noise.
       training: The training.
-      classification: Of classes; None of a regression.
-      regression: Of scores; None of classes.
+      classification: The predicted classes; None for a regression.
+      regression: The predicted scores; None for a classification.
       slices: Metrics of parts of the split.
       worst_rows: The rows with the highest loss, the worst first.
       data: The data.
@@ -352,8 +352,8 @@ class Report(_Part):
       components: In the order of their start; empty on an orchestrator, which shows
         their times itself.
       lineage: From the data to the model.
-      serving_check: What the serving check measured: `serving_check.json`.
-      pushed: The directory that the model is served from; None if it is not.
+      serving_check: The measurements of the serving check: `serving_check.json`.
+      pushed: The directory that the model is served from; None if it was not pushed.
       settings: The recipe.
     """
 

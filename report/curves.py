@@ -104,13 +104,13 @@ def other_evaluations(training: Training) -> Markup:
 def overlay(
     name: str, title: str, curves: Mapping[str, Curve], y_label: str = ""
 ) -> Markup:
-    """Draws curves over each other.
+    """Draws curves in one plot.
 
     Args:
       name: The figure's id.
       title: Its title.
-      curves: The curves by what they show.
-      y_label: What the vertical axis shows.
+      curves: The curves by label.
+      y_label: Label of the vertical axis.
     """
 
     def plot(figure: Figure) -> None:

@@ -1,4 +1,4 @@
-"""The parts of a report on the data, which that of refused data has alone."""
+"""The parts of a report about the data; a report of refused data has no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_VALUES = 5
 def describe_refused_data(
     settings: RunSettings, verdict: DataVerdict, statistics: Mapping[str, str]
 ) -> Report:
-    """Returns the report of a run that ended at its data.
+    """Returns the report of a run whose data were refused.
 
     Args:
       settings: The recipe.
@@ -49,14 +49,14 @@ def begin_report(
     conclusion: str,
     reasons: list[str],
 ) -> Report:
-    """Returns a report with the parts on the data alone.
+    """Returns a report with only the parts about the data.
 
     Args:
       settings: The recipe.
       verdict: DataGate's.
       statistics: File of TFDV's statistics by split.
       outcome: How the run ended.
-      conclusion: The same in a sentence.
+      conclusion: The outcome in a sentence.
       reasons: Why the data or the model are refused.
     """
     source = verdict.card["source"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-# What HTML and SVG refuse, and halves of surrogate pairs.
+# Characters that HTML and SVG refuse, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _CONTROL_PICTURES = 0x2400  # U+2400 is the picture of NUL
 _BYTES_PER_UNIT = 1024
@@ -13,7 +13,7 @@ _MINUS, _NO_VALUE = "\u2212", "\u2013"
 
 
 def printable(text: str) -> str:
-    """Returns a text with a picture of each control character instead of it."""
+    """Replaces each control character of a text with its picture."""
     return _UNPRINTABLE.sub(_picture, text)
 
 
@@ -28,7 +28,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def number(value: float | None) -> str:
-    """Returns a number with 4 significant digits, whole ones with all of theirs."""
+    """Returns a number with 4 significant digits; whole numbers have all digits."""
     if value is None:
         return _NO_VALUE
     if not math.isfinite(value):

@@ -53,8 +53,8 @@ def render(
 
     Args:
       report: The run that made it.
-      previous: The last card. The blocks between `<!-- person: NAME -->` and `<!-- end
-        -->`, tags, and keys of the head that are not written here are kept of it.
+      previous: The last card. Its blocks between `<!-- person: NAME -->` and `<!-- end
+        -->`, its tags, and keys of its head that are not written here are kept.
       override: Who pushed a refused model, when and why, by name; None if no one did.
 
     Returns:
@@ -84,7 +84,7 @@ def _dump(content: dict[str, Any]) -> str:
 
 
 def _head(report: Report) -> dict[str, Any]:
-    """Returns the metadata; a model's language and license only a person knows."""
+    """Returns the metadata; only a person knows a model's language and license."""
     dataset = _dataset(report)
     table = metrics.of_task(report.task.classes)
     results = [
@@ -147,7 +147,7 @@ def _merge(head: dict[str, Any], previous: dict[str, Any]) -> dict[str, Any]:
 def _person(
     blocks: dict[str, str],
 ) -> tuple[Callable[[str, str], str], Callable[[], str]]:
-    """Returns what writes the block of a name, and what writes those that are left."""
+    """Returns a function that writes a block, and one that writes the other blocks."""
     left = {
         name: text
         for name, text in blocks.items()
@@ -207,7 +207,7 @@ def _example(report: Report) -> dict[str, str]:
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        # It is Markdown; `escape` is for all that data, names and settings bring in.
+        # The card is Markdown; `escape` is for texts from data, names and settings.
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -52,7 +52,7 @@ def _inline() -> tuple[str, str]:
 
 
 def _view(report: Report) -> dict[str, Any]:
-    """Returns what the template shows besides the report itself."""
+    """Returns the template's variables besides the report."""
     classes = [metric for metric in report.metrics if "/" in metric.name]
     overall = [
         metric
@@ -92,8 +92,8 @@ class Scale:
 
     Args:
       metrics: The metrics.
-      names: Those that are at most 1, where higher is better. The others, such as the
-        loss, are not drawn.
+      names: The metrics that are at most 1, where higher is better. The others, such as
+        the loss, are not drawn.
 
     Attributes:
       low: The value at its left end.
@@ -121,7 +121,7 @@ class Scale:
 
     def fits(self, metric: Metric) -> bool:
         """Returns whether a metric can be drawn."""
-        return metric.name in self._names and -1 <= metric.value <= 1  # False of NaN
+        return metric.name in self._names and -1 <= metric.value <= 1  # False for NaN
 
     def holds(self, value: float | None) -> bool:
         """Returns whether a value is between the ends."""
@@ -195,7 +195,7 @@ def _confusion(report: Report) -> list[list[tuple[int, float, int]]]:
 
 
 def _confusions(report: Report) -> list[tuple[str, str, int, float]]:
-    """Returns label, prediction, rows and share of the label of the usual mistakes."""
+    """Returns label, prediction, rows and label's share of the frequent mistakes."""
     counts = report.classification.confusion if report.classification else []
     if len(counts) <= SMALL_MATRIX:
         return []
@@ -273,7 +273,7 @@ def _row(row: PredictedRow, indices: dict[str, int]) -> dict[str, Any]:
 
 
 def _serving_check(check: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns what the serving check measured, with units."""
+    """Returns the measurements of the serving check, with units."""
     named: dict[str, tuple[str, Callable[[Any], str]]] = {
         "rows": ("Rows compared", formatting.number),
         "rows_per_second": ("Rows per second", formatting.number),

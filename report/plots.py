@@ -62,7 +62,7 @@ def confusion(classification: Classification, classes: Sequence[str]) -> Markup:
 
 
 def precision_recall(curves: Sequence[PrecisionRecall]) -> Markup:
-    """Draws precision-recall curves; of many, the five worst stand out."""
+    """Draws precision-recall curves; if there are many, the five worst stand out."""
     worst = sorted(curves, key=lambda curve: curve.average_precision)[: len(DASHES)]
 
     def plot(figure: Figure) -> None:
@@ -153,12 +153,12 @@ def scores(regression: Regression) -> Markup:
         f"{number(_most(predictions))}, mean absolute error {number(error)}; the "
         "dashed line is a perfect prediction"
     )
-    title = "Predicted scores beside the labels"
+    title = "Predicted scores and labels"
     return draw("figure-scores", title, sentence([text]), plot, 4.2)
 
 
 def lengths(split: str, histogram: Lengths, max_seq_length: int) -> Markup:
-    """Draws how long the rows of a split are, and from where they are cut."""
+    """Draws a histogram of the lengths of a split's rows, and where they are cut."""
 
     def plot(figure: Figure) -> None:
         axes = axes_of(figure, "tokens", "rows")

@@ -1,4 +1,4 @@
-"""The predictions of a report: metrics, curves and the rows that are most wrong."""
+"""The predictions of a report: metrics, curves and the rows with the highest loss."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def majority_metrics(
       counts: Rows of the training split by class.
 
     Returns:
-      The metrics by name; empty of a regression, whose metrics are correlations.
+      The metrics by name; empty for a regression, whose metrics are correlations.
     """
     if task.classes is None or not counts:
         return {}
@@ -113,7 +113,7 @@ def worst_rows(
       outputs: Probabilities float64[rows, classes], or scores float64[rows].
       examples: Pattern of the split's Examples, gzipped TFRecords.
       vocab_file: One token a line.
-      max_seq_length: Tokens from which rows are cut.
+      max_seq_length: Maximum tokens; longer rows are cut.
     """
     # Recorded probabilities have six digits; a smaller one is 0.
     losses = metrics.Rows.of(labels, outputs).losses
@@ -201,7 +201,7 @@ def _precision_recall(
 def _find_examples(
     pattern: str, task: TaskConfig, ids: set[int]
 ) -> dict[int, tf.train.Example]:
-    """Returns the Examples with some ids, without those whose id another one has."""
+    """Returns the Examples with some ids, except Examples whose id is not unique."""
     paths = files.list_records([pattern])
     records = tf.data.TFRecordDataset(paths, compression_type="GZIP")
     column = {task.id_column: tf.io.FixedLenFeature([], tf.int64, default_value=-1)}

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure, FigureBase
 
 from report.formatting import printable, shorten
 
-# Colours that stand for those of the page, which depend on the reader's light or dark
-# mode. Matplotlib leaves out black, so none is black.
+# Placeholders for the page's colours, which depend on the reader's light or dark mode.
+# None is black, which Matplotlib leaves out.
 INK, MUTED, LINE, ACCENT, BAND = (f"#00000{digit}" for digit in range(1, 6))
 SERIES = tuple(f"#0000{digit}0" for digit in range(1, 7))
 LEGEND_ABOVE: dict[str, Any] = {
@@ -69,7 +69,7 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 _REFERENCE = re.compile(r"#([\w-]+)")
 _DECIMALS = re.compile(r"-?\d+\.\d+")
-_FONTS = ("font", "font-family")  # those of the page
+_FONTS = ("font", "font-family")  # the page sets them
 # Matplotlib's settings are global, and a server draws in several threads.
 _lock = threading.Lock()
 _LABEL_LENGTH = 26
@@ -89,14 +89,14 @@ def draw(
     Args:
       name: Its id on the page.
       title: Its accessible name.
-      description: What a reader would see, for one who cannot.
+      description: The figure in words, for readers who cannot see it.
       plot: Draws into the figure.
       height: Of the figure, in inches.
       width: Of the figure, in inches.
     """
     settings: Any = {**_STYLE, "svg.hashsalt": name}
     with _lock, matplotlib.rc_context(settings), warnings.catch_warnings():
-        # Of texts in scripts that Matplotlib's font lacks; the page's font draws them.
+        # About scripts that Matplotlib's font lacks; the page's font has them.
         warnings.filterwarnings("ignore", ".*[Gg]lyph.*")
         warnings.filterwarnings("ignore", "Matplotlib currently does not support")
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -143,7 +143,7 @@ def _fit_attributes(element: ElementTree.Element, used: set[str]) -> None:
         attributes.pop("id", None)
     if _LINK in attributes:
         attributes["href"] = attributes.pop(_LINK).replace("\n", "")
-    # The page forbids style attributes; presentation attributes say the same.
+    # The page forbids style attributes, but not the same presentation attributes.
     for declaration in attributes.pop("style", "").split(";"):
         key, _, value = (part.strip() for part in declaration.partition(":"))
         if key and key not in _FONTS:

@@ -12,7 +12,7 @@ function compare(a, b) {
   return String(a).localeCompare(String(b), "en", {numeric: true});
 }
 
-// Tables: a button in a header sorts by its column; without a value comes last.
+// Tables: a button in a header sorts by its column; rows without a value come last.
 
 function valueOf(row, column) {
   const cell = row.cells[column];

@@ -24,7 +24,7 @@ def environment(*directories: Path) -> jinja2.Environment:
     """Returns the environment of templates, which escapes all texts.
 
     Args:
-      directories: Where templates are besides those of this package.
+      directories: Further directories with templates, besides this package.
     """
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*directories, _DIRECTORY]),
@@ -90,6 +90,6 @@ def _date(text: str) -> str:
 
 
 def _short_hash(version: str) -> str:
-    """Returns the start of a hash, other versions as they are."""
+    """Returns the start of a hash; other versions are unchanged."""
     is_hash = len(version) > 2 * _SHORT_HASH and version.isalnum()
     return version[:_SHORT_HASH] if is_hash else version

@@ -25,7 +25,7 @@ _MAX_TOKENS = 512  # per row: BERT's limit; a model truncates longer texts
 
 
 class Runnable(Protocol):
-    """What the batcher needs of a `Model`."""
+    """The part of `Model` that the batcher uses."""
 
     def run(self, signature: str, inputs: Tensors) -> Outputs:
         """Runs a signature."""
@@ -43,7 +43,7 @@ class BatchingSettings:
         running. If none is running, it does not wait.
       max_queued_rows: Maximum rows that wait; more are refused.
       threads: Batches that run at the same time.
-      joins_requests: Whether requests are joined at all.
+      joins_requests: Whether requests are joined.
     """
 
     max_batch_rows: int = 64

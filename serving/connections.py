@@ -20,8 +20,8 @@ MAX_HEADER_BYTES = 64 << 10
 class LimitedProtocol(H11Protocol):
     """Limits connections, and the time of clients that do not send or read.
 
-    uvicorn waits forever for the first request of a connection and for clients that do
-    not read, and `limit_concurrency` keeps refused connections open until they send a
+    uvicorn waits forever for the first request of a connection, and for clients that do
+    not read. Its `limit_concurrency` keeps refused connections open until they send a
     request. h11 limits the size of headers.
 
     Attributes:

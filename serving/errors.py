@@ -69,7 +69,7 @@ def only_predict() -> RequestError:
     They run signatures with one input named `inputs`, which the pipeline never exports.
     """
     return invalid(
-        "This server has no classify, regress and multi-inference APIs, because no "
+        "This server has no classify, regress or multi-inference API, because no "
         "exported signature fits them. Use the predict method: POST "
         "/v1/models/NAME:predict, or Predict over gRPC"
     )

@@ -14,7 +14,7 @@ _SERVICES = (
 
 
 class Health:
-    """Ready while a version is loaded and the server does not drain.
+    """Ready while a version is loaded and the server is not draining.
 
     Attributes:
       servicer: The gRPC health service.

@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 
 MARKDOWN = "text/markdown"
 _DESCRIPTION = """\
-TensorFlow Serving's REST API for one model. The schemas of predict are those of the \
+TensorFlow Serving's REST API for one model. The schemas of predict come from the \
 signatures of the newest version that is loaded. Numbers may be NaN, Infinity and \
 -Infinity, as TensorFlow Serving writes them.
 """
@@ -103,10 +103,10 @@ CARD_PAGE = _operation(
     {"text/html": _STRING},
     errors=(404, 503),
 )
-ALIVE = _health("alive", "Whether the process lives")
-READY = _health("ready", "Whether a version is loaded and the server does not drain")
+ALIVE = _health("alive", "Whether the process is alive")
+READY = _health("ready", "Whether a version is loaded and the server is not draining")
 READY["responses"][503] = {
-    "description": "No version is loaded, or the server drains.",
+    "description": "No version is loaded, or the server is draining.",
     "content": {JSON: {"schema": _ref("Health")}},
 }
 METRICS = _operation("metrics", "Metrics for Prometheus", {"text/plain": _STRING})

@@ -1,4 +1,4 @@
-"""The pages of a model, to try it and its card, and the headers that protect them."""
+"""The page to try a model, the page of its card, and their security headers."""
 
 from __future__ import annotations
 

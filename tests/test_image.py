@@ -278,7 +278,7 @@ def test_a_package_of_no_lock_is_reported(image):
 
 def test_another_version_than_the_locked_is_reported(image):
     edit(check_image.ROOT / "stacks/1.16/requirements.lock", "1.16", "1.17")
-    assert content_complaints(image) == ["tfx is 1.16, locked is 1.17"]
+    assert content_complaints(image) == ["tfx is 1.16, but the lock has 1.17"]
 
 
 def test_a_missing_package_is_reported(image):

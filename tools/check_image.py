@@ -30,12 +30,12 @@ SHOWN_PROBLEMS = 20
 
 
 def same_python() -> Iterator[str]:
-    """This Python, which installs the image's content, is the image's."""
+    """This Python has the version of the image's Python."""
     stack = image_rules.newest_stack(ROOT)
     if (python := "{}.{}".format(*sys.version_info)) != stack.python:
         yield (
-            f"this is Python {python}, the image's is {stack.python}: make check-image "
-            f"STACK={stack.name}, on a machine that runs it (docs/stacks.md)"
+            f"this is Python {python}, the image's is {stack.python}: run make "
+            f"check-image STACK={stack.name} on a machine that runs it (docs/stacks.md)"
         )
 
 
@@ -57,7 +57,7 @@ def packages_are_the_locks(image: Image) -> Iterator[str]:
         if name not in installed:
             yield f"{name} is missing"
         elif installed[name] != locked[name]:
-            yield f"{name} is {installed[name]}, locked is {locked[name]}"
+            yield f"{name} is {installed[name]}, but the lock has {locked[name]}"
 
 
 def development_packages() -> set[str]:

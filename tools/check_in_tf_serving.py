@@ -25,7 +25,7 @@ import sys
 import warnings
 from pathlib import Path
 
-# It runs as a script, whose directory alone is on the path.
+# This file runs as a script, so only its own directory is on the path.
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 REQUIREMENTS = REPOSITORY / "tools" / "tf_serving_stack.txt"

@@ -114,7 +114,7 @@ class FlinkCluster:
         self.master = f"{_HOST}:{self._rest}"
         self.task_managers: list[TaskManager] = []
         self._is_highly_available = is_highly_available
-        # The restart strategy is that of the cluster on Kubernetes.
+        # The cluster on Kubernetes has the same restart strategy.
         deployment = REPOSITORY / "deploy" / "flink" / "cluster.yaml"
         deployed = yaml.safe_load(deployment.read_text())["spec"]["flinkConfiguration"]
         self._settings = {

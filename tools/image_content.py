@@ -13,7 +13,7 @@ from pathlib import Path
 from tools import image_rules
 
 INSTALL_SCRIPT = "tools/install_image.sh"
-# Environment variables that tell the installers where packages come from.
+# Environment variables that set where installers find packages.
 _INSTALLERS = re.compile("INDEX|FIND_LINKS|CERT|TLS|HOST|PROXY|TIMEOUT|CACHE", re.I)
 
 

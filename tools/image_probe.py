@@ -25,7 +25,7 @@ def keras_is_legacy() -> Iterator[str]:
 
 
 def modules_import(packages: list[str]) -> Iterator[str]:
-    """All modules of the project can be imported, and tensorflow-text."""
+    """All modules of the project, and tensorflow-text, can be imported."""
     names = ["tensorflow_text"]
     for package in packages:
         path = importlib.import_module(package).__path__

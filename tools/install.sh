@@ -141,8 +141,8 @@ why="the newest"
 say "TFX $stack, $why"
 say "Python $version ($(command -v -- "$python")) into $venv"
 lock=stacks/$stack/requirements.lock
-# A complete .venv of this Python is updated. Any other is made anew, which costs little
-# with the downloads in the cache.
+# A complete .venv of this Python is updated. Any other is recreated, which is fast with
+# the downloads in the cache.
 kept=
 [[ ! -e $venv/.installed ]] || kept=$("$venv/bin/python" -c "$probe" 2>/dev/null) || kept=
 rm -f "$venv/.installed"

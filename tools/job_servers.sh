@@ -21,7 +21,7 @@ for program in mvn jar; do
   }
 done
 
-version=$(jar --version) # as "jar 17.0.8"
+version=$(jar --version) # such as "jar 17.0.8"
 [[ $version =~ ^jar\ (11|17)(\.|$) ]] || {
   echo "job_servers.sh: Flink and Spark need Java 11 or 17, and the PATH has $version" >&2
   exit 2
@@ -33,7 +33,7 @@ assemble() {
   shift 2
   [[ ! -f $folder/$name.jar ]] || return 0
   work=$(mktemp -d -- "$folder/.$name.XXXXXX")
-  # shellcheck disable=SC2064 # the folder of now
+  # shellcheck disable=SC2064 # the current folder
   trap "rm -rf -- '$work'" EXIT
   {
     echo '<project xmlns="http://maven.apache.org/POM/4.0.0">'

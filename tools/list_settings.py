@@ -18,7 +18,7 @@ _HEAD = """# Settings
 Every setting of a recipe. `--set SECTION.NAME=VALUE` overrides one. The sections
 `kubeflow.beam` and `vertex.beam` have the settings of `beam`.
 
-An unknown setting or an invalid value is refused with the allowed ones. Recipes and
+The error for an unknown setting or an invalid value lists the allowed ones. Recipes and
 `--set` are YAML with the numbers of YAML 1.2: `1e-5` is a number and `010` is 10. A
 number or boolean stays text if the setting is a string: `beam.flink_version: 1.20` is
 the version 1.20, and `classes: [no, yes]` are two names. Quotes always make a string;
@@ -51,7 +51,7 @@ def to_markdown(model: type[BaseModel], section: str = "") -> Iterator[str]:
 
 
 def page() -> str:
-    """Returns the page."""
+    """Returns the content of docs/settings.md."""
     return "\n".join([_HEAD.rstrip("\n"), *to_markdown(Config), ""])
 
 

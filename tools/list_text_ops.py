@@ -1,6 +1,6 @@
 """Writes the ops of an installed tensorflow-text into the serving check's table.
 
-Run it by the Python of an environment with that version, from the repository's root:
+Run it with the Python of an environment with that version, from the repository's root:
 
     PYTHON -I tools/list_text_ops.py components/serving_check/text_ops.json
 

@@ -45,7 +45,7 @@ END
 
 # Starts the lock $1 from the list $2 with the versions that have wheels for the stack's
 # glibc, for each of its Pythons; further arguments are options. uv keeps locked versions.
-# A universal resolution knows no glibc and would choose versions without such wheels.
+# A universal resolution ignores glibc and would choose versions without such wheels.
 start_from_wheels() {
   local python resolved start=$scratch/start
   mkdir -p "$(dirname "$1")" "$(dirname "$scratch/$1")" # a new stack has no folder yet

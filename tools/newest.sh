@@ -81,8 +81,8 @@ bring() {
   brought+=("$root$2")
 }
 
-# How this machine reaches itself, which Beam does by name, and a package index: names,
-# certificates, installers' settings.
+# The names of hosts (Beam connects to this machine by name), and certificates and
+# settings for a package index.
 bring /etc/hosts /etc/hosts
 bring /etc/resolv.conf /etc/resolv.conf
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" 2>/dev/null || true
@@ -93,7 +93,7 @@ done
 environment=(HOME=/root PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin LANG=C.UTF-8)
 while IFS='=' read -r -d '' name value; do
   case $name in
-    *CACHE* | *_DIR) continue ;; # it has its own inside
+    *CACHE* | *_DIR) continue ;; # Debian has other folders
     PIP_*INDEX* | PIP_*CERT | PIP_*HOST* | PIP_*TIMEOUT | PIP_*RETRIES | PIP_CONFIG_FILE) ;;
     UV_*INDEX* | UV_*CERT* | UV_*TLS | UV_*HOST | UV_*TIMEOUT | UV_*RETRIES | UV_CONFIG_FILE) ;;
     OBJECT_STORE_MUST_NOT_SKIP | *_proxy | *_PROXY | SSL_CERT_FILE | REQUESTS_CA_BUNDLE | CURL_CA_BUNDLE) ;;
@@ -123,7 +123,7 @@ make_inside() {
 make_inside install
 newest=$(<"$work/.venv/.installed")
 
-# What `make prism` built here: inside is no Go for it.
+# The program of `make prism`: Debian here has no Go to build it.
 [[ ! -x .venv/bin/prism ]] || cp .venv/bin/prism "$work/.venv/bin/"
 make_inside "$target" "ARGS=${ARGS-}"
 make_inside run

@@ -79,7 +79,7 @@ class SparkCluster:
         )
 
     def __enter__(self) -> SparkCluster:
-        # A worker requires of SPARK_HOME a file RELEASE and a folder `jars`.
+        # A worker requires a file RELEASE and a folder `jars` in SPARK_HOME.
         libraries = find_libraries("spark")
         jars = self.directory / "home" / "jars"
         shutil.rmtree(jars, ignore_errors=True)  # of an earlier cluster
@@ -155,7 +155,7 @@ class SparkCluster:
                 env=environment,
                 stdout=file,
                 stderr=file,
-                start_new_session=True,  # a Ctrl-C is for this process alone
+                start_new_session=True,  # a Ctrl-C must not reach the daemons
             )
 
     def _count_alive(self) -> int:

@@ -7,7 +7,7 @@ from modules.verdicts import VERDICT_FILE, DataVerdict
 
 
 def write_verdict(verdict: DataVerdict, directory: str) -> None:
-    """Writes a verdict as JSON."""
+    """Writes a verdict as a JSON file in a directory."""
     content = verdict.model_dump(mode="json")
     files.write_record(uris.join(directory, VERDICT_FILE), content)
 

@@ -14,7 +14,7 @@ Values = dict[str, dict[str, Any]]
 
 
 def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
-    """Reads the slices of an evaluation, without the one with all rows.
+    """Reads the slices of an evaluation, except the slice of all rows.
 
     Args:
       evaluation: Directory of TFMA's results.

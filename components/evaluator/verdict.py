@@ -22,7 +22,7 @@ def read_metrics(
     Args:
       evaluation: Directory of TFMA's results.
       bounds: The bounds of the metrics.
-      has_champion: Whether there was a baseline. Only then TFMA names the models.
+      has_champion: Whether there was a baseline: TFMA then stores the models' names.
     """
     candidate = _read_overall(evaluation, tfma.CANDIDATE_KEY if has_champion else "")
     champion = _read_overall(evaluation, tfma.BASELINE_KEY) if has_champion else {}
@@ -56,7 +56,7 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
 
 
 def write_verdict(verdict: Verdict, directory: str) -> None:
-    """Writes a verdict as JSON."""
+    """Writes a verdict as a JSON file in a directory."""
     files.write_record(uris.join(directory, VERDICT_FILE), verdict.as_json())
 
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Pushes a blessed model, with rows for people to try it with."""
+    """Pushes a blessed model, with example rows."""
 
     def Do(
         self,
@@ -67,7 +67,7 @@ class Driver(VersionDriver):
     """Adds the version to push to the cache key.
 
     This is the newest version if it is a copy of the candidate, and a new one
-    otherwise. So Pusher runs again if the directory has lost the version.
+    otherwise. So Pusher runs again if the directory no longer has the version.
     """
 
     def find_version(self, execution_info: data_types.ExecutionInfo) -> str:

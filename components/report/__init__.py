@@ -1,4 +1,4 @@
-"""Report: one page over a run, and its numbers as JSON."""
+"""Report: one page about a run, and its numbers as JSON."""
 
 from components.report.component import Report
 from components.report.settings import ReportSettings

@@ -48,7 +48,7 @@ def describe_run(
       slices: The fields of each `content.Slice`.
       serving_check: ServingCheck's report.
       pushed: Directory that serves the model; None if it was refused.
-      withdrawn: The version as which the model was rolled back, or empty.
+      withdrawn: The model's version if it was rolled back, or empty.
       components: The fields of each `content.ComponentTime`.
     """
     task, split = settings.run.task, settings.run.gate_split
@@ -58,7 +58,7 @@ def describe_run(
         reasons = []
     else:
         outcome = run_states.REFUSED
-        conclusion = "The model is refused; what was served before is still served."
+        conclusion = "The model is refused; the served version is unchanged."
         reasons = verdicts.refusal(
             verdict.failures, serving_check["reasons"], withdrawn
         )

@@ -92,7 +92,7 @@ def _compare(
                     f"{wrong.sum()} of {len(wrong)} rows, most in row "
                     f"{request.ids[worst]}: {values[worst]} instead of "
                     f"{expected[worst]}, with a tolerance of {request.tolerance}; the "
-                    "exported graph does not compute what was evaluated"
+                    "exported graph differs from the evaluated model"
                 )
     return max_skew, reasons
 

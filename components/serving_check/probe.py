@@ -152,7 +152,7 @@ def _list(names: Any) -> str:
 
 
 def call(session: Any, definition: Any, signature: dict[str, Any]) -> dict[str, Any]:
-    """Calls a signature with all rows; if timed, again and with each row alone.
+    """Calls a signature with all rows; if timed, again and with each row separately.
 
     Args:
       session: A `tf.compat.v1.Session` with the model.

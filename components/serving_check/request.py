@@ -64,8 +64,7 @@ class ServingCheckSettings(Limits):
         and their predictions are not compared.
       predictions: The expected predictions.
       rows: Number of rows to send.
-      examples: Number of these rows that are pushed with the model, for people to try
-        it with.
+      examples: Number of these rows that are pushed with the model, as examples.
       precision: Type of the model's weights.
     """
 

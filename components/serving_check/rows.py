@@ -138,7 +138,7 @@ def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
 def select_examples(
     request: ServingRequest, settings: ServingCheckSettings
 ) -> list[dict[str, str]]:
-    """Returns the first rows of a request, for people to try the model with.
+    """Returns the first rows of a request, the examples to push with the model.
 
     Args:
       request: The request with the rows for the text signature.

@@ -59,7 +59,7 @@ def find_missing(ops: Iterable[str], tf_serving_version: str) -> list[str]:
                 "set tf_serving_version accordingly"
             )
         else:
-            problem += "; no known TensorFlow Serving has it"
+            problem += "; every known TensorFlow Serving lacks it"
         problems.append(problem)
     return problems
 

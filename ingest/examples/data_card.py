@@ -91,5 +91,5 @@ def read_card(directory: str) -> DataCard | None:
 
 
 def describe_splitting(settings: DataConfig) -> dict[str, Any]:
-    """Returns the settings that a source without splits is split by."""
+    """Returns the settings for splitting a source without splits."""
     return settings.model_dump(include={"test_size", "group_column", "split_seed"})

@@ -24,17 +24,17 @@ from modules import fingerprint
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 
-# The longest first: `eval_mismatched` is no shard of `eval`.
+# The longest first: `eval_mismatched` is not a shard of `eval`.
 _NAMES = sorted(splits.SPLIT_NAMES, key=len, reverse=True)
 # `train`, and shards such as `train-00000-of-00002` and `train.1`.
 _STEM = re.compile(rf"({'|'.join(_NAMES)})([-.].*)?")
 _TEXT_FORMATS = tuple(f for f in FORMATS if f != TFRECORD)
-# Names of splits, within a file's name that is not one.
+# Names of splits as parts of longer file names.
 _LIKE_A_SPLIT = re.compile(
     r"(?<![a-z])(train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])",
     re.IGNORECASE,
 )
-# Ends of the names of files that are often next to data.
+# Extensions of other files that are often next to data.
 _NO_DATA = {"", ".md", ".txt", ".yaml", ".yml", ".pdf", ".html", ".py", ".ipynb"}
 _SHOWN = 8
 
@@ -65,7 +65,7 @@ class Source:
 
     @property
     def has_splits(self) -> bool:
-        """Whether the files are those of splits."""
+        """Whether the files belong to splits."""
         return None not in self.files
 
     @property
@@ -118,7 +118,6 @@ class Source:
 
 
 def _join(names: Sequence[str]) -> str:
-    """Joins the first names."""
     return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
 
 
@@ -156,10 +155,10 @@ def find_source(location: str, settings: DataConfig) -> Source:
     """Finds the files of a source on this machine, except splits of TFRecords.
 
     Args:
-      location: A file, a directory with the files of each split (`train.csv`, shards as
-        `train-00000-of-00002.csv`, or a folder for each split), a directory with the
-        files of a data set without splits, or a folder that Hugging Face `datasets`
-        saved.
+      location: A file, a directory, or a folder that Hugging Face `datasets` saved. The
+        directory has the files of each split (`train.csv`, shards such as
+        `train-00000-of-00002.csv`, or a folder for each split), or the files of a data
+        set without splits.
       settings: `format`, if it is set, is the format of all files.
 
     Returns:

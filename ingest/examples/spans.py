@@ -57,21 +57,21 @@ def find_span(
     """
     if source.count(SPAN) != 1 or _OTHERS.search(source):
         raise UsageError(
-            f"data.source is {source}; of TFX's notation, {SPAN} is allowed, once, for "
-            "digits with or without leading zeros"
+            f"data.source is {source}; {SPAN} is allowed once, for digits with or "
+            "without leading zeros; TFX's other notations are not supported"
         )
     names = source.rstrip("/").split("/")
     index = next(index for index, name in enumerate(names) if SPAN in name)
     base, name, rest = "/".join(names[:index]), names[index], names[index + 1 :]
     directories = _list_directories(base)
-    # `\d` would match more than ASCII's digits, and TFX matches no others.
+    # `\d` would also match digits outside of ASCII, which TFX does not.
     numbered = re.compile("([0-9]+)".join(map(re.escape, name.split(SPAN))))
     spans: dict[int, list[str]] = defaultdict(list)
     for match in filter(None, map(numbered.fullmatch, directories)):
         spans[int(match[1])].append(match[1])
     if not spans:
         raise UsageError(
-            f"data.source {source}: no directory is called {name}; {base} holds "
+            f"data.source {source}: no directory is called {name}; {base} has "
             f"{', '.join(directories[:_SHOWN]) or 'no directories'}"
         )
     newest = max(spans)
@@ -85,7 +85,7 @@ def find_span(
     if others:
         both = " and ".join(name.replace(SPAN, d) for d in (digits, *others))
         raise UsageError(
-            f"data.source {source}: {base} holds {both}, which are both span {chosen}; "
+            f"data.source {source}: {base} has {both}, which are both span {chosen}; "
             "keep one of them"
         )
     is_newest = chosen == newest

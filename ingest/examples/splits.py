@@ -14,8 +14,8 @@ from modules.errors import UsageError
 TRAIN, EVAL = REQUIRED_SPLITS = ("train", "eval")
 TEST = "test"
 SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
-# Splits by the names that other libraries give them. MNLI's mismatched pairs are of
-# other genres than those of its training split.
+# Splits by the names that other libraries give them. MNLI's mismatched pairs and its
+# training split have different genres.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
     "validation": EVAL,
     "valid": EVAL,
@@ -116,7 +116,7 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
         files = sorted(os.listdir(source)) if os.path.isdir(source) else []
         raise MissingSplitError(
             f"data {source} has no split {', '.join(missing)} ({pattern}); "
-            f"it holds {', '.join(files[:8]) or 'nothing'}"
+            f"it has {', '.join(files[:8]) or 'no files'}"
         )
 
 

@@ -40,8 +40,8 @@ def split_rows(
       settings: `test_size`, `group_column` and `split_seed`.
 
     Returns:
-      The rows of `train` and `eval`. The first of them reads all rows, and raises a
-      `UsageError` if a file cannot be read, there is no group column, or a class has
+      The rows of `train` and `eval`. The first one reads all rows. It raises a
+      `UsageError` if a file cannot be read, the group column is missing, or a class has
       too few rows for two splits.
     """
     # Plain tuples: pickle takes twice as long for named ones.
@@ -65,7 +65,7 @@ def split_rows(
                     raise UsageError(
                         f"data.group_column is {column}; the rows have {', '.join(row)}"
                     )
-                # A row without a group is a group of its own.
+                # Each row without a group is a separate group.
                 is_empty = row[column] is None or row[column] == ""
                 name = ["row", str(number)] if is_empty else [str(row[column])]
                 groups.append(hash_texts(name))
@@ -134,7 +134,7 @@ def choose_eval_rows(
         kept = ", ".join(name for name in task.classes or () if name not in small)
         raise UsageError(
             f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in "
-            "two splits; add rows, or leave them out with --set "
+            "two splits; add rows, or leave out their classes with --set "
             f'"task.classes=[{kept}]" --set data.on_bad_rows=skip'
         )
     return _choose_units(strata, np.bincount(units), settings)[units]

@@ -35,7 +35,7 @@ def open_splits(
     Args:
       source: The files. Without splits, their rows are split.
       task: Names the columns.
-      settings: How the rows are split, and what is a bad row.
+      settings: How the rows are split, and which rows are bad.
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
       class_of_value: The class of each label; None reads the names of classes from the

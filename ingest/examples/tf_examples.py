@@ -1,4 +1,4 @@
-"""Serialized `tf.Example`s and the rows that they hold."""
+"""Serialized `tf.Example`s and the rows that they contain."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def open_splits(
     Args:
       source: `tfds:NAME`.
       task: Names the columns.
-      settings: What is a bad row.
+      settings: Which rows are bad.
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
       watch: Called with each row of `train`.

@@ -15,7 +15,7 @@ from modules import fingerprint, uris
 from modules.data.source_rows import LocationWriter
 from modules.errors import UsageError
 
-RECORDS = "*.tf*record*"  # glob of the files of a split in a folder of its own
+RECORDS = "*.tf*record*"  # glob of the files in the folder of a split
 _FILE = "data-00000-of-00001.tfrecord.gz"
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 
@@ -98,7 +98,7 @@ def find_examples(source: str) -> ExamplesDirectory:
 
 
 def write_records(rows: Iterable[GoodRow], directory: Path) -> int:
-    """Writes rows as Examples, and where each came from.
+    """Writes rows as Examples, and their locations in the source.
 
     Args:
       rows: The rows. Text becomes bytes, an int becomes int64, a float float32.

@@ -1,7 +1,7 @@
 """Reads rows of CSV and TSV.
 
-pyarrow's reader is faster, but reports neither the line of a row nor that of a byte
-that does not decode, and reads no field that another program quoted by backslashes.
+pyarrow's reader is faster, but does not report the line of a row, or of a byte that
+does not decode. It cannot read fields whose quotes are escaped by backslashes.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _records(
 ) -> Iterator[tuple[int, list[str] | RowError]]:
     """Yields the number of the first line and the fields of each record.
 
-    Lines that are one record each are parsed many at a time. All others are parsed one
-    by one, to know which line is at fault.
+    Lines that are one record each are parsed in batches. All others are parsed one by
+    one, to find the malformed line.
     """
     source = _Rewindable(lines, dialect.skipped_lines)
     csv.field_size_limit(_MOST_CHARACTERS)  # of the process; a reader has no limit
@@ -136,9 +136,9 @@ def _records_by_line(
 ) -> Iterator[tuple[int, list[str] | RowError]]:
     """Yields the number of the first line and the fields of each record.
 
-    A record over several lines that is malformed, or has another number of fields than
-    the first record, is refused for its first line alone: a stray quote must not hide
-    the rows after it.
+    If a record over several lines is malformed, or has another number of fields than
+    the first record, only its first line is refused. A stray quote must not hide the
+    rows after it.
     """
     reader = csv.reader(map(dialect.normalize, source), **dialect.reader_options)
     columns = None
@@ -203,7 +203,7 @@ class _Rewindable:
         return line
 
     def take_batch(self) -> list[str]:
-        """Takes the next lines, outside of a record; none at the end of the file."""
+        """Takes the next lines, outside of a record; empty at the end of the file."""
         batch: list[str] = []
         characters = 0
         while characters < _BATCH_CHARACTERS and (self._again or not self._damage):

@@ -48,7 +48,7 @@ class Dialect:
     """How a file separates and quotes its fields.
 
     Attributes:
-      delimiter: What separates the fields.
+      delimiter: Separator of the fields.
       quoting: `double`, `backslash` or `none`, as `data.quoting`.
       newline: The end of a line.
       skipped_lines: Lines before the header.
@@ -107,7 +107,7 @@ def find_dialect(
     while seeks_quote and b'"' not in content and not is_whole:
         content = _read(file)
         is_whole = len(content) < _SAMPLE_BYTES
-    if content is not start:  # the header, and lines from the second on: one is cut
+    if content is not start:  # the header, and the lines after the first, which is cut
         content = start.partition(b"\n")[0] + b"\n" + content.partition(b"\n")[2]
     decoder = codecs.getincrementaldecoder(settings.encoding)("replace")
     text = decoder.decode(content).removeprefix("\ufeff")

@@ -1,4 +1,4 @@
-"""The formats of files, by the ends of their names."""
+"""The formats of files, by the extensions of their names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def format_of(path: str) -> FileFormat | None:
 
 
 def stem_of(path: str) -> str:
-    """Returns the name of a file without what shows its format."""
+    """Returns the name of a file without the extensions of its format."""
     name = os.path.basename(path)
     file_format = format_of(path)
     return _SUFFIXES[file_format].split(name)[0] if file_format else name

@@ -23,8 +23,8 @@ DEFAULTS = DataConfig()
 _ROWS_AT_A_TIME = 1024
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ARROW_ERRORS = (pa.ArrowException, OSError)
-# Raised for values that Python cannot hold: invalid UTF-8, dates after 9999, unknown
-# time zones.
+# Raised for values that Python cannot represent: invalid UTF-8, dates after 9999,
+# unknown time zones.
 _UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 
 
@@ -54,8 +54,8 @@ def find_files(
     if others or only is None:
         names = ", ".join(sorted(name or "unknown" for name in formats))
         raise UsageError(
-            f"--input {source} has files of the formats {names}; give a glob of one, "
-            f"or set it with --format {'|'.join(FORMATS)}"
+            f"--input {source} has files of the formats {names}; give a glob of one "
+            f"format, or set the format with --format {'|'.join(FORMATS)}"
         )
     return only, paths
 

@@ -27,8 +27,8 @@ class Location(NamedTuple):
 
     Attributes:
       file: The path of its file.
-      row: Its number, from 1: the first line of a row in a text file, header included,
-        a row of a Parquet or Arrow table, or a record of a TFRecord file.
+      row: Its number, from 1. In a text file, it is the first line of the row, counted
+        with the header.
     """
 
     file: str

@@ -5,8 +5,8 @@ of the number of workers, would run every component again. With this runner the
 arguments of a component never change; the real ones are in an environment variable.
 
 `beam.Pipeline` reads its options before it calls the runner, so options that it uses
-itself, such as `--runtime_type_check`, have no effect. In a container they have one:
-there `pipeline/entrypoint.py` gives TFX the real arguments.
+itself, such as `--runtime_type_check`, have no effect. They have one in a container,
+where `pipeline/entrypoint.py` gives TFX the real arguments.
 """
 
 from __future__ import annotations

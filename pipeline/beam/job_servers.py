@@ -20,11 +20,11 @@ def find_jar(config: BeamConfig, *, is_here: bool) -> str:
 
     Args:
       config: Settings whose runner is `flink` or `spark`.
-      is_here: Whether it runs on this machine instead of in a cluster's container;
-        there the setting `job_server_jar` is required.
+      is_here: Whether it runs on this machine; in a cluster's container, the setting
+        `job_server_jar` is required.
 
     Raises:
-      UsageError: There is no job server, or no Java on this machine to run it.
+      UsageError: The job server, or the Java to run it, is missing.
     """
     if not is_here:
         if config.job_server_jar is None:

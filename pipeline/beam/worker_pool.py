@@ -128,7 +128,7 @@ def main(address: str) -> None:
     except RuntimeError as error:
         raise click.UsageError(
             f"address {address}: the pool cannot listen there; give HOST:PORT with a "
-            "free port of this machine, as localhost:50000"
+            "free port of this machine, such as localhost:50000"
         ) from error
     pool = WorkerPool()
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)

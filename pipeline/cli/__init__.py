@@ -1,5 +1,5 @@
 """The command line, a file for each group of commands.
 
-A command imports in its function what is slow to import: TensorFlow, TFX, Beam, ML
-Metadata, SciPy, gRPC. `--help` and the completion of the shell must not wait for them.
+Slow imports (TensorFlow, TFX, Beam, ML Metadata, SciPy, gRPC) are inside the functions
+of the commands. `--help` and shell completion must not wait for them.
 """

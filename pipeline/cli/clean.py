@@ -1,4 +1,4 @@
-"""The command that deletes what no kept run needs."""
+"""The command that deletes the outputs of old runs."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def clean_command(
     config_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Delete what no kept run needs, or show what would be deleted, and its size.
+    """Delete what no kept run needs, or list it with its size.
 
-    Kept are the newest runs, the run whose model is served, what these refer to, and
-    trainings that can be resumed. Pushed versions are never deleted.
+    It keeps the newest runs, the run whose model is served, the artifacts that these
+    use, and trainings that can be resumed. Pushed versions are never deleted.
     """
     paths = options.find_output(config_file, output)
     from pipeline import cleaning

@@ -50,10 +50,10 @@ def compare_command(
 ) -> None:
     """Compare two or more runs on the rows that all of them predicted.
 
-    RUN is an id below runs/ of the output directory, `latest`, the path of such a
-    directory, also of another output directory, or a pushed version. The other runs are
-    compared with the first: settings, metrics with a test whether the difference may
-    be noise, and the rows whose prediction changed.
+    RUN is an id below runs/ of the output directory, `latest`, the path of a run's
+    directory below any output directory, or a pushed version. The other runs are
+    compared with the first: settings, metrics with a test of their difference, and the
+    rows whose prediction changed.
     """
     if not 2 <= len(names) <= len(LETTERS):
         raise UsageError(
@@ -76,7 +76,7 @@ def compare_command(
     console = Console()
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         extra = run.rows - comparison.rows
-        more = f"; {extra:,} rows of this run alone are left out" if extra else ""
+        more = f"; {extra:,} rows of this run only are left out" if extra else ""
         _print(console, f"{letter}  {run.name}: {run.rows:,} rows{more}")
     if comparison.settings:
         letters = LETTERS[: len(comparison.runs)]

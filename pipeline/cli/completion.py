@@ -1,4 +1,4 @@
-"""The `completion` command, and what the options of other commands complete."""
+"""The `completion` command, and completions for the options of other commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def completion_command(shell: str | None) -> None:
     group = click.get_current_context().find_root().command
     script = complete(group, {}, PROGRAM, variable).source()
     if shell == "bash":
-        # Bash would add a space after `KEY=`, but the value must follow at once.
+        # Bash would add a space after `KEY=`, but the value must follow directly.
         no_space = "[[ $value == *= ]] && compopt -o nospace"
         script = script.replace(_BASH_APPENDS, f"{_BASH_APPENDS}; {no_space}")
     click.echo(f"# {_INSTALL[shell]}\n{script}")

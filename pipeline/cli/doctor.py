@@ -35,7 +35,7 @@ def doctor_command(
     overrides: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Check this machine, what is installed, and what a recipe reads.
+    """Check this machine, the installed packages, and the inputs of a recipe.
 
     It takes a few seconds, and writes and downloads nothing. Exit status: 0 if a run
     can start, 1 if there is an error.

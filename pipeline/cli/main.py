@@ -48,7 +48,7 @@ def _print_prose(text: str, console: Console, style: str = "") -> None:
 
 
 class _Commands(click.Group):
-    """Lists commands in sections; exits with `USAGE` on what a user can correct."""
+    """Lists commands in sections; exits with `USAGE` on a `UsageError`."""
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -78,7 +78,7 @@ _STATUSES = "; ".join(f"{n} {text}" for n, text in exit_status.MEANINGS.items())
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Fine-tune a pre-trained BERT on sentences or pairs, and push what passes."
+    help="Fine-tune a pre-trained BERT on sentences or pairs; push it if it passes."
     f"\n\nExit status: {_STATUSES}.",
 )
 @click.version_option(package_name="bert-fine-tuning-pipeline")
@@ -109,7 +109,7 @@ def run(
     config = recipe.load_config(config_file, overrides)
     # `run_locally` redirects the process's own descriptors to the log.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as terminal:
-        # rich takes whatever has colors for a terminal, such as the log of a CI system.
+        # rich treats any output with colors as a terminal, such as the log of a CI job.
         console = Console(file=terminal, force_interactive=terminal.isatty())
         environment.set_up()
         from pipeline.local.run import run_locally
@@ -139,10 +139,10 @@ def prepare_data(
 ) -> None:
     """Write SOURCE as TFRecords to DESTINATION, a new directory.
 
-    SOURCE is a file, which is split, a directory with train.csv, eval.csv (or
-    validation, dev) and optionally test.csv, or the same in another format, such as an
-    unpacked GLUE archive, or tfds:NAME. The recipe's task names the columns; --set
-    task=stsb selects those of a GLUE task.
+    SOURCE is a file, which is split; a directory with train.csv, eval.csv (or
+    validation, dev) and optionally test.csv; or tfds:NAME. Other formats work, too, as
+    in an unpacked GLUE archive. The recipe's task names the columns; --set task=stsb
+    selects those of a GLUE task.
     """
     task = recipe.load_task(config_file, overrides)
     settings = recipe.load_data(config_file, overrides)

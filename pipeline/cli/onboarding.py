@@ -56,13 +56,13 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Column whose rows of one value stay in one split, such as an author.",
+        help="Column, such as an author; rows with equal values stay in one split.",
     ),
     click.option(
         "--test-size",
         type=click.FloatRange(0, MOST_TEST_SIZE, min_open=True),
         help="Share of the rows of the split eval.  "
-        f"[default: {DataConfig().test_size}, more of few rows]",
+        f"[default: {DataConfig().test_size}, more if there are few rows]",
     ),
 )
 
@@ -143,7 +143,7 @@ def inspect_command(
     overrides: dict[str, Any],
     **choices: Any,
 ) -> None:
-    """Show what the data at PATH hold, and what a run would refuse or warn of.
+    """Describe the data at PATH, and show what a run would refuse or warn about.
 
     PATH is a file or a directory of splits; by default the data of --config. Exits with
     status 2 only if a run would refuse the data.
@@ -211,8 +211,9 @@ def _look_at(
     data_set = look_at(location, settings, Choices(**choices), overrides)
     if not data_set.needs_split and (test_size is not None or group is not None):
         raise UsageError(
-            f"{location} has the splits {', '.join(map(str, data_set.source.files))} "
-            "already; --test-size and --group apply to rows without splits"
+            f"{location} already has the splits "
+            f"{', '.join(map(str, data_set.source.files))}; --test-size and --group "
+            "apply to rows without splits"
         )
     for line in data_set.source.describe_reading():
         _to_stderr(line)

@@ -94,7 +94,7 @@ ALLOWED_HOSTS = click.option(
     "allowed_hosts",
     multiple=True,
     metavar="HOST",
-    help="Further host that HTTP requests may name and browsers' pages may come from; "
+    help="Further host name for HTTP requests, and for pages that send them; "
     "*.example.com allows all subdomains. Repeatable.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")

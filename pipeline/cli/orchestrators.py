@@ -65,7 +65,7 @@ def compile_command(
     """Compile the pipeline for an orchestrator; needs no network.
 
     `submit`, or --stage, copies the job's files and the pipeline's inputs below the
-    pipeline root. A run needs them, and needs them again after a setting has changed.
+    pipeline root. A run needs these copies; copy again after changing a setting.
     """
     compilation.check_package(package)
     config = recipe.load_config(config_file, overrides)
@@ -85,7 +85,7 @@ def compile_command(
 @click.option("--project", help="Vertex: Google Cloud project; sets vertex.project.")
 @click.option("--region", help="Vertex: region; sets vertex.region.")
 @click.option("--experiment", help="Experiment of the run.")
-@click.option("--run-name", help="Name of the run. Default: the pipeline's and time.")
+@click.option("--run-name", help="Name of the run. Default: pipeline name and time.")
 @click.option(
     "--parameter",
     "values",
@@ -111,7 +111,7 @@ def compile_command(
     "--wait",
     "wait_seconds",
     type=float,
-    # click: the value is optional, and `--wait` alone stands for `flag_value`.
+    # click: the value is optional; `--wait` without a value means `flag_value`.
     is_flag=False,
     flag_value=math.inf,
     metavar="[SECONDS]",
@@ -166,9 +166,9 @@ def submit_command(
     if orchestrator == "kubeflow" and settings.retries:
         click.echo(
             "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides "
-            "whether a failed component is retried (ConfigMap "
-            "workflow-controller-configmap, block templateDefaults.retryStrategy: "
-            "delete it): docs/orchestrators.md#retries"
+            "whether a failed component is retried. To use this setting, delete "
+            "templateDefaults.retryStrategy in the ConfigMap "
+            "workflow-controller-configmap; see docs/orchestrators.md#retries"
         )
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "pipeline.yaml"

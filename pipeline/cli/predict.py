@@ -49,7 +49,7 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
     "--format",
     "input_format",
     type=click.Choice(FORMATS),
-    help="Format of --input. Default: from the names of its files.",
+    help="Format of --input. Default: by the names of its files.",
 )
 @click.option(
     "--output-format",
@@ -78,15 +78,16 @@ def predict_command(
 ) -> None:
     """Predict the class or the score of texts with a pushed model.
 
-    A model of single sentences takes --text, one of pairs --pair. --input and --output
-    take files: one into a .csv, .tsv or .jsonl file, in order, or any number into a
-    directory, with Beam (docs/batch.md). The section `data` of the recipe sets how the
-    files are read, such as --set data.encoding=cp1252, and `beam` where Beam runs.
+    A model of single sentences takes --text, a model of pairs --pair. --input and
+    --output take files. One file can be predicted in order into a .csv, .tsv or .jsonl
+    file; Beam predicts any number of files into a directory (docs/batch.md). The
+    section `data` of the recipe sets how the files are read, such as --set
+    data.encoding=cp1252, and `beam` where Beam runs.
     """
     if [bool(text), bool(pair), bool(source)].count(True) != 1:
         raise UsageError(
             "give one of --text TEXT (for a model of single sentences), --pair A B "
-            "(for one of pairs) and --input FILE"
+            "(for a model of pairs) and --input FILE"
         )
     if bool(source) != bool(destination):
         raise UsageError("--input FILE and --output FILE go together: give both")

@@ -90,9 +90,9 @@ def rollback_command(
 ) -> None:
     """Serve VERSION again: an earlier one, or one that was rolled back.
 
-    Without VERSION, the one before the served one. Newer versions are withdrawn: model
-    servers no longer see them, and runs do not push their models again. `rollback` to
-    a withdrawn version undoes it.
+    The default is the version before the served one. Newer versions are withdrawn:
+    model servers no longer see them, and runs do not push their models again.
+    `rollback` to a withdrawn version undoes it.
     """
     paths = options.find_output(config_file, output)
     if not paths.name:
@@ -119,8 +119,8 @@ def override_command(
 ) -> None:
     """Push the model of RUN although the gate refused it.
 
-    Who did it, when and why is recorded in the verdict. A model that the serving check
-    refused is never pushed.
+    The verdict records who did it, when and why. A model that the serving check refused
+    is never pushed.
     """
     if not reason.strip():
         raise UsageError("--reason is empty; state why the model is pushed anyway")

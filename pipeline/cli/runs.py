@@ -76,7 +76,7 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
 def show_command(
     run: str, output: str | None, config_file: Path | None, as_json: bool
 ) -> None:
-    """Show RUN: an id of `runs`, the start of one, or `latest`."""
+    """Show RUN: an id that `runs` lists, the start of an id, or `latest`."""
     paths = options.find_output(config_file, output)
     from pipeline.runs.runs import Run, RunList
 
@@ -156,7 +156,7 @@ def show_command(
 def lineage_command(
     model: str, output: str | None, config_file: Path | None, as_json: bool
 ) -> None:
-    """Show what MODEL was made of: data, code, encoder, settings, libraries.
+    """Show the lineage of MODEL: data, code, encoder, settings, libraries.
 
     MODEL is a pushed version, its directory, or a Model artifact: its directory or its
     id in ML Metadata. Hashes are SHA-256, shortened; --json has them in full.

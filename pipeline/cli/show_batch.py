@@ -47,8 +47,8 @@ def show_batch_command(
 ) -> None:
     """Show a training batch: its tokens, and heat maps of its tensors.
 
-    The rows of the training split, the first 10,000 at most, are tokenized, shuffled
-    and grouped by length as in a run. A run may draw other rows.
+    At most the first 10,000 rows of the training split are tokenized, shuffled and
+    grouped by length as in a run. A run may draw other rows.
     """
     if not output.parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.parent}")

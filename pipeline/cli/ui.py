@@ -33,8 +33,8 @@ def ui_command(
 ) -> None:
     """Show the runs of output directories in a browser.
 
-    The table of runs with their reports, learning curves over each other, the
-    comparison of runs, and the progress of running ones. It only reads.
+    It has a table of runs with their reports, a common plot of learning curves, the
+    comparison of runs, and the progress of running ones. It changes no file.
     """
     directories = [path.absolute() for path in outputs]
     if not directories:

@@ -1,1 +1,1 @@
-"""The settings of a recipe, and paths and parameters that depend on them alone."""
+"""The settings of a recipe, and paths and parameters that depend only on them."""

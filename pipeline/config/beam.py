@@ -38,7 +38,7 @@ class DataflowConfig(Settings):
 
 
 class BeamConfig(Settings):
-    """Where Beam, which processes the data, runs.
+    """Where Beam runs, which processes the data.
 
     Attributes:
       runner: `in_process` is one thread of the component's own process,

@@ -31,7 +31,7 @@ _NAMES = (_DATA, *_SETTINGS)
 
 @dataclasses.dataclass(frozen=True)
 class RunParameters:
-    """The parameters as values, or as the orchestrator's placeholders of values.
+    """The parameters as values, or as the orchestrator's placeholders for values.
 
     Attributes:
       data: str, directory of TFRecords with the same layout as the staged ones.
@@ -56,7 +56,7 @@ class RunParameters:
         """Makes the parameters of a configuration.
 
         Args:
-          config: Has their defaults.
+          config: The settings with their defaults.
           examples: Directory of the Examples, the default of `data`.
           make: Makes a parameter from its name and default.
         """
@@ -109,7 +109,7 @@ def as_settings(values: dict[str, Any]) -> dict[str, Any]:
 
 def encode(value: Any) -> Any:
     """Returns a value as a run's parameter: 0 for None, and JSON for a mapping."""
-    # TFX's RuntimeParameter has the types int, float and str alone.
+    # TFX's RuntimeParameter has only the types int, float and str.
     if value is None:
         return 0
     return json.dumps(value) if isinstance(value, dict) else value

@@ -57,7 +57,7 @@ class OutputPaths:
         return self.root / "serving" / self.name
 
     def examples(self, fingerprint: str) -> Path:
-        """TFRecords that were made of text, by the text's fingerprint."""
+        """TFRecords that were made from text, by the text's fingerprint."""
         return self.root / "examples" / fingerprint[:_FINGERPRINT_DIGITS]
 
     def encoder(self, fingerprint: str) -> Path:
@@ -71,12 +71,12 @@ class OutputPaths:
 
     @property
     def training(self) -> Path:
-        """Checkpoints to resume from, a directory by checkpoint key."""
+        """Checkpoints to resume from, one directory per checkpoint key."""
         return self.root / "training"
 
     @property
     def profiles(self) -> Path:
-        """Profiles of the training splits of spans, a file by span."""
+        """Profiles of the training splits of spans, one file per span."""
         return self.root / "profiles"
 
     @property
@@ -86,7 +86,7 @@ class OutputPaths:
 
     @property
     def runs(self) -> Path:
-        """The records of the runs, a directory by run."""
+        """The records of the runs, one directory per run."""
         return self.root / "runs"
 
     def run(self, run_id: str) -> Path:
@@ -108,7 +108,7 @@ class OrchestratorPaths:
 
     @property
     def training(self) -> str:
-        """Checkpoints to resume from, a directory by checkpoint key."""
+        """Checkpoints to resume from, one directory per checkpoint key."""
         return f"{self.root}/training"
 
     @property
@@ -118,7 +118,7 @@ class OrchestratorPaths:
 
     @property
     def profiles(self) -> str:
-        """Profiles of the training splits of spans, a file by span."""
+        """Profiles of the training splits of spans, one file per span."""
         return f"{self.root}/profiles/{self.name}"
 
     @property

@@ -77,7 +77,7 @@ class Config(Settings):
 
     @property
     def run_settings(self) -> RunSettings:
-        """What DataGate and the report of a run need."""
+        """The settings that DataGate and the report of a run need."""
         return RunSettings(
             pipeline=self.name,
             task=self.task,
@@ -175,19 +175,19 @@ def load_config(path: str | Path, overrides: _Overrides = None) -> Config:
 
 
 def load_task(path: str | Path, overrides: _Overrides = None) -> TaskConfig:
-    """Reads the task definition of a recipe alone; see `load_config`."""
+    """Reads only the task definition of a recipe; see `load_config`."""
     settings = _read(Path(path), overrides)
     return _validate(TaskConfig, settings.get("task", {}), Path(path))
 
 
 def load_data(path: str | Path, overrides: _Overrides = None) -> DataConfig:
-    """Reads the `data` section of a recipe alone; see `load_config`."""
+    """Reads only the `data` section of a recipe; see `load_config`."""
     settings = _read(Path(path), overrides)
     return _validate(DataConfig, settings.get("data", {}), Path(path))
 
 
 def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
-    """Reads the `beam` section of a recipe alone; see `load_config`."""
+    """Reads only the `beam` section of a recipe; see `load_config`."""
     settings = _read(Path(path), overrides)
     return _validate(BeamConfig, settings.get("beam", {}), Path(path))
 

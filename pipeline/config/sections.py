@@ -48,8 +48,9 @@ class EvaluatorConfig(Settings):
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
       incompatible_champion: What happens if the champion, the model that was pushed
-        last, has other text columns, classes or range. `ignore` applies the thresholds
-        alone and reports it in the verdict; `refuse` stops the run before training.
+        last, has other text columns, classes or range. `ignore` applies only the
+        thresholds and reports it in the verdict; `refuse` stops the run before
+        training.
     """
 
     split: str = "eval"
@@ -63,14 +64,14 @@ class ServingConfig(Settings):
 
     Attributes:
       precision: Type of the exported weights and of their matrix products. `bfloat16`
-        halves the model's size and loses some quality; what is evaluated is what is
-        served.
+        halves the model's size and loses some quality. The evaluated model is the
+        exported one.
       tf_serving_version: Release of TensorFlow Serving whose tensorflow-text must have
         every op of the model: 2.16 to 2.19 have tensorflow-text 2.12, 2.20 has 2.20.
       rows: Rows to predict, as text and as Examples.
       examples: How many of these rows are pushed with the model, as examples on the
-        page of `serve`. 0 pushes none: set it if those who call the model must not read
-        the data. It applies to the next version; pushed versions keep their examples.
+        page of `serve`. 0 pushes none: set it if clients of the model must not see the
+        data. It applies to the next version; pushed versions keep their examples.
       max_memory_bytes: Maximum memory of the process.
       timeout_seconds: Maximum time to load the model and to predict.
     """

@@ -20,7 +20,7 @@ _NUMBERS = {
         r"|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$"
     ),
 }
-# Tags of YAML that keeps its text if the setting is a string, as `1.20` and `no`.
+# Tags of values that stay text if the setting is a string, such as `1.20` and `no`.
 _NOT_STRINGS = (*_NUMBERS, _TAG + "bool")
 
 
@@ -48,7 +48,7 @@ def load(text: str, kind: Any = Any) -> Any:
     Args:
       text: One YAML document.
       kind: Type of the setting: a model, or an annotation such as `list[str]`. A
-        number or boolean keeps its text where the type is a string, as a key too.
+        number or boolean stays text where the type is a string, also as a key.
 
     Raises:
       yaml.YAMLError: The text is not YAML.

@@ -218,7 +218,7 @@ def locate(source: str, setting: str) -> str:
 
 
 def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
-    """Returns the directory of an imported source; imports it if no run did before."""
+    """Returns the directory of an imported source; imports it unless it exists."""
     from modules.encoder import conversion
 
     key = fingerprint.of_text(

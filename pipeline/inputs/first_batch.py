@@ -21,7 +21,7 @@ from pipeline.inputs import encoder_source
 if TYPE_CHECKING:
     from modules.data.inputs import Batch
 
-# What TensorFlow writes before the message: its node, the failed assertion.
+# TensorFlow's prefix of a message: the node, the failed assertion.
 _PREFIX = re.compile(r"^\{\{.*?\}\} |^.*Summarized data: ")
 
 

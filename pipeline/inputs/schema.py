@@ -55,7 +55,7 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
         weight.value_count.min = weight.value_count.max = 1
         weight.float_domain.min = 0
         weight.float_domain.disallow_nan = weight.float_domain.disallow_inf = True
-        # TFX's components know no environments. DataGate takes them for splits.
+        # TFX's components ignore environments. For DataGate, they are names of splits.
         weight.in_environment.append(TRAIN)
     return schema
 

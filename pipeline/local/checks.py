@@ -35,7 +35,7 @@ from pipeline.inputs import encoder_source
 
 _STACKS = REPOSITORY / "stacks"
 _GIB = 1 << 30
-# The defaults of `serve`. Not imported from it: gRPC may be what is missing.
+# The defaults of `serve`. Not imported from it, because gRPC may be missing.
 PORTS = {"--grpc-port": 8500, "--port": 8501}
 _RUN_MEMORY = 3 * _GIB  # of a run of the sample
 # A training keeps two checkpoints with the moments of AdamW (6 times the weights) and
@@ -52,7 +52,7 @@ class Check:
       name: What was checked.
       status: An error stops a run; with a warning a feature is missing or may fail.
       value: What was found.
-      advice: What to do; empty if `value` names it, or nothing is to be done.
+      advice: What to do; empty if `value` names it, or nothing is needed.
     """
 
     name: str
@@ -66,7 +66,7 @@ def run_checks(config_file: Path, overrides: dict[str, Any]) -> Iterator[Check]:
 
     Args:
       config_file: The recipe.
-      overrides: Values by dotted key, as of `load_config`.
+      overrides: Values by dotted key, as for `load_config`.
 
     Yields:
       The results. If the recipe is invalid, its encoder, data and output are not
@@ -159,7 +159,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _check_packages() -> Check:
-    """Compares what is installed with the lock of this Python's stack."""
+    """Compares the installed packages with the lock of this Python's stack."""
     python = "{}.{}".format(*sys.version_info)
     names = [name for name, _, pythons in _read_stacks() if python in pythons]
     if not names:
@@ -248,7 +248,7 @@ def _check_tensorflow() -> tuple[Check, Check]:
         )
         unused = f"{_join(driver)}, which TensorFlow does not use"
         return loaded, Check("accelerators", "warning", unused, advice)
-    value = ", ".join([*devices, *driver]) or "no accelerator: the CPU trains"
+    value = ", ".join([*devices, *driver]) or "none: training runs on the CPU"
     return loaded, Check("accelerators", "ok", value)
 
 
@@ -280,7 +280,7 @@ def _check_space(name: str, directory: Path, needed: int) -> Check:
     free = shutil.disk_usage(existing).free
     value = f"{directory}: {_show(free)} free"
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        value = f"{existing} is not a directory that can be written to"
+        value = f"{existing} is not a writable directory"
         return Check(name, "error", value, "name another directory with --output DIR")
     if free < needed:
         advice = f"about {_show(needed)} are needed; free space, or use another disk"

@@ -37,7 +37,7 @@ _INDENT = 2
 
 @dataclasses.dataclass
 class _Component:
-    """A line of the list."""
+    """A component's line in the list."""
 
     name: str
     state: ComponentState = "waiting"

@@ -11,7 +11,7 @@ from typing import Any
 from ingest.rows.row_errors import RowError
 from modules.data import row_values
 
-# What R, pandas, databases and spreadsheets write for a missing value.
+# The spellings of a missing value in R, pandas, databases and spreadsheets.
 _MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
 # Chinese, Japanese and Korean, which are written without spaces.
 _WIDE = re.compile("[\u2e80-\U0010ffff]")

@@ -139,7 +139,7 @@ class _Builder:
 
     def build(self, encoder: str | None, progress: Progress) -> Project:
         settings, data_set, task = self._settings, self._data_set, self._task
-        # What is known before the rows are read.
+        # Settings that do not depend on the rows.
         # A name has lower-case letters, digits, _ and -, and starts with a letter.
         folder = self._target.resolve().name.lower()
         name = re.sub(r"[^a-z0-9_-]+", "-", folder).strip("-")
@@ -167,7 +167,7 @@ class _Builder:
             settings.set("data.source", _DATA_FOLDER, reason)
         else:
             source = os.path.abspath(data_set.source.location)
-            settings.set("data.source", source, "it has splits")
+            settings.set("data.source", source, "the source has splits")
         if encoder is None:
             default = recipe.load_config(DEFAULT_CONFIG).encoder
             reason = "a small BERT for English, uncased; choose another with --encoder"
@@ -191,13 +191,13 @@ class _Builder:
         with BadRows(policy, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)
         longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
-        # What follows from the rows.
+        # Settings that depend on the rows.
         gate = TEST if TEST in splits else EVAL
         train, gated = inspector.facts[TRAIN], inspector.facts[gate]
         if len(train):
             length = choose_length(train.lengths, longest)
             cut = float(np.mean(train.lengths > length))
-            reason = "cuts at most one row of 200"
+            reason = "cuts at most one row in 200"
             if cut > MOST_CUT:
                 reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
             reason += f"; the longest has {train.lengths.max()} tokens"

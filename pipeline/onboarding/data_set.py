@@ -22,14 +22,14 @@ from pipeline.onboarding import columns as columns_lib
 from pipeline.onboarding.columns import Column
 from pipeline.onboarding.guess import Guess, Kind, guess_task
 
-# A small data set gets a larger share, so that its gate means something.
+# A small data set gets a larger share, so that its gate is precise enough.
 _LEAST_EVAL_ROWS = 100
 MOST_TEST_SIZE = 0.5
 _OPTIONS = {
     "text_columns": "--text",
     "label_column": "--label",
     "name": "--text and --label; GLUE's tasks need no project",
-    "input": "a recipe of your own: init reads text",
+    "input": "your own recipe, because init reads only text",
 }
 
 
@@ -41,7 +41,7 @@ class Choices:
       text: The text columns; empty guesses them.
       label: The label column; None guesses it.
       kind: Whether the label is a class or a score; None guesses it.
-      group: The column whose rows of one value go to one split.
+      group: The column whose equal values keep rows in one split.
     """
 
     text: Sequence[str] = ()
@@ -54,7 +54,7 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
     """Returns a task with the user's settings, by dotted key.
 
     Raises:
-      UsageError: A key has an option of its own, or a value is not allowed.
+      UsageError: A key has its own option, or a value is not allowed.
     """
     settings = task.model_dump()
     for key, value in overrides.items():
@@ -89,7 +89,7 @@ class DataSet:
 
     @property
     def task(self) -> TaskConfig:
-        """The task."""
+        """The guessed task, with the user's choices."""
         return self.guess.task
 
     @property
@@ -175,7 +175,7 @@ def look_at(
         raise UsageError(
             f"the label {guess.task.label_column} has numbers that could be indices "
             f"of classes ({', '.join(guess.class_of_value)}): write names instead of "
-            "them, or give one file, whose splits and class names are then written"
+            "numbers, or give one file, for which init writes splits and class names"
         )
     return DataSet(source, settings, columns, guess)
 

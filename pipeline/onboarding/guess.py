@@ -41,7 +41,7 @@ _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_INDICES = 20
 _STRONG_WORDS = 4.0
 CHOSEN = "chosen by you"
-_BALANCED = 0.4  # share of the smaller of two classes from which accuracy is enough
+_BALANCED = 0.4  # least share of the smaller of two classes for the metric accuracy
 _LEARNED = 0.1  # of the gap between the majority-class baseline and 1
 
 
@@ -121,8 +121,8 @@ def guess_task(
     elif (kind or _guess_kind(column)) == "score":
         if not column.is_numeric or column.low == column.high:
             raise UsageError(
-                f"the label {label} cannot be a score: its values are not different "
-                "numbers; use --kind classes or name another column with --label"
+                f"the label {label} cannot be a score: its values are not numbers, or "
+                "all equal; use --kind classes or name another column with --label"
             )
         low, high = float(math.floor(column.low)), float(math.ceil(column.high))
         settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
@@ -229,7 +229,7 @@ def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
     (label,) = candidates
     shape = "scores" if _is_score(columns[label]) else "few values"
     reasons["task.label_column"] = (
-        "known as a label's name" if named else f"the only column of {shape}"
+        "a usual name of a label" if named else f"the only column of {shape}"
     )
     return label
 
@@ -274,7 +274,7 @@ def _guess_kind(column: Column) -> Kind:
         raise UsageError(f"the label column {column.name} has no value")
     if _has_decimal_commas(column):
         raise UsageError(
-            f"the label {column.name} has decimal commas, as "
+            f"the label {column.name} has decimal commas, such as "
             f"{next(iter(column.values or ()))}; write decimal points"
         )
     if not column.is_numeric:
@@ -317,7 +317,7 @@ def _guess_classes(
     indices = {str(index): name for index, name in enumerate(names)}
     if all(indices.get(name, name) == name for name in names):
         return names, {}
-    # A label 1 could be the class `1` or that of index 1.
+    # A label 1 could be the class `1` or the class with index 1.
     class_of_value = {name: f"{column.name}_{name}" for name in names}
     reasons["task.classes"] += ", renamed: a number could be an index"
     return list(class_of_value.values()), class_of_value
@@ -338,13 +338,10 @@ def _order_pair(
         why = f"{negative[0]} means no"
         positive = second if negative[0] == first else first
     elif values[first] == values[second]:
-        positive, why = (
-            second,
-            "both have as many rows, and the alphabet decides",
-        )
+        positive, why = second, "by the alphabet, as both have equally many rows"
     else:
         positive = min(names, key=lambda name: values[name])
-        why = f"{positive} is the rarer one"
+        why = f"{positive} is rarer"
     reasons["task.classes"] += f"; the second is the positive class: {why}"
     return [name for name in names if name != positive] + [positive]
 

@@ -1,4 +1,4 @@
-"""Inspects a data set: its rows, and what a run would refuse or warn of."""
+"""Inspects a data set: its rows, and what a run would refuse or warn about."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ class Inspection:
       shared: Rows whose texts are in an earlier split, too, by "SPLIT, EARLIER SPLIT".
       odd: Rows by kind of odd characters.
       refused: Why a run would be refused.
-      warnings: What a run would warn of.
+      warnings: What a run would warn about.
       refused_kinds: The kinds of findings that are refused.
-      has_refused_bad_rows: Whether bad rows are a reason.
+      has_refused_bad_rows: Whether bad rows are one of the reasons in `refused`.
     """
 
     columns: list[ColumnInspection]

@@ -31,10 +31,10 @@ _RARE_SHARE = 0.1  # of a class, below which the training loss weighs the classe
 _EPOCHS = ((5_000, 4), (20_000, 3), (100_000, 2))
 _NOT_SHOWN = ("name", "encoder.sha256", "output")
 _SECTION_COMMENTS = {
-    "task": "What is predicted from what. Of two classes, the second is positive.",
+    "task": "The label and the texts. Of two classes, the second is positive.",
     "data": "Where the rows are; docs/data.md has the formats and the limits.",
     "encoder": "The pre-trained model that is fine-tuned.",
-    "evaluator": "What a model must reach before it is pushed.",
+    "evaluator": "The quality that a model must reach before it is pushed.",
 }
 
 
@@ -87,7 +87,7 @@ class ProjectSettings:
 
 
 def choose_length(lengths: np.ndarray, longest: int) -> int:
-    """Returns a sequence length that cuts at most one row of 200.
+    """Returns a sequence length that cuts at most one row in 200.
 
     Args:
       lengths: Packed lengths in tokens, int32[rows].
@@ -98,7 +98,7 @@ def choose_length(lengths: np.ndarray, longest: int) -> int:
 
 
 def choose_epochs(rows: int) -> int:
-    """Returns passes over the training split, by its rows."""
+    """Returns the number of epochs for a number of training rows."""
     return next((epochs for most, epochs in _EPOCHS if rows <= most), 1)
 
 
@@ -157,7 +157,7 @@ def _count(metric: Metric, counts: np.ndarray) -> tuple[int, str]:
 def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None:
     """Weighs the classes in the training loss if one of them is rare.
 
-    If the gate is on accuracy, it does not: weights trade accuracy for the rare class.
+    A gate on accuracy gets no weights, which trade accuracy for the rare class.
     """
     if "accuracy" in settings.values["evaluator"]["thresholds"]:
         return

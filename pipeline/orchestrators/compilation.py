@@ -128,14 +128,14 @@ def orchestrator_settings(config: Config, orchestrator: str) -> Any:
     if settings is None:
         raise UsageError(
             f"the config has no section {orchestrator}; it needs at least image and "
-            f"pipeline_root, as --set {orchestrator}.image=IMAGE "
+            f"pipeline_root: --set {orchestrator}.image=IMAGE "
             f"--set {orchestrator}.pipeline_root=gs://BUCKET/FOLDER"
         )
-    # The rule of `pipeline_builder.py` of TFX.
+    # The rule of TFX's `pipeline_builder.py`.
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", config.name):
         raise UsageError(
             f"name is {config.name!r}; {orchestrator} allows lower-case letters, "
-            "digits and dashes: set another with --set name=NAME"
+            "digits and dashes: set another name with --set name=NAME"
         )
     return settings
 

@@ -50,7 +50,7 @@ class RunClient(abc.ABC):
       poll_seconds: Time between two requests for the run's state.
       run_id: The orchestrator's ID of the run, once it is started.
       link: The run's page in the orchestrator's user interface.
-      state: Last known state, as PENDING, RUNNING or SUCCEEDED.
+      state: Last known state, such as PENDING, RUNNING or SUCCEEDED.
     """
 
     poll_seconds: ClassVar[float]
@@ -83,7 +83,7 @@ class RunClient(abc.ABC):
         """Returns why the run failed: the messages of the run and its failed tasks."""
 
     def missing_results(self) -> str:
-        """Returns which results a run that succeeded lacks; "" if it has all."""
+        """Returns the missing results of a successful run; "" if it has all."""
         return ""
 
 
@@ -122,8 +122,8 @@ def submit(
       client: Client of the orchestrator.
       package: File with the compiled pipeline, a pipeline spec in YAML.
       request: The run.
-      report: Called with the run's link, each new state, and the results that a run
-        that succeeded lacks.
+      report: Called with the run's link, each new state, and the missing results of a
+        successful run.
       wait_seconds: Longest time to wait; None does not wait.
 
     Raises:

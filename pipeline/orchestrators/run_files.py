@@ -1,11 +1,11 @@
-"""Reads what the containers of a run wrote to its directory in the pipeline root.
+"""Reads files that the containers of a run wrote to its directory.
 
 Kubeflow Pipelines gives an attempt of a component the directory
 `PIPELINE_ROOT/PIPELINE/RUN_ID/COMPONENT/UUID`. Only directories down to there are
 listed: an artifact may have many files.
 
-TensorFlow is imported when a directory is read: that takes seconds, and `submit`
-reports a wrong address before.
+TensorFlow is imported when a directory is read: that takes seconds, and `submit` must
+report a wrong address before.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _find(task_directory: str, start: str, below: str = "") -> list[str]:
     Args:
       task_directory: Directory of the component.
       start: Start of the file's name.
-      below: Path of the file's directory below that of the attempt.
+      below: Path of the file's directory, relative to the attempt's directory.
     """
     import tensorflow as tf
 

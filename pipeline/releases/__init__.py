@@ -1,1 +1,1 @@
-"""What is served: rollback, override, and the journal of both."""
+"""Decisions of people about the served version: rollback, override, and a journal."""

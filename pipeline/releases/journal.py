@@ -26,11 +26,11 @@ def _user() -> str:
 
 
 class Release(pydantic.BaseModel):
-    """A decision of a person about what is served.
+    """A person's decision about the served version.
 
     Attributes:
       action: `rollback`, or `override` of a gate that refused the model.
-      version: The version that it made the served one.
+      version: The version that is served after it.
       reason: The reason that the person gave.
       by: User and host.
       time: When the person decided.

@@ -1,4 +1,4 @@
-"""Pushes a model that the gate refused, because a person decides so."""
+"""Pushes a model that the gate refused, by a person's decision."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     release = Release(
         action="override", version=int(version), reason=reason, run=run.id
     )
-    # The record is written before the push: no version is served without one.
+    # The record is written before the push: no version is served without a record.
     recorded = release.model_dump(
         mode="json", include=set(verdicts.Override.model_fields)
     )
@@ -86,7 +86,7 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     """Returns the outputs of a run whose model only the gate refused.
 
     Raises:
-      UsageError: The run is not such a run; the message names the next step.
+      UsageError: The run has no such model; the message names the next step.
     """
     if run.state == run_states.PUSHED:
         raise UsageError(f"run {run.id} was not refused: it pushed {run.pushed}")
@@ -106,8 +106,8 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
         raise UsageError(f"the artifacts of run {run.id} were deleted; run it again")
     if check and check.reasons:
         raise UsageError(
-            f"run {run.id}: the model does not serve ({'; '.join(check.reasons)}), and "
-            "cannot be overridden. Correct the cause and run the pipeline again"
+            f"run {run.id}: the serving check failed ({'; '.join(check.reasons)}), "
+            "which cannot be overridden. Correct the cause and run the pipeline again"
         )
     if verdict.blessed:
         raise UsageError(f"run {run.id} was not refused by the gate: {run.reason}")

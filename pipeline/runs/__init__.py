@@ -1,1 +1,1 @@
-"""Past runs: their records, lineage, comparison, and what is deleted of them."""
+"""Past runs: their records, outputs, lineage and comparison."""

@@ -1,4 +1,4 @@
-"""Traces what a model was made of: a tree of executions from ML Metadata."""
+"""Traces the lineage of a model: a tree of executions from ML Metadata."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _find_artifact(paths: OutputPaths, reader: MetadataReader, model: str) -> An
         if str(artifact.id) == model or path.is_relative_to(artifact.uri):
             return artifact
     raise UsageError(
-        f"model {model}: ML Metadata of {paths.root} knows no such version, directory "
+        f"model {model}: ML Metadata of {paths.root} has no such version, directory "
         "or Model artifact; `versions` lists what was pushed"
     )
 

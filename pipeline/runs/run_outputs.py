@@ -19,7 +19,7 @@ class RunOutputs:
 
     Args:
       reader: ML Metadata.
-      tfx_run_id: TFX's id of the run. If one of both is None, no component has started.
+      tfx_run_id: TFX's id of the run. If either is None, no component has started.
 
     Attributes:
       components: In the order of their start.

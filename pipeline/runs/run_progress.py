@@ -84,7 +84,7 @@ class ProgressFile:
         self._written = -_SECONDS
 
     def write(self, progress: Progress, *, is_urgent: bool = False) -> None:
-        """Replaces the file, unless it was written just now.
+        """Replaces the file, unless it was written less than a second ago.
 
         Args:
           progress: The progress.

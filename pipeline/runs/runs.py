@@ -59,7 +59,7 @@ class RunList(Sequence[RunRecord]):
     """The runs of an output directory, the newest first.
 
     A record in the state `running` belongs to the run that holds the lock of the
-    directory, or to a run that was killed. The state of the second is corrected.
+    directory, or to a run that was killed, whose state is corrected.
 
     Args:
       paths: The output directory.

@@ -14,7 +14,7 @@ from pipeline.runs.run_record import LOG_FILE, SETTINGS_FILE
 from pipeline.runs.runs import Run, RunList
 from report.content import JSON_FILE, Curve, Report, SeedTraining, read_report
 
-_LOG_BYTES = 1 << 20  # of its end
+_LOG_BYTES = 1 << 20  # read from the end
 
 
 @dataclasses.dataclass(frozen=True)

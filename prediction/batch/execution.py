@@ -61,7 +61,7 @@ def run(
         raise
     if state != PipelineState.DONE:
         raise RuntimeError(f"the Beam job ended as {state}; its runner has the log")
-    # Beam keeps the last shared object, the model, until the interpreter exits; there
+    # Beam keeps the last shared object, the model, until the interpreter exits. Then
     # TensorFlow fails to free it. A new shared object replaces it.
     shared.Shared().acquire(_Nothing)
 

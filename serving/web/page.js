@@ -71,7 +71,7 @@ async function showTask(version) {
     hasText: columns.every((name) => types[name] === "DT_STRING"),
     canTokenize: "tokenize" in signatures && Boolean(metadata.text_columns),
   };
-  // A new version with the same columns keeps the fields, and the focus of one.
+  // A new version with the same columns keeps the fields and the focus.
   if (!hasFields) showFields();
   showChoices("examples", (metadata.examples || []).map((row) => ({row})));
   showHistory();
@@ -279,7 +279,7 @@ async function explain() {
       ...showWords(task.columns, row, words, unit),
       make("p", {className: "note"}, `How much each word adds to ${value}` +
         (isScore ? "" : ", in percentage points") + ": the difference from the same text without the word. Underlined words lower it."));
-    byId("words-content").focus();  // the button, which had it, is hidden
+    byId("words-content").focus();  // the focused button is hidden now
     byId("explain").hidden = true;
   } catch (error) {
     if (shown.row === row) showError(byId("error"), error);

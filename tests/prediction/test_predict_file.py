@@ -99,7 +99,7 @@ def test_json_lines_keep_their_fields(served, tmp_path):
             r":1: column 8: the byte 0xff is not utf-8",
         ),
         ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 fields, the header has 2"),
-        ("in.txt", "left,right\n", "out.tsv", r"in\.txt: into one file, \.csv, \.tsv"),
+        ("in.txt", "left,right\n", "out.tsv", r"in\.txt: one output file needs \.csv"),
         (
             "in.tsv",
             "left\tright\na\tb\n",
@@ -182,6 +182,6 @@ def test_file_in_a_bucket_is_refused(served, tmp_path, monkeypatch, option):
     (tmp_path / "in.tsv").write_text("left\tright\nlonger\tx\n")
     paths = {"--input": "in.tsv", "--output": "out.tsv"}
     paths[option] = f"gs://bucket/{paths[option]}"
-    with pytest.raises(UsageError, match=f"{option} gs://bucket/.*only a local file"):
+    with pytest.raises(UsageError, match=f"{option} gs://bucket/.*a local --input"):
         predict_file(str(served), *paths.values())
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]

@@ -29,7 +29,7 @@ def test_newest_complete_version_of_a_bucket_is_loaded(served, bucket, object_st
 @pytest.mark.parametrize("name", ["empty", "no-such-bucket"])
 def test_bucket_without_a_model_is_refused(bucket, name):
     directory = f"{bucket}/empty" if name == "empty" else f"gs://{name}/model"
-    with pytest.raises(UsageError, match=f"--model {directory} holds no SavedModel"):
+    with pytest.raises(UsageError, match=f"--model {directory} has no SavedModel"):
         find_model(directory)
 
 

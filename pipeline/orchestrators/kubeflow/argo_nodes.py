@@ -21,7 +21,7 @@ _MAX_ATTEMPTS = 5
 
 
 def failed_nodes(tasks: Iterable[Any], components: Iterable[str]) -> dict[str, str]:
-    """Returns the failed node, that of a component or of its driver, by component.
+    """Returns the failed node, of a component or of its driver, by component.
 
     Args:
       tasks: Tasks of a run, as the API returns them.

@@ -19,8 +19,9 @@ class KubeflowServer:
     Identity-Aware Proxy, and that to the pod's token.
 
     Attributes:
-      host: Address of the API with its protocol, as `https://kubeflow.example/pipeline`
-        or, for a port forward, `http://localhost:8080`.
+      host: Address of the API with its protocol, such as
+        `https://kubeflow.example/pipeline` or, for a port forward,
+        `http://localhost:8080`.
       namespace: Kubernetes namespace of the user, if the installation has several
         users; None reads it from `~/.config/kfp/context.json`.
       iap_client_id: Client ID of Google's Identity-Aware Proxy. The token belongs to

@@ -109,7 +109,7 @@ class KubeflowRunClient(RunClient):
         return "; ".join(filter(None, [message, run.explain()]))
 
     def missing_results(self) -> str:
-        """Returns what Report could not write; "" if it wrote all."""
+        """Returns the results that Report could not write; "" if it wrote all."""
         try:
             missing = run_files.find_missing_results(self._directory)
         except run_files.UnreadableError as error:

@@ -74,7 +74,7 @@ class VertexRunClient(RunClient):
         except (RuntimeError, ValueError) as error:
             if request.experiment is None:
                 raise
-            # The client's message reports whether the run was started nevertheless.
+            # The client's message reports whether the run was started anyway.
             raise UsageError(
                 f"experiment {request.experiment}: {error} ({error.__cause__})"
             ) from error

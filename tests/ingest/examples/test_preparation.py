@@ -160,7 +160,7 @@ def test_bytes_that_are_not_utf_8_are_refused_with_file_and_line(tmp_path):
 
 def test_missing_split_is_refused_with_the_files_that_exist(tmp_path):
     source = write(tmp_path / "text", train=HEADER + ROW)
-    with pytest.raises(UsageError, match=r"no split eval .*it holds train\.tsv"):
+    with pytest.raises(UsageError, match=r"no split eval .*it has train\.tsv"):
         examples_lib.prepare(source, str(tmp_path / "records"), TASK)
 
 

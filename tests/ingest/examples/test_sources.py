@@ -212,7 +212,7 @@ def test_hidden_files_and_other_names_are_ignored(tmp_path):
         ),
         (["train.csv", "train-1.csv", "eval.csv"], r"train-1\.csv and train\.csv"),
         (["train.csv", "train/a.csv", "eval.csv"], r"train\.csv and train/a\.csv"),
-        (["train.csv"], r"no split eval \(train\.csv\); it holds train\.csv"),
+        (["train.csv"], r"no split eval \(train\.csv\); it has train\.csv"),
         (["eval.csv", "test.csv"], r"no split train"),
     ],
 )

@@ -142,7 +142,7 @@ def test_source_without_spans_is_refused_with_its_directories(source, paths, tmp
         examples_lib.resolve_examples(
             f"{tmp_path}/spans/week-{{SPAN}}", TASK, paths.examples
         )
-    with pytest.raises(UsageError, match="nowhere holds no directories"):
+    with pytest.raises(UsageError, match="nowhere has no directories"):
         examples_lib.resolve_examples(
             f"{tmp_path}/nowhere/{{SPAN}}", TASK, paths.examples
         )
@@ -169,7 +169,7 @@ def test_two_directories_of_one_span_are_refused(source, paths, tmp_path):
     "name", ["{SPAN}/{VERSION}", "{SPAN:2}", "{SPAN}/{SPAN}", "{YYYY}-{MM}-{DD}"]
 )
 def test_other_span_notations_of_tfx_are_refused(paths, tmp_path, name):
-    with pytest.raises(UsageError, match=r"\{SPAN\} is allowed, once"):
+    with pytest.raises(UsageError, match=r"\{SPAN\} is allowed once"):
         examples_lib.resolve_examples(f"{tmp_path}/{name}", TASK, paths.examples)
 
 
@@ -202,7 +202,7 @@ def test_remote_spans_are_found_as_local_ones(source, paths):
         examples.patterns,
     )
     assert copies == []
-    with pytest.raises(UsageError, match="ram://nowhere holds no directories"):
+    with pytest.raises(UsageError, match="ram://nowhere has no directories"):
         spans.find_span("ram://nowhere/{SPAN}")
 
 

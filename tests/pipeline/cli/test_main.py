@@ -42,7 +42,7 @@ _TO_FILE = ["--input", "a.tsv", "--output", "b.tsv"]
             ["predict", "--model", "absent", "--pair", "a", "b", "--text", "c"],
             "give one of --text TEXT",
         ),
-        (["predict", "--model", "absent", "--pair", "a", "b"], "holds no SavedModel"),
+        (["predict", "--model", "absent", "--pair", "a", "b"], "has no SavedModel"),
         (
             ["predict", "--model", "absent", "--input", "a.tsv"],
             "--input FILE and --output FILE go together",

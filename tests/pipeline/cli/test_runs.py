@@ -125,12 +125,12 @@ def test_model_that_failed_the_serving_check_cannot_be_overridden(invoke, past):
     )
     past.write_json(blessing, "serving_check.json", check.model_dump(mode="json"))
     printed = joined(invoke("override", "latest", "--reason", "x", exit_code=2))
-    assert "does not serve (serving_default differs by 0.5)" in printed
+    assert "the serving check failed (serving_default differs by 0.5)" in printed
 
 
 def test_unknown_model_has_no_lineage(invoke, past):
     past.run()
-    assert "knows no such version" in joined(invoke("lineage", "7", exit_code=2))
+    assert "has no such version" in joined(invoke("lineage", "7", exit_code=2))
 
 
 READ_ONLY = """
