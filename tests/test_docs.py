@@ -6,6 +6,7 @@ import shlex
 import click
 import pytest
 
+from modules.fingerprint import FIRST_PARTY
 from pipeline import exit_status
 from pipeline.cli.main import main
 from pipeline.config.paths import REPOSITORY
@@ -49,8 +50,9 @@ def test_files_and_make_targets_that_a_document_names_exist(document):
         assert target in targets
     for link in re.findall(r"\]\(([\w./-]+)\)", text):
         assert (document.parent / link).exists()
-    tops = "benchmarks|components|configs|deploy|docs|modules|pipeline|serving|stacks"
-    for path in re.findall(rf"`((?:{tops}|tools)/[\w./-]+\.\w+)`", text):
+    folders = ("configs", "deploy", "docs", "sample_data", "serving", "stacks", "tools")
+    tops = "|".join((*FIRST_PARTY, *folders, "benchmarks"))
+    for path in re.findall(rf"`((?:{tops})/[\w./-]+\.\w+)`", text):
         assert (REPOSITORY / path.replace("NAME", "1.21")).exists()
 
 
