@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from modules.config.task import TaskConfig
 from modules.run_metadata import MetadataReader
 from modules.training import experiment
 from pipeline.config.paths import OutputPaths
@@ -21,6 +22,7 @@ from pipeline.config.recipe import Config, load_config
 from pipeline.local.run import run_locally
 from pipeline.runs.run_outputs import RunOutputs
 from tests import tiny, warm_probe
+from tests.e2e import released
 
 SECOND = {"trainer.learning_rate": 0.002}
 
@@ -72,7 +74,10 @@ def restore(tmp_path_factory):
     """Returns a function that undoes everything since the first run ended."""
     directory = tmp_path_factory.mktemp("run") / "tiny"
     recipe = tiny.write_config(
-        directory / "recipe.yaml", splits=("train", "eval"), serving={"rows": 4}
+        directory / "recipe.yaml",
+        splits=("train", "eval"),
+        serving={"rows": 4},
+        evaluator=released.bounds_of(TaskConfig()),
     )
     with pytest.MonkeyPatch.context() as patched:
         warm_probe.install(patched)

@@ -4,14 +4,14 @@ import pytest
 
 from pipeline.config.beam import BeamConfig
 from tests.e2e.finished_run import beam_work
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "component",
-    ["StatisticsGen", nightly("Transform"), nightly("Evaluator")],
+    ["StatisticsGen", "Transform", "Evaluator"],
 )
 def test_processes_of_this_machine_compute_the_same(finished, component):
     beam = BeamConfig(runner="multi_processing", workers=2)

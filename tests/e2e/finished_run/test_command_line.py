@@ -110,11 +110,9 @@ def test_edits_rerun_the_training_and_what_depends_on_it_and_nothing_before(stor
 
 
 def test_pushed_model_predicts_a_pair(story):
-    shown = command_line(
-        "predict", "--model", story.pushed, "--pair", "A cat.", "The cat!"
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stderr == ""
+    pair = ("--pair", "A cat.", "The cat!")
+    shown = CliRunner().invoke(main, ["predict", "--model", str(story.pushed), *pair])
+    assert shown.exit_code == 0, shown.output
     model = predictor.Predictor(str(story.pushed))
     (expected,) = model.predict([("A cat.", "The cat!")])
     assert table_rows(shown) == [

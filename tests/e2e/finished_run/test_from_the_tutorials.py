@@ -22,6 +22,7 @@ def after_make_run(finished, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.nightly
 def test_every_block_gives_what_the_page_prints(after_make_run):
     blocks = re.findall(r"^```pycon\n(.*?)^```", PAGE.read_text(), re.M | re.S)
     assert len(blocks) > 10

@@ -11,6 +11,7 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from modules import served_versions
 from modules.errors import UsageError
 from modules.export import description
+from tests.e2e import released as released_lib
 from tests.e2e.finished_run.components import MODEL
 
 pytestmark = pytest.mark.e2e
@@ -31,6 +32,16 @@ def version(model):
     return int(Path(model).name)
 
 
+def test_every_metric_goes_through_a_release(finished, second):
+    assert second.pushed is not None
+
+    def output(component, key):
+        return Path(finished.output(component, key).uri)
+
+    released_lib.check(released_lib.Released(finished.config, output))
+
+
+@pytest.mark.nightly
 def test_deleted_model_is_pushed_again_without_training(run, finished):
     shutil.rmtree(finished.report.pushed)
     report, executed = run()

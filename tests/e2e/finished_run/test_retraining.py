@@ -115,6 +115,7 @@ def test_next_span_starts_from_the_champion_of_the_previous_one(
     assert (span_in_metadata(finished), span_in_record(finished)) == (1, 1)
 
 
+@pytest.mark.nightly
 def test_encoder_of_another_size_is_refused_before_training(
     train, finished, tmp_path, monkeypatch
 ):
