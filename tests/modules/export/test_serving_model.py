@@ -10,11 +10,16 @@ import tensorflow as tf
 from tests import exported as exported_lib
 from tests import tiny
 from tests.exported import PAIRS
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
-CLASSES = ["pairs", "sentences", "tokens of pairs"]
-SCORES = ["scores", "tokens of sentences"]
+NIGHTLY = ("sentences", "a curated schema", "tokens of pairs")
+
+
+def kinds(*names):
+    """Returns kinds of task as parameters; an export takes 10 s."""
+    return [nightly(name) if name in NIGHTLY else name for name in names]
 
 
 @dataclasses.dataclass
@@ -67,7 +72,7 @@ def load(export, vocab_file):
     return load
 
 
-@pytest.fixture(params=exported_lib.TASKS)
+@pytest.fixture(params=kinds(*exported_lib.TASKS))
 def loaded(load, request):
     """A model of each kind of task."""
     return load(request.param)
@@ -79,7 +84,7 @@ def pair_model(load):
     return load("pairs")
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", kinds("pairs", "sentences", "tokens of pairs"))
 def test_classes_come_with_names_types_and_shapes_of_the_task(load, kind):
     loaded = load(kind)
     outputs = loaded.serve(PAIRS)
@@ -96,7 +101,7 @@ def test_classes_come_with_names_types_and_shapes_of_the_task(load, kind):
     assert outputs["class"].numpy().tolist() == names
 
 
-@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("kind", kinds("scores", "tokens of sentences"))
 def test_regression_has_one_score_a_row_and_no_other_output(load, kind):
     outputs = load(kind).serve(PAIRS)
     assert set(outputs) == {"score"}
@@ -132,7 +137,7 @@ def test_raw_text_and_examples_have_equal_outputs(loaded):
     )
 
 
-@pytest.mark.parametrize("kind", ["pairs", "tokens of pairs"])
+@pytest.mark.parametrize("kind", kinds("pairs", "tokens of pairs"))
 def test_texts_keep_the_order_of_the_task(load, kind):
     loaded = load(kind)
     assert loaded.model.text_columns().numpy().tolist() == [b"question", b"answer"]
@@ -144,7 +149,7 @@ def test_texts_keep_the_order_of_the_task(load, kind):
     assert inputs["input_type_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1]]
 
 
-@pytest.mark.parametrize("kind", ["sentences", "tokens of sentences"])
+@pytest.mark.parametrize("kind", kinds("sentences", "tokens of sentences"))
 def test_single_sentence_is_cut_at_its_end(load, kind):
     loaded = load(kind)
     assert loaded.model.text_columns().numpy().tolist() == [b"sentence"]
@@ -205,9 +210,13 @@ def test_tokens_have_their_column_and_their_bytes_in_the_text(pair_model):
     assert outputs["cut"] == [0, 0]
 
 
-def test_cut_tokens_are_counted_by_column(pair_model, load):
+def test_cut_tokens_are_counted_by_column(pair_model):
     rows = [("the " * 40, "a " * 30), ("the " * 40, "a"), ("", "")]
     assert located(pair_model, *rows)["cut"] == [[29, 20], [20, 0], [0, 0]]
+
+
+@pytest.mark.nightly
+def test_cut_tokens_of_a_single_text_are_counted(load):
     assert located(load("sentences"), ("the " * 40,))["cut"] == [[18]]
 
 
@@ -253,9 +262,9 @@ def test_text_that_is_long_or_not_utf_8_has_finite_outputs(loaded):
 def test_token_ids_out_of_range_are_an_invalid_argument(
     load, signature, name, value, message
 ):
-    loaded = load("tokens of pairs")
+    loaded = load("tokens of sentences")
     (row,) = exported_lib.rows_of(
-        loaded.task, [("the cat", "a dog")], vocab_file=loaded.vocab_file
+        loaded.task, [("the cat",)], vocab_file=loaded.vocab_file
     )
     row[name][1] = value
     serve = loaded.model.signatures[signature]
@@ -282,7 +291,7 @@ def test_slices_are_by_length_of_the_pair_and_word_overlap(pair_model):
 @pytest.mark.parametrize(
     ("kind", "name", "buckets"),
     [
-        ("sentences", "sentence_length", [b"0-9", b"10-19", b"30+"]),
+        nightly("sentences", "sentence_length", [b"0-9", b"10-19", b"30+"]),
         # Tokenized examples are cut already, here to 24 tokens.
         ("tokens of sentences", "token_length", [b"0-31", b"0-31", b"0-31"]),
     ],
