@@ -16,11 +16,12 @@ from components.pusher import AtomicPusher
 from components.report import Report, ReportSettings
 from components.serving_check import ServingCheck, ServingCheckSettings
 from components.warm_start import WarmStart
-from ingest.examples.splits import TRAIN
 from modules import fingerprint
+from modules.config.task import TRAIN_SPLIT
 from modules.evaluation import eval_config, prediction_files, tfma_metrics
 from modules.export import description, signatures
 from modules.training import warm_start
+from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
 from pipeline.config.tfx_names import PREPROCESSING_FN, RUN_FN
@@ -30,7 +31,7 @@ from report.content import LineageStep
 
 # Settings that change where a run reads, runs and writes, but not what it computes.
 _LOCATIONS: dict[str, Any] = {
-    **dict.fromkeys(("beam", "kubeflow", "vertex", "output"), True),
+    **dict.fromkeys(("beam", *ORCHESTRATORS, "output"), True),
     "data": {"source", "schema_file"},
     "encoder": {"source"},
 }
@@ -146,14 +147,16 @@ def create_pipeline(
         learning_rate=parameters.learning_rate,
         fingerprint=fingerprint.of_code(Hyperparameters.__module__),
     )
-    evaluated_splits = [split for split in inputs.examples.patterns if split != TRAIN]
+    evaluated_splits = [
+        name for name in inputs.examples.patterns if name != TRAIN_SPLIT
+    ]
     trainer = (platform.trainer or tfx.components.Trainer)(
         run_fn=RUN_FN,
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         hyperparameters=hyperparameters.outputs["hyperparameters"],
         base_model=warm_starts[0].outputs["base_model"] if warm_starts else None,
-        train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
+        train_args=tfx.proto.TrainArgs(splits=[TRAIN_SPLIT]),
         # Each is predicted; the best model is selected only on `eval`.
         eval_args=tfx.proto.EvalArgs(splits=evaluated_splits),
         custom_config={

@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ingest.rows.row_errors import Location, RowError
-from modules.config.task import TaskConfig
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.data import row_values
 from modules.errors import UsageError
 
-TRAIN, EVAL = REQUIRED_SPLITS = ("train", "eval")
+REQUIRED_SPLITS = (TRAIN_SPLIT, EVAL_SPLIT)
 TEST = "test"
 SPLITS = (*REQUIRED_SPLITS, "eval_mismatched", TEST, "test_mismatched")
 # Splits by the names that other libraries give them. MNLI's mismatched pairs and its
 # training split have different genres.
 SPLIT_NAMES = {split: split for split in SPLITS} | {
-    "validation": EVAL,
-    "valid": EVAL,
-    "val": EVAL,
-    "dev": EVAL,
-    "validation_matched": EVAL,
-    "dev_matched": EVAL,
+    "validation": EVAL_SPLIT,
+    "valid": EVAL_SPLIT,
+    "val": EVAL_SPLIT,
+    "dev": EVAL_SPLIT,
+    "validation_matched": EVAL_SPLIT,
+    "dev_matched": EVAL_SPLIT,
     "validation_mismatched": "eval_mismatched",
     "dev_mismatched": "eval_mismatched",
     "test_matched": TEST,
@@ -143,7 +143,7 @@ def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bo
     required = {"task.text_columns": task.text_columns}
     if is_required:
         required["task.label_column"] = [task.label_column]
-    if split == TRAIN and task.weight_column is not None:
+    if split == TRAIN_SPLIT and task.weight_column is not None:
         required["task.weight_column"] = [task.weight_column]
     for setting, columns in required.items():
         missing = [column for column in columns if column not in row]

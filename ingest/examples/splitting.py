@@ -13,10 +13,10 @@ import numpy as np
 from ingest.config import DataConfig
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.row_parser import RowParser
-from ingest.examples.splits import EVAL, TRAIN, GoodRow, LocatedRow
+from ingest.examples.splits import GoodRow, LocatedRow
 from ingest.rows.row_errors import Location
 from ingest.rows.spool import Spool
-from modules.config.task import TaskConfig
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.data.row_facts import hash_texts
 from modules.errors import UsageError
 
@@ -52,7 +52,7 @@ def split_rows(
         """Returns which of the good rows are in `eval`."""
         texts, groups, labels = array("Q"), array("Q"), array("d")
         for number, (location, row) in enumerate(rows):
-            features = bad_rows.check(TRAIN, location, row, parser)
+            features = bad_rows.check(TRAIN_SPLIT, location, row, parser)
             if features is None:
                 continue
             assert isinstance(row, dict)
@@ -80,12 +80,12 @@ def split_rows(
             return np.zeros(len(texts), bool)  # the bad rows are refused first
 
     def take(split: str) -> Iterator[GoodRow]:
-        is_chosen = read() == (split == EVAL)
+        is_chosen = read() == (split == EVAL_SPLIT)
         chosen = itertools.compress(waiting, is_chosen)
         for file, number, features, text_hash in chosen:
             yield GoodRow(Location(file, number), features, text_hash)
 
-    return {TRAIN: take(TRAIN), EVAL: take(EVAL)}
+    return {TRAIN_SPLIT: take(TRAIN_SPLIT), EVAL_SPLIT: take(EVAL_SPLIT)}
 
 
 def choose_eval_rows(

@@ -14,7 +14,7 @@ from ingest.examples.sources import Source
 from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
 from ingest.rows import hugging_face_datasets
 from ingest.rows.row_errors import RowError
-from modules.config.task import TaskConfig
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
 
 # A split whose first rows are all malformed has no columns to check.
@@ -55,7 +55,7 @@ def open_splits(
             names = find_class_names(source, split, task.label_column)
             splits.refuse_other_classes(source.describe(split), names, task)
         rows = source.read(split, task)
-        if watch and split in (None, splits.TRAIN):
+        if watch and split in (None, TRAIN_SPLIT):
             rows = splits.watch(rows, watch)
         first = _take_first(rows)
         rows = itertools.chain(first, rows)
@@ -115,7 +115,7 @@ def _has_labels(
     row = next((row for _, row in first if not isinstance(row, RowError)), None)
     if first and row is None:
         return True  # all rows are bad, which is reported later
-    if splits.has_labels(name, split or splits.TRAIN, row, task):
+    if splits.has_labels(name, split or TRAIN_SPLIT, row, task):
         return True
     reason = "only -1 for" if row and task.label_column in row else "no column"
     report(f"{os.path.basename(name)} has {reason} {task.label_column}: left out")

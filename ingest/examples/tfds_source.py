@@ -15,7 +15,7 @@ from ingest.examples.bad_rows import BadRows
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
 from ingest.rows.row_errors import Location, RowError
-from modules.config.task import TaskConfig
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
 
 _TIMEOUT_SECONDS = 10
@@ -81,7 +81,7 @@ def open_splits(
         if splits.has_labels(f"data {source} {name}", split, first and first[1], task):
             assert first is not None
             located: Iterator[LocatedRow] = itertools.chain([first], rows)
-            if watch and split == splits.TRAIN:
+            if watch and split == TRAIN_SPLIT:
                 located = splits.watch(located, watch)
             good_rows = bad_rows.filter(split, located, parser)
             opened[split] = splits.number_rows(good_rows, task.id_column)

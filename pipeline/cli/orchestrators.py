@@ -16,6 +16,7 @@ from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options
 from pipeline.config import parameters, recipe
+from pipeline.config.orchestrators import KUBEFLOW, ORCHESTRATORS
 from pipeline.config.recipe import Config
 from pipeline.orchestrators import compilation, staging
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
@@ -32,7 +33,7 @@ _ORCHESTRATOR = click.option(
     "--orchestrator",
     "--target",
     "orchestrator",
-    type=click.Choice(compilation.ORCHESTRATORS),
+    type=click.Choice(ORCHESTRATORS),
     required=True,
     help="Where the pipeline runs. --target is the former name of this option.",
 )
@@ -163,7 +164,7 @@ def submit_command(
         service_account=service_account,
     )
     settings = compilation.orchestrator_settings(config, orchestrator)
-    if orchestrator == "kubeflow" and settings.retries:
+    if orchestrator == KUBEFLOW and settings.retries:
         click.echo(
             "kubeflow.retries: since Kubeflow Pipelines 2.17, the cluster decides "
             "whether a failed component is retried. To use this setting, delete "
@@ -186,7 +187,7 @@ def _make_client(
     config: Config, orchestrator: str, host: str | None, **login: Any
 ) -> RunClient:
     settings = compilation.orchestrator_settings(config, orchestrator)
-    if orchestrator == "kubeflow":
+    if orchestrator == KUBEFLOW:
         if host is None:
             raise click.UsageError("--orchestrator kubeflow needs --host URL")
         server = KubeflowServer(host, **login)

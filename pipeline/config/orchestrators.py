@@ -7,6 +7,9 @@ from pydantic import Field, PositiveInt, field_validator
 from modules.config.settings import Settings
 from pipeline.config.beam import BeamConfig
 
+# Their sections of a recipe have the same names.
+ORCHESTRATORS = KUBEFLOW, VERTEX = ("kubeflow", "vertex")
+
 
 class OrchestratorConfig(Settings):
     """Settings that the orchestrators have in common.

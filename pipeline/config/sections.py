@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from modules.config.settings import Settings
+from modules.config.task import EVAL_SPLIT
 
 PACKAGE_PREFIX = "package:"  # of sources that are not paths
 MIN_SEQ_LENGTH = 8
@@ -53,7 +54,7 @@ class EvaluatorConfig(Settings):
         training.
     """
 
-    split: str = "eval"
+    split: str = EVAL_SPLIT
     thresholds: dict[str, float] = Field(default_factory=dict)
     max_regression: dict[str, float] = Field(default_factory=dict)
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ingest import examples as examples_lib
 from ingest.examples import tf_examples
-from ingest.examples.splits import TRAIN, Report
-from modules.config.task import TaskConfig
+from ingest.examples.splits import Report
+from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
@@ -51,7 +51,7 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
     examples = examples_lib.resolve_examples(
         source, task, paths.examples, report, config.data
     )
-    files = examples_lib.list_examples(examples, TRAIN)
+    files = examples_lib.list_examples(examples, TRAIN_SPLIT)
     # TFRecordDataset does not detect the compression.
     compression = "GZIP" if files[0].endswith(".gz") else ""
     records = tf.data.TFRecordDataset(files, compression).batch(batch_view.MOST_ROWS)
@@ -59,11 +59,11 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
         serialized = next(iter(records), None)
     except tf.errors.DataLossError as e:
         raise UsageError(
-            f"data {source}: {TRAIN} cannot be read ({_one_line(e)}); write its files "
-            "again"
+            f"data {source}: {TRAIN_SPLIT} cannot be read ({_one_line(e)}); write "
+            "its files again"
         ) from e
     if serialized is None:
-        raise UsageError(f"data {source}: {TRAIN} has no rows; add some")
+        raise UsageError(f"data {source}: {TRAIN_SPLIT} has no rows; add some")
     spec = schema_utils.schema_as_feature_spec(schema.build_schema(task)).feature_spec
     settings = {
         "task": task.model_dump(),
@@ -76,8 +76,8 @@ def read_first_batch(config: Config, report: Report) -> tuple[Batch, str]:
         _check_labels(features, task)
     except (tf.errors.InvalidArgumentError, ValueError) as e:
         raise UsageError(
-            f"data {source}: a row of {TRAIN} is not valid ({_one_line(e)}); correct "
-            "it, or the settings of the task"
+            f"data {source}: a row of {TRAIN_SPLIT} is not valid ({_one_line(e)}); "
+            "correct it, or the settings of the task"
         ) from e
     columns = {
         name: tf.RaggedTensor.from_sparse(values).to_list()

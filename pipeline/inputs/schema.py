@@ -7,10 +7,9 @@ from pathlib import Path
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from ingest.examples.splits import TRAIN
 from modules import fingerprint
 from modules.config.data_gate import NOT_EMPTY_TAG
-from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.config.task import TOKENIZED_FEATURES, TRAIN_SPLIT, TaskConfig
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
@@ -56,7 +55,7 @@ def build_schema(task: TaskConfig) -> schema_pb2.Schema:
         weight.float_domain.min = 0
         weight.float_domain.disallow_nan = weight.float_domain.disallow_inf = True
         # TFX's components ignore environments. For DataGate, they are names of splits.
-        weight.in_environment.append(TRAIN)
+        weight.in_environment.append(TRAIN_SPLIT)
     return schema
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting
-from ingest.examples.splits import EVAL, TEST, TRAIN, GoodRow, Report
+from ingest.examples.splits import TEST, GoodRow, Report
 from ingest.working_directory import WorkingDirectory
 from modules import encoder as encoder_lib
-from modules.config.task import TaskConfig, input_name
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig, input_name
 from modules.errors import UsageError
 from pipeline.config import recipe
 from pipeline.config.invocation import command
@@ -192,8 +192,8 @@ class _Builder:
             splits = self._read_rows(inspector, bad_rows)
         longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
         # Settings that depend on the rows.
-        gate = TEST if TEST in splits else EVAL
-        train, gated = inspector.facts[TRAIN], inspector.facts[gate]
+        gate = TEST if TEST in splits else EVAL_SPLIT
+        train, gated = inspector.facts[TRAIN_SPLIT], inspector.facts[gate]
         if len(train):
             length = choose_length(train.lengths, longest)
             cut = float(np.mean(train.lengths > length))
@@ -202,7 +202,7 @@ class _Builder:
                 reason = f"the encoder's limit; {cut:.0%} of the rows are cut"
             reason += f"; the longest has {train.lengths.max()} tokens"
             settings.set("preprocessing.max_seq_length", length, reason)
-        rows = splits[TRAIN]
+        rows = splits[TRAIN_SPLIT]
         settings.set("trainer.epochs", choose_epochs(rows), f"{rows} training rows")
         settings.set("evaluator.split", gate, f"{splits[gate]} rows")
         counts = inspector.count_labels(gate)
@@ -211,7 +211,7 @@ class _Builder:
         else:
             settings.set("evaluator.thresholds", {task.metric: 0.0})
         if task.classes and len(train):
-            add_class_weights(settings, inspector.count_labels(TRAIN))
+            add_class_weights(settings, inspector.count_labels(TRAIN_SPLIT))
         for key, value in self._overrides.items():
             # How the source was read does not apply to the splits that were written.
             is_reading = key.startswith("data.") and key not in _DATA_KEPT

@@ -12,10 +12,10 @@ from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import text_source
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.sources import Source, find_source
-from ingest.examples.splits import EVAL, TRAIN, GoodRow, Report
+from ingest.examples.splits import GoodRow, Report
 from ingest.rows.row_errors import EncodingError, Location, RowError
 from modules import uris
-from modules.config.task import TaskConfig
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
 from pipeline.config.recipe import VALUE_ERROR
 from pipeline.onboarding import columns as columns_lib
@@ -95,7 +95,7 @@ class DataSet:
     @property
     def needs_split(self) -> bool:
         """Whether the source has no split `eval`, so that `train` is split."""
-        return EVAL not in self.source.files
+        return EVAL_SPLIT not in self.source.files
 
     def open(self, report: Report, bad_rows: BadRows) -> dict[str, Iterator[GoodRow]]:
         """Returns the rows of each split with labels, `train` and `eval` among them."""
@@ -104,7 +104,7 @@ class DataSet:
         source, files = self.source, dict(self.source.files)
         opened: dict[str, Iterator[GoodRow] | None] = {}
         if self.needs_split:
-            split = TRAIN if source.has_splits else None
+            split = TRAIN_SPLIT if source.has_splits else None
             unsplit = dataclasses.replace(
                 source,
                 files={None: files.pop(split)},
@@ -146,12 +146,12 @@ def look_at(
             f"data {location} has no files of text; give a file, or a directory with "
             "train.csv and eval.csv"
         )
-    if source.has_splits and TRAIN not in source.files:
+    if source.has_splits and TRAIN_SPLIT not in source.files:
         raise UsageError(
             f"data {location} has the splits {', '.join(map(str, source.files))}, but "
             "no train; give the files of the rows to train on"
         )
-    split = TRAIN if source.has_splits else None
+    split = TRAIN_SPLIT if source.has_splits else None
     columns, count = _summarize(source, split, settings)
     if "data.test_size" not in overrides:
         share = min(max(_LEAST_EVAL_ROWS / count, settings.test_size), MOST_TEST_SIZE)
@@ -171,7 +171,7 @@ def look_at(
     )
     task = override_task(guess.task, overrides)
     guess = dataclasses.replace(guess, task=task)
-    if guess.class_of_value and EVAL in source.files:
+    if guess.class_of_value and EVAL_SPLIT in source.files:
         raise UsageError(
             f"the label {guess.task.label_column} has numbers that could be indices "
             f"of classes ({', '.join(guess.class_of_value)}): write names instead of "

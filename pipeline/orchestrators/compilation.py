@@ -15,13 +15,12 @@ from modules import files, fingerprint
 from modules.errors import UsageError
 from pipeline import entrypoint
 from pipeline.beam import beam_arguments
+from pipeline.config.orchestrators import VERTEX
 from pipeline.config.paths import OrchestratorPaths, OutputPaths
 from pipeline.config.recipe import Config
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.orchestrators import staging
 from pipeline.platforms import Platform
-
-ORCHESTRATORS = ("kubeflow", "vertex")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +71,7 @@ def compile_job(
 
     inputs = resolve_inputs(config, OutputPaths.of(config), report)
     paths = OrchestratorPaths(settings.pipeline_root, config.name)
-    is_vertex = orchestrator == "vertex"
+    is_vertex = orchestrator == VERTEX
     beam = vertex.beam_config(settings, paths) if is_vertex else settings.beam
     # The file of Beam's arguments has the same path for any arguments, so a change of
     # the runner changes no cache key. The path depends on the image: a running job of

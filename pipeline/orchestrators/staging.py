@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ingest import examples as examples_lib
 from ingest.examples import ExamplesDirectory
+from ingest.examples.tfrecords import RECORDS
 from modules import files, fingerprint, uris
 from modules.data.source_rows import LOCATIONS_FILE
 from modules.errors import UsageError
@@ -95,7 +96,7 @@ def plan_examples(
     ]
     # As `prepare-data` names files, so that the run's parameter `data` can be a
     # directory that it wrote.
-    patterns = {split: f"{split}/*.tf*record*" for split in records}
+    patterns = {split: f"{split}/{RECORDS}" for split in records}
     card = examples.card.without_paths()
     return ExamplesDirectory(destination, patterns, card), copies
 

@@ -207,7 +207,7 @@ def test_all_but_the_champion_and_the_report_are_cached(kubeflow, vertex):
         assert set(tasks(job)) - cached == {"Champion", "Report"}
 
 
-@pytest.mark.parametrize("orchestrator", compilation.ORCHESTRATORS)
+@pytest.mark.parametrize("orchestrator", ORCHESTRATORS)
 def test_dag_has_more_components_if_the_champion_is_compared_or_trained_on(
     orchestrator, kubeflow, kubeflow_variant, vertex, vertex_variant
 ):
