@@ -15,6 +15,7 @@ from modules.encoder import conversion, saved_model
 from modules.encoder.directory import EncoderError
 from tests import tiny
 from tests.modules.encoder import sources
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +103,7 @@ def test_encoder_with_lists_as_inputs_and_outputs_is_read(tmp_path):
     sources.assert_same_outputs(model, call_with_lists)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [nightly(1), 2])
 def test_old_layout_is_refused_with_the_version_to_take(tmp_path, version):
     hub = sources.write_list_saved_model(tmp_path / "hub", version)
     message = (
@@ -113,6 +114,7 @@ def test_old_layout_is_refused_with_the_version_to_take(tmp_path, version):
         convert(hub, tmp_path / "imported")
 
 
+@pytest.mark.nightly
 def test_activation_of_an_encoder_without_a_language_model_is_read(tmp_path):
     hub = sources.write_saved_model(tmp_path / "hub", hidden_act="relu")
     imported = convert(hub, tmp_path / "imported")
@@ -122,7 +124,9 @@ def test_activation_of_an_encoder_without_a_language_model_is_read(tmp_path):
     sources.assert_same_outputs(model, call(hub))
 
 
-@pytest.mark.parametrize("location", ["elsewhere", "preprocess", "preprocessor"])
+@pytest.mark.parametrize(
+    "location", ["elsewhere", *map(nightly, ("preprocess", "preprocessor"))]
+)
 def test_vocabulary_may_be_its_preprocessors(hub, tmp_path, location):
     (hub / "assets" / "vocab.txt").unlink()
     is_named = location == "elsewhere"

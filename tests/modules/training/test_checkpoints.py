@@ -128,6 +128,7 @@ def test_checkpoint_with_weights_that_are_not_finite_is_not_restored(directory):
     assert checkpoints.find_problem(path) is None
 
 
+@pytest.mark.nightly
 def test_killed_save_to_a_bucket_leaves_a_checkpoint_to_restore(bucket, object_store):
     """A save writes and renames objects, and then deletes the oldest checkpoint."""
     for writes in itertools.count(0, 3):

@@ -23,6 +23,7 @@ from modules.training.fine_tuning_task import (
 )
 from tests import tiny
 from tests.modules.training.small_model import SmallTask
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -177,7 +178,7 @@ def test_dropout_follows_from_the_seed_and_the_step(untrained):
     optimizer.iterations.assign(0)
 
 
-@pytest.mark.parametrize("frozen", [1, tiny.LAYERS])
+@pytest.mark.parametrize("frozen", [1, nightly(tiny.LAYERS)])
 def test_frozen_layers_stay_as_pre_trained(build, frozen):
     trainer = build(frozen_layers=frozen, learning_rate=1e-2, warmup_fraction=0.0)
     before = {v.name: v.numpy() for v in trainer.model.variables}
@@ -319,7 +320,7 @@ def test_keras_fit_reaches_the_same_losses_from_the_same_seed(build):
     assert ours_after == pytest.approx(theirs_after, rel=1e-4)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", [nightly("bfloat16"), "float16"])
 def test_mixed_precision_trains_with_float32_weights(build, dtype):
     with precision.compute_in(dtype):
         trainer = build(mixed_precision=dtype, learning_rate=1e-3)

@@ -10,6 +10,7 @@ from modules import files
 from modules.training import fine_tuning_trainer, loop, run_fn
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def evaluated_steps(directory):
     return [entry["step"] for entry in record["evaluations"]]
 
 
-@pytest.mark.parametrize("step", [0, 7])
+@pytest.mark.parametrize("step", [nightly(0), 7])
 def test_nan_loss_goes_back_to_the_last_good_checkpoint(
     train, poison, step, tmp_path, lines
 ):
@@ -99,7 +100,7 @@ def spoil_weights(after_steps):
     return spoil_weights
 
 
-@pytest.mark.parametrize(("step", "good"), [(6, 4), (STEPS, 6)])
+@pytest.mark.parametrize(("step", "good"), [(6, 4), nightly(STEPS, 6)])
 def test_weights_that_are_nan_at_an_evaluation_go_back_to_the_last_good_checkpoint(
     train, spoil_weights, step, good, tmp_path, lines
 ):
@@ -115,7 +116,7 @@ def test_weights_that_are_nan_at_an_evaluation_go_back_to_the_last_good_checkpoi
     assert np.isfinite(list(losses.values())).all()
 
 
-@pytest.mark.parametrize("is_asynchronous", [False, True])
+@pytest.mark.parametrize("is_asynchronous", [nightly(False), True])
 def test_outputs_that_overflow_go_back_to_the_checkpoint_before_the_evaluation(
     train, spoil_weights, tmp_path, lines, is_asynchronous
 ):

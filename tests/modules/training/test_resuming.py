@@ -100,6 +100,7 @@ def test_killed_training_resumes_and_ends_like_an_uninterrupted_one(
     assert result.metrics == pytest.approx(expected.metrics, rel=1e-5)
 
 
+@pytest.mark.nightly
 def test_killed_training_of_bert_draws_the_same_dropout_masks(tmp_path, lines):
     train_with_snapshots(tmp_path, [8])
     shutil.copytree(tmp_path / "before-8", tmp_path / "run")

@@ -212,6 +212,7 @@ def in_bfloat16(transformed, finished, tmp_path_factory):
     return directory
 
 
+@pytest.mark.nightly
 def test_bfloat16_predictions_are_recorded_as_served_and_near_float32(
     finished, in_bfloat16
 ):
@@ -223,6 +224,7 @@ def test_bfloat16_predictions_are_recorded_as_served_and_near_float32(
     assert np.abs(np.subtract(recorded, float32)).max() > 1e-5
 
 
+@pytest.mark.nightly
 def test_bfloat16_halves_the_exported_weights(finished, in_bfloat16):
     def weights(directory):
         reader = tf.train.load_checkpoint(directory / "serving/variables/variables")
@@ -276,6 +278,7 @@ def test_second_job_of_the_same_training_is_refused(transformed, finished, tmp_p
         run_fn.run_fn(arguments(transformed, tmp_path, seeds=2, seed=3))
 
 
+@pytest.mark.nightly
 def test_changed_setting_does_not_resume_from_old_checkpoints(
     transformed, tmp_path, monkeypatch
 ):
@@ -298,6 +301,7 @@ def predictions_of(directory):
         }
 
 
+@pytest.mark.nightly
 def test_training_starts_from_the_champion_and_records_it(
     transformed, finished, tmp_path
 ):

@@ -117,6 +117,7 @@ def test_two_replicas_train_as_one_device_does(directory, one_process):
     assert_evaluated_as_on_one_device(result)
 
 
+@pytest.mark.nightly
 def test_loss_weights_have_the_same_effect_on_one_device_and_on_two_replicas(
     start, tmp_path
 ):

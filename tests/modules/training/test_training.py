@@ -17,6 +17,7 @@ from modules.training import (
 from tests import tiny
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +105,7 @@ def test_evaluation_of_some_steps_reads_the_first_rows(train, tmp_path):
     assert result.metrics["validation_loss"] == pytest.approx(first.mean(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("kept", "steps"), [(2, [10, 12]), (3, [8, 10, 12])])
+@pytest.mark.parametrize(("kept", "steps"), [(2, [10, 12]), nightly(3, [8, 10, 12])])
 def test_checkpoints_of_a_finished_training_can_be_kept(train, tmp_path, kept, steps):
     settings = {"max_checkpoints": kept, "delete_checkpoints": False}
     train(checkpoint_interval=2, **settings)

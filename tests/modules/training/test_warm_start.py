@@ -59,7 +59,7 @@ def packed(task, vocab_file):
     ("kind", "frozen", "device"),
     [
         ("pairs", 0, "one_device"),
-        ("scores", 1, "mirrored"),
+        nightly("scores", 1, "mirrored"),
         nightly("pairs", 1, "mirrored"),
         nightly("scores", 0, "one_device"),
     ],

@@ -90,6 +90,7 @@ def test_both_kinds_of_step_are_measured(tmp_path):
     assert times.compilation > 0
 
 
+@pytest.mark.nightly
 def test_compiled_training_takes_the_same_steps(tmp_path):
     losses, weights = {}, {}
     for setting in ("off", "on"):

@@ -8,6 +8,7 @@ import yaml
 
 from modules.errors import UsageError
 from pipeline.config import tfx_names
+from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
 from tests import tiny
