@@ -32,43 +32,44 @@ def find_tokens(
       tokens and padding. `cut` int64[batch, texts], the tokens that each text lost.
     """
     # One call for all texts: every call embeds the vocabulary in the graph.
-    located = preprocessing.build_tokenizer(
+    tokens, starts, ends = preprocessing.build_tokenizer(
         vocab_file, tf.string
     ).tokenize_with_offsets(
         tf.strings.unicode_transcode(tf.concat(texts, 0), "UTF-8", "UTF-8")
     )
+    # Packed are the indices of the tokens, once. Ragged operations are large graphs,
+    # which every load of the model reads.
+    count = tf.size(tokens.flat_values, tf.int64)
+    indices = tokens.with_flat_values(tf.range(count))
     batch = tf.shape(texts[0])[0]
-    whole = [
-        [values[i * batch : (i + 1) * batch] for i in range(len(texts))]
-        for values in located
+    segments = [indices[i * batch : (i + 1) * batch] for i in range(len(texts))]
+    first, last, padding = -1, -2, -3
+    packed = preprocessing.pack_segments(
+        segments, max_seq_length=max_seq_length, special_token_ids=(first, last)
+    )[preprocessing.INPUT_WORD_IDS].to_tensor(default_value=padding)
+    # The values of special tokens and padding follow those of the tokens.
+    index = tf.where(packed < 0, count - 1 - packed, packed)
+
+    def pack(values: tf.Tensor, *special: str | int) -> tf.Tensor:
+        return tf.gather(
+            tf.concat([values, tf.constant(special, values.dtype)], 0), index
+        )
+
+    nowhere = [_NOWHERE] * 3
+    # The tokens of the second text follow those of the first.
+    is_second = tf.range(count) >= tokens.row_splits[batch]
+    columns = pack(tf.cast(is_second, tf.int64), *nowhere)
+    kept = [
+        tf.math.count_nonzero(columns == column, axis=1) for column in range(len(texts))
     ]
-    tokens, starts, ends = (
-        preprocessing.trim(values, max_seq_length) for values in whole
-    )
-    columns = [tf.ones_like(start) * index for index, start in enumerate(starts)]
     cut = [
-        before.row_lengths() - after.row_lengths()
-        for before, after in zip(whole[0], tokens, strict=True)
+        segment.row_lengths() - rows
+        for segment, rows in zip(segments, kept, strict=True)
     ]
     return {
-        TOKEN: _pack(tokens, "[CLS]", "[SEP]", padding=""),
-        **{
-            name: _pack(parts, _NOWHERE, _NOWHERE, padding=_NOWHERE)
-            for name, parts in ((COLUMN, columns), (START, starts), (END, ends))
-        },
+        TOKEN: pack(tokens.flat_values, "[CLS]", "[SEP]", ""),
+        COLUMN: columns,
+        START: pack(starts.flat_values, *nowhere),
+        END: pack(ends.flat_values, *nowhere),
         CUT: tf.stack(cut, axis=1),
     }
-
-
-def _pack(
-    parts: list[tf.RaggedTensor], first: str | int, last: str | int, padding: str | int
-) -> tf.Tensor:
-    rows, dtype = parts[0].nrows(), parts[0].dtype
-    begin, end = (
-        tf.RaggedTensor.from_tensor(tf.fill([rows, 1], tf.constant(value, dtype)))
-        for value in (first, last)
-    )
-    packed = [begin]
-    for part in parts:
-        packed += [part, end]
-    return tf.concat(packed, axis=1).to_tensor(default_value=padding)
