@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from modules import environment
+from pipeline.config.orchestrators import KUBEFLOW
 from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
@@ -22,7 +23,7 @@ def run() -> None:
     """Writes the pipeline spec; the `tfx` command no longer has an engine for it."""
     environment.set_up(quiet=True)
     config = load_config(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
-    compilation.write_job(compilation.compile_job(config, "kubeflow", print), PACKAGE)
+    compilation.write_job(compilation.compile_job(config, KUBEFLOW, print), PACKAGE)
     print(f"written to {PACKAGE}")
 
 

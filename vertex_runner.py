@@ -10,6 +10,7 @@ pipeline root. Copy them first, and after a change of inputs, code or settings, 
 import os
 
 from modules import environment
+from pipeline.config.orchestrators import VERTEX
 from pipeline.config.paths import CONFIG_VARIABLE, DEFAULT_CONFIG
 from pipeline.config.recipe import load_config
 from pipeline.orchestrators import compilation
@@ -19,7 +20,7 @@ def run() -> None:
     """Writes `pipeline.json` where the `tfx` command expects it."""
     environment.set_up()
     config = load_config(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
-    compilation.compile_job(config, "vertex", print, write_out=True)
+    compilation.compile_job(config, VERTEX, print, write_out=True)
 
 
 if __name__ == "__main__":

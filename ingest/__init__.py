@@ -1,1 +1,1 @@
-"""From a user's file to Examples."""
+"""Reads a user's files and writes them as Examples."""

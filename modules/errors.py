@@ -1,4 +1,7 @@
-"""The errors that a user can fix."""
+"""The errors that a user can fix.
+
+An edit here reruns the Trainer, so errors of a single package are defined there.
+"""
 
 
 class UsageError(Exception):

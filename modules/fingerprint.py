@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from modules import uris
 
-# Our packages that a component may import.
+# Our packages whose imports a fingerprint follows.
 FIRST_PARTY = ("components", "ingest", "modules", "pipeline", "prediction", "report")
 HASH_BYTES = hashlib.sha256().digest_size
 # The libraries that transformed data and a trained model depend on.

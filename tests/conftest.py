@@ -13,6 +13,7 @@ from tests.compiled.fixtures import pods  # noqa: F401 (fixtures)
 from tests.object_store.fixtures import bucket, object_store  # noqa: F401 (fixtures)
 
 environment.set_up()
+pytest.register_assert_rewrite("tests.e2e.released")
 # Beam makes hundreds of argument parsers, and each searches the disk for translations.
 os.environ.setdefault("LANGUAGE", "C")
 

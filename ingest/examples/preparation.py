@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ingest import remote
+from ingest import remote_errors
 from ingest.config import SPAN, TFDS_PREFIX, DataConfig
 from ingest.examples import sources, spans, splits, text_source, tfds_source
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
@@ -80,7 +80,7 @@ def _resolve(
     if source.startswith(TFDS_PREFIX):
         key = source
     elif not uris.is_local(source):
-        with remote.usage_errors(f"data {source}", "--data DIR"):
+        with remote_errors.usage_errors(f"data {source}", "--data DIR"):
             return _use_records(source, settings, span)
     else:
         files = sources.find_source(source, settings)

@@ -7,7 +7,7 @@ import os
 import re
 from collections import defaultdict
 
-from ingest import remote
+from ingest import remote_errors
 from ingest.config import SPAN
 from ingest.examples.splits import Report
 from modules import uris
@@ -104,7 +104,7 @@ def _list_directories(base: str) -> list[str]:
         return sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
     from tensorflow.io import gfile  # here, because `--help` must not wait for it
 
-    with remote.usage_errors(f"data {base}", "--data DIR"):
+    with remote_errors.usage_errors(f"data {base}", "--data DIR"):
         if not gfile.isdir(base):
             return []
         names = sorted(name.rstrip("/") for name in gfile.listdir(base))

@@ -28,7 +28,8 @@ class Location(NamedTuple):
     Attributes:
       file: The path of its file.
       row: Its number, from 1. In a text file, it is the first line of the row, counted
-        with the header.
+        with the header. Otherwise, it is the row of the table or the record of the
+        file.
     """
 
     file: str

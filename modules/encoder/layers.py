@@ -132,7 +132,7 @@ class SelfAttention(tf_keras.layers.Layer):
         if training is True:
             by_head = tf.reshape(rows, [shape[0], shape[1], heads, size])
             return tf.transpose(by_head, [0, 2, 1, 3])
-        # oneDNN sets up each transposition anew. For a single row, this takes longer
+        # oneDNN sets up each transposition again. For a single row, this takes longer
         # than the transposition itself.
         joined = tf.reshape(rows, [shape[0], shape[1], heads * size])
         return tf.stack(tf.split(joined, heads, axis=2), axis=1)

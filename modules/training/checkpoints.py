@@ -129,11 +129,11 @@ class ResumableCheckpoints(tf.train.CheckpointManager):
         if step:
             raise OSError(
                 f"no intact checkpoint of a step before {step} in {self._shared}, so "
-                "training cannot go back; delete the directory to start anew"
+                "training cannot go back; delete the directory to start again"
             )
         if paths:
             logger.warning(
-                "no intact checkpoint in %s: training starts anew", self._shared
+                "no intact checkpoint in %s: training starts again", self._shared
             )
         self._init_fn()
         return None

@@ -1,1 +1,1 @@
-"""The inputs of a run: encoder, schema, first batch."""
+"""The encoder, schema and Examples of a run, and its first batch."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest import remote
+from ingest import remote_errors
 from ingest.working_directory import WorkingDirectory
 from modules import fingerprint, uris
 from modules.errors import UsageError
@@ -265,7 +265,7 @@ def _usage_errors(setting: str, source: str) -> Iterator[None]:
     from modules import encoder as encoder_lib
 
     try:
-        with remote.usage_errors(f"{setting} {source}", "--encoder DIR"):
+        with remote_errors.usage_errors(f"{setting} {source}", "--encoder DIR"):
             yield
     except encoder_lib.EncoderError as error:
         # The error names the directory, which for a handle is a hash in the cache.

@@ -31,7 +31,7 @@ from report.formatting import duration
 _RUNNING = "Component %s is running."
 _CACHED = "A cached execution %d is used."
 _FINISHED = "Component %s is finished."
-_LOGGERS = ("absl", "components", "ingest", "modules", "pipeline.beam")
+_LOGGERS = ("absl", "components", "ingest", "modules", "pipeline.beam", "report")
 _INDENT = 2
 
 
@@ -151,7 +151,7 @@ class RunProgress(logging.Handler):
         elif record.msg == _FINISHED:
             state = self._running.state if self._running else ""
             self._end("cached" if state == "cached" else "done")
-        elif record.name.startswith("modules"):
+        elif record.name.startswith(("modules", "report")):
             self._show_module(record)
         elif record.levelno > logging.INFO and record.name != "absl":
             kind = "warning: " if record.name.startswith("components") else ""

@@ -113,7 +113,7 @@ def _run(
         from components.data_gate import DataAnomaliesError
         from components.warm_start import WarmStartError
         from pipeline.pipeline import create_pipeline
-        from pipeline.runs.finished_run import copy_report, report_bad_rows
+        from pipeline.runs.run_report import copy_report, report_bad_rows
         from report.report_files import write_report
 
     platform = local_platform(paths, config.beam)

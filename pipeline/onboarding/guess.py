@@ -122,7 +122,8 @@ def guess_task(
         if not column.is_numeric or column.low == column.high:
             raise UsageError(
                 f"the label {label} cannot be a score: its values are not numbers, or "
-                "all equal; use --kind classes or name another column with --label"
+                "they are all equal; use --kind classes or name another column with "
+                "--label"
             )
         low, high = float(math.floor(column.low)), float(math.ceil(column.high))
         settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}

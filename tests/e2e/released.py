@@ -44,6 +44,7 @@ class Released:
       report: The report.
       pushed: The pushed version.
       predict: The signature of the exported model that takes texts.
+      run: The run, as `compare` reads it.
     """
 
     def __init__(self, config, outputs):
@@ -52,7 +53,7 @@ class Released:
         self.verdict = read_verdict(str(outputs("Evaluator", "verdict")))
         self.metrics = {m.metric: m for m in self.verdict.metrics}
         content = json.loads((self.record / "metrics.json").read_text())
-        self.metric, self.recorded = content["metric"], content["splits"]
+        self.recorded = content["splits"]
         numbers = outputs("Report", "report").parent / "report.json"
         self.report = read_report(str(numbers))
         self.pushed = Path(self.report.pushed)

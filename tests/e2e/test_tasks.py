@@ -115,7 +115,9 @@ def test_mnli_from_its_archive_reports_both_validation_splits(release):
         ("tokens of pairs", write_tokenized),
     ],
 )
-def test_every_metric_goes_through_a_release(kind, write_data, release, export):
+def test_every_metric_of_another_kind_of_task_goes_through_a_release(
+    kind, write_data, release, export
+):
     task = exported.TASKS[kind]
     bounds = released_lib.bounds_of(task)
     released_lib.check(

@@ -1,1 +1,1 @@
-"""The compiler, the client and the server address of Kubeflow Pipelines."""
+"""The compiler, the client and the login of Kubeflow Pipelines."""

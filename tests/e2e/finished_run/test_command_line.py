@@ -120,6 +120,14 @@ def test_pushed_model_predicts_a_pair(story):
     ]
 
 
+@pytest.mark.nightly
+def test_predict_in_a_new_process_shows_only_its_table(story):
+    pair = ("--pair", "A cat.", "The cat!")
+    shown = command_line("predict", "--model", story.pushed, *pair)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr == ""
+
+
 def test_served_model_predicts_a_file(story, tmp_path):
     table = story.recipe.parent / "data" / "eval.tsv"
     output = tmp_path / "predictions.jsonl"

@@ -348,3 +348,34 @@ def test_splits_are_named_by_their_folders(transformed, tmp_path):
     patterns = run_fn.split_patterns(arguments(transformed, tmp_path))
     assert list(patterns) == list(SPLITS)
     assert all(f"Split-{split}/" in patterns[split][0] for split in SPLITS)
+
+
+def test_strategy_and_batches_follow_from_the_settings(
+    transformed, tmp_path, monkeypatch
+):
+    class Two:
+        num_replicas_in_sync = 2
+
+    chosen = []
+    monkeypatch.setattr(
+        run_fn.strategies, "choose_strategy", lambda *args: chosen.append(args) or Two()
+    )
+    fn_args = arguments(transformed, tmp_path, strategy="tpu", tpu="mine", batch_size=7)
+    message = "batch_size is 7, over all replicas; Two has 2"
+    with pytest.raises(ValueError, match=message):
+        run_fn.run_fn(fn_args)
+    assert chosen == [("tpu", "mine")]
+
+
+def test_precision_is_chosen_by_the_settings(transformed, tmp_path, monkeypatch):
+    class ChosenError(Exception):
+        pass
+
+    def choose(setting, strategy, directory, *, has_averages):
+        raise ChosenError(setting, has_averages)
+
+    monkeypatch.setattr(run_fn.precision, "choose", choose)
+    averages = {"ema": {"average_decay": 0.9}}
+    with pytest.raises(ChosenError) as chosen:
+        run_fn.run_fn(arguments(transformed, tmp_path, optimization=averages))
+    assert chosen.value.args == ("float32", True)

@@ -15,6 +15,7 @@ from pipeline.runs import run_progress
 ABSL = logging.getLogger("absl")
 TRAINING = logging.getLogger("modules.training.actions")
 GATE = logging.getLogger("components.data_gate.component")
+CARD = logging.getLogger("report.model_card")
 WARNING = "eval: 3 of 40 rows [of train] are repeated"
 LOOP = {"seed": 0, "steps": 40, "loss": 0.5, "examples_per_second": 61.23}
 BEST = {"metric": "accuracy", "best": 0.81234, "best_step": 10}
@@ -60,12 +61,14 @@ def test_plain_lines_show_only_components_steps_and_warnings(console):
         ABSL.info("something else")
         GATE.info("rows read")
         GATE.warning(WARNING)
+        CARD.warning("the head is not YAML")
         finish("Trainer")
     start("Later")
     assert console.file.getvalue().splitlines() == [
         "✓ StatisticsGen 0.0 s cached",
         "  step 1/2",
         f"  warning: {WARNING}",
+        "  the head is not YAML",
         "✓ Trainer 0.0 s",
     ]
 

@@ -240,7 +240,7 @@ def test_rows_are_numbered_if_the_id_column_has_no_numbers():
             {"taken": {"--group": "g"}},
             "--group g: there is no",
         ),
-        ({"text": "text", "label": "few"}, {"kind": "score"}, "or all equal"),
+        ({"text": "text", "label": "few"}, {"kind": "score"}, "or they are all equal"),
         (
             {"text": "text", "label": "number"},
             {"kind": "classes"},
