@@ -322,7 +322,7 @@ def test_options_that_only_split_rows_are_refused_for_splits(init, tmp_path):
         write(tmp_path / "data" / f"{split}.csv", make_rows(600))
     result, _ = init(tmp_path / "data", "--test-size", "0.3")
     assert result.exit_code == 2
-    assert "has the splits train, eval already" in result.output
+    assert "already has the splits train, eval" in result.output
 
 
 def test_bytes_of_another_encoding_are_named_before_any_guess(init, tmp_path):
