@@ -50,6 +50,7 @@ def counter(tmp_path):
     return root
 
 
+@pytest.mark.nightly
 def test_versions_change_under_load_and_sigterm_drains(counter, steps):
     hidden = saved_models.save_counter(counter / ".2.incomplete", 2)
     with started(counter, "--grpc-port", "0") as server:

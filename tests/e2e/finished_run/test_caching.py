@@ -40,6 +40,7 @@ def test_other_encoder_weights_train_again(start_training, finished, tmp_path):
     assert start_training() == {"Trainer"}
 
 
+@pytest.mark.nightly
 def test_other_rows_are_read_transformed_and_trained_on(start_training, finished):
     with open(finished.recipe.parent / "data" / "train.tsv", "a") as file:
         file.write("900\t1\tThe cat.\tA cat!\n")

@@ -57,6 +57,7 @@ def test_round_trip_of_tiny_gives_the_same_weights_and_outputs(tmp_path):
     sources.assert_same_outputs(actual, expected)
 
 
+@pytest.mark.nightly
 def test_round_trip_of_minilm_gives_the_same_outputs_on_real_sentences(tmp_path):
     source = resolve_encoder(load_config(DEFAULT_CONFIG)).directory
     imported = convert(source, tmp_path / "imported")

@@ -190,6 +190,7 @@ def weights_after(directory, name):
     return [variable.numpy() for variable in model.variables]
 
 
+@pytest.mark.nightly
 def test_equal_weights_train_the_same_model_as_no_weights(train, tmp_path):
     equal = {"equivalent": 0.3, "not_equivalent": 0.3}
     results = [

@@ -92,12 +92,13 @@ def test_logits_before_the_first_step_are_the_champions(
         assert np.any(weight.numpy() != old) or not old.any() or (old == 1).all()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("task_class", "settings"),
     [
         (FineTuningTask, {"frozen_layers": 2}),
-        nightly(SmallTask, {}),
-        nightly(SmallTask, {"optimization": {"ema": {"average_decay": 0.5}}}),
+        (SmallTask, {}),
+        (SmallTask, {"optimization": {"ema": {"average_decay": 0.5}}}),
     ],
     ids=["frozen", "all layers", "averaged"],
 )

@@ -20,6 +20,7 @@ from pipeline.inputs import encoder_source
 from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -305,7 +306,7 @@ def test_tutorials_handle_is_read_from_the_cache_without_a_network(
     sources.assert_same_weights(model, original)
 
 
-@pytest.mark.parametrize("location", ["--preprocessor", "preprocess"])
+@pytest.mark.parametrize("location", [nightly("--preprocessor"), "preprocess"])
 def test_tutorials_handle_without_a_vocabulary_takes_its_preprocessors(
     tmp_path, no_network, location
 ):
@@ -327,6 +328,7 @@ def test_tutorials_handle_without_a_vocabulary_takes_its_preprocessors(
     assert Path(vocab_file).read_text().split("\n")[:-1] == tiny.VOCAB
 
 
+@pytest.mark.nightly
 def test_handle_of_an_old_layout_is_named_with_the_version_to_take(
     tmp_path, no_network
 ):

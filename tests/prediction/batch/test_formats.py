@@ -11,6 +11,7 @@ from modules.errors import UsageError
 from prediction.predict_file import predict_file
 from prediction.predictor import Predictor
 from tests import exported
+from tests.nightly import nightly
 from tests.prediction.batch.conftest import (
     ROWS,
     read_shards,
@@ -76,11 +77,11 @@ def test_exported_model_predicts_in_batches_as_without_beam(pairs, tmp_path):
     ("input_format", "output_format"),
     [
         ("tsv", "jsonl"),
-        ("jsonl", "parquet"),
+        nightly("jsonl", "parquet"),
         ("parquet", "tfrecord"),
         ("tfrecord", "csv"),
-        ("csv", "tsv"),
-        ("arrow", "csv"),
+        nightly("csv", "tsv"),
+        nightly("arrow", "csv"),
     ],
 )
 def test_rows_are_written_in_another_format(

@@ -128,6 +128,7 @@ def test_files_of_a_killed_prediction_are_deleted(
     assert len(read_rows(remote)) == 3
 
 
+@pytest.mark.nightly
 def test_prediction_that_was_killed_at_any_write_has_no_summary_or_all_rows(
     longer, source, google_bucket, bucket, object_store, read_rows, monkeypatch
 ):

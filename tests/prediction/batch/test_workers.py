@@ -52,6 +52,7 @@ def find_open_files(directory):
     return list(incomplete.glob("beam-temp-predictions*/*predictions*"))
 
 
+@pytest.mark.nightly
 def test_killed_worker_fails_the_prediction_which_leaves_no_file(
     longer, source, tmp_path
 ):
