@@ -20,7 +20,7 @@ WIDTHS = (390, 1280)
 SCHEMES = ("light", "dark")
 VIEWS = [
     (390, "light"),
-    (1280, "dark"),
+    nightly(1280, "dark"),
     nightly(390, "dark"),
     nightly(1280, "light"),
 ]

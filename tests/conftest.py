@@ -1,5 +1,6 @@
 """The order of the test files, and fixtures that several of them share."""
 
+import gc
 import io
 import os
 
@@ -23,6 +24,12 @@ LONGEST_FIRST = ("nightly", "e2e", "slow")
 
 def pytest_collection_modifyitems(items):
     items.sort(key=position)
+
+
+def pytest_collection_finish():
+    # Each collection would visit all that TFX imported: 4 % of the time of a training.
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 def position(item):

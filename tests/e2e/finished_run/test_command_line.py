@@ -196,6 +196,7 @@ def test_bad_rows_exit_2_with_their_lines_and_reach_no_component(run, finished):
     assert [card["splits"][split]["bad"] for split in ("train", "eval")] == [3, 1]
 
 
+@pytest.mark.nightly
 def test_bad_records_exit_2_with_their_numbers_and_are_not_transformed(run, finished):
     data = finished.recipe.parent / "records"
     for split in ("train", "eval", "test"):

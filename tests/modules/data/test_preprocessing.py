@@ -260,6 +260,7 @@ TOKENIZED = {
 }
 
 
+@pytest.mark.nightly
 def test_tokenized_examples_without_an_id_get_minus_one(tmp_path, vocab_file):
     examples = [records.example(**TOKENIZED), records.example(**TOKENIZED)]
     path = records.write(tmp_path / "train", examples)

@@ -124,9 +124,8 @@ def test_activation_of_an_encoder_without_a_language_model_is_read(tmp_path):
     sources.assert_same_outputs(model, call(hub))
 
 
-@pytest.mark.parametrize(
-    "location", ["elsewhere", *map(nightly, ("preprocess", "preprocessor"))]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("location", ["elsewhere", "preprocess", "preprocessor"])
 def test_vocabulary_may_be_its_preprocessors(hub, tmp_path, location):
     (hub / "assets" / "vocab.txt").unlink()
     is_named = location == "elsewhere"

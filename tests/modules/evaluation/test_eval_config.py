@@ -231,6 +231,7 @@ def test_correlations_of_a_regression_equal_those_of_scipy(evaluate):
         assert metrics[name].value == pytest.approx(value, abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_correlation_that_is_nan_is_refused_and_shown(evaluate):
     metrics, verdict = evaluate("scores").run([2.5] * ROWS, {"pearson_spearman": -1})
     assert not verdict.blessed

@@ -14,7 +14,7 @@ from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
-NIGHTLY = ("sentences", "a curated schema", "tokens of pairs")
+NIGHTLY = ("sentences", "scores", "a curated schema", "tokens of pairs")
 
 
 def kinds(*names):

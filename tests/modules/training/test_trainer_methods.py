@@ -9,9 +9,8 @@ from tests.modules.training.train_process import (
     parameter_server_tasks,
     results_of,
 )
-from tests.nightly import nightly
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 ROWS = 44  # in batches of 8, the last one of 4
 STRATEGIES = {"one_device": 1, "mirrored": 2, "parameter_server": 1}
@@ -19,7 +18,7 @@ STRATEGIES = {"one_device": 1, "mirrored": 2, "parameter_server": 1}
 
 @pytest.fixture(
     scope="module",
-    params=[nightly("one_device"), "mirrored", nightly("parameter_server")],
+    params=["one_device", "mirrored", "parameter_server"],
 )
 def strategy(request):
     return request.param

@@ -20,7 +20,6 @@ from pipeline.inputs import encoder_source
 from pipeline.inputs.encoder_source import resolve_encoder
 from tests import tiny
 from tests.modules.encoder import sources
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.slow
 
@@ -306,7 +305,8 @@ def test_tutorials_handle_is_read_from_the_cache_without_a_network(
     sources.assert_same_weights(model, original)
 
 
-@pytest.mark.parametrize("location", [nightly("--preprocessor"), "preprocess"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("location", ["--preprocessor", "preprocess"])
 def test_tutorials_handle_without_a_vocabulary_takes_its_preprocessors(
     tmp_path, no_network, location
 ):

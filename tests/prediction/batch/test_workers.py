@@ -69,6 +69,7 @@ def test_killed_worker_fails_the_prediction_which_leaves_no_file(
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
 
 
+@pytest.mark.nightly
 def test_killed_command_leaves_no_directory_and_no_process(longer, source, tmp_path):
     code = (
         "from prediction.batch import BatchOptions, predict_files\n"
