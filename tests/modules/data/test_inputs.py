@@ -271,7 +271,6 @@ def test_hosts_get_rows_of_similar_length_at_the_same_step(many_files):
     assert np.corrcoef(first, second)[0, 1] > 0.9
 
 
-@pytest.mark.nightly
 def test_evaluation_of_hosts_with_their_own_files_has_each_row_once(many_files):
     steps, own_rows, epoch = host_batches(many_files, 3, 200, is_training=False)
     assert {len(host) for host in steps} == {epoch}

@@ -200,7 +200,6 @@ def two_workers():
     ]
 
 
-@pytest.mark.nightly
 def test_two_workers_that_are_killed_and_started_again_train_as_one_device_does(
     directory, start, one_process
 ):
