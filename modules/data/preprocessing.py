@@ -168,7 +168,7 @@ def pack_segments(
       `input_word_ids` and `input_type_ids`, each int64[batch, (packed tokens)].
     """
     start, end = (tf.constant(token, tf.int64) for token in special_token_ids)
-    segments = trim(segments, max_seq_length)
+    segments = _trim(segments, max_seq_length)
     word_ids, type_ids = tf_text.combine_segments(segments, start, end)
     if type_vocab_size == 1:  # the layer would embed type 1 as a zero vector
         type_ids = tf.zeros_like(type_ids)
@@ -317,11 +317,13 @@ def _check_range(
     return tf.debugging.Assert(tf.equal(tf.size(outside), 0), [message, outside])
 
 
-def trim(segments: list[tf.RaggedTensor], max_seq_length: int) -> list[tf.RaggedTensor]:
+def _trim(
+    segments: list[tf.RaggedTensor], max_seq_length: int
+) -> list[tf.RaggedTensor]:
     """Truncates one or two segments as tensorflow-text's `RoundRobinTrimmer` does.
 
     Args:
-      segments: Any values of the tokens, each [batch, (tokens)].
+      segments: Token ids, each int64[batch, (tokens)].
       max_seq_length: Longest packed example in tokens.
     """
     # In core ops: TensorFlow Serving images up to 2.19.1 lack the trimmer's op.

@@ -15,7 +15,7 @@ from official.common import distribute_utils
 _TPU_SECONDS = 10
 
 
-def choose_strategy(name: str = "auto", tpu: str = "local") -> tf.distribute.Strategy:
+def choose_strategy(name: str, tpu: str) -> tf.distribute.Strategy:
     """Returns the distribution strategy of the settings.
 
     `auto` selects parameter servers or several workers if `TF_CONFIG` names them, else

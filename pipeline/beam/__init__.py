@@ -1,5 +1,5 @@
 """Beam's runners: their arguments, job servers and workers."""
 
-from pipeline.beam.arguments import IN_PROCESS, beam_arguments
+from pipeline.beam.arguments import beam_arguments
 
-__all__ = ["IN_PROCESS", "beam_arguments"]
+__all__ = ["beam_arguments"]

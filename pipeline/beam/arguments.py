@@ -97,6 +97,3 @@ def _environment(config: BeamConfig) -> dict[str, Any]:
     else:
         arguments["environment_config"] = config.environment_config
     return arguments
-
-
-IN_PROCESS = beam_arguments(BeamConfig())

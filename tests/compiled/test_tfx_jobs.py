@@ -13,7 +13,8 @@ import tensorflow as tf
 from components.champion import ChampionCheck
 from modules import files
 from modules.export import description
-from pipeline.beam import IN_PROCESS
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
 from pipeline.config.orchestrators import OrchestratorConfig
 from pipeline.orchestrators.dag_runner import DagRunner
 from pipeline.orchestrators.run_files import find_failures
@@ -63,7 +64,7 @@ def compile_pipeline(components, directory, keeps_parameters=True):
         "unused",
         components=components,
         enable_cache=True,
-        beam_pipeline_args=list(IN_PROCESS),
+        beam_pipeline_args=list(beam_arguments(BeamConfig())),
     )
     job = runner.run(pipeline, write_out=False)
     for path, content in runner.component_files.items():

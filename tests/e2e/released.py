@@ -112,9 +112,9 @@ def check(released):
         assert (name in on_card) == bool(metric.hub_name)
     _, *texts = zip(*tiny.pairs(ROWS, seed=1), strict=True)
     texts = dict(zip(task.text_columns, texts, strict=False))
+    predicted = released.predict(**{k: tf.constant(v) for k, v in texts.items()})
+    rows = released.predictions("eval")
     if task.classes:
-        predicted = released.predict(**{k: tf.constant(v) for k, v in texts.items()})
-        rows = released.predictions("eval")
         assert [row["prediction"] for row in rows] == [
             name.decode() for name in predicted["class"].numpy()
         ]
@@ -123,9 +123,7 @@ def check(released):
         ]
         np.testing.assert_allclose(predicted["probabilities"], recorded, atol=1e-5)
     else:
-        predicted = released.predict(**{k: tf.constant(v) for k, v in texts.items()})
         assert list(predicted) == ["score"]
-        rows = released.predictions("eval")
         np.testing.assert_allclose(
             predicted["score"], [float(row["prediction"]) for row in rows], atol=1e-4
         )

@@ -53,7 +53,7 @@ def test_strategy_is_chosen_by_name_or_by_the_gpus(
     gpus, count, name, strategy_type, replicas
 ):
     gpus(count)
-    strategy = strategies.choose_strategy(name)
+    strategy = strategies.choose_strategy(name, "local")
     assert type(strategy) is strategy_type
     assert strategy.num_replicas_in_sync == len(replicas)
     names = [name.rpartition("device:")[2] for name in strategy.extended.worker_devices]
@@ -66,7 +66,9 @@ def test_batch_that_the_gpus_cannot_share_is_refused(gpus, count, batch_size):
     gpus(count)
     message = f"batch_size is {batch_size}, over all.*use a multiple of {count}"
     with pytest.raises(ValueError, match=message):
-        strategies.check_batches(strategies.choose_strategy(), batch_size=batch_size)
+        strategies.check_batches(
+            strategies.choose_strategy("auto", "local"), batch_size=batch_size
+        )
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def address():
 
 
 def test_machine_with_a_tpu_trains_on_its_cores(tpu):
-    strategy = strategies.choose_strategy()
+    strategy = strategies.choose_strategy("auto", "local")
     assert strategies.is_tpu(strategy)
     assert strategy.num_replicas_in_sync == CORES
     assert tpu == ["local"]
@@ -120,7 +122,9 @@ def test_tpu_is_connected_to_by_its_name_or_address(tpu, address):
 def test_batch_that_the_cores_cannot_share_is_refused(tpu, setting):
     message = rf"trainer\.{setting} is 36, over all replicas; TPUStrategy has 8, so use"
     with pytest.raises(ValueError, match=message):
-        strategies.check_batches(strategies.choose_strategy(), **{setting: 36})
+        strategies.check_batches(
+            strategies.choose_strategy("auto", "local"), **{setting: 36}
+        )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,7 @@ def test_batch_that_the_cores_cannot_share_is_refused(tpu, setting):
 def test_training_on_a_tpu_has_fixed_lengths_and_bfloat16(
     tpu, tmp_path, setting, dtype
 ):
-    strategy = strategies.choose_strategy(tpu="my-tpu")
+    strategy = strategies.choose_strategy("auto", "my-tpu")
     with strategy.scope():
         _, _, params = tiny.build_experiment(tmp_path, batch_size=32, tpu="my-tpu")
     assert precision.choose(setting, strategy, str(tmp_path / "run")).dtype == dtype
@@ -145,7 +149,7 @@ def test_tpu_that_is_listed_but_does_not_start_is_named(monkeypatch):
     listing = devices.listing("TPU", CORES)
     monkeypatch.setattr(tf.config, "list_physical_devices", listing)
     with pytest.raises(ValueError, match=r"trainer\.tpu 'local' cannot be used"):
-        strategies.choose_strategy()
+        strategies.choose_strategy("auto", "local")
 
 
 @pytest.mark.parametrize("address", ["local", "grpc://127.0.0.1:9", "my-tpu"])

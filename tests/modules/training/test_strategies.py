@@ -357,4 +357,4 @@ def rows_trained_on(output):
 def test_strategy_without_a_cluster_is_refused(name, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(ValueError, match=f"strategy is {name}, but .*TF_CONFIG"):
-        strategies.choose_strategy(name)
+        strategies.choose_strategy(name, "local")

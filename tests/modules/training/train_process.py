@@ -145,7 +145,7 @@ def train(
 
 
 def _train(directory, name, config, definition, task_class, base_model):
-    strategy = strategies.choose_strategy(config.strategy)
+    strategy = strategies.choose_strategy(config.strategy, config.tpu)
     params = experiment.build_experiment(
         definition,
         config,

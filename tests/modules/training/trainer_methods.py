@@ -38,7 +38,9 @@ def call_all(directory, strategy, devices=1):
     split_cpu(devices)
     strategies.serve_coordinator()
     config = TrainerConfig(strategy=strategy, **SETTINGS)
-    calls = Calls(Path(directory), config, strategies.choose_strategy(strategy))
+    calls = Calls(
+        Path(directory), config, strategies.choose_strategy(config.strategy, config.tpu)
+    )
     for name in (
         *("train", "only_evaluate", "only_train", "own_datasets"),
         *("state", "input_context", "input_options"),

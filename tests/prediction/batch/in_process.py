@@ -1,6 +1,7 @@
 """Predictions of files in this process."""
 
-from pipeline.beam import IN_PROCESS
+from pipeline.beam import beam_arguments
+from pipeline.config.beam import BeamConfig
 from prediction import batch
 
 
@@ -13,5 +14,6 @@ def predict_files(model, source, destination, **options):
       destination: As for `batch.predict_files`.
       **options: `batch.BatchOptions`.
     """
-    settings = batch.BatchOptions(beam_args=IN_PROCESS, **options)
+    beam_args = beam_arguments(BeamConfig())
+    settings = batch.BatchOptions(beam_args=beam_args, **options)
     return batch.predict_files(model, source, destination, settings)
