@@ -85,7 +85,7 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
     A column may have the original name of a column that `init` renamed for the model.
 
     Raises:
-      RowError: A column is missing, or not text.
+      RowError: A column is missing, not text, or has no visible character.
     """
     texts = []
     for column in columns:
@@ -96,7 +96,7 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
                 f"no column {column}; the model takes text in {' and '.join(columns)}, "
                 f"the row has {', '.join(row) or 'no columns'}"
             )
-        problem = row_values.find_text_problem(row[name], allows_empty=True)
+        problem = row_values.find_text_problem(row[name], allows_marks=True)
         if problem:
             raise RowError(f"column {name} {problem}")
         texts.append(row[name])

@@ -13,6 +13,7 @@ from ingest.config import SPAN, TFDS_PREFIX, DataConfig
 from ingest.examples import sources, spans, splits, text_source, tfds_source
 from ingest.examples.bad_rows import SKIPPED_FILE, BadRows
 from ingest.examples.data_card import DataCard, SplitCard, describe_splitting, read_card
+from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.spans import Span
 from ingest.examples.splits import GoodRow, MissingSplitError, Report
 from ingest.examples.tfrecords import (
@@ -148,30 +149,17 @@ def prepare(
     working.open(wait=report)
     try:
         _refuse_existing(target)
-        with BadRows(settings.on_bad_rows, working.path) as bad_rows:
-            opened: dict[str, Iterator[GoodRow] | None]
-            if files is None:
-                opened = tfds_source.open_splits(
-                    source, task, settings, report, bad_rows
-                )
-            else:
-                opened = text_source.open_splits(
-                    files, task, settings, report, bad_rows
-                )
-                card.files = files.describe_reading()
-            for line in card.files:
-                report(line)
-            for name, rows in opened.items():
-                if rows is None:
-                    continue  # the split has no labels
-                reported = _show_progress(name, rows, report)
-                card.splits[name] = SplitCard(
-                    rows=write_records(reported, working.path / name),
-                    bad=bad_rows.counts[name],
-                    left_out=bad_rows.left_out[name],
-                )
-            card.fingerprint = None if files is None else files.sha256
-            bad_rows.refuse(card)
+        arguments = settings, report, files, card, working.path
+        try:
+            bad_rows = _write_splits(source, task, *arguments)
+        except NotAnIndexError as error:
+            report(
+                f"the {task.label_column} {error} is not the index of a class, so that "
+                "every label is read as a name"
+            )
+            working.open()  # which deletes what was written
+            task = task.model_copy(update={"labels": "name"})
+            bad_rows = _write_splits(source, task, *arguments)
         for name, split in card.splits.items():
             if not split.rows:
                 raise UsageError(f"the split {name} has no rows left; add some")
@@ -188,6 +176,39 @@ def prepare(
     finally:
         working.delete()
     return {name: split.rows for name, split in card.splits.items()}
+
+
+def _write_splits(
+    source: str,
+    task: TaskConfig,
+    settings: DataConfig,
+    report: Report,
+    files: sources.Source | None,
+    card: DataCard,
+    directory: Path,
+) -> BadRows:
+    """Writes the splits, completes their card, and returns the skipped rows."""
+    with BadRows(settings.on_bad_rows, directory) as bad_rows:
+        opened: dict[str, Iterator[GoodRow] | None]
+        if files is None:
+            opened = tfds_source.open_splits(source, task, settings, report, bad_rows)
+        else:
+            opened = text_source.open_splits(files, task, settings, report, bad_rows)
+            card.files = files.describe_reading()
+        for line in card.files:
+            report(line)
+        for name, rows in opened.items():
+            if rows is None:
+                continue  # the split has no labels
+            reported = _show_progress(name, rows, report)
+            card.splits[name] = SplitCard(
+                rows=write_records(reported, directory / name),
+                bad=bad_rows.counts[name],
+                left_out=bad_rows.left_out[name],
+            )
+        card.fingerprint = None if files is None else files.sha256
+        bad_rows.refuse(card)
+    return bad_rows
 
 
 def _show_progress(

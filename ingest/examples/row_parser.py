@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ingest.config import DataConfig
+from ingest.examples.label_parser import LabelParser
 from ingest.rows.row_errors import RowError
 from modules.config.task import TaskConfig
 from modules.data import row_values
@@ -15,21 +16,26 @@ class RowParser:
     """Turns rows of files into the features of Examples.
 
     Args:
-      task: Names the columns, and the classes or the range of the score.
+      task: Names the columns.
       settings: If they name a curated schema, the schema decides whether empty texts
-        and unknown labels are allowed.
-      class_of_value: The class of each label, if the labels of the source are not the
-        task's. It is ignored if its classes are not the task's.
+        are allowed.
+      labels: Reads the labels of all splits.
+      class_of_value: The class by label, if the source names its classes. It is
+        ignored if its classes are not the task's.
     """
 
     def __init__(
         self,
         task: TaskConfig,
         settings: DataConfig,
+        labels: LabelParser,
         class_of_value: Mapping[str, str] | None = None,
     ) -> None:
         self._task = task
-        self._allows_all_values = settings.schema_file is not None
+        self._labels = labels
+        self._allows_empty = settings.schema_file is not None
+        # The rows of GLUE are complete; MNLI has the texts `n/a` and `none`.
+        self._allows_marks = self._allows_empty or task.name is not None
         self._class_of_value: Mapping[str, str] = {}
         if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
             self._class_of_value = class_of_value
@@ -46,28 +52,20 @@ class RowParser:
 
         Raises:
           RowError: A value is missing, or not allowed.
+          NotAnIndexError: See `LabelParser`.
         """
         task = self._task
         features: dict[str, Any] = {}
         for column in task.text_columns:
             text = _value(row, column)
             problem = row_values.find_text_problem(
-                text, allows_empty=self._allows_all_values
+                text, allows_empty=self._allows_empty, allows_marks=self._allows_marks
             )
             if problem:
                 raise RowError(f"{column} {problem}")
             features[column] = text
         value = _value(row, task.label_column)
-        label = row_values.parse_label(value, task, self._class_of_value)
-        is_allowed = label is not None and (
-            self._allows_all_values or row_values.is_label(label, task)
-        )
-        if not is_allowed:
-            raise RowError(
-                f"{task.label_column} is {row_values.to_text(value)!r}; allowed are "
-                f"{row_values.describe_labels(task)}"
-            )
-        features[task.label_column] = label
+        features[task.label_column] = self._labels.parse(value, self._class_of_value)
         features[task.id_column] = None
         if task.id_column in row:
             value = row[task.id_column]

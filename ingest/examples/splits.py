@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ingest.rows.row_errors import Location, RowError
-from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
+from ingest.rows.spool import Spool
+from modules.config.task import (
+    EVAL_SPLIT,
+    TRAIN_SPLIT,
+    TaskConfig,
+    canonical_label,
+)
 from modules.data import row_values
 from modules.errors import UsageError
 
@@ -27,6 +34,9 @@ SPLIT_NAMES = {split: split for split in SPLITS} | {
     "dev_mismatched": "eval_mismatched",
     "test_matched": TEST,
 }
+
+# A split whose first rows are all malformed has no columns to check.
+_FIRST_ROWS = 1000
 
 Row = dict[str, Any]
 LocatedRow = tuple[Location, Row | RowError]
@@ -66,7 +76,7 @@ def watch(
 
 
 def by_index(class_names: Iterable[str] | None) -> dict[str, str]:
-    """Returns names of classes by their indices, as text."""
+    """Returns names of classes by their indices, as canonical labels."""
     return {str(index): name for index, name in enumerate(class_names or ())}
 
 
@@ -120,28 +130,66 @@ def require_splits(source: str, names: Iterable[str], pattern: str) -> None:
         )
 
 
-def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bool:
-    """Checks the columns of a split.
+def take_labelled(
+    source: str,
+    split: str,
+    rows: Iterator[LocatedRow],
+    task: TaskConfig,
+    report: Report,
+) -> Iterator[LocatedRow] | None:
+    """Checks the columns of a split, and whether it has labels.
 
     Args:
       source: The file or the data set, for messages.
       split: One of `SPLITS`.
-      row: Its first row; None if it has no rows.
+      rows: Its rows.
       task: Names the columns.
+      report: Called with a line for the user.
 
     Returns:
-      Whether the split has labels; a required split always has them.
+      The rows; None for a split without labels. A required split always has labels.
 
     Raises:
       UsageError: A required split has no rows, or a required column is missing.
     """
-    is_required = split in REQUIRED_SPLITS
+    first = []
+    for located in itertools.islice(rows, _FIRST_ROWS):
+        first.append(located)
+        if not isinstance(located[1], RowError):
+            break
+    row = next((row for _, row in first if not isinstance(row, RowError)), None)
+    rows = itertools.chain(first, rows)
+    if first and row is None:
+        return rows  # all rows are bad, which is reported later
     if row is None:
-        if is_required:
+        if split in REQUIRED_SPLITS:
             raise UsageError(f"{source} has no rows; the split {split} needs some")
-        return False
+        report(f"{source} has no rows: left out")
+        return None
+    _require_columns(source, split, row, task)
+    if split in REQUIRED_SPLITS:
+        return rows
+    if task.label_column not in row:
+        report(f"{source} has no column {task.label_column}: left out")
+        return None
+    unlabelled: Spool[LocatedRow] = Spool()
+    values: set[str] = set()
+    for located in rows:
+        unlabelled.append(located)
+        if isinstance(located[1], RowError):
+            continue
+        value = located[1].get(task.label_column)
+        if not row_values.is_unlabelled(value, task):
+            return itertools.chain(unlabelled, rows)
+        values.add("" if value is None else canonical_label(row_values.to_text(value)))
+    seen = ", ".join(value or "(empty)" for value in sorted(values))
+    report(f"{source} has only {seen} for {task.label_column}: left out")
+    return None
+
+
+def _require_columns(source: str, split: str, row: Row, task: TaskConfig) -> None:
     required = {"task.text_columns": task.text_columns}
-    if is_required:
+    if split in REQUIRED_SPLITS:
         required["task.label_column"] = [task.label_column]
     if split == TRAIN_SPLIT and task.weight_column is not None:
         required["task.weight_column"] = [task.weight_column]
@@ -152,7 +200,3 @@ def has_labels(source: str, split: str, row: Row | None, task: TaskConfig) -> bo
                 f"{source} has no column {', '.join(missing)}; it has "
                 f"{', '.join(row)} ({setting} names them)"
             )
-    if is_required:
-        return True
-    label = row.get(task.label_column)
-    return label is not None and not row_values.is_secret_label(label, task)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
+import shlex
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,6 +19,7 @@ from ingest.examples.splits import GoodRow, LocatedRow
 from ingest.rows.row_errors import Location
 from ingest.rows.spool import Spool
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
+from modules.data import row_values
 from modules.data.row_facts import hash_texts
 from modules.errors import UsageError
 
@@ -66,8 +69,8 @@ def split_rows(
                         f"data.group_column is {column}; the rows have {', '.join(row)}"
                     )
                 # Each row without a group is a separate group.
-                is_empty = row[column] is None or row[column] == ""
-                name = ["row", str(number)] if is_empty else [str(row[column])]
+                is_missing = row_values.is_missing(row[column])
+                name = ["row", str(number)] if is_missing else [str(row[column])]
                 groups.append(hash_texts(name))
             waiting.append((*location, features, text_hash))
         try:
@@ -131,11 +134,11 @@ def choose_eval_rows(
     ]
     if small:
         kind = "groups" if settings.group_column else "different texts"
-        kept = ", ".join(name for name in task.classes or () if name not in small)
+        kept = json.dumps([name for name in task.classes or () if name not in small])
         raise UsageError(
             f"data has fewer than two {kind} of {', '.join(small)}, which cannot be in "
             "two splits; add rows, or leave out their classes with --set "
-            f'"task.classes=[{kept}]" --set data.on_bad_rows=skip'
+            f"{shlex.quote(f'task.classes={kept}')} --set data.on_bad_rows=skip"
         )
     return _choose_units(strata, np.bincount(units), settings)[units]
 

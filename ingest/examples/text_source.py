@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from ingest.config import DataConfig
 from ingest.examples import splits, splitting
 from ingest.examples.bad_rows import BadRows
+from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.sources import Source
-from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
+from ingest.examples.splits import GoodRow, Report, Row, by_index
 from ingest.rows import hugging_face_datasets
 from ingest.rows.row_errors import RowError
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
-
-# A split whose first rows are all malformed has no columns to check.
-_FIRST_ROWS = 1000
 
 
 def open_splits(
@@ -27,7 +23,6 @@ def open_splits(
     settings: DataConfig,
     report: Report,
     bad_rows: BadRows,
-    class_of_value: Mapping[str, str] | None = None,
     watch: Callable[[Row | RowError], None] | None = None,
 ) -> dict[str, Iterator[GoodRow] | None]:
     """Returns the rows of each split of a source.
@@ -38,8 +33,6 @@ def open_splits(
       settings: How the rows are split, and which rows are bad.
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
-      class_of_value: The class of each label; None reads the names of classes from the
-        files of each split.
       watch: Called with each row of `train`, or of a source without splits.
 
     Returns:
@@ -47,26 +40,26 @@ def open_splits(
 
     Raises:
       UsageError: A column is missing, or a split that a run needs has no rows.
+      NotAnIndexError: See `LabelParser`; the rows raise it, too.
     """
     opened: dict[str, Iterator[GoodRow] | None] = {}
+    labels = LabelParser(task, allows_all_values=settings.schema_file is not None)
     for split in source.files:
-        names = class_of_value
-        if names is None:
-            names = find_class_names(source, split, task.label_column)
-            splits.refuse_other_classes(source.describe(split), names, task)
+        names = find_class_names(source, split, task.label_column)
+        splits.refuse_other_classes(source.describe(split), names, task)
         rows = source.read(split, task)
         if watch and split in (None, TRAIN_SPLIT):
             rows = splits.watch(rows, watch)
-        first = _take_first(rows)
-        rows = itertools.chain(first, rows)
-        parser = RowParser(task, settings, names)
-        if split is None:
-            _has_labels(source, split, first, task, report)
-            opened |= splitting.split_rows(rows, parser, bad_rows, task, settings)
-        elif _has_labels(source, split, first, task, report):
-            opened[split] = bad_rows.filter(split, rows, parser)
+        labelled = splits.take_labelled(
+            source.describe(split), split or TRAIN_SPLIT, rows, task, report
+        )
+        parser = RowParser(task, settings, labels, names)
+        if labelled is None:
+            opened[str(split)] = None
+        elif split is None:
+            opened |= splitting.split_rows(labelled, parser, bad_rows, task, settings)
         else:
-            opened[split] = None
+            opened[split] = bad_rows.filter(split, labelled, parser)
     return {
         name: rows and splits.number_rows(rows, task.id_column)
         for name, rows in opened.items()
@@ -91,32 +84,3 @@ def find_class_names(source: Source, split: str | None, column: str) -> dict[str
                 f"{file.path} {names}; save them again with the same names"
             )
     return by_index(first)
-
-
-def _take_first(rows: Iterator[LocatedRow]) -> list[LocatedRow]:
-    """Takes the rows up to the first one that can be read."""
-    first = []
-    for located in itertools.islice(rows, _FIRST_ROWS):
-        first.append(located)
-        if not isinstance(located[1], RowError):
-            break
-    return first
-
-
-def _has_labels(
-    source: Source,
-    split: str | None,
-    first: list[LocatedRow],
-    task: TaskConfig,
-    report: Report,
-) -> bool:
-    """Checks the columns of a split's first row; see `splits.has_labels`."""
-    name = source.describe(split)
-    row = next((row for _, row in first if not isinstance(row, RowError)), None)
-    if first and row is None:
-        return True  # all rows are bad, which is reported later
-    if splits.has_labels(name, split or TRAIN_SPLIT, row, task):
-        return True
-    reason = "only -1 for" if row and task.label_column in row else "no column"
-    report(f"{os.path.basename(name)} has {reason} {task.label_column}: left out")
-    return False

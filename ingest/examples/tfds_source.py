@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -12,6 +11,7 @@ from typing import Any
 from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import splits
 from ingest.examples.bad_rows import BadRows
+from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
 from ingest.rows.row_errors import Location, RowError
@@ -44,6 +44,7 @@ def open_splits(
 
     Raises:
       UsageError: The data set cannot be loaded, or lacks a split or a column.
+      NotAnIndexError: See `LabelParser`; the rows raise it, too.
     """
     # Every command imports this file, and `--help` must not wait for TFDS.
     import tensorflow_datasets as tfds
@@ -68,25 +69,22 @@ def open_splits(
     label = dict(info.features.items()).get(task.label_column)
     class_of_value = by_index(getattr(label, "names", ()))
     splits.refuse_other_classes(f"data {source}", class_of_value, task)
-    parser = RowParser(task, settings, class_of_value)
+    labels = LabelParser(task, allows_all_values=settings.schema_file is not None)
+    parser = RowParser(task, settings, labels, class_of_value)
     opened: dict[str, Iterator[GoodRow] | None] = {}
     for name in data:
         split = splits.SPLIT_NAMES.get(name)
         if split is None:
             report(f"{source} {name} is not a known split: left out")
             continue
-        rows = _rows(data[name], f"{source} {name}")
-        first = next(rows, None)
+        rows: Iterator[LocatedRow] = _rows(data[name], f"{source} {name}")
+        if watch and split == TRAIN_SPLIT:
+            rows = splits.watch(rows, watch)
+        labelled = splits.take_labelled(f"{source} {name}", split, rows, task, report)
         opened[split] = None
-        if splits.has_labels(f"data {source} {name}", split, first and first[1], task):
-            assert first is not None
-            located: Iterator[LocatedRow] = itertools.chain([first], rows)
-            if watch and split == TRAIN_SPLIT:
-                located = splits.watch(located, watch)
-            good_rows = bad_rows.filter(split, located, parser)
+        if labelled is not None:
+            good_rows = bad_rows.filter(split, labelled, parser)
             opened[split] = splits.number_rows(good_rows, task.id_column)
-        else:
-            report(f"{source} {name} has no {task.label_column}: left out")
     missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
     if missing:
         raise UsageError(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import decimal
+import functools
 import re
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from modules import metrics
 from modules.config.settings import Settings
@@ -59,6 +61,26 @@ def input_name(column: str) -> str:
     return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
 
 
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?")
+_MOST_DIGITS = 30
+
+
+@functools.lru_cache(maxsize=4096)  # rows repeat few labels
+def canonical_label(text: str) -> str:
+    """Returns the one spelling of a class: `1` for `1.0`, `01` and ` 1`.
+
+    Programs write one value in several ways: pandas writes whole numbers as floats if
+    one of them is missing, and spreadsheets write `TRUE`.
+    """
+    text = text.strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    if len(text) <= _MOST_DIGITS and _NUMBER.fullmatch(text):
+        number = decimal.Decimal(text)
+        return f"{number.normalize() + 0:f}"  # which is never -0
+    return text
+
+
 class TaskConfig(Settings):
     """The columns of the examples and what is predicted from them.
 
@@ -76,8 +98,10 @@ class TaskConfig(Settings):
       weight_column: The float32 column with the weight of a row in the training loss, 0
         or more. Splits other than `train` may lack it. None weighs all rows equally.
       classes: Class names; the index is the label. Of two classes, the second is the
-        positive one. A name must not be the index of another class. None for a
-        regression.
+        positive one. None for a regression.
+      labels: How files, except TFRecords, write a class. `name`: as its name; `1.0`,
+        `01` and `1` are one name. `index`: as its index, from 0. None: as its index if
+        every label of every split is one, or else as its name.
       label_range: Lowest and highest score of a regression; None for classes.
       metric: The metric that models are compared by; higher is better. With classes, it
         may be that of one class: `precision/CLASS`, `recall/CLASS` or `f1/CLASS`.
@@ -94,6 +118,7 @@ class TaskConfig(Settings):
     classes: list[str] | None = Field(
         default=["not_equivalent", "equivalent"], min_length=2
     )
+    labels: Literal["name", "index"] | None = None
     label_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
     metric: str = "accuracy"
 
@@ -164,16 +189,37 @@ class TaskConfig(Settings):
                 raise ValueError(f"the {what} {names} must be distinct and not empty")
         return self
 
+    @field_validator("classes", mode="before")
+    @classmethod
+    def _read_names(cls, names: Any) -> Any:
+        if not isinstance(names, list):
+            return names
+        for name in names:
+            if isinstance(name, bool):
+                raise ValueError(
+                    f"the class {name} is not text: YAML reads no, yes, on and off "
+                    'without quotes as true and false; write "no"'
+                )
+        is_number = (int, float)
+        return [str(name) if isinstance(name, is_number) else name for name in names]
+
     @model_validator(mode="after")
     def _check_class_names(self) -> TaskConfig:
-        # A label in a text file is the name of a class or its index.
-        by_index = {str(index): name for index, name in enumerate(self.classes or [])}
-        for name in by_index.values():
-            other = by_index.get(name, name)
+        by_label: dict[str, str] = {}
+        for name in self.classes or []:
+            other = by_label.setdefault(canonical_label(name), name)
             if other != name:
                 raise ValueError(
-                    f"class {name!r} is the index of the class {other!r}, so a label "
-                    f"{name} is ambiguous; rename the class, or give it that index"
+                    f"the classes {other!r} and {name!r} are spellings of one label; "
+                    "keep one of them"
+                )
+        for index, name in enumerate(self.classes or []):
+            other = by_label.get(str(index), name)
+            if self.labels is None and other != name:
+                raise ValueError(
+                    f"class {other!r} is the index of the class {name!r}, so a label "
+                    f"{other} is ambiguous; set task.labels to name or index, rename "
+                    "the class, or give it that index"
                 )
         return self
 

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from modules.config.task import TaskConfig
+from modules.config.task import TaskConfig, canonical_label
+
+# What R, pandas, databases and spreadsheets write for a missing value, in any case.
+_MISSING = {
+    *("", "-", "na", "<na>", "n/a", "#n/a", "#na", "nan", "nat", "null", "none", "\\n"),
+}
+_MOST_CHARACTERS = 20  # a mark with blanks around it; texts are long
+
+
+def is_missing(value: Any) -> bool:
+    """Returns whether a value, if it is no class, stands for a missing one."""
+    if value is None:
+        return True
+    text = to_text(value)
+    return len(text) < _MOST_CHARACTERS and text.strip().lower() in _MISSING
 
 
 def is_empty(text: str) -> bool:
@@ -31,17 +43,23 @@ def is_empty(text: str) -> bool:
     )
 
 
-def find_text_problem(value: Any, *, allows_empty: bool) -> str | None:
+def find_text_problem(
+    value: Any, *, allows_empty: bool = False, allows_marks: bool = False
+) -> str | None:
     """Returns why a value is not text, to follow its column in a message, or None.
 
     Args:
       value: A value of a text column.
       allows_empty: Whether a text may have no visible character.
+      allows_marks: Whether a text may be what programs write for a missing value.
     """
     if not isinstance(value, str):
         return f"is {str(value)[:80]!r}, not text"
-    if not allows_empty and is_empty(value):
-        return f"is {value[:80]!r}, which has no visible character"
+    if is_empty(value):
+        if not allows_empty:
+            return f"is {value[:80]!r}, which has no visible character"
+    elif not allows_marks and is_missing(value):
+        return f"is {value!r}, which stands for a missing value"
     return None
 
 
@@ -66,45 +84,24 @@ def is_label(number: float, task: TaskConfig) -> bool:
     return low <= number <= high
 
 
-def describe_labels(task: TaskConfig) -> str:
-    """Returns the allowed labels, for a message."""
-    low, high = label_bounds(task)
-    if task.classes is None:
-        return f"numbers from {low} to {high}"
-    return f"{low} to {high} and {', '.join(task.classes)}"
+def parse_score(value: Any) -> float | None:
+    """Returns a value as a score; None if it is not a finite number."""
+    score = _parse_float(to_text(value))
+    return score if math.isfinite(score) else None
 
 
-def parse_label(
-    value: Any,
-    task: TaskConfig,
-    class_of_value: Mapping[str, str] = MappingProxyType({}),
-) -> float | None:
-    """Returns the number of a label in a file, which `is_label` must still check.
+def is_unlabelled(value: Any, task: TaskConfig) -> bool:
+    """Returns whether a value in the label column of a split may mean "no label".
 
-    Args:
-      value: The name of a class, or a number, as text or not.
-      task: The classes; without them, the label is a score.
-      class_of_value: The class by label of the source, for labels that are not classes.
-
-    Returns:
-      An int for a class, a float for a score; None if the value is neither a class nor
-      a number that an Example can hold.
+    TFDS has -1 for the secret labels of GLUE.
     """
-    text = to_text(value)
-    if task.classes is None:
-        score = _parse_float(text)
-        return score if math.isfinite(score) else None
-    name = class_of_value.get(text, text)
-    if name in task.classes:
-        return task.classes.index(name)
-    return parse_id(text.removesuffix(".0"))  # pandas may write 1 as 1.0
-
-
-def is_secret_label(value: Any, task: TaskConfig) -> bool:
-    """Returns whether a label is -1, which TFDS has for the secret labels of GLUE."""
-    if str(value) not in ("-1", "-1.0") or str(value) in (task.classes or ()):
+    label = canonical_label(to_text(value))
+    if task.classes is not None:
+        if label in map(canonical_label, task.classes):
+            return False
+    elif label == "-1" and is_label(-1, task):
         return False
-    return task.label_range is None or task.label_range[0] > -1
+    return label == "-1" or is_missing(value)
 
 
 def parse_id(value: Any) -> int | None:

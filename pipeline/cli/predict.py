@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.table import Table
 from ingest.config import FileFormat
 from ingest.rows.formats import ARROW, CSV, FORMATS, JSONL, SPREADSHEETS, TSV
 from modules import environment
+from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
@@ -114,6 +116,9 @@ def predict_command(
         click.echo(f"{count} predictions written to {destination}")
         return
     rows: list[tuple[str, ...]] = [*pair, *((single,) for single in text)]
+    for value in itertools.chain.from_iterable(rows):
+        if problem := row_values.find_text_problem(value, allows_marks=True):
+            raise UsageError(f"the text {problem}")
     predictions = list(Predictor(find_model(model)).predict(rows))
     is_score = predictions[0].probability is None
     values = ["score"] if is_score else ["class", "probability"]

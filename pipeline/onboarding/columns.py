@@ -9,10 +9,9 @@ from collections import Counter
 from typing import Any
 
 from ingest.rows.row_errors import RowError
+from modules.config.task import canonical_label
 from modules.data import row_values
 
-# The spellings of a missing value in R, pandas, databases and spreadsheets.
-_MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
 # Chinese, Japanese and Korean, which are written without spaces.
 _WIDE = re.compile("[\u2e80-\U0010ffff]")
 _WIDE_PER_WORD = 2
@@ -27,6 +26,7 @@ class Column:
     Attributes:
       name: Its name.
       filled: Rows with a value.
+      missing: The number of rows without one, by what stands for it.
       values: The number of rows by value, as text; None if there are too many.
       texts: Rows whose value is text, but not a number.
       words: Words of these texts.
@@ -41,6 +41,7 @@ class Column:
 
     name: str
     filled: int = 0
+    missing: Counter[str] = dataclasses.field(default_factory=Counter)
     values: Counter[str] | None = dataclasses.field(default_factory=Counter)
     texts: int = 0
     words: int = 0
@@ -51,6 +52,31 @@ class Column:
     high: float = float("-inf")
     is_whole: bool = True
     are_ids: bool = True
+
+    @property
+    def labels(self) -> dict[str, int] | None:
+        """The number of rows by class; None if there are too many.
+
+        A class is a value in its one spelling; leading zeros are kept if all rows have
+        them.
+        """
+        if self.values is None:
+            return None
+        spellings: dict[str, list[str]] = {}
+        for value in self.values:
+            spellings.setdefault(canonical_label(value), []).append(value)
+        return {
+            values[0] if len(values) == 1 and values[0].isdecimal() else label: sum(
+                self.values[value] for value in values
+            )
+            for label, values in spellings.items()
+        }
+
+    @property
+    def are_indices(self) -> bool:
+        """Whether the values are the whole numbers from 0 to their number."""
+        labels = self.labels
+        return labels is not None and labels.keys() == set(map(str, range(len(labels))))
 
     @property
     def mean_words(self) -> float:
@@ -78,12 +104,13 @@ class Column:
         )
 
     def add(self, value: Any) -> None:
-        """Counts a value. None and its usual spellings (NA, null, …) are ignored."""
-        if value is None or isinstance(value, list | dict):
+        """Counts a value."""
+        if isinstance(value, list | dict):
+            return
+        if row_values.is_missing(value):
+            self.missing["" if value is None else row_values.to_text(value)] += 1
             return
         text = row_values.to_text(value)
-        if text in _MISSING:
-            return
         self.filled += 1
         if self.values is not None:
             self.values[text] += 1

@@ -156,6 +156,9 @@ class _Builder:
                 settings.set(f"task.{key}", getattr(task, key))
         if task.classes:
             settings.set("task.classes", task.classes)
+            # Splits that are written here have names.
+            labels = "name" if data_set.needs_split else task.labels
+            settings.set("task.labels", labels)
         else:
             settings.set("task.label_range", task.label_range)
         settings.set("task.metric", task.metric)
@@ -214,7 +217,9 @@ class _Builder:
             add_class_weights(settings, inspector.count_labels(TRAIN_SPLIT))
         for key, value in self._overrides.items():
             # How the source was read does not apply to the splits that were written.
-            is_reading = key.startswith("data.") and key not in _DATA_KEPT
+            is_reading = key == "task.labels" or (
+                key.startswith("data.") and key not in _DATA_KEPT
+            )
             if not (is_reading and data_set.needs_split):
                 settings.set(key, value, CHOSEN)
         config = self._validate({})

@@ -99,8 +99,7 @@ class DataSet:
 
     def open(self, report: Report, bad_rows: BadRows) -> dict[str, Iterator[GoodRow]]:
         """Returns the rows of each split with labels, `train` and `eval` among them."""
-        names = self.guess.class_of_value or None
-        arguments = self.task, self.settings, report, bad_rows, names
+        arguments = self.task, self.settings, report, bad_rows
         source, files = self.source, dict(self.source.files)
         opened: dict[str, Iterator[GoodRow] | None] = {}
         if self.needs_split:
@@ -161,22 +160,20 @@ def look_at(
         "--set task.weight_column": overrides.get("task.weight_column"),
         "--set task.id_column": overrides.get("task.id_column"),
     }
+    classes = None
+    if "task.classes" in overrides:  # which may be written as numbers
+        classes = override_task(TaskConfig(labels="name"), overrides).classes
     guess = guess_task(
         columns,
         text=choices.text,
         label=choices.label,
         kind=choices.kind,
+        classes=classes,
         taken={option: name for option, name in taken.items() if name},
         class_names=lambda label: text_source.find_class_names(source, split, label),
     )
     task = override_task(guess.task, overrides)
     guess = dataclasses.replace(guess, task=task)
-    if guess.class_of_value and EVAL_SPLIT in source.files:
-        raise UsageError(
-            f"the label {guess.task.label_column} has numbers that could be indices "
-            f"of classes ({', '.join(guess.class_of_value)}): write names instead of "
-            "numbers, or give one file, for which init writes splits and class names"
-        )
     return DataSet(source, settings, columns, guess)
 
 

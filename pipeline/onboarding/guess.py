@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
 from modules import metrics
-from modules.config.task import TaskConfig
+from modules.config.task import TaskConfig, canonical_label
 from modules.errors import UsageError
 from pipeline.onboarding.columns import MOST_VALUES, Column
 
@@ -23,6 +24,14 @@ _TEXT_NAMES = (
     *("document", "article", "abstract", "description", "question", "answer", "query"),
     *("premise", "hypothesis", "sentence1", "sentence2", "question1", "question2"),
     *("text1", "text2", "text_a", "text_b", "utterance", "title"),
+)
+# The first and the second text of a pair.
+_PAIRS = (
+    *(("sentence1", "sentence2"), ("question1", "question2"), ("text1", "text2")),
+    *(("text_a", "text_b"), ("sentence_a", "sentence_b"), ("premise", "hypothesis")),
+    *(("question", "sentence"), ("question", "answer"), ("question", "context")),
+    *(("query", "document"), ("query", "passage"), ("query", "title")),
+    *(("claim", "evidence"), ("headline", "body")),
 )
 _LABEL_NAMES = (
     *("label", "labels", "class", "category", "target", "y", "sentiment", "intent"),
@@ -38,8 +47,10 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
 _SHOWN = 6
 _MOST_LABELS = 200
 _MOST_LABELS_WITHOUT_A_NAME = 50
-_MOST_INDICES = 20
+_MOST_NUMBERS = 20  # that are taken for classes without a usual name of a label
 _STRONG_WORDS = 4.0
+_MUCH_LONGER = 2.0  # the text is this many times as long as any other column
+_FREQUENT = 0.5  # of the smallest class; a missing label is rarer
 CHOSEN = "chosen by you"
 _BALANCED = 0.4  # least share of the smaller of two classes for the metric accuracy
 _LEARNED = 0.1  # of the gap between the majority-class baseline and 1
@@ -51,12 +62,10 @@ class Guess:
 
     Attributes:
       task: The task.
-      class_of_value: The class by label in the data, if the labels were renamed.
       reasons: Why, by setting.
     """
 
     task: TaskConfig
-    class_of_value: dict[str, str]
     reasons: dict[str, str]
 
 
@@ -66,6 +75,7 @@ def guess_task(
     text: Sequence[str] = (),
     label: str | None = None,
     kind: Kind | None = None,
+    classes: Sequence[str] | None = None,
     taken: Mapping[str, str] = MappingProxyType({}),
     class_names: Callable[[str], dict[str, str]] = lambda label: {},
 ) -> Guess:
@@ -76,6 +86,7 @@ def guess_task(
       text: The text columns; empty guesses them.
       label: The label column; None guesses it.
       kind: Whether the label is a class or a score; None guesses it.
+      classes: The names of the classes; None guesses them.
       taken: Columns that are neither text nor label, by the option that names them.
       class_names: Returns the names of a column's classes by label, if the source has
         them.
@@ -92,7 +103,6 @@ def guess_task(
                 f"{', '.join(columns)}"
             )
     reasons: dict[str, str] = {}
-    class_of_value: dict[str, str] = {}
     if text:
         reasons["task.text_columns"] = CHOSEN
     if label:
@@ -115,8 +125,32 @@ def guess_task(
     if default_id in columns and not columns[default_id].holds_ids:
         settings["id_column"] = "row_number"
         reasons["task.id_column"] = f"{default_id} holds no whole numbers"
-    if names := class_names(label):
-        classes = list(names.values())
+    for setting, names in (("text_columns", texts), ("label_column", [label])):
+        for name in names:
+            if columns[name].missing:
+                reasons[f"task.{setting}"] += f"; {_describe_missing(columns[name])}"
+    source_names = class_names(label)
+    labels = column.labels or {}
+    counts = {source_names.get(name, name): labels[name] for name in labels}
+    if classes is not None:
+        chosen = set(map(canonical_label, classes))
+        known = {
+            name: count
+            for name, count in (counts | column.missing).items()
+            if canonical_label(name) in chosen
+        }
+        # New names for indices; otherwise, rows of other labels are bad rows.
+        is_renamed = not known and (column.are_indices or bool(source_names))
+        if not known and not is_renamed:
+            raise UsageError(
+                f"task.classes are {', '.join(classes)}; the label {label} has "
+                f"{_describe(column)}; write the classes as the data has them"
+            )
+        settings["labels"] = "index" if is_renamed else "name"
+        counts = counts if is_renamed else known
+    elif source_names:
+        classes = list(source_names.values())
+        settings["labels"] = "name"
         reasons["task.classes"] = "the names in the data set"
     elif (kind or _guess_kind(column)) == "score":
         if not column.is_numeric or column.low == column.high:
@@ -129,17 +163,17 @@ def guess_task(
         settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
         reasons["task.label_range"] = "the lowest and the highest label"
         reasons["task.metric"] = "the mean of both correlations, as in GLUE"
-        return Guess(TaskConfig.model_validate(settings), {}, reasons)
+        return Guess(TaskConfig.model_validate(settings), reasons)
     else:
-        classes, class_of_value = _guess_classes(column, reasons)
-    counts = sorted((column.values or {}).values())
-    share = counts[0] / sum(counts)
+        classes = _guess_classes(column, counts, reasons)
+        settings["labels"] = "name"
+    share = min(counts.values()) / sum(counts.values())
     is_balanced = share >= _BALANCED * 2 / len(counts)
     reasons["task.metric"] = f"the smallest class has {share:.0%} of the rows" + (
         "" if is_balanced else ", which accuracy hardly reflects"
     )
     settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
-    return Guess(TaskConfig.model_validate(settings), class_of_value, reasons)
+    return Guess(TaskConfig.model_validate(settings), reasons)
 
 
 def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
@@ -187,25 +221,39 @@ def _guess_texts(
         for name, column in columns.items()
         if column.is_text and name != label
     }
-    named = [name for name in texts if name.lower() in _TEXT_NAMES]
-    long = [name for name, c in texts.items() if c.mean_words >= _STRONG_WORDS]
-    chosen = named or long or list(texts)
-    if not chosen:
+    if not texts:
         raise UsageError(
             f"none of the columns {', '.join(columns)} looks like text; name the text "
             "column with --text COLUMN, twice for a pair"
         )
-    if len(chosen) > 2:
-        first, second = map(shlex.quote, chosen[:2])
-        raise UsageError(
-            f"the columns {', '.join(chosen)} may each be the text; name one with "
-            f"--text {first}, or the two of a pair with --text {first} --text {second}"
+    words = {name: column.mean_words for name, column in texts.items()}
+    by_length = sorted(texts, key=lambda name: -words[name])
+    longest = by_length[0]
+    by_name = {name.lower(): name for name in texts}
+    for pair in _PAIRS:
+        columns_of_pair = [by_name[name] for name in pair if name in by_name]
+        others = [name for name in texts if name not in columns_of_pair]
+        most = max((words[name] for name in columns_of_pair), default=0)
+        if len(columns_of_pair) == 2 and all(words[n] < most for n in others):
+            reasons["task.text_columns"] = "names of a pair of texts"
+            return columns_of_pair
+    if all(words[n] * _MUCH_LONGER <= words[longest] for n in by_length[1:]):
+        reasons["task.text_columns"] = (
+            f"the longest texts: {words[longest]:.0f} words on average"
+            if len(texts) > 1
+            else "the only column of texts"
         )
-    why = "names of text columns" if named else "long texts"
-    reasons["task.text_columns"] = (
-        f"{why}; two are read as a pair" if len(chosen) == 2 else why
+        return [longest]
+    are_named = [name.lower() in _TEXT_NAMES for name in texts]
+    if len(texts) == 2 and len(set(are_named)) == 1:
+        reasons["task.text_columns"] = "two columns of long texts, read as a pair"
+        return list(texts)
+    first, second = map(shlex.quote, by_length[:2])
+    shown = ", ".join(f"{name} ({words[name]:.0f} words)" for name in texts)
+    raise UsageError(
+        f"the columns {shown} may each be the text; name one with --text {first}, or "
+        f"the two of a pair with --text {first} --text {second}"
     )
-    return chosen
 
 
 def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
@@ -236,7 +284,9 @@ def _guess_label(columns: dict[str, Column], reasons: dict[str, str]) -> str:
 
 
 def _has_few_values(column: Column) -> bool:
-    most = _MOST_INDICES if column.is_numeric else _MOST_LABELS_WITHOUT_A_NAME
+    most = _MOST_LABELS_WITHOUT_A_NAME
+    if column.is_numeric:
+        most = _MOST_LABELS if column.are_indices else _MOST_NUMBERS
     return (
         column.values is not None
         and 2 <= len(column.values) <= min(most, column.filled / 2)
@@ -269,8 +319,15 @@ def _describe(column: Column) -> str:
     return ", ".join(_sort(column.values))
 
 
+def _describe_missing(column: Column) -> str:
+    """Returns the number of rows without a value, and what stands for it."""
+    marks = (mark.strip() or "(empty)" for mark, _ in column.missing.most_common())
+    shown = ", ".join(list(dict.fromkeys(marks))[:_SHOWN])
+    return f"{column.name} is missing in {column.missing.total()} rows: {shown}"
+
+
 def _guess_kind(column: Column) -> Kind:
-    values = column.values
+    labels = column.labels
     if not column.filled:
         raise UsageError(f"the label column {column.name} has no value")
     if _has_decimal_commas(column):
@@ -280,29 +337,42 @@ def _guess_kind(column: Column) -> Kind:
         )
     if not column.is_numeric:
         return "classes"
-    if values is None or not column.is_whole or len(values) > _MOST_INDICES:
+    if not column.is_whole:
         return "score"
-    indices = {str(index) for index in range(len(values))}
-    if len(values) == 2 or values.keys() == indices:
+    if labels and (len(labels) == 2 or column.are_indices):
         return "classes"
+    shown = _sort(labels)[:_MOST_NUMBERS] if labels else []
+    more = ", ..." if labels is None or len(labels) > len(shown) else ""
+    numbers = ", ".join(shown) or f"{column.low:.0f} to {column.high:.0f}"
     raise UsageError(
-        f"the label {column.name} has the numbers {', '.join(_sort(values))}, which "
-        "may be classes or scores; choose with --kind classes or --kind score"
+        f"the label {column.name} has the numbers {numbers}{more if shown else ''}, "
+        "which may be classes or scores; choose with --kind classes or --kind score"
     )
 
 
 def _guess_classes(
-    column: Column, reasons: dict[str, str]
-) -> tuple[list[str], dict[str, str]]:
-    """Returns the names of the classes, and the class by value if they were renamed."""
-    values = column.values
-    if values is None or not 2 <= len(values) <= _MOST_LABELS:
-        number = f"over {MOST_VALUES:,}" if values is None else len(values)
+    column: Column, counts: Mapping[str, int], reasons: dict[str, str]
+) -> list[str]:
+    """Returns the names of the classes."""
+    if not 2 <= len(counts) <= _MOST_LABELS:
+        number = f"over {MOST_VALUES:,}" if column.values is None else len(counts)
         raise UsageError(
             f"the label {column.name} has {number} values; allowed are 2 to "
             f"{_MOST_LABELS} classes; name another column with --label COLUMN"
         )
-    names = _sort(values)
+    names = _sort(counts)
+    for mark, count in column.missing.most_common(1):
+        if mark.strip() and count >= _FREQUENT * min(counts.values()):
+            kept, left_out = (
+                shlex.quote(f"task.classes={json.dumps(classes, ensure_ascii=False)}")
+                for classes in ([*names, mark], names)
+            )
+            raise UsageError(
+                f"the label {column.name} is {mark} in {count} rows, which may be a "
+                f"class or a missing value; keep it as a class with --set {kept}, or "
+                f"leave such rows out with --set {left_out} "
+                "--set data.on_bad_rows=skip"
+            )
     by_class: dict[str, list[str]] = {}
     for name in names:
         by_class.setdefault(" ".join(name.split()).casefold(), []).append(name)
@@ -313,23 +383,15 @@ def _guess_classes(
             "case or spaces; write each class in one way"
         )
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
-    if len(names) == 2:
-        names = _order_pair(names, values, reasons)
-    indices = {str(index): name for index, name in enumerate(names)}
-    if all(indices.get(name, name) == name for name in names):
-        return names, {}
-    # A label 1 could be the class `1` or the class with index 1.
-    class_of_value = {name: f"{column.name}_{name}" for name in names}
-    reasons["task.classes"] += ", renamed: a number could be an index"
-    return list(class_of_value.values()), class_of_value
+    return _order_pair(names, counts, reasons) if len(names) == 2 else names
 
 
 def _order_pair(
-    names: list[str], values: dict[str, int], reasons: dict[str, str]
+    names: list[str], counts: Mapping[str, int], reasons: dict[str, str]
 ) -> list[str]:
     """Puts the positive class second."""
     first, second = names
-    lowered = [name.lower().removesuffix(".0") for name in names]
+    lowered = [name.lower() for name in names]
     negative = [
         name
         for name, low, other in zip(names, lowered, lowered[::-1], strict=True)
@@ -338,16 +400,16 @@ def _order_pair(
     if len(negative) == 1:
         why = f"{negative[0]} means no"
         positive = second if negative[0] == first else first
-    elif values[first] == values[second]:
+    elif counts[first] == counts[second]:
         positive, why = second, "by the alphabet, as both have equally many rows"
     else:
-        positive = min(names, key=lambda name: values[name])
+        positive = min(names, key=lambda name: counts[name])
         why = f"{positive} is rarer"
     reasons["task.classes"] += f"; the second is the positive class: {why}"
     return [name for name in names if name != positive] + [positive]
 
 
-def _sort(values: dict[str, int]) -> list[str]:
+def _sort(values: Iterable[str]) -> list[str]:
     try:
         return sorted(values, key=float)
     except ValueError:

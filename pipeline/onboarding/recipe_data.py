@@ -12,6 +12,7 @@ from ingest import examples as examples_lib
 from ingest.config import TFDS_PREFIX
 from ingest.examples import sources, spans, text_source, tfds_source
 from ingest.examples.bad_rows import BadRows
+from ingest.examples.label_parser import NotAnIndexError
 from ingest.examples.splits import GoodRow, Report, Row
 from ingest.rows.row_errors import RowError
 from modules import uris
@@ -35,14 +36,26 @@ def inspect_recipe(
     Raises:
       UsageError: The data cannot be read, are remote, or are token ids.
     """
-    task, settings = config.task, config.data
+    task = config.task
     if task.is_tokenized:
         raise UsageError(
             "task.input is tokenized, but inspect-data reads text; give the text with "
             "inspect-data PATH --config FILE --set task.input=text"
         )
     encoder = encoder_source.resolve_encoder(config, report=report)
-    inspector = Inspector(task, encoder.vocab_file, progress)
+    try:
+        return _inspect(config, encoder.vocab_file, report, progress)
+    except NotAnIndexError:
+        task = task.model_copy(update={"labels": "name"})
+        config = config.model_copy(update={"task": task})
+        return _inspect(config, encoder.vocab_file, report, progress)
+
+
+def _inspect(
+    config: Config, vocab_file: str, report: Report, progress: Progress
+) -> Inspection:
+    settings = config.data
+    inspector = Inspector(config.task, vocab_file, progress)
     with (
         tempfile.TemporaryDirectory() as directory,
         BadRows(settings.on_bad_rows, Path(directory)) as bad_rows,

@@ -26,7 +26,7 @@ also good,no
 REASONS = {
     3: "text is '  ', which has no visible character",
     4: "column 10: the byte 0xff is not utf-8",
-    5: "label is 'maybe'; allowed are 0 to 1 and no, yes",
+    5: "label is 'maybe'; allowed are no, yes",
     6: "3 fields, the header has 2",
     7: "which has no visible character",
 }

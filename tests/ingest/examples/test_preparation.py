@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from ingest import examples as examples_lib
+from ingest.config import DataConfig
 from modules import fingerprint
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
@@ -65,12 +66,12 @@ def test_mrpc_as_glue_ships_it_with_its_own_header_and_unlabelled_test(tmp_path)
     lines = []
     counts = examples_lib.prepare(source, str(tmp_path / "records"), TASK, lines.append)
     assert counts == {"train": 1, "eval": 1}
-    assert "test.tsv has no column label: left out" in lines
+    assert f"{source}/test.tsv has no column label: left out" in lines
 
 
 def test_labels_may_be_class_names(tmp_path):
     row = "1\tequivalent\tone\ttwo\n2\tnot_equivalent\tone\ttwo\n"
-    source = write(tmp_path / "text", train=HEADER + row, eval=HEADER + ROW)
+    source = write(tmp_path / "text", train=HEADER + row, eval=HEADER + row)
     examples_lib.prepare(source, str(tmp_path / "records"), TASK)
     examples = read(tmp_path / "records", "train")
     assert [example["label"] for example in examples] == [[1], [0]]
@@ -313,7 +314,16 @@ def test_single_sentences_have_scores(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("score", ["good", "", "nan", "-inf", "1,5", "-3"])
+@pytest.mark.parametrize("score", ["", "nan", "NA", "-"])
+def test_missing_score_is_refused_with_file_and_line(tmp_path, score):
+    table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
+    source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
+    message = rf"train\.tsv:3: label is '{score}', which stands for a missing value"
+    with pytest.raises(UsageError, match=message):
+        examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
+
+
+@pytest.mark.parametrize("score", ["good", "-inf", "1,5", "-3"])
 def test_score_outside_the_range_is_refused_with_file_and_line(tmp_path, score):
     table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
     source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
@@ -341,7 +351,93 @@ def test_minus_one_is_a_missing_label_of_a_test_split_unless_the_task_has_it(
     lines = []
     counts = examples_lib.prepare(source, str(tmp_path / "records"), task, lines.append)
     assert ("test" in counts) == is_kept
-    assert ("test.tsv has only -1 for label: left out" in lines) != is_kept
+    assert (f"{source}/test.tsv has only -1 for label: left out" in lines) != is_kept
+
+
+STARS = TaskConfig(text_columns=["body"], classes=["bad", "fine", "good"])
+
+
+def prepare(tmp_path, task=STARS, skips=False, **labels):
+    """Prepares splits of rows with the given labels; returns theirs, and the lines."""
+    tables = {
+        split: RATED + "".join(f"Text {n}.\t{label}\n" for n, label in enumerate(rows))
+        for split, rows in labels.items()
+    }
+    source = write(tmp_path / "text", **tables)
+    settings = DataConfig(on_bad_rows="skip" if skips else "refuse")
+    lines = []
+    counts = examples_lib.prepare(
+        source, str(tmp_path / "records"), task, lines.append, settings
+    )
+    return {
+        split: [row["label"][0] for row in read(tmp_path / "records", split)]
+        for split in counts
+    }, lines
+
+
+def test_labels_of_all_splits_are_indices_or_all_are_names(tmp_path):
+    with pytest.raises(UsageError, match=r"train.tsv:2: label is '0'; allowed are bad"):
+        prepare(tmp_path, train="012", eval=["0", "-1"])
+
+
+def test_no_label_changes_its_class_if_bad_rows_are_skipped(tmp_path):
+    labels, lines = prepare(
+        tmp_path, train=["1", "bad", "good"], eval=["fine", "2"], skips=True
+    )
+    assert labels == {"train": [0, 2], "eval": [1]}
+    (tmp_path / "late").mkdir()
+    labels, lines = prepare(
+        tmp_path / "late", train=["1", "2", "good"], eval=["fine"], skips=True
+    )
+    assert labels == {"train": [2], "eval": [1]}
+    assert (
+        "the label good is not the index of a class, so that every label"
+        in " ".join(lines)
+    )
+
+
+def test_one_value_has_one_class_in_all_files(tmp_path):
+    task = STARS.model_copy(update={"classes": ["1", "2", "3"], "labels": "name"})
+    labels, _ = prepare(tmp_path, task, train=["1.0", "3.0"], eval=["1", "03"])
+    assert labels == {"train": [0, 2], "eval": [0, 2]}
+
+
+@pytest.mark.parametrize(
+    ("test", "line"),
+    [
+        (["-1"] * 3, "test.tsv has only -1 for label: left out"),
+        ([""] * 3, "test.tsv has only (empty) for label: left out"),
+        (["NA", "", "-1"], "test.tsv has only (empty), -1, NA for label: left out"),
+    ],
+)
+def test_split_without_a_label_is_left_out_with_its_values(tmp_path, test, line):
+    labels, lines = prepare(tmp_path, train="012", eval="012", test=test)
+    assert labels.keys() == {"train", "eval"}
+    assert any(shown.endswith(line) for shown in lines)
+
+
+@pytest.mark.parametrize("mark", ["", "NA", "-1"])
+def test_row_without_a_label_in_a_labelled_split_is_a_bad_row(tmp_path, mark):
+    task = STARS.model_copy(update={"labels": "index"})
+    with pytest.raises(UsageError, match=rf"test.tsv:2: label is '{mark}'"):
+        prepare(tmp_path, task, train="012", eval="012", test=[mark, "1", "2"])
+
+
+def test_marks_of_missing_texts_are_bad_rows(tmp_path):
+    table = RATED + "NA\t7\nNA sales.\t7\n n/a \t7\n"
+    source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
+    message = "2 rows cannot be used(.|\n)*body is 'NA', which stands for a missing"
+    with pytest.raises(UsageError, match=message):
+        examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
+
+
+def test_marks_are_texts_of_glue(tmp_path):
+    header = "index\tpremise\thypothesis\tlabel\n"
+    table = header + "1\tn/a\tNone\tneutral\n"
+    source = write(tmp_path / "text", train=table, eval=table)
+    task = TaskConfig(name="mnli")
+    counts = examples_lib.prepare(source, str(tmp_path / "records"), task)
+    assert counts == {"train": 1, "eval": 1}
 
 
 def test_two_files_of_one_split_are_refused(tmp_path):

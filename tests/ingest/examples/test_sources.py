@@ -157,11 +157,12 @@ def test_indices_of_parquet_are_classes_of_the_task(tmp_path):
 
 def test_booleans_and_floats_of_pandas_are_labels(tmp_path):
     task = TASK.model_copy(update={"classes": ["false", "true"]})
-    for split, value in (("train", True), ("eval", 1.0)):
-        rows = [{**row, "Klasse": value} for row in ROWS]
-        write(tmp_path / "data" / f"{split}.jsonl", rows)
-    read = prepare(tmp_path / "data", tmp_path, task)
-    assert {label for rows in read.values() for _, label in rows} == {1}
+    for name, values in (("names", [True, "True"]), ("indices", [1.0, "1"])):
+        for split, value in zip(("train", "eval"), values, strict=True):
+            rows = [{**row, "Klasse": value} for row in ROWS]
+            write(tmp_path / name / f"{split}.jsonl", rows)
+        read = prepare(tmp_path / name, tmp_path / f"{name}-records", task)
+        assert {label for rows in read.values() for _, label in rows} == {1}
 
 
 def test_tfrecords_in_one_file_are_split(tmp_path):
@@ -295,7 +296,7 @@ def test_first_bad_rows_of_every_format_are_named(tmp_path):
         source = tmp_path / suffix
         write(source / f"train.{suffix}", [ROWS[0], ROWS[2], bad])
         write(source / f"eval.{suffix}", ROWS)
-        message = rf"train\.{suffix}:{row}: Klasse is 'mittel'; allowed are 0 to 1 and"
+        message = rf"train\.{suffix}:{row}: Klasse is 'mittel'; allowed are "
         with pytest.raises(UsageError, match=message):
             prepare(source, tmp_path)
 

@@ -8,6 +8,7 @@ import pytest
 
 from ingest.config import DataConfig
 from ingest.examples.bad_rows import BadRows
+from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splitting import split_rows
 from ingest.rows.row_errors import Location, RowError
@@ -25,7 +26,7 @@ def choose(rows, task=TASK, **settings):
     with tempfile.TemporaryDirectory() as directory:
         bad_rows = BadRows(settings.on_bad_rows, Path(directory))
         with bad_rows:
-            parser = RowParser(task, settings)
+            parser = RowParser(task, settings, LabelParser(task))
             splits = split_rows(located, parser, bad_rows, task, settings)
             is_eval = np.zeros(len(rows), bool)
             is_eval[[row.location.row for row in splits["eval"]]] = True
@@ -132,7 +133,7 @@ def test_bad_rows_are_in_neither_class():
         (
             ["common"] * 20 + ["rare"],
             {},
-            r"texts of rare.*task\.classes=\[common\]",
+            r'texts of rare.*task\.classes=\["common"\]',
         ),
         (
             ["common"] * 4,

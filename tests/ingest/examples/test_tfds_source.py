@@ -77,7 +77,7 @@ def test_mnli_brings_both_validation_splits_and_no_secret_labels(mnli, prepare):
     assert splits["eval_mismatched"][0]["hypothesis"] == ["Crème brûlée.".encode()]
     assert sorted(splits) == ["eval", "eval_mismatched", "train"]
     for split in ("test_matched", "test_mismatched"):
-        assert f"tfds:glue/mnli {split} has no label: left out" in lines
+        assert f"tfds:glue/mnli {split} has only -1 for label: left out" in lines
 
 
 def test_model_gardens_records_of_mnli_have_the_labels_of_the_same_classes(
@@ -123,7 +123,7 @@ def test_float_labels_are_scores_to_the_last_bit(store, prepare):
         scores.tolist()
     )
     assert sorted(splits) == ["eval", "train"]
-    assert "tfds:glue/stsb test has no label: left out" in lines
+    assert "tfds:glue/stsb test has only -1 for label: left out" in lines
 
 
 def test_classes_in_an_order_other_than_that_of_tfds_are_matched_by_name(

@@ -60,7 +60,7 @@ def test_columns_of_any_name_are_found():
 
 def test_each_guess_has_a_reason():
     reasons = guess(spam).reasons
-    assert reasons["task.text_columns"] == "long texts"
+    assert reasons["task.text_columns"] == "the only column of texts"
     assert reasons["task.label_column"] == "the only column of few values"
     assert "ham means no" in reasons["task.classes"]
     assert "10% of the rows" in reasons["task.metric"]
@@ -79,15 +79,25 @@ def test_two_texts_are_a_pair_in_the_order_of_the_file():
     assert task.metric == "accuracy"
 
 
-def test_columns_with_names_of_text_are_preferred_to_other_long_ones():
+@pytest.mark.parametrize(
+    ("words", "texts"),
+    [
+        ({"Title": 6, "Review Text": 60}, ["Review Text"]),
+        ({"text": 8, "summary": 4}, ["text"]),
+        ({"description": 30, "location": 3, "title": 7}, ["description"]),
+        ({"headline": 8, "body": 200}, ["headline", "body"]),
+        ({"Question": 8, "Answer": 60, "topic of it": 3}, ["Question", "Answer"]),
+        ({"first": 8, "second": 9}, ["first", "second"]),
+    ],
+)
+def test_longest_texts_or_a_known_pair_are_chosen(words, texts):
     task = guess(
         lambda n, chance: {
-            "remark": sentence(chance),
-            "review": sentence(chance),
-            "sentiment": ["bad", "good"][n % 2],
+            **{name: sentence(chance, count) for name, count in words.items()},
+            "label": ["bad", "good"][n % 2],
         }
     ).task
-    assert (task.text_columns, task.label_column) == (["review"], "sentiment")
+    assert task.text_columns == texts
 
 
 def test_names_of_people_are_not_text():
@@ -118,7 +128,9 @@ def test_numbers_of_many_values_are_scores_within_their_range():
         (["no", "yes"], ["no", "yes"]),
         (["valid", "not_valid"], ["not_valid", "valid"]),
         (["-1", "1"], ["-1", "1"]),
-        (["1.0", "1.0", "0.0"], ["0.0", "1.0"]),
+        (["1.0", "1.0", "0.0"], ["0", "1"]),
+        (["True", "FALSE", "true"], ["false", "true"]),
+        (["2", "2.0", "1"], ["2", "1"]),  # 1 is rarer
         (["ja", "ja", "nein"], ["nein", "ja"]),
         (["true", "false"], ["false", "true"]),
         (["0", "1", "2"], ["0", "1", "2"]),
@@ -133,13 +145,67 @@ def test_classes_and_the_positive_one(values, classes):
     assert task.classes == classes
 
 
-def test_numbers_that_could_be_indices_of_other_classes_get_names():
+def stars(number, chance):
+    return {"text": sentence(chance), "stars": str(number % 5 + 1)}
+
+
+def test_numbers_that_could_be_indices_of_other_classes_are_names():
+    task = guess(stars, kind="classes").task
+    assert task.classes == ["1", "2", "3", "4", "5"]
+    assert task.labels == "name"
+
+
+def test_codes_keep_their_leading_zeros():
+    def row(number, chance):
+        return {"text": sentence(chance), "code": f"{number % 3 + 1:03}"}
+
+    assert guess(row, kind="classes").task.classes == ["001", "002", "003"]
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "labels"),
+    [
+        ("12345", ["1", "2", "3"], "name"),
+        ("01", ["negative", "positive"], "index"),
+        ("01", ["1", "0"], "name"),
+    ],
+)
+def test_chosen_classes_are_names_unless_all_labels_are_indices(
+    values, classes, labels
+):
     guessed = guess(
-        lambda n, chance: {"text": sentence(chance), "stars": str(n % 5 + 1)},
-        kind="classes",
+        lambda n, chance: {"text": sentence(chance), "y": values[n % len(values)]},
+        classes=classes,
     )
-    assert guessed.task.classes == [f"stars_{n}" for n in range(1, 6)]
-    assert guessed.class_of_value["5"] == "stars_5"
+    assert guessed.task.labels == labels
+
+
+def test_chosen_classes_that_no_label_has_are_refused():
+    with pytest.raises(UsageError, match="the label y has -1, 0, 1; write the classes"):
+        guess(
+            lambda n, chance: {"text": sentence(chance), "y": n % 3 - 1},
+            classes=["negative", "neutral", "positive"],
+        )
+
+
+@pytest.mark.parametrize("count", [5, 77, 150])
+def test_indices_of_many_classes_are_classes(count):
+    task = guess(
+        lambda n, chance: {"text": sentence(chance), "code": str(n % count)},
+        rows=400,
+    ).task
+    assert task.classes == list(map(str, range(count)))
+
+
+@pytest.mark.parametrize("count", [30, 300])
+def test_other_whole_numbers_are_never_scores_without_a_question(count):
+    with pytest.raises(
+        UsageError, match="may be classes or scores; choose with --kind"
+    ):
+        guess(
+            lambda n, chance: {"text": sentence(chance), "label": n % count + 1},
+            rows=900,
+        )
 
 
 def test_stars_as_scores():
@@ -165,15 +231,32 @@ def test_known_names_are_text_in_a_script_without_spaces():
     assert task.text_columns == ["text"]
 
 
-@pytest.mark.parametrize("missing", ["NA", "nan", "None", "", None, float("nan")])
-def test_marks_of_missing_labels_are_not_a_class(missing):
-    task = guess(
+@pytest.mark.parametrize("missing", ["NA", "<NA>", "-", "", None, float("nan")])
+def test_marks_of_missing_labels_are_counted_and_not_a_class(missing):
+    guessed = guess(
         lambda n, chance: {
             "text": sentence(chance),
-            "label": missing if n == 7 else ["neg", "pos"][n % 2],
+            "label": missing if n % 50 == 7 else ["neg", "pos"][n % 2],
         }
-    ).task
-    assert task.classes == ["neg", "pos"]
+    )
+    assert guessed.task.classes == ["neg", "pos"]
+    assert "label is missing in 4 rows" in guessed.reasons["task.label_column"]
+
+
+def stance(number, chance):
+    label = ["FAVOR", "AGAINST", "NONE"][number % 3]
+    return {"text": sentence(chance), "stance": label}
+
+
+def test_mark_as_frequent_as_a_class_is_asked_for():
+    with pytest.raises(UsageError, match="stance is NONE in 66 rows, .*") as error:
+        guess(stance)
+    assert """'task.classes=["AGAINST", "FAVOR", "NONE"]'""" in str(error.value)
+
+
+def test_mark_is_a_class_if_it_is_chosen():
+    classes = ["AGAINST", "FAVOR", "NONE"]
+    assert guess(stance, classes=classes).task.classes == classes
 
 
 def test_file_without_a_header_is_refused():
@@ -202,7 +285,12 @@ def test_rows_are_numbered_if_the_id_column_has_no_numbers():
         (
             {"a": "text", "b": "text", "c": "text", "label": "few"},
             {},
-            "a, b, c may each be the text; name one with --text a",
+            r"a \(8 words\), b \(8 words\), c \(8 words\) may each be the text; name one",
+        ),
+        (
+            {"remark": "text", "review": "text", "label": "few"},
+            {},
+            r"review \(8 words\) may each be the text; name one with --text re",
         ),
         ({"label": "few", "n": "number"}, {}, "looks like text; name the text column"),
         (
