@@ -112,7 +112,7 @@ def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:
 
     Raises:
       RowError: The bytes are not an Example, or a feature is missing, has a different
-        type or size, or is not UTF-8.
+        type or size, is not UTF-8, or has no visible character.
     """
     features = tf_examples.parse(serialized).features.feature
     for name, feature in expected.items():
@@ -129,7 +129,9 @@ def check_features(serialized: bytes, expected: Mapping[str, Feature]) -> None:
             )
         if feature.dtype == "string":
             for value in values:
-                tf_examples.decode_text(name, value)
+                text = tf_examples.decode_text(name, value)
+                if problem := row_values.find_text_problem(text, allows_marks=True):
+                    raise RowError(f"feature {name} {problem}")
 
 
 def _parsed_features(function: Any) -> Iterator[tuple[str, Feature]]:

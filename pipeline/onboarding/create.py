@@ -158,7 +158,10 @@ class _Builder:
             settings.set("task.classes", task.classes)
             # Splits that are written here have names.
             labels = "name" if data_set.needs_split else task.labels
-            settings.set("task.labels", labels)
+            reason = "a label in the data is the name of its class, not its index"
+            if labels == "index":
+                reason = f"the labels in the data are 0 to {task.outputs - 1}"
+            settings.set("task.labels", labels, reason)
         else:
             settings.set("task.label_range", task.label_range)
         settings.set("task.metric", task.metric)

@@ -26,7 +26,7 @@ def test_table_of_a_regression_gets_one_more_column(scorer, tmp_path):
 
 def test_table_keeps_its_columns_and_order_and_gets_two_more_columns(served, tmp_path):
     source, target = tmp_path / "in.tsv", tmp_path / "out.tsv"
-    rows = [f'{i}\t"quoted {i}\t{"x" * (i % 30)}' for i in range(600)]
+    rows = [f'{i}\t"quoted {i}\t{"x" * (i % 30 + 1)}' for i in range(600)]
     source.write_text("\n".join(["n\tleft\tright", *rows]) + "\n")
     assert predict_file(str(served), str(source), str(target)) == 600
     lines = target.read_text().splitlines()
@@ -77,7 +77,7 @@ def test_encoding_of_the_file_is_set(served, tmp_path):
 
 def test_json_lines_keep_their_fields(served, tmp_path):
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    row = {"id": "é", "left": "a\tb\nc", "right": ""}
+    row = {"id": "é", "left": "a\tb\nc", "right": "."}
     source.write_text(json.dumps(row) + "\n")
     predict_file(str(served), str(source), str(target))
     expected = {**row, "prediction": "second", "probability": 0.9}
@@ -108,7 +108,7 @@ def test_json_lines_keep_their_fields(served, tmp_path):
         ),
         (
             "in.jsonl",
-            '{"left": "a\\tb", "right": ""}',
+            '{"left": "a\\tb", "right": "."}',
             "out.tsv",
             r":1: TSV cannot hold a value .* write csv or jsonl",
         ),
@@ -125,7 +125,7 @@ def test_bad_file_is_refused_with_its_line_and_nothing_is_written(
 
 def test_row_with_a_column_that_the_first_row_lacks_is_refused_as_tsv(served, tmp_path):
     source = tmp_path / "in.jsonl"
-    row = {"left": "a", "right": ""}
+    row = {"left": "a", "right": "."}
     source.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'n': 1})}\n")
     with pytest.raises(UsageError, match=r"in\.jsonl:2: column n is not one of"):
         predict_file(str(served), str(source), str(tmp_path / "out.tsv"))

@@ -189,7 +189,7 @@ def test_eval_is_split_from_train_and_the_gate_takes_the_test_split(init, tmp_pa
     assert counts == [480, 120, 300]
 
 
-def test_stars_get_names_in_the_splits(init, tmp_path):
+def test_stars_are_classes_in_the_splits(init, tmp_path):
     rows = [
         {"text": row["Nachricht"], "stars": n % 5 + 1}
         for n, row in enumerate(make_rows(600))
@@ -200,10 +200,8 @@ def test_stars_get_names_in_the_splits(init, tmp_path):
     assert "choose with --kind classes or --kind score" in result.output
     result, folder = init(path, "--kind", "classes")
     assert result.exit_code == 0, result.output
-    assert load_config(folder / "recipe.yaml").task.classes[4] == "stars_5"
-    assert {row["stars"] for row in read_split(folder, "eval")} == {
-        f"stars_{n}" for n in range(1, 6)
-    }
+    assert load_config(folder / "recipe.yaml").task.classes[4] == "5"
+    assert {row["stars"] for row in read_split(folder, "eval")} == set("12345")
 
 
 def test_rare_class_is_weighed(init, tmp_path):
@@ -291,7 +289,7 @@ def test_stars_that_pandas_made_floats_are_the_same_classes(init, tmp_path):
     assert result.exit_code == 0, result.output
     expected = dict(zip(frame["Nachricht"], stars, strict=True))
     for row in (*read_split(folder, "train"), *read_split(folder, "eval")):
-        assert row["stars"] == f"stars_{expected[row['Nachricht']]}"
+        assert row["stars"] == str(expected[row["Nachricht"]])
     (skipped,) = (folder / "skipped.jsonl").read_text().splitlines()
     assert json.loads(skipped)["row"] == 600
 

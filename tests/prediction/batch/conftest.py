@@ -17,7 +17,7 @@ from tests import tiny, toy_models
 ROWS = [
     {"n": "1", "left": 'The "cat" sees', "right": "a dog."},
     {"n": "2", "left": "Größe 日本語", "right": "the 🐟 likes "},
-    {"n": "3", "left": "", "right": "a " * 60},
+    {"n": "3", "left": "!", "right": "a " * 60},
     {"n": "4", "left": "the cat", "right": "'; \\t --"},
 ]
 
@@ -73,7 +73,7 @@ def vocab_file(tmp_path_factory):
 
 @pytest.fixture
 def source(tmp_path):
-    return str(write_rows(tmp_path / "in.tsv", [{"left": "a", "right": ""}] * 3))
+    return str(write_rows(tmp_path / "in.tsv", [{"left": "a", "right": "."}] * 3))
 
 
 @pytest.fixture

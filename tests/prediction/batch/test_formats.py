@@ -87,7 +87,7 @@ def test_exported_model_predicts_in_batches_as_without_beam(pairs, tmp_path):
 def test_rows_are_written_in_another_format(
     longer, tmp_path, input_format, output_format
 ):
-    rows = [{"n": str(i), "left": "a" * i, "right": "aa"} for i in range(5)]
+    rows = [{"n": str(i), "left": "a" * (i + 1), "right": "aaa"} for i in range(5)]
     source = write_rows(tmp_path / f"in.{input_format}", rows)
     predict_files(
         longer, str(source), str(tmp_path / "out"), output_format=output_format
@@ -101,7 +101,7 @@ def test_rows_are_written_in_another_format(
 
 
 def test_quoted_fields_of_csv_are_written_quoted(longer, tmp_path):
-    rows = [{"left": 'a "b", c\nd', "right": ""}, {"left": "e", "right": ""}]
+    rows = [{"left": 'a "b", c\nd', "right": "."}, {"left": "e", "right": "."}]
     source = write_rows(tmp_path / "in.csv", rows)
     predict_files(longer, str(source), str(tmp_path / "out"))
     predicted = read_shards(tmp_path / "out", "csv")
@@ -109,7 +109,7 @@ def test_quoted_fields_of_csv_are_written_quoted(longer, tmp_path):
 
 
 def test_arrow_is_written_as_parquet(longer, tmp_path):
-    source = write_rows(tmp_path / "in.arrow", [{"left": "a", "right": ""}])
+    source = write_rows(tmp_path / "in.arrow", [{"left": "a", "right": "."}])
     predict_files(longer, str(source), str(tmp_path / "out"))
     (row,) = read_shards(tmp_path / "out", "parquet")
     assert row["left"] == "a"
@@ -147,8 +147,8 @@ def test_single_sentences_get_a_score(length, tmp_path):
 
 def test_glob_reads_several_files_each_with_its_header(longer, tmp_path):
     for n in range(3):
-        write_rows(tmp_path / f"part-{n}.tsv", [{"left": f"{n}", "right": ""}])
-    (tmp_path / "part-3.tsv").write_text("right\tleft\n\tswapped\n")
+        write_rows(tmp_path / f"part-{n}.tsv", [{"left": f"{n}", "right": "."}])
+    (tmp_path / "part-3.tsv").write_text("right\tleft\n.\tswapped\n")
     (tmp_path / "part-4.tsv").write_text("")
     (tmp_path / "part-5.tsv").write_text("left\tright\n")
     (tmp_path / "other.tsv").write_text("left\tright\nother\t\n")
@@ -156,14 +156,14 @@ def test_glob_reads_several_files_each_with_its_header(longer, tmp_path):
     summary = predict_files(longer, pattern, str(tmp_path / "out"))
     rows = read_shards(tmp_path / "out", "tsv")
     assert sorted(row["left"] for row in rows) == ["0", "1", "2", "swapped"]
-    assert summary.classes == {"second": 4}
+    assert summary.classes == {"first": 3, "second": 1}
 
 
 def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
     source = tmp_path / "in"
     source.mkdir()
-    write_rows(source / "a.jsonl", [{"left": "a", "right": ""}])
-    write_rows(source / "b.jsonl.gz.jsonl", [{"left": "b", "right": ""}])
+    write_rows(source / "a.jsonl", [{"left": "a", "right": "."}])
+    write_rows(source / "b.jsonl.gz.jsonl", [{"left": "b", "right": "."}])
     for name in ("_SUCCESS", "notes.txt", ".hidden.jsonl"):
         (source / name).write_text("not JSON")
     summary = predict_files(longer, str(source), str(tmp_path / "out"))
@@ -171,7 +171,7 @@ def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
 
 
 def test_format_can_be_set_if_names_do_not_show_it(longer, tmp_path):
-    source = write_rows(tmp_path / "in.jsonl", [{"left": "a", "right": ""}])
+    source = write_rows(tmp_path / "in.jsonl", [{"left": "a", "right": "."}])
     renamed = source.rename(tmp_path / "rows")
     target, reading = str(tmp_path / "out"), DataConfig(format="jsonl")
     assert predict_files(longer, str(renamed), target, reading=reading).read == 1
@@ -194,7 +194,7 @@ def test_parquet_keeps_its_types(longer, tmp_path):
     table = pa.table(
         {
             "left": ["a", "b"],
-            "right": ["", "cc"],
+            "right": [".", "cc"],
             "small": pa.array([1, None], pa.int8()),
             "when": pa.array([0, 1], pa.timestamp("ms")),
             "many": pa.array([["x"], []], pa.list_(pa.string())),

@@ -17,7 +17,7 @@ from tests.prediction.batch.in_process import predict_files
 
 pytestmark = pytest.mark.slow
 
-GOOD = {"left": "a", "right": ""}
+GOOD = {"left": "a", "right": "."}
 
 
 @pytest.fixture
@@ -39,19 +39,19 @@ def read_refused():
         (
             "in.jsonl",
             [
-                b'{"left": "a", "right": ""}',
+                b'{"left": "a", "right": "."}',
                 b'{"left": "a"',
                 b'["a"]',
                 b'{"left": "a"}',
                 b'{"left": "a", "right": 3}',
                 b'{"left": "a", "right": null}',
-                b'{"left": "\xff", "right": ""}',
-                b'{"left": "\\ud800", "right": ""}',
-                b'{"left": "a", "right": "", "other": ["\\uDFFF"]}',
-                b'{"left": "a", "right": "", "n\\ud800": 1}',
-                b'{"left": "a", "right": "", "n": ' + b"1" * 5000 + b"}",
+                b'{"left": "\xff", "right": "."}',
+                b'{"left": "\\ud800", "right": "."}',
+                b'{"left": "a", "right": ".", "other": ["\\uDFFF"]}',
+                b'{"left": "a", "right": ".", "n\\ud800": 1}',
+                b'{"left": "a", "right": ".", "n": ' + b"1" * 5000 + b"}",
                 b"",
-                b'{"left": "b", "right": ""}',
+                b'{"left": "b", "right": "."}',
             ],
             {
                 2: "not JSON",
@@ -68,7 +68,15 @@ def read_refused():
         ),
         (
             "in.tsv",
-            [b"left\tright", b"a\t", b"a", b"a\tb\tc", b"\xff\tb", b"a\rb\tc", b"b\t"],
+            [
+                b"left\tright",
+                b"a\t.",
+                b"a",
+                b"a\tb\tc",
+                b"\xff\tb",
+                b"a\rb\tc",
+                b"b\t.",
+            ],
             {
                 3: "1 fields, the header has 2",
                 4: "3 fields, the header has 2",
@@ -156,7 +164,7 @@ def test_damaged_gzip_is_refused_by_name(longer, tmp_path, read_refused):
     line = json.dumps(GOOD) + "\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line.encode()))
     (tmp_path / "b.jsonl.gz").write_text(line)
-    rows = [{"left": os.urandom(40).hex(), "right": ""} for _ in range(2000)]
+    rows = [{"left": os.urandom(40).hex(), "right": "."} for _ in range(2000)]
     packed = gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode())
     (tmp_path / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "out"))
@@ -172,7 +180,7 @@ def test_damaged_gzip_of_examples_is_refused_by_name(longer, tmp_path, read_refu
     write_rows(tmp_path / "a.tfrecord.gz", [GOOD])
     plain = write_rows(tmp_path / "plain.tfrecord", [GOOD])
     plain.rename(tmp_path / "b.tfrecord.gz")
-    rows = [{"left": os.urandom(40).hex(), "right": ""} for _ in range(200)]
+    rows = [{"left": os.urandom(40).hex(), "right": "."} for _ in range(200)]
     cut = write_rows(tmp_path / "c.tfrecord.gz", rows)
     cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
     summary = predict_files(longer, str(tmp_path / "*.gz"), str(tmp_path / "out"))
@@ -187,7 +195,7 @@ def test_value_of_parquet_that_python_cannot_hold_is_refused(
     days = pa.array([0, 10**7, 1, 2], pa.int32()).view(pa.date32())
     raw = pa.array([b"a", b"b", b"\xff", b"c"])
     text = pa.Array.from_buffers(pa.string(), 4, raw.buffers())
-    table = pa.table({"left": ["a"] * 4, "right": [""] * 4, "day": days, "text": text})
+    table = pa.table({"left": ["a"] * 4, "right": ["."] * 4, "day": days, "text": text})
     parquet.write_table(table, tmp_path / "in.parquet")
     target = tmp_path / "out"
     summary = predict_files(longer, str(tmp_path / "in.parquet"), str(target))
@@ -256,7 +264,7 @@ def test_row_that_the_format_cannot_hold_is_refused(longer, tmp_path, read_refus
 
 
 def test_strict_refuses_all_for_one_row(longer, tmp_path):
-    (tmp_path / "in.tsv").write_text("left\tright\na\t\nb\n")
+    (tmp_path / "in.tsv").write_text("left\tright\na\t.\nb\n")
     with pytest.raises(UsageError, match=r"1 of 2 rows .*in\.tsv:3: 1 fields"):
         predict_files(
             longer,

@@ -33,7 +33,9 @@ ROWS = 600
 
 @pytest.fixture
 def source(tmp_path):
-    rows = [{"n": str(i), "left": "a" * (i % 9), "right": "aaaa"} for i in range(ROWS)]
+    rows = [
+        {"n": str(i), "left": "a" * (i % 9 + 1), "right": "aaaaa"} for i in range(ROWS)
+    ]
     return str(write_rows(tmp_path / "in.tsv", rows))
 
 
