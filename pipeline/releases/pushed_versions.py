@@ -27,14 +27,15 @@ class PushedVersion:
       version: Its number.
       directory: The SavedModel.
       state: `served` is the newest complete version, which a model server loads;
-        `withdrawn` was rolled back.
+        `withdrawn` was rolled back; `incomplete` counts nowhere.
       size_bytes: Size of its files.
       pushed_at: When it was pushed; None if it is not in ML Metadata.
       run: Id of the run that trained it; None if unknown.
       tfx_run_id: TFX's id of that run. It is the only one if `tfx run` started the run.
       metric: The metric that decides.
       value: Its value on all rows of `evaluator.split`; None if unknown.
-      release: The rollback that withdrew it, or the override that pushed it.
+      release: The rollback that withdrew it, or the override that pushed it, which may
+        be unconfirmed.
     """
 
     version: int
@@ -59,18 +60,19 @@ def recipe_names(root: Path) -> list[str]:
 
 def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
     """Returns the pushed and the withdrawn versions, the newest first."""
-    directory, withdrawn = paths.pushed, paths.pushed / served_versions.WITHDRAWN
-    states: dict[Path, State] = {
-        withdrawn / name: "withdrawn"
-        for name in served_versions.list_versions(str(withdrawn))
-    }
-    state: State = "served"
-    for name in served_versions.list_versions(str(directory)):
-        if served_versions.find_problem(str(directory / name)):
-            states[directory / name] = "incomplete"
-        else:
-            states[directory / name] = state
-            state = "earlier"
+    states: dict[Path, State] = {}
+    state: State
+    for directory, state in (
+        (paths.pushed, "served"),
+        (paths.pushed / served_versions.WITHDRAWN, "withdrawn"),
+    ):
+        for name in served_versions.list_versions(str(directory)):
+            if served_versions.find_problem(str(directory / name)):
+                states[directory / name] = "incomplete"
+            else:
+                states[directory / name] = state
+                if state == "served":
+                    state = "earlier"
     pushes = _Pushes(paths)
     pushed = [pushes.describe(path, state) for path, state in states.items()]
     return sorted(pushed, key=lambda version: version.version, reverse=True)
