@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from modules import served_versions
 from modules.run_metadata import MetadataReader, creation_time, values
 from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import NAME_PATTERN
 from pipeline.config.tfx_names import PUSHED_MODEL_TYPE
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
@@ -55,7 +57,11 @@ def recipe_names(root: Path) -> list[str]:
     parent = OutputPaths(root, "any").pushed.parent
     if not parent.is_dir():
         return []
-    return sorted(path.name for path in parent.iterdir() if path.is_dir())
+    return sorted(
+        path.name
+        for path in parent.iterdir()
+        if re.fullmatch(NAME_PATTERN, path.name) and path.is_dir()
+    )
 
 
 def list_pushed(paths: OutputPaths) -> list[PushedVersion]:

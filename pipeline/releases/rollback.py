@@ -102,5 +102,6 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
 
 
 def _paths(directory: Path) -> list[Path]:
+    """Returns the directories that a model server takes for versions if complete."""
     names = served_versions.list_versions(str(directory))
-    return [directory / name for name in names]
+    return [directory / name for name in names if served_versions.is_version(name)]

@@ -267,6 +267,7 @@ def test_model_without_a_manifest_lacks_only_variables_that_its_graph_has(
 
 
 def test_server_logs_once_which_directories_it_ignores(paths, caplog):
+    caplog.set_level(logging.WARNING, discovery.logger.name)
     shutil.copytree(paths.pushed / "6", paths.pushed / "08")
     shutil.copytree(paths.pushed / "6", paths.pushed / str(2**63))
     source = discovery.find_model(paths.pushed)

@@ -79,6 +79,14 @@ def test_withdrawn_directory_that_is_no_model_is_shown_as_incomplete(invoke, pus
     assert "version 2 is incomplete: saved_model.pb is missing" in error
 
 
+@pytest.mark.parametrize("name", [".ipynb_checkpoints", "@eaDir", "lost+found"])
+def test_directory_next_to_a_recipe_is_no_recipe(invoke, push, name):
+    served = push(1).parent
+    push(2)
+    served.with_name(name).mkdir()
+    assert "version 1 is served" in invoke("rollback")
+
+
 def test_error_of_the_journal_is_one_line(invoke, push):
     directory = push(1).parent
     push(2)
