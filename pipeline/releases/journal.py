@@ -153,7 +153,10 @@ def override_of(directory: Path, version: int) -> Release | None:
 
 
 def withdrawal_of(directory: Path, version: int) -> Release | None:
-    """Returns the last rollback that withdrew a version, or None."""
+    """Returns the last rollback that withdrew a version, or None.
+
+    It is unconfirmed if it was killed before its end.
+    """
     for release in reversed(read(directory)):
         if version in release.withdrawn:
             return release

@@ -74,7 +74,10 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
                 f"{source} cannot be moved: {destination} exists; delete one of them"
             )
     release = Release(
-        action="rollback", version=version, reason=reason, previous=served
+        action="rollback",
+        version=version,
+        reason=reason,
+        previous=None if served == version else served,
     )
     numbers = {int(path.name) for path in newer}
     if intent is not None:

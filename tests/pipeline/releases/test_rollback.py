@@ -285,6 +285,7 @@ def test_another_decision_replaces_a_rollback_that_was_killed(directory, past, k
     kill(2, version=1)
     assert states(past) == {3: "served", 2: "withdrawn", 1: "earlier"}
     release = roll_back(directory, 3, "as it was")
+    assert release.previous is None  # the command that would undo it serves version 3
     assert journal.read(directory) == [release]
     assert journal.withdrawal_of(directory, 2) == release
     assert states(past) == {3: "served", 2: "withdrawn", 1: "earlier"}
