@@ -11,7 +11,7 @@
 `find_problem` decides which versions are complete; incomplete ones are skipped. A push
 copies the model under a temporary name, adds the manifest, and renames. Object stores
 rename object by object, so both the temporary directory and the manifest are checked. A
-SavedModel that was copied by hand has neither of them.
+SavedModel that was copied by hand has neither of them: its variables are checked.
 
 Directories are local or remote. Reading local ones does not import TensorFlow.
 """
@@ -28,7 +28,7 @@ from typing import Any
 
 from modules import file_format, files, fingerprint, uris
 from modules.export import description, model_digest
-from modules.saved_model_files import EXTRA_ASSETS, GRAPH_FILE
+from modules.saved_model_files import EXTRA_ASSETS, GRAPH_FILE, VARIABLES
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,10 @@ EXAMPLES_FILE = f"{EXTRA_ASSETS}/examples.json"
 _ABANDONED_SECONDS = 3600
 _INCOMPLETE = re.compile(r"\.([0-9]+)\.incomplete")
 _MILLISECONDS = 1000
+_HIGHEST = 2**63 - 1  # TensorFlow Serving has versions of 64 bits
+_SHARD = re.compile(VARIABLES + r"\.data-[0-9]{5}-of-([0-9]{5})")
+# Ops of variables, of TensorFlow 2 and 1, as `saved_model.pb` spells them.
+_VARIABLE_OPS = (b"VarHandleOp", b"VariableV2")
 
 
 class VersionError(Exception):
@@ -51,8 +55,7 @@ class VersionError(Exception):
 
 def is_version(name: str) -> bool:
     """Returns whether a directory's name is the number of a version."""
-    # TensorFlow Serving has versions of 64 bits.
-    return name.isascii() and name.isdigit() and int(name) <= 2**63 - 1
+    return _is_number(name) and int(name) <= _HIGHEST
 
 
 def is_saved_model(path: str) -> bool:
@@ -64,7 +67,8 @@ def find_problem(path: str) -> str:
     """Returns why a version is incomplete; empty if it is complete.
 
     A complete version is a SavedModel that no push is writing or has left behind. If it
-    has a manifest, all files in it exist and have the listed sizes.
+    has a manifest, all files in it exist and have the listed sizes; otherwise all files
+    of its variables exist. Its number has 64 bits, and no shorter name next to it.
 
     Args:
       path: Directory of the version.
@@ -74,11 +78,19 @@ def find_problem(path: str) -> str:
     """
     directory, name = os.path.split(path.rstrip("/"))
     try:
+        if _is_number(name):
+            if int(name) > _HIGHEST:
+                return f"the highest version is {_HIGHEST}"
+            if shorter := _find_shorter(directory, name):
+                return f"{shorter} has the same number, and the shortest name counts"
         if files.exists(uris.join(directory, _incomplete_name(name))):
             return f"{_incomplete_name(name)} is still next to it"
         if not is_saved_model(path):
             return f"{GRAPH_FILE} is missing"
-        return _find_damage(path, read_manifest(path), compare_hashes=False)
+        manifest = read_manifest(path)
+        if not manifest:
+            return _find_missing_variables(path)
+        return _find_damage(path, manifest, compare_hashes=False)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     except file_format.FormatError:
@@ -90,15 +102,15 @@ def find_problem(path: str) -> str:
 def list_versions(directory: str) -> list[str]:
     """Returns the names of the numbered directories, the highest number first.
 
-    They need not be complete. If a number has several names, the shortest counts.
+    They need not be complete. If a number has several names, the shortest comes first.
     """
-    names = sorted(filter(is_version, files.list_names(directory)), key=len)
-    numbers: dict[int, str] = {}
-    for name in names:
+    names = [
+        name
+        for name in filter(_is_number, files.list_names(directory))
         # In an object store a file costs no request: it has no `saved_model.pb` below.
-        if not uris.is_local(directory) or os.path.isdir(uris.join(directory, name)):
-            numbers.setdefault(int(name), name)
-    return [numbers[number] for number in sorted(numbers, reverse=True)]
+        if not uris.is_local(directory) or os.path.isdir(uris.join(directory, name))
+    ]
+    return sorted(names, key=lambda name: (-int(name), len(name)))
 
 
 def list_complete(directory: str) -> Iterator[str]:
@@ -141,6 +153,9 @@ def choose_version(directory: str, model: str) -> str:
       The newest version if it is a copy of the model. Otherwise the time in
       milliseconds, but at least the highest number so far plus one. Seconds would be
       too coarse: they could repeat the number of a version that was just deleted.
+
+    Raises:
+      VersionError: No number is left.
     """
     newest = find_newest(directory)
     if newest and is_same_model(model, uris.join(directory, newest)):
@@ -150,6 +165,11 @@ def choose_version(directory: str, model: str) -> str:
     # Including files and incomplete versions, which a new version would replace.
     names |= {match[1] for match in map(_INCOMPLETE.fullmatch, names) if match}
     highest = max(map(int, filter(is_version, names)), default=0)
+    if highest == _HIGHEST:
+        raise VersionError(
+            f"{directory} has the highest version that a model server loads, "
+            f"{_HIGHEST}; delete or rename it"
+        )
     return str(max(int(time.time() * _MILLISECONDS), highest + 1))
 
 
@@ -272,7 +292,8 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
         version has a card. The fields that a person filled in are kept.
 
     Raises:
-      VersionError: The version is missing or incomplete.
+      VersionError: The version is missing or incomplete, or the last card cannot be
+        read.
       tf.errors.NotFoundError: It was moved or deleted while the card was rendered.
     """
     directory, name = os.path.split(pushed)
@@ -291,11 +312,22 @@ def write_card(pushed: str, render: Callable[[str | None], str]) -> None:
         )
     # Lazily: on an object store each check of a version costs a request per file.
     described = itertools.chain([version], complete)
-    cards = (files.read(uris.join(path, CARD_FILE)) for path in described)
-    previous = next((card for card in cards if card is not None), None)
-    card = render(None if previous is None else previous.decode())
+    cards = map(_read_card, described)
+    card = render(next((card for card in cards if card is not None), None))
     # If a rollback moves the version now, no directory with only a card may appear.
     files.write(uris.join(version, CARD_FILE), card, create_directory=False)
+
+
+def _read_card(version: str) -> str | None:
+    path = uris.join(version, CARD_FILE)
+    content = files.read(path)
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError as error:
+        raise VersionError(
+            f"the card {path} is not UTF-8 (byte {error.start + 1}), so its entries "
+            "cannot be kept; save it as UTF-8"
+        ) from error
 
 
 def _is_abandoned(number: int, directory: str, version: int) -> bool:
@@ -329,6 +361,35 @@ def _find_damage(
             if sha256 != expected["sha256"]:
                 return f"{name} differs from the file that was pushed"
     return ""
+
+
+def _find_missing_variables(path: str) -> str:
+    """Returns which file of a SavedModel's variables is missing; empty if none is."""
+    names = files.list_names(uris.join(path, VARIABLES))
+    shards = next((match[1] for match in map(_SHARD.fullmatch, names) if match), "1")
+    expected = {
+        f"{VARIABLES}.index",
+        *(f"{VARIABLES}.data-{i:05}-of-{int(shards):05}" for i in range(int(shards))),
+    }
+    missing = expected - names
+    if missing == expected:
+        graph = files.read(uris.join(path, GRAPH_FILE)) or b""
+        if not any(op in graph for op in _VARIABLE_OPS):
+            return ""
+    return f"{VARIABLES}/{max(missing)} is missing" if missing else ""
+
+
+def _find_shorter(directory: str, name: str) -> str:
+    """Returns the shortest name of a version's number; empty if it is this one."""
+    if name == str(int(name)):  # no zeros before the number
+        return ""
+    names = (other for other in list_versions(directory) if int(other) == int(name))
+    shortest = next(names, name)
+    return shortest if len(shortest) < len(name) else ""
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
 
 
 def _incomplete_name(version: str) -> str:

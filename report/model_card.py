@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _PLACEHOLDER = "*To be filled in by a person: {}*"
 _IS_PLACEHOLDER = re.compile(r"\*To be filled in by a person:[^\n]*\*")
 _OF_A_PERSON = ("language", "license", "base_model")  # keys of the head
-_HEAD = re.compile(r"---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
+_HEAD = re.compile(r"\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 # Up to the end or, if a person deleted it, up to the next block.
 _BLOCK = re.compile(
     r"^<!-- *person: *([\w-]+) *-->\n(.*?)(?=^<!-- *end *-->|^<!-- *person:|\Z)",
@@ -123,7 +123,8 @@ def _dataset(report: Report) -> dict[str, str]:
 
 def _parse(card: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the head of a card, and its blocks by name."""
-    card = card.replace("\r\n", "\n")
+    # As editors save it.
+    card = card.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     match = _HEAD.match(card)
     head: Any = {}
     try:

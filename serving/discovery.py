@@ -43,15 +43,15 @@ class Source:
                 number = int(path.name)
             else:
                 number = self._numbers.setdefault(path, len(self._numbers) + 1)
-            versions = {number: path}
+            versions = [(number, path)]
         else:
             names = served_versions.list_versions(str(path))
-            versions = {int(name): path / name for name in names}
-        return {
-            version: path
-            for version, path in versions.items()
-            if self._is_complete(path, is_loaded=version in loaded)
-        }
+            versions = [(int(name), path / name) for name in names]
+        complete: dict[int, Path] = {}
+        for version, path in versions:
+            if self._is_complete(path, is_loaded=version in loaded):
+                complete.setdefault(version, path)
+        return complete
 
     def _is_complete(self, path: Path, *, is_loaded: bool) -> bool:
         with contextlib.suppress(OSError):  # `find_problem` describes it

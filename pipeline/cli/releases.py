@@ -21,9 +21,11 @@ from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
+from pipeline.releases import journal
 from pipeline.releases.rollback import roll_back
 
 if TYPE_CHECKING:
+    from pipeline.releases.journal import Release
     from pipeline.releases.pushed_versions import PushedVersion
 
 _STYLES = {
@@ -69,14 +71,24 @@ def versions_command(
         click.echo(f"{name}: {OutputPaths(paths.root, name).pushed}")
         console = Console()
         console.print(_table(versions))
+        lines = []
         for version in versions:
             release = version.release
-            if release is None:
-                continue
-            what = "overridden" if release.action == "override" else "rolled back"
-            reason = f": {release.reason}" if release.reason else ""
-            time = f"{release.time.astimezone():%Y-%m-%d %H:%M}"
-            line = f"{version.version} {what} by {release.by}, {time}{reason}"
+            if release is not None and release.confirmed:
+                what = "overridden" if release.action == "override" else "rolled back"
+                reason = f": {release.reason}" if release.reason else ""
+                lines.append(f"{version.version} {what} {_author(release)}{reason}")
+        for release in journal.read(OutputPaths(paths.root, name).pushed):
+            if not release.confirmed:
+                what, again = f"rollback to {release.version}", f"{release.version}"
+                if release.action == "override":
+                    what = f"override of run {release.run}"
+                    again = f"{release.run} --reason TEXT"
+                lines.append(
+                    f"{what} {_author(release)}, is not complete: "
+                    f"`{release.action} {again}` completes it"
+                )
+        for line in lines:
             console.print(line, markup=False, highlight=False)
 
 
@@ -102,8 +114,8 @@ def rollback_command(
     release = roll_back(paths.pushed, version, reason)
     withdrawn = ", ".join(map(str, release.withdrawn)) or "none"
     click.echo(f"version {release.version} is served; withdrawn: {withdrawn}")
-    if release.withdrawn:
-        undo = ["rollback", str(release.withdrawn[-1]), "--output", str(paths.root)]
+    if release.previous is not None:
+        undo = ["rollback", str(release.previous), "--output", str(paths.root)]
         if config_file is not None:
             undo += ["--config", str(config_file)]
         click.echo(f"undo with: {command()} {shlex.join(undo)}")
@@ -139,7 +151,13 @@ def override_command(
     ):
         release = override.override(paths, record, reason)
     click.echo(f"pushed {paths.pushed / str(release.version)}")
-    click.echo(f"recorded: {release.by}, {release.time:%Y-%m-%d %H:%M}: {reason}")
+    click.echo(
+        f"recorded: {release.by}, {release.time:%Y-%m-%d %H:%M}: {release.reason}"
+    )
+
+
+def _author(release: Release) -> str:
+    return f"by {release.by}, {release.time.astimezone():%Y-%m-%d %H:%M}"
 
 
 def _table(versions: list[PushedVersion]) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from modules import environment, uris
+from modules import environment, served_versions, uris
 from modules.errors import UsageError
 from pipeline.cli.options import ALLOWED_HOSTS, HOST
 
@@ -183,7 +183,7 @@ def serve_command(**options: Any) -> None:
 
 def _parse_label(text: str) -> tuple[str, int]:
     label, _, version = text.rpartition("=")
-    if not label or not (version.isascii() and version.isdigit()):
+    if not label or not served_versions.is_version(version):
         raise UsageError(
             f"--label {text}: write LABEL=VERSION, for example stable=1700000000"
         )

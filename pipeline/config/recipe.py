@@ -36,6 +36,7 @@ _PATH_KEYS = (
     "beam.job_server_jar",
     "output",
 )
+NAME_PATTERN = "^[a-z][a-z0-9_-]*$"  # of a recipe, and of the directory it pushes to
 VALUE_ERROR = "Value error, "  # pydantic puts it before a validator's message
 _Overrides = Mapping[str, Any] | None
 _Section = TypeVar("_Section", bound=Settings)
@@ -54,7 +55,7 @@ class Config(Settings):
       output: Directory of everything the run writes; None is `output/NAME`.
     """
 
-    name: str = Field(pattern="^[a-z][a-z0-9_-]*$")
+    name: str = Field(pattern=NAME_PATTERN)
     task: TaskConfig = TaskConfig()
     data: DataConfig = DataConfig()
     data_gate: DataGateConfig = DataGateConfig()

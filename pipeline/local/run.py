@@ -84,17 +84,24 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
       run: Describes this run in the error of another process that requests the lock.
 
     Raises:
-      UsageError: Another process holds the lock.
+      UsageError: Another process holds the lock, or the lock cannot be written.
     """
-    paths.root.mkdir(parents=True, exist_ok=True)
-    try:
-        with file_lock.hold(paths.lock, f"process {os.getpid()}, {run}\n"):
-            yield
-    except file_lock.LockedError as error:
-        raise UsageError(
-            f"output {paths.root} is in use by {error.owner}; wait until it ends, or "
-            "name another directory with --output DIR"
-        ) from error
+    with contextlib.ExitStack() as held:
+        try:
+            paths.root.mkdir(parents=True, exist_ok=True)
+            lock = file_lock.hold(paths.lock, f"process {os.getpid()}, {run}\n")
+            held.enter_context(lock)
+        except file_lock.LockedError as error:
+            raise UsageError(
+                f"output {paths.root} is in use by {error.owner}; wait until it ends, "
+                "or name another directory with --output DIR"
+            ) from error
+        except OSError as error:
+            raise UsageError(
+                f"output {paths.root} cannot be written: {error.filename}: "
+                f"{error.strerror}; name another directory with --output DIR"
+            ) from error
+        yield
 
 
 def _write_config(config: Config, record: Path) -> None:

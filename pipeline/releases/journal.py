@@ -1,20 +1,33 @@
-"""The journal of a served directory: who rolled back or overrode, when and why."""
+"""The journal of a served directory: who rolled back or overrode, when and why.
+
+A decision is written before the versions change, and again, as confirmed, after that.
+So no version changes without a record, and the same command completes a decision whose
+process was killed in between.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import getpass
 import json
+import logging
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pydantic
 
 from modules import file_format
+from modules.errors import UsageError
 
 FILE = "releases.jsonl"
+
+Action = Literal["rollback", "override"]
+
+logger = logging.getLogger(__name__)
 
 
 def _user() -> str:
@@ -36,9 +49,11 @@ class Release(pydantic.BaseModel):
       time: When the person decided.
       run: Id of the run that trained the model, for an override.
       withdrawn: The versions that a rollback withdrew.
+      previous: The version that was served before a rollback; None if none was.
+      confirmed: Whether the versions changed; False for an intent.
     """
 
-    action: Literal["rollback", "override"]
+    action: Action
     version: int
     reason: str = ""
     by: str = pydantic.Field(default_factory=_user)
@@ -47,22 +62,86 @@ class Release(pydantic.BaseModel):
     )
     run: str | None = None
     withdrawn: list[int] = []
+    previous: int | None = None
+    confirmed: bool = True
+
+
+@contextlib.contextmanager
+def recording(directory: Path, release: Release) -> Iterator[None]:
+    """Writes a release as an intent, and confirms it if the context raises no error.
+
+    Raises:
+      UsageError: The journal cannot be written.
+    """
+    add(directory, release.model_copy(update={"confirmed": False}))
+    yield
+    add(directory, release)
 
 
 def read(directory: Path) -> list[Release]:
-    """Returns the releases of a served directory, the oldest first."""
+    """Returns the releases of a served directory, the oldest first.
+
+    The last ones may be unconfirmed. The next rollback replaces the intent of a
+    rollback, and the next override of its run that of an override.
+
+    Raises:
+      UsageError: The journal cannot be read.
+    """
     path = directory / FILE
     if not path.is_file():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Release.model_validate(file_format.parse(line, path)) for line in lines]
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    releases: list[Release] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            release = Release.model_validate(file_format.parse(line, path))
+        except file_format.FormatError:
+            raise
+        except ValueError:  # its writer was killed, or the disk was full
+            logger.warning("%s:%d is not a record and is skipped", path, number)
+            continue
+        kind = release.action, release.run
+        releases = [r for r in releases if r.confirmed or (r.action, r.run) != kind]
+        releases.append(release)
+    return releases
 
 
 def add(directory: Path, release: Release) -> None:
-    """Appends a release to the journal of a served directory."""
-    with open(directory / FILE, "a", encoding="utf-8") as file:
-        content = file_format.with_format(release.model_dump(mode="json"))
-        file.write(json.dumps(content) + "\n")
+    """Appends a release to the journal of a served directory.
+
+    Raises:
+      UsageError: The journal cannot be written.
+    """
+    path = directory / FILE
+    content = file_format.with_format(release.model_dump(mode="json"))
+    line = json.dumps(content).encode() + b"\n"
+    try:
+        with open(path, "ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # the last line was not written whole
+                    line = b"\n" + line
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}. Correct the cause and run "
+            "the command again"
+        ) from error
+
+
+def find_intent(
+    directory: Path, action: Action, run: str | None = None
+) -> Release | None:
+    """Returns the unconfirmed rollback, or override of a run; None if there is none."""
+    for release in read(directory):
+        if (release.action, release.run, release.confirmed) == (action, run, False):
+            return release
+    return None
 
 
 def override_of(directory: Path, version: int) -> Release | None:
@@ -74,7 +153,10 @@ def override_of(directory: Path, version: int) -> Release | None:
 
 
 def withdrawal_of(directory: Path, version: int) -> Release | None:
-    """Returns the last rollback that withdrew a version, or None."""
+    """Returns the last rollback that withdrew a version, or None.
+
+    It is unconfirmed if it was killed before its end.
+    """
     for release in reversed(read(directory)):
         if version in release.withdrawn:
             return release

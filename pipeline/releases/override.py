@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ml_metadata import errors as metadata_errors
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from modules import files, run_metadata, run_states, served_versions, uris, verdicts
@@ -22,39 +23,83 @@ from report.content import JSON_FILE, read_report
 def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     """Pushes the model of a refused run, and records who did it and why.
 
-    The record is in the Evaluator's `verdict.json`, in the journal of the served
-    directory and, as an execution, in ML Metadata. The caller holds the lock of the
+    The record is in the journal of the served directory, in the Evaluator's
+    `verdict.json` and, as an execution, in ML Metadata. An override of the run that was
+    killed or failed after the push is completed. The caller holds the lock of the
     output directory.
 
     Args:
       paths: The output directory.
       run: The run.
-      reason: The reason to record.
+      reason: The reason to record. A completed override keeps its own.
 
     Returns:
       The record, with the version that was pushed.
 
     Raises:
-      UsageError: The run has no model that only the gate refused.
+      UsageError: The run has no model that only the gate refused, or a file cannot be
+        written.
     """
     outputs = find_refused(paths, run)
-    from tfx.utils import path_utils  # takes seconds to import
+    from tensorflow import errors  # both take seconds to import
+    from tfx.utils import path_utils
 
     model = path_utils.serving_model_path(outputs.artifacts[tfx_names.MODEL].uri)
     directory = paths.pushed
-    directory.mkdir(parents=True, exist_ok=True)
-    withdrawn = served_versions.find_withdrawn(str(directory), model)
-    if withdrawn:
-        raise UsageError(f"run {run.id}: {verdicts.rolled_back(withdrawn)}")
-    version = served_versions.choose_version(str(directory), model)
-    if (directory / version).exists():
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        intent = journal.find_intent(directory, "override", run.id)
+        if intent is not None and served_versions.is_same_model(
+            model, str(directory / str(intent.version))
+        ):
+            release = intent.model_copy(update={"confirmed": True})
+        else:
+            withdrawn = served_versions.find_withdrawn(str(directory), model)
+            if withdrawn:
+                raise UsageError(f"run {run.id}: {verdicts.rolled_back(withdrawn)}")
+            version = served_versions.choose_version(str(directory), model)
+            if (directory / version).exists():
+                raise UsageError(
+                    f"run {run.id}: the model is version {version}, which is served "
+                    "already"
+                )
+            release = Release(
+                action="override", version=int(version), reason=reason, run=run.id
+            )
+        with journal.recording(directory, release):
+            _push(paths, run, outputs, model, release)
+    except (
+        OSError,
+        errors.OpError,
+        metadata_errors.StatusError,
+        served_versions.VersionError,
+    ) as error:
+        (message, *_) = str(error).splitlines() or [type(error).__name__]
         raise UsageError(
-            f"run {run.id}: the model is version {version}, which is served already"
-        )
-    release = Release(
-        action="override", version=int(version), reason=reason, run=run.id
-    )
-    # The record is written before the push: no version is served without a record.
+            f"the override of run {run.id} failed: {message}. Correct the cause and "
+            "run `override` again"
+        ) from error
+    return release
+
+
+def _push(
+    paths: OutputPaths,
+    run: RunRecord,
+    outputs: RunOutputs,
+    model: str,
+    release: Release,
+) -> None:
+    """Pushes a model, unless it is pushed already, and writes all records but one.
+
+    The journal, which the caller writes, has the record of an incomplete override.
+    """
+    # The rows to try the model with, which AtomicPusher would push, too.
+    blessing = Path(outputs.artifacts[tfx_names.INFRA_BLESSING].uri)
+    rows = blessing / verdicts.SERVING_EXAMPLES_FILE
+    examples = rows.read_text(encoding="utf-8") if rows.is_file() else None
+    directory, version = str(paths.pushed), str(release.version)
+    served_versions.push(model, directory, version, examples=examples)
+    _write_metadata(paths, run, outputs, release)
     recorded = release.model_dump(
         mode="json", include=set(verdicts.Override.model_fields)
     )
@@ -65,21 +110,13 @@ def override(paths: OutputPaths, run: RunRecord, reason: str) -> Release:
     verdict_directory = outputs.artifacts[tfx_names.MODEL_VERDICT].uri
     verdict_file = uris.join(verdict_directory, verdicts.VERDICT_FILE)
     files.write_record(verdict_file, verdict.as_json())
-    journal.add(directory, release)
-    # The rows to try the model with, which AtomicPusher would push, too.
-    blessing = Path(outputs.artifacts[tfx_names.INFRA_BLESSING].uri)
-    rows = blessing / verdicts.SERVING_EXAMPLES_FILE
-    examples = rows.read_text(encoding="utf-8") if rows.is_file() else None
-    served_versions.push(model, str(directory), version, examples=examples)
-    _write_metadata(paths, run, outputs, release)
-    run.pushed = str(directory / version)
+    run.pushed = str(paths.pushed / version)
     run.write(paths.run(run.id))
     report = read_report(str(paths.run(run.id) / JSON_FILE))
     if report is not None:  # the component Report may have failed
         served_versions.write_card(
             run.pushed, lambda previous: model_card.render(report, previous, recorded)
         )
-    return release
 
 
 def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
@@ -90,7 +127,8 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
     """
     if run.state == run_states.PUSHED:
         raise UsageError(f"run {run.id} was not refused: it pushed {run.pushed}")
-    if run.pushed is not None and Path(run.pushed).is_dir():
+    intent = journal.find_intent(paths.pushed, "override", run.id)
+    if intent is None and run.pushed is not None and Path(run.pushed).is_dir():
         raise UsageError(
             f"run {run.id} was overridden already: it pushed {run.pushed}; `versions` "
             "lists what is served, and `rollback VERSION` serves another version"
@@ -120,8 +158,18 @@ def find_refused(paths: OutputPaths, run: RunRecord) -> RunOutputs:
 def _write_metadata(
     paths: OutputPaths, run: RunRecord, outputs: RunOutputs, release: Release
 ) -> None:
-    """Adds an execution to ML Metadata that read the model and pushed it."""
+    """Adds an execution to ML Metadata that read the model and pushed it.
+
+    It is added once: a killed override may have added it.
+    """
     store = run_metadata.connect(paths.metadata, is_writable=True)
+    destination = str(paths.pushed / str(release.version))
+    for artifact in store.get_artifacts_by_type(tfx_names.PUSHED_MODEL_TYPE):
+        if (
+            run_metadata.values(artifact).get(verdicts.PUSHED_DESTINATION)
+            == destination
+        ):
+            return
     execution = mlmd.Execution(
         type_id=store.put_execution_type(mlmd.ExecutionType(name=tfx_names.OVERRIDE)),
         last_known_state=mlmd.Execution.COMPLETE,
@@ -136,7 +184,6 @@ def _write_metadata(
         execution.custom_properties[name].string_value = value
     # The type that TFX's Pusher registered.
     pushed_type = store.get_artifact_type(tfx_names.PUSHED_MODEL_TYPE)
-    destination = str(paths.pushed / str(release.version))
     pushed = mlmd.Artifact(
         type_id=pushed_type.id, uri=destination, state=mlmd.Artifact.LIVE
     )

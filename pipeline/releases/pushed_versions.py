@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from modules import served_versions
 from modules.run_metadata import MetadataReader, creation_time, values
 from modules.verdicts import PUSHED_DESTINATION
 from pipeline.config.paths import OutputPaths
+from pipeline.config.recipe import NAME_PATTERN
 from pipeline.config.tfx_names import PUSHED_MODEL_TYPE
 from pipeline.releases import journal
 from pipeline.releases.journal import Release
@@ -27,14 +29,15 @@ class PushedVersion:
       version: Its number.
       directory: The SavedModel.
       state: `served` is the newest complete version, which a model server loads;
-        `withdrawn` was rolled back.
+        `withdrawn` was rolled back; `incomplete` counts nowhere.
       size_bytes: Size of its files.
       pushed_at: When it was pushed; None if it is not in ML Metadata.
       run: Id of the run that trained it; None if unknown.
       tfx_run_id: TFX's id of that run. It is the only one if `tfx run` started the run.
       metric: The metric that decides.
       value: Its value on all rows of `evaluator.split`; None if unknown.
-      release: The rollback that withdrew it, or the override that pushed it.
+      release: The rollback that withdrew it, or the override that pushed it, which may
+        be unconfirmed.
     """
 
     version: int
@@ -54,23 +57,28 @@ def recipe_names(root: Path) -> list[str]:
     parent = OutputPaths(root, "any").pushed.parent
     if not parent.is_dir():
         return []
-    return sorted(path.name for path in parent.iterdir() if path.is_dir())
+    return sorted(
+        path.name
+        for path in parent.iterdir()
+        if re.fullmatch(NAME_PATTERN, path.name) and path.is_dir()
+    )
 
 
 def list_pushed(paths: OutputPaths) -> list[PushedVersion]:
     """Returns the pushed and the withdrawn versions, the newest first."""
-    directory, withdrawn = paths.pushed, paths.pushed / served_versions.WITHDRAWN
-    states: dict[Path, State] = {
-        withdrawn / name: "withdrawn"
-        for name in served_versions.list_versions(str(withdrawn))
-    }
-    state: State = "served"
-    for name in served_versions.list_versions(str(directory)):
-        if served_versions.find_problem(str(directory / name)):
-            states[directory / name] = "incomplete"
-        else:
-            states[directory / name] = state
-            state = "earlier"
+    states: dict[Path, State] = {}
+    state: State
+    for directory, state in (
+        (paths.pushed, "served"),
+        (paths.pushed / served_versions.WITHDRAWN, "withdrawn"),
+    ):
+        for name in served_versions.list_versions(str(directory)):
+            if served_versions.find_problem(str(directory / name)):
+                states[directory / name] = "incomplete"
+            else:
+                states[directory / name] = state
+                if state == "served":
+                    state = "earlier"
     pushes = _Pushes(paths)
     pushed = [pushes.describe(path, state) for path, state in states.items()]
     return sorted(pushed, key=lambda version: version.version, reverse=True)

@@ -20,56 +20,91 @@ from pipeline.releases.journal import Release
 def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     """Serves an earlier version, or one that was rolled back before.
 
+    It completes a rollback that was killed or failed: to the same version, or to any
+    version if none is given.
+
     Args:
       directory: Contains the versions.
       version: The version to serve; None for the one before the served one.
-      reason: The reason to record.
+      reason: The reason to record. A completed rollback keeps its own.
 
     Returns:
       The record, with the versions that were withdrawn.
 
     Raises:
-      UsageError: There is no such version, it is incomplete, or it is served already.
+      UsageError: There is no such version, it is incomplete, or it is served already;
+        or a version cannot be moved, or the rollback cannot be recorded.
     """
     kept, withdrawn = _paths(directory), _paths(directory / WITHDRAWN)
     complete = [int(name) for name in served_versions.list_complete(str(directory))]
+    served = complete[0] if complete else None
+    intent = journal.find_intent(directory, "rollback")
+    # It is obsolete if a newer version was pushed since.
+    is_current = intent is not None and served in (intent.version, intent.previous)
+    if version is None and intent is not None and is_current:
+        version = intent.version
     if version is None:
         if len(complete) < 2:
             raise UsageError(
                 f"{directory} has no earlier version to roll back to; see `versions`"
             )
         version = complete[1]
-    if version in complete[:1]:
+    if version == served and intent is None:
         raise UsageError(f"version {version} is served already")
-    path = kept.get(version) or withdrawn.get(version)
-    if path is None:
+    # A stub of a version may be next to the version itself, or among the withdrawn.
+    problems = {
+        path: served_versions.find_problem(str(path))
+        for path in (*kept, *withdrawn)
+        if int(path.name) == version
+    }
+    if not problems:
         raise UsageError(f"version {version} is not in {directory}; see `versions`")
-    problem = served_versions.find_problem(str(path))
-    if problem:
+    path = next((path for path in problems if not problems[path]), None)
+    if path is None:
+        (problem, *_) = problems.values()
         raise UsageError(f"version {version} is incomplete: {problem}")
-    if version not in kept:
-        _move(path, directory)
-    newer = sorted(number for number in kept if number > version)
-    (directory / WITHDRAWN).mkdir(exist_ok=True)
     # The served version is moved last, so that a server never loads one in between.
-    for number in newer:
-        _move(kept[number], directory / WITHDRAWN)
+    newer = [path for path in reversed(kept) if int(path.name) > version]
+    moves = {path: directory / WITHDRAWN / path.name for path in newer}
+    if path in withdrawn:
+        moves = {path: directory / path.name, **moves}
+    for source, destination in moves.items():
+        if destination.exists():
+            raise UsageError(
+                f"{source} cannot be moved: {destination} exists; delete one of them"
+            )
     release = Release(
-        action="rollback", version=version, reason=reason, withdrawn=newer
+        action="rollback",
+        version=version,
+        reason=reason,
+        previous=None if served == version else served,
     )
-    journal.add(directory, release)
+    numbers = {int(path.name) for path in newer}
+    if intent is not None:
+        if is_current and intent.version == version:
+            release = intent.model_copy(update={"confirmed": True})
+        moved = {int(path.name) for path in withdrawn} - {version}
+        numbers |= moved.intersection(intent.withdrawn)  # they stay withdrawn
+    release.withdrawn = sorted(numbers)
+    try:
+        (directory / WITHDRAWN).mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{directory / WITHDRAWN} cannot be created: {error.strerror}"
+        ) from error
+    with journal.recording(directory, release):
+        for source, destination in moves.items():
+            try:
+                source.rename(destination)
+            except OSError as error:
+                raise UsageError(
+                    f"{source} cannot be moved to {destination}: {error.strerror}. "
+                    "Correct the cause and run the command again"
+                ) from error
     return release
 
 
-def _paths(directory: Path) -> dict[int, Path]:
+def _paths(directory: Path) -> list[Path]:
+    """Returns the directories that a model server takes for versions if complete."""
     names = served_versions.list_versions(str(directory))
-    return {int(name): directory / name for name in names}
-
-
-def _move(path: Path, directory: Path) -> None:
-    try:
-        path.rename(directory / path.name)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be moved to {directory}: {error.strerror}"
-        ) from error
+    return [directory / name for name in names if served_versions.is_version(name)]

@@ -20,6 +20,7 @@ from pipeline.releases.rollback import roll_back
 from prediction.predictor import find_model
 from serving import discovery
 from serving.errors import SettingsError
+from tests.serving import saved_models
 
 FILES = {
     "fingerprint.pb": b"a",
@@ -82,6 +83,12 @@ def lose_the_graph_and_the_manifest(version):
     (version / "saved_model.pb").unlink()
 
 
+def lose_the_manifest_and_weights(version):
+    """As a deletion that was killed."""
+    lose_the_manifest(version)
+    (version / "variables" / "variables.data-00000-of-00001").unlink()
+
+
 def leave_a_push_unfinished(version):
     version.with_name(".8.incomplete").mkdir()
 
@@ -122,6 +129,7 @@ COMPLETE = {
 }
 INCOMPLETE = {
     "half deleted": lose_a_file,
+    "half deleted with its manifest": lose_the_manifest_and_weights,
     "cut": cut_a_file,
     "half copied by hand": lose_the_graph_and_the_manifest,
     "being pushed": leave_a_push_unfinished,
@@ -192,6 +200,90 @@ def test_card_is_written_only_into_a_complete_version(paths, change):
     with pytest.raises(VersionError, match="tiny/8 is missing or incomplete"):
         served_versions.write_card(str(paths.pushed / "8"), lambda _: "card")
     assert sorted(paths.pushed.rglob("*")) == before
+
+
+STRAY = {
+    ".DS_Store": "file",
+    "²": "directory",
+    "9": "file",
+    str(2**63): "directory",
+    "@eaDir": "directory",
+}
+
+
+@pytest.fixture
+def strays(paths):
+    """Entries that people, file managers and tools leave next to versions."""
+    for parent in (paths.pushed, paths.pushed / served_versions.WITHDRAWN):
+        parent.mkdir(exist_ok=True)
+        for name, kind in STRAY.items():
+            (parent / name).mkdir() if kind == "directory" else (parent / name).touch()
+
+
+@pytest.mark.usefixtures("strays")
+@pytest.mark.parametrize(
+    "user", [pipeline_of, server_of, versions_command_of, rollback_of, predict_of]
+)
+def test_entries_that_are_no_versions_disturb_nobody(paths, user):
+    assert int(user(paths)) == 8
+
+
+@pytest.mark.usefixtures("strays")
+def test_card_is_written_next_to_entries_that_are_no_versions(paths):
+    served_versions.write_card(str(paths.pushed / "8"), lambda _: "card")
+    assert (paths.pushed / "8" / "README.md").read_text() == "card"
+
+
+def save_with_a_variable(directory):
+    module = tf.Module()
+    module.weight = tf.Variable([1.0])
+    tf.saved_model.save(module, str(directory))
+
+
+def save_with_a_variable_of_tensorflow_1(directory):
+    saved_models.save_half_plus_three(directory)
+
+
+def save_without_variables(directory):
+    tf.saved_model.save(tf.Module(), str(directory))
+
+
+@pytest.mark.parametrize(
+    ("save", "problem"),
+    [
+        (save_with_a_variable, "variables/variables.index is missing"),
+        (save_with_a_variable_of_tensorflow_1, "variables/variables.index is missing"),
+        (save_without_variables, ""),
+    ],
+)
+def test_model_without_a_manifest_lacks_only_variables_that_its_graph_has(
+    tmp_path, save, problem
+):
+    """Copies by hand and object stores drop an empty directory `variables`."""
+    save(tmp_path / "3")
+    assert served_versions.find_problem(str(tmp_path / "3")) == ""
+    shutil.rmtree(tmp_path / "3" / "variables")
+    assert served_versions.find_problem(str(tmp_path / "3")) == problem
+
+
+def test_server_logs_once_which_directories_it_ignores(paths, caplog):
+    caplog.set_level(logging.WARNING, discovery.logger.name)
+    shutil.copytree(paths.pushed / "6", paths.pushed / "08")
+    shutil.copytree(paths.pushed / "6", paths.pushed / str(2**63))
+    source = discovery.find_model(paths.pushed)
+    assert source.scan()[8] == paths.pushed / "8"
+    assert sorted(source.scan({8})) == [6, 7, 8]
+    assert caplog.text.count("tiny/08 is incomplete and not loaded") == 1
+    assert caplog.text.count("8 has the same number") == 1
+    assert caplog.text.count(f"{2**63} is incomplete and not loaded") == 1
+    assert caplog.text.count("highest version is 9223372036854775807") == 1
+
+
+def test_number_that_no_server_loads_is_never_chosen(model, tmp_path):
+    write_model(tmp_path / "serving" / str(2**63 - 1))
+    (tmp_path / "serving" / str(2**63 - 1) / "fingerprint.pb").write_bytes(b"b")
+    with pytest.raises(VersionError, match="has the highest version"):
+        served_versions.choose_version(str(tmp_path / "serving"), str(model))
 
 
 def test_incomplete_model_is_neither_used_for_predictions_nor_served(paths):
@@ -383,6 +475,13 @@ def test_card_is_rendered_from_that_of_its_version_or_the_previous_one(cards):
     assert write(10, "ten again") == "ten, with ö"
     assert write(8, "eight") is None
     assert files.read(f"{directory}/10/README.md") == b"ten again"
+
+
+def test_card_that_is_not_utf_8_is_named(paths):
+    (paths.pushed / "7" / "README.md").write_bytes("Łódź".encode("utf-16"))
+    with pytest.raises(VersionError, match=r"tiny/7/README\.md is not UTF-8.*save it"):
+        served_versions.write_card(str(paths.pushed / "8"), str)
+    assert not (paths.pushed / "8" / "README.md").exists()
 
 
 def test_card_of_an_incomplete_version_does_not_count(cards):

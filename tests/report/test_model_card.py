@@ -180,10 +180,27 @@ def test_text_below_the_question_is_kept():
     assert "\nAda, ext. 12\n" in model_card.render(samples.pushed(), card)
 
 
-def test_card_that_an_editor_saved_on_windows_is_read():
+@pytest.mark.parametrize(
+    "save",
+    [
+        lambda card: card.replace("\n", "\r\n"),
+        lambda card: card.replace("\n", "\r"),
+        lambda card: f"\ufeff{card}",
+        lambda card: f"\ufeff{card}".replace("\n", "\r\n"),
+        lambda card: f"\n \n{card}",
+        lambda card: card.replace("---\n", "--- \n"),
+    ],
+    ids=["CRLF", "CR", "byte order mark", "mark and CRLF", "blank lines", "space"],
+)
+def test_card_that_an_editor_saved_loses_nothing(save):
     card = fill_in(model_card.render(samples.pushed()), "contact", "Ada")
-    again = model_card.render(samples.pushed(), card.replace("\n", "\r\n"))
+    written = "license: mit\nlanguage: de\nbase_model: bert-base\n"
+    card = card.replace("---\n", f"---\n{written}", 1)
+    again = model_card.render(samples.pushed(), save(card))
     assert "<!-- person: contact -->\nAda\n<!-- end -->" in again
+    head = head_of(again)
+    kept = {key: head.get(key) for key in ("license", "language", "base_model")}
+    assert kept == yaml.safe_load(written)
 
 
 @pytest.mark.parametrize("damage", ["tags: [", "- a list", "tags: news"])

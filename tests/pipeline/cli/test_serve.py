@@ -64,7 +64,9 @@ def test_invalid_allowed_host_is_refused(settings, host):
     assert f"--allowed-host {host}: " in str(refused.value)
 
 
-@pytest.mark.parametrize("label", ["stable", "=3", "stable=", "stable=new"])
+@pytest.mark.parametrize(
+    "label", ["stable", "=3", "stable=", "stable=new", "stable=²", f"stable={2**63}"]
+)
 def test_label_without_a_version_is_refused(settings, label):
     with pytest.raises(UsageError, match="write LABEL=VERSION") as refused:
         settings("--label", label)

@@ -81,6 +81,17 @@ def test_second_run_names_the_first_in_one_line_and_exits_with_2(
     assert not (paths.root / "runs").exists()
 
 
+@pytest.mark.parametrize("file", ["", "run.lock/child"])
+def test_output_that_cannot_be_written_is_named(tmp_path, file):
+    blocked = tmp_path / "output" / file
+    blocked.parent.mkdir(parents=True, exist_ok=True)
+    blocked.touch()
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    message = r"output /.* cannot be written: .* name another directory"
+    with pytest.raises(UsageError, match=message), run.hold_output(paths, "run this"):
+        pass
+
+
 def test_kernel_releases_the_lock_of_a_killed_run(other, paths):
     with pytest.raises(UsageError), run.hold_output(paths, "run this"):
         pass

@@ -1,9 +1,25 @@
-"""A person can push a refused model once; `e2e` tests the push itself."""
+"""A person can push a refused model once, and a killed override is completed.
+
+`e2e` tests the push of a model that a run trained.
+"""
+
+import resource
+from pathlib import Path
 
 import pytest
 
+from modules import files, served_versions
 from modules.errors import UsageError
+from modules.run_metadata import MetadataReader
+from modules.verdicts import Verdict
+from pipeline.config import tfx_names
+from pipeline.releases import journal, override
 from pipeline.releases.override import find_refused
+from pipeline.releases.pushed_versions import list_pushed
+from pipeline.releases.rollback import roll_back
+from pipeline.runs import run_record
+from pipeline.runs.run_outputs import RunOutputs
+from pipeline.runs.runs import RunList
 
 
 def test_overridden_run_is_not_pushed_again_above_a_newer_version(past, push):
@@ -11,3 +27,172 @@ def test_overridden_run_is_not_pushed_again_above_a_newer_version(past, push):
     push(2)
     with pytest.raises(UsageError, match="was overridden already"):
         find_refused(past.paths, run)
+
+
+@pytest.fixture
+def refused(past):
+    """The record of a run whose model only the gate refused."""
+    record = past.run("refused")
+    (model,) = past.execute("Trainer", ["model: Model"])
+    files.write(f"{model.uri}/Format-Serving/saved_model.pb", "graph")
+    files.write(f"{model.uri}/Format-Serving/fingerprint.pb", "identity")
+    verdict, _ = past.execute(
+        "Evaluator", ["verdict: ModelVerdict", "blessing: ModelBlessing"]
+    )
+    content = Verdict(blessed=False, splits=["eval"], champion=None, metrics=[])
+    past.write_json(verdict, "verdict.json", content.as_json())
+    past.execute("ServingCheck", ["blessing: InfraBlessing"])
+    past.execute("AtomicPusher", ["pushed_model: PushedModel"])
+    return record
+
+
+def recorded(past, run):
+    """Returns who pushed which version, as each of the readers sees it."""
+    reader = MetadataReader.of_file(past.paths.metadata)
+    verdict = RunOutputs(reader, run.tfx_run_id).verdict
+    executions = [
+        execution
+        for _, execution in reader.executions(run.tfx_run_id)
+        if "by" in execution.custom_properties
+    ]
+    pushed = run_record.read(past.paths.run(run.id)).pushed
+    return {
+        "served": served_versions.list_versions(str(past.paths.pushed)),
+        "show": verdict.override and str(verdict.override.version),
+        "runs": pushed and Path(pushed).name,
+        "lineage": [e.custom_properties["version"].string_value for e in executions],
+        "journal": [(r.reason, r.confirmed) for r in journal.read(past.paths.pushed)],
+    }
+
+
+def nothing_recorded(*releases):
+    return {
+        "served": [],
+        "show": None,
+        "runs": None,
+        "lineage": [],
+        "journal": list(releases),
+    }
+
+
+def completely_recorded(version, reason):
+    return {
+        "served": [version],
+        "show": version,
+        "runs": version,
+        "lineage": [version],
+        "journal": [(reason, True)],
+    }
+
+
+class Killed(BaseException):
+    """As SIGKILL: nothing handles it."""
+
+
+# What an override calls, in this order, and whether a later one completes the same
+# record: it does once the model is pushed.
+STEPS = {
+    "intent": (journal, "add", False),
+    "push": (served_versions, "push", False),
+    "metadata": (override, "_write_metadata", True),
+    "verdict": (files, "write_record", True),
+    "run record": (run_record.RunRecord, "write", True),
+    "confirmation": (journal, "add", True),
+}
+
+
+def kill_before(step, patched):
+    """Kills the next override before a step; returns the list of what it calls."""
+    calls = []
+
+    def killed(function, name):
+        def call(*arguments, **options):
+            if "manifest.json" not in str(arguments[0]):  # the push writes it
+                calls.append(name)
+                if len(calls) > [*STEPS].index(step):
+                    raise Killed
+            function(*arguments, **options)
+
+        return call
+
+    for owner, name in {(owner, name) for owner, name, _ in STEPS.values()}:
+        patched.setattr(owner, name, killed(getattr(owner, name), name))
+    return calls
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_override_that_was_killed_is_completed_by_another(
+    past, refused, monkeypatch, step
+):
+    with monkeypatch.context() as patched:
+        calls = kill_before(step, patched)
+        with pytest.raises(Killed):
+            override.override(past.paths, refused, "a typo")
+    assert calls == [name for _, name, _ in STEPS.values()][: len(calls)]
+    *_, is_pushed = STEPS[step]
+    if not is_pushed:
+        releases = [] if step == "intent" else [("a typo", False)]
+        assert recorded(past, refused) == nothing_recorded(*releases)
+
+    (run,) = RunList(past.paths)
+    version = str(override.override(past.paths, run, "again").version)
+    reason = "a typo" if is_pushed else "again"
+    assert recorded(past, run) == completely_recorded(version, reason)
+    (pushed,) = list_pushed(past.paths)
+    assert pushed.release.reason == reason
+
+
+def test_override_that_cannot_be_recorded_changes_nothing(past, refused):
+    past.paths.pushed.mkdir(parents=True)
+    (past.paths.pushed / journal.FILE).symlink_to("/dev/full")
+    with pytest.raises(UsageError, match=r"jsonl cannot be written: No space left"):
+        override.override(past.paths, refused, "a typo")
+    assert recorded(past, refused) == nothing_recorded()
+
+
+def test_error_of_an_override_is_one_line_and_another_completes_it(past, refused):
+    """The disk is full while the model is copied."""
+    reader = MetadataReader.of_file(past.paths.metadata)
+    outputs = RunOutputs(reader, refused.tfx_run_id)
+    model = outputs.artifacts[tfx_names.MODEL].uri
+    files.write(f"{model}/Format-Serving/variables/variables.index", b"0" * (1 << 20))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, hard))
+    try:
+        with pytest.raises(UsageError) as raised:
+            override.override(past.paths, refused, "a typo")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(raised.value).startswith(f"the override of run {refused.id} failed: ")
+    assert "\n" not in str(raised.value)
+    assert recorded(past, refused) == nothing_recorded(("a typo", False))
+    version = str(override.override(past.paths, refused, "again").version)
+    assert recorded(past, refused) == completely_recorded(version, "again")
+
+
+def test_directory_that_cannot_be_created_is_named(past, refused):
+    past.paths.pushed.parent.touch()
+    with pytest.raises(UsageError, match=r"failed: .*Not a directory: .*serving/tiny"):
+        override.override(past.paths, refused, "a typo")
+
+
+def test_model_that_was_rolled_back_after_a_killed_override_is_not_pushed(
+    past, push, refused, monkeypatch
+):
+    push(1)
+    with monkeypatch.context() as patched:
+        kill_before("metadata", patched)
+        with pytest.raises(Killed):
+            override.override(past.paths, refused, "a typo")
+    roll_back(past.paths.pushed, 1, "")
+    with pytest.raises(UsageError, match="was rolled back"):
+        override.override(past.paths, refused, "a typo")
+    assert served_versions.list_versions(str(past.paths.pushed)) == ["1"]
+
+
+def test_override_of_a_served_model_is_refused_without_a_record(past, refused):
+    override.override(past.paths, refused, "a typo")
+    refused.pushed = None  # as if another run had pushed the same model
+    with pytest.raises(UsageError, match="which is served already"):
+        override.override(past.paths, refused, "a typo")
+    assert len(journal.read(past.paths.pushed)) == 1

@@ -1,11 +1,17 @@
 """A rollback switches the served version once, and can be undone."""
 
 import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from modules import served_versions
 from modules.errors import UsageError
+from pipeline.config.paths import REPOSITORY
 from pipeline.releases import journal
 from pipeline.releases.pushed_versions import list_pushed
 from pipeline.releases.rollback import roll_back
@@ -97,3 +103,198 @@ def test_only_version_has_no_previous_one(past, push):
     push(1)
     with pytest.raises(UsageError, match="no earlier version"):
         roll_back(past.paths.pushed, None, "")
+
+
+def test_incomplete_version_is_withdrawn_too_and_is_not_the_one_to_return_to(
+    directory, past
+):
+    (directory / "3" / "saved_model.pb").unlink()
+    release = roll_back(directory, None, "")
+    assert (release.version, release.previous) == (1, 2)
+    assert release.withdrawn == [2, 3]
+    assert states(past) == {3: "incomplete", 2: "withdrawn", 1: "served"}
+    assert roll_back(directory, release.previous, "").version == 2
+
+
+def test_second_name_of_a_number_is_withdrawn_too(directory, monkeypatch):
+    for name in ("03", "003", "01"):
+        shutil.copytree(directory / "3", directory / name)
+    seen, rename = [], pathlib.Path.rename
+
+    def rename_and_look(path, destination):
+        rename(path, destination)
+        seen.append(served_versions.find_newest(str(directory)))
+
+    monkeypatch.setattr(pathlib.Path, "rename", rename_and_look)
+    release = roll_back(directory, 1, "")
+    assert seen == ["3", "3", "3", "1"]
+    assert release.withdrawn == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("serve", "obstacle", "moved"),
+    [(3, "3", ".withdrawn/3"), (1, ".withdrawn/2", "2")],
+    ids=["served", "withdrawn"],
+)
+def test_rollback_names_what_is_in_the_way_before_it_moves_a_version(
+    directory, serve, obstacle, moved
+):
+    if serve == 3:
+        roll_back(directory, 2, "")
+    (directory / obstacle).mkdir(parents=True)
+    (directory / obstacle / "README.md").write_text("a stub")
+    before = sorted(directory.rglob("*"))
+    with pytest.raises(UsageError) as raised:
+        roll_back(directory, serve, "")
+    expected = f"{directory / moved} cannot be moved: {directory / obstacle} exists"
+    assert expected in str(raised.value)
+    assert sorted(directory.rglob("*")) == before
+
+
+def lead_to_a_full_disk(directory):
+    (directory / journal.FILE).symlink_to("/dev/full")
+
+
+def replace_the_journal(directory):
+    (directory / journal.FILE).mkdir()
+
+
+def replace_the_directory_of_withdrawn_versions(directory):
+    (directory / served_versions.WITHDRAWN).touch()
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lead_to_a_full_disk, r"releases\.jsonl cannot be written: No space left"),
+        (replace_the_journal, r"releases\.jsonl cannot be written: Is a directory"),
+        (
+            replace_the_directory_of_withdrawn_versions,
+            r"\.withdrawn cannot be created: File exists",
+        ),
+    ],
+)
+def test_nothing_is_moved_if_the_rollback_cannot_be_recorded(directory, fault, message):
+    fault(directory)
+    with pytest.raises(UsageError, match=message):
+        roll_back(directory, 1, "")
+    assert served_versions.list_versions(str(directory)) == ["3", "2", "1"]
+
+
+def test_rollback_that_cannot_be_confirmed_is_repaired_by_another(
+    directory, past, monkeypatch
+):
+    """The disk is full after the move: the second record is written in part."""
+    rename, (soft, hard) = (
+        pathlib.Path.rename,
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+    )
+
+    def rename_and_fill_the_disk(path, destination):
+        rename(path, destination)
+        size = (directory / journal.FILE).stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pathlib.Path, "rename", rename_and_fill_the_disk)
+        try:
+            with pytest.raises(UsageError, match="cannot be written: File too large"):
+                roll_back(directory, None, "slow")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert roll_back(directory, None, "").withdrawn == [3]
+    assert states(past) == {3: "withdrawn", 2: "served", 1: "earlier"}
+    (release,) = journal.read(directory)
+    assert (release.confirmed, release.reason) == (True, "slow")
+
+
+# Dies before a write of the journal or a move, after so many of them.
+KILLED = """
+import os, pathlib, signal, sys
+from pipeline.releases import journal, rollback
+
+steps = iter(range(int(sys.argv[2])))
+
+
+def killed(function):
+    def call(*arguments):
+        if next(steps, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+
+    return call
+
+
+journal.add = killed(journal.add)
+pathlib.Path.rename = killed(pathlib.Path.rename)
+rollback.roll_back(pathlib.Path(sys.argv[1]), int(sys.argv[3]), "slow")
+"""
+
+
+@pytest.fixture
+def kill(directory):
+    """Kills a rollback to a version after some steps: journal, moves, journal."""
+
+    def kill(steps, version):
+        command = [
+            sys.executable,
+            "-c",
+            KILLED,
+            str(directory),
+            f"{steps}",
+            f"{version}",
+        ]
+        killed = subprocess.run(command, cwd=REPOSITORY, check=False)
+        assert killed.returncode == -signal.SIGKILL
+
+    return kill
+
+
+@pytest.mark.parametrize(
+    ("steps", "served"),
+    [(0, "3"), (1, "3"), (2, "3"), (3, "1")],
+    ids=["before all", "recorded", "one moved", "all moved"],
+)
+def test_rollback_that_was_killed_is_completed_by_another(
+    directory, past, kill, steps, served
+):
+    kill(steps, version=1)
+    assert served_versions.find_newest(str(directory)) == served
+    intents = [(r.confirmed, r.version, r.withdrawn) for r in journal.read(directory)]
+    assert intents == ([(False, 1, [2, 3])] if steps else [])
+    release = roll_back(directory, None if steps else 1, "")
+    assert journal.read(directory) == [release]
+    assert release.confirmed
+    assert (release.version, release.previous, release.withdrawn) == (1, 3, [2, 3])
+    assert release.reason == ("slow" if steps else "")
+    assert states(past) == {3: "withdrawn", 2: "withdrawn", 1: "served"}
+    roll_back(directory, 3, "")
+    assert states(past)[3] == "served"
+
+
+@pytest.mark.parametrize("steps", [1, 2], ids=["recorded", "moved"])
+def test_undo_that_was_killed_is_completed_by_another(directory, past, kill, steps):
+    roll_back(directory, 2, "")
+    kill(steps, version=3)
+    assert roll_back(directory, None, "").version == 3
+    assert [release.version for release in journal.read(directory)] == [2, 3]
+    assert states(past) == {3: "served", 2: "earlier", 1: "earlier"}
+
+
+def test_another_decision_replaces_a_rollback_that_was_killed(directory, past, kill):
+    kill(2, version=1)
+    assert states(past) == {3: "served", 2: "withdrawn", 1: "earlier"}
+    release = roll_back(directory, 3, "as it was")
+    assert release.previous is None  # the command that would undo it serves version 3
+    assert journal.read(directory) == [release]
+    assert journal.withdrawal_of(directory, 2) == release
+    assert states(past) == {3: "served", 2: "withdrawn", 1: "earlier"}
+
+
+def test_killed_rollback_is_not_completed_after_another_version_was_pushed(
+    directory, past, kill, push
+):
+    kill(1, version=1)
+    push(4)
+    assert roll_back(directory, None, "").version == 3
+    assert states(past)[3] == "served"
