@@ -47,8 +47,8 @@ def read_values(evaluation: str, model: str) -> dict[SliceKey, Values]:
       evaluation: Directory of TFMA's results.
       model: The model's name in the evaluation.
     """
-    # Not `load_eval_result`: it names the change of a metric by the suffix "_diff", which
-    # may be the end of a class's name.
+    # Not `load_eval_result`: it marks the change of a metric by the suffix "_diff", but
+    # the name of a class may end like that.
     return {
         tfma.slicer.deserialize_slice_key(metrics.slice_key): {
             entry.key.name: entry.value
