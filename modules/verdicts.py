@@ -251,7 +251,7 @@ def rolled_back(version: str | int) -> str:
 
 
 def _reaches(value: float, threshold: float) -> bool:
-    return value >= lowest(threshold)
+    return value >= lowest(threshold)  # False for NaN, as in TFMA
 
 
 def _keeps_up(value: float, champion: float, max_regression: float) -> bool:
