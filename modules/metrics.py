@@ -85,14 +85,14 @@ class Rows:
         else:
             classes = outputs.shape[1]
             most_probable = outputs.argmax(axis=1)
-            predictions = np.where(
-                np.isfinite(outputs).all(axis=1), most_probable, np.nan
-            )
+            is_finite = np.isfinite(outputs).all(axis=1)
+            predictions = np.where(is_finite, most_probable, np.nan)
             shown = np.full(len(outputs), POSITIVE_CLASS)
             probabilities = _choose(outputs, shown if classes == 2 else most_probable)
             likelihoods = _choose(outputs, labels.astype(int))
             # The least probability in the loss is that of Keras.
             of_outputs = -np.log(np.maximum(likelihoods, 1e-7))
+            of_outputs[~is_finite] = np.nan
         losses = of_outputs if losses is None else losses.astype(float)
         return cls(
             labels.astype(float), predictions, probabilities, losses, classes=classes

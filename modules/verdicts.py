@@ -7,7 +7,7 @@ DataGate writes a `DataVerdict`, the Evaluator a `Verdict`, ServingCheck a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import pydantic
@@ -26,6 +26,9 @@ PUSHED_VERSION = "pushed_version"
 WITHDRAWN_VERSION = "withdrawn_version"
 # Property of a report's page: the file that could not be written, and the error.
 MISSING = "missing"
+
+# How far beyond a bound a metric may be: 0.925 - 0.895 is above 0.03 by rounding.
+TOLERANCE = 1e-9
 
 ALL_ROWS = "all rows"
 NOT_BLESSED = "the Evaluator did not bless the model"
@@ -80,25 +83,34 @@ class MetricVerdict(pydantic.BaseModel):
         """Whether the metric has a bound."""
         return self.threshold is not None or self.max_regression is not None
 
+    @property
+    def ignores_champion(self) -> bool:
+        """Whether the metric of the champion is NaN, so that it is no bound."""
+        if self.max_regression is None or self.champion is None:
+            return False
+        return math.isnan(self.champion)
+
     @pydantic.computed_field  # type: ignore[prop-decorator]
     @property
     def failures(self) -> list[str]:
-        """The bounds that the metric violates, in words."""
+        """The bounds that the metric violates, in words. NaN violates every bound."""
         failures = []
-        # Not `<`: NaN must fail, and TFMA allows the bound itself.
-        if self.threshold is not None and not self.value >= self.threshold:
+        if self.threshold is not None and not _reaches(self.value, self.threshold):
+            value, threshold = _format(_reaches, self.value, self.threshold)
+            failures.append(f"{self.metric} is {value}, the threshold is {threshold}")
+        if self.max_regression is None or self.champion is None:
+            return failures
+        compared = (self.value, self.champion, self.max_regression)
+        if math.isnan(self.value):
             failures.append(
-                f"{self.metric} is {self.value:.4f}, the threshold is "
-                f"{self.threshold:.4f}"
+                f"{self.metric} is nan: it cannot be compared with the champion's "
+                f"{self.champion:.4f}"
             )
-        if (
-            self.max_regression is not None
-            and self.champion is not None
-            and not self.value - self.champion >= -self.max_regression
-        ):
+        elif not self.ignores_champion and not _keeps_up(*compared):
+            value, champion, drop = _format(_keeps_up, *compared)
             failures.append(
-                f"{self.metric} is {self.value:.4f}, more than "
-                f"{self.max_regression:.4f} below the champion's {self.champion:.4f}"
+                f"{self.metric} is {value}, more than {drop} below the champion's "
+                f"{champion}"
             )
         return failures
 
@@ -209,6 +221,11 @@ class ServingReport(pydantic.BaseModel, frozen=True):
         return not self.reasons
 
 
+def lowest(bound: float) -> float:
+    """Returns the lowest value that a lower bound allows."""
+    return bound - TOLERANCE
+
+
 def refusal(
     failures: Iterable[str], serving_reasons: Iterable[str], withdrawn: str
 ) -> list[str]:
@@ -231,3 +248,20 @@ def rolled_back(version: str | int) -> str:
         f"the model is version {version}, which was rolled back; "
         f"`rollback {version}` serves it again"
     )
+
+
+def _reaches(value: float, threshold: float) -> bool:
+    return value >= lowest(threshold)  # False for NaN, as in TFMA
+
+
+def _keeps_up(value: float, champion: float, max_regression: float) -> bool:
+    return value - champion >= lowest(-max_regression)
+
+
+def _format(rule: Callable[..., bool], *values: float) -> list[str]:
+    """Returns values that violate a rule, with as many digits as show it."""
+    for places in range(4, 17):
+        texts = [f"{value:.{places}f}" for value in values]
+        if not rule(*map(float, texts)):
+            break
+    return texts

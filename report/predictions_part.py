@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -61,6 +60,9 @@ def classification(
 ) -> Classification:
     """Compares predicted classes with the labels.
 
+    Rows with a probability that is not finite are left out, and what takes all rows is
+    NaN or empty.
+
     Args:
       task: Names the classes.
       labels: int64[rows].
@@ -68,12 +70,16 @@ def classification(
     """
     assert task.classes is not None
     classes = range(task.outputs)
-    predicted = probabilities.argmax(axis=-1)
+    predicted = metrics.Rows.of(labels, probabilities).predictions
+    is_finite = np.isfinite(predicted)
+    probabilities = np.where(is_finite[:, np.newaxis], probabilities, np.nan)
     shown = [metrics.POSITIVE_CLASS] if task.is_binary else list(classes)
-    bins = _calibrate(probabilities.max(axis=-1), predicted == labels)
+    bins = _calibrate(
+        probabilities[is_finite].max(axis=-1), (predicted == labels)[is_finite]
+    )
     return Classification(
         confusion=sklearn_metrics.confusion_matrix(
-            labels, predicted, labels=list(classes)
+            labels[is_finite], predicted[is_finite], labels=list(classes)
         ).tolist(),
         precision_recall=[
             _precision_recall(name, labels == index, probabilities[:, index])
@@ -85,12 +91,16 @@ def classification(
             row.rows / len(labels) * abs(row.accuracy - row.confidence)
             for row in bins
             if row.rows
-        ),
+        )
+        if is_finite.all()
+        else math.nan,
     )
 
 
 def regression(labels: np.ndarray, scores: np.ndarray) -> Regression:
-    """Samples predicted scores and labels, both float64[rows], evenly."""
+    """Samples finite scores and their labels, both float64[rows], evenly."""
+    is_finite = np.isfinite(scores)
+    labels, scores = labels[is_finite], scores[is_finite]
     step = max(1, math.ceil(len(labels) / _MOST_SCORES))
     return Regression(labels=labels[::step].tolist(), scores=scores[::step].tolist())
 
@@ -116,7 +126,8 @@ def worst_rows(
       max_seq_length: Maximum tokens; longer rows are cut.
     """
     # Recorded probabilities have six digits; a smaller one is 0.
-    losses = metrics.Rows.of(labels, outputs).losses
+    predicted = metrics.Rows.of(labels, outputs)
+    losses = np.nan_to_num(predicted.losses, nan=math.inf, posinf=math.inf)
     worst = np.argsort(-losses, kind="stable")[:MOST_ROWS]
     matches = _find_examples(examples, task, set(ids[worst].tolist()))
     texts = {row_id: _read_texts(example, task) for row_id, example in matches.items()}
@@ -129,29 +140,21 @@ def worst_rows(
     rows = []
     for index in worst:
         row_id = int(ids[index])
-        label, output = labels[index], outputs[index]
         rows.append(
             PredictedRow(
                 id=row_id,
                 texts=texts.get(row_id, []),
-                loss=float(losses[index]),
+                label=task.describe_label(labels[index]),
+                prediction=task.describe_label(predicted.predictions[index]),
+                probabilities={}
+                if task.classes is None
+                else dict(zip(task.classes, outputs[index].tolist(), strict=True)),
+                loss=float(predicted.losses[index]),
                 tokens=[vocabulary[token] for token in tokens.get(row_id, [])],
                 cut=cuts.get(row_id),
-                **_describe_prediction(task, label, output),
             )
         )
     return rows
-
-
-def _describe_prediction(task: TaskConfig, label: Any, output: Any) -> dict[str, Any]:
-    prediction = output if task.classes is None else output.argmax()
-    return {
-        "label": task.describe_label(label),
-        "prediction": task.describe_label(prediction),
-        "probabilities": {}
-        if task.classes is None
-        else dict(zip(task.classes, map(float, output), strict=True)),
-    }
 
 
 def _calibrate(confidences: np.ndarray, is_right: np.ndarray) -> list[CalibrationBin]:
@@ -177,12 +180,12 @@ def _precision_recall(
     name: str, is_positive: np.ndarray, probabilities: np.ndarray
 ) -> PrecisionRecall:
     positives = float(is_positive.mean())
-    if not positives:
+    if not positives or np.isnan(probabilities).any():
         return PrecisionRecall(
             class_name=name,
             curve=Curve(x=[], y=[]),
             average_precision=math.nan,
-            positives=0.0,
+            positives=positives,
         )
     precision, recall, _ = sklearn_metrics.precision_recall_curve(
         is_positive, probabilities

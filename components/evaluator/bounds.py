@@ -7,7 +7,7 @@ import json
 
 from tensorflow_model_analysis.proto import config_pb2
 
-from modules import metrics
+from modules import metrics, verdicts
 from modules.evaluation import eval_config
 
 
@@ -48,11 +48,12 @@ class Bounds:
                 .threshold
             )
             if name in self.thresholds:
-                threshold.value_threshold.lower_bound.value = self.thresholds[name]
+                lowest = verdicts.lowest(self.thresholds[name])
+                threshold.value_threshold.lower_bound.value = lowest
             if name in self.max_regression:
                 change = threshold.change_threshold
                 change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER
-                change.absolute.value = -self.max_regression[name]
+                change.absolute.value = verdicts.lowest(-self.max_regression[name])
 
 
 def parse(name: str, text: str) -> dict[str, float]:

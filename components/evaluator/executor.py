@@ -8,13 +8,14 @@ from typing import Any
 from tensorflow_model_analysis.proto import config_pb2
 from tfx import types
 from tfx import v1 as tfx
-from tfx.components.evaluator import executor
+from tfx.components.evaluator import constants, executor
 from tfx.components.util import model_utils
 from tfx.types import artifact_utils, standard_component_specs
-from tfx.utils import path_utils, proto_utils
+from tfx.utils import io_utils, path_utils, proto_utils
 
 from components.artifacts import NOT_COMPARED
 from components.evaluator import bounds, verdict
+from modules import uris
 from modules.verdicts import PUSHED_DESTINATION, Verdict
 
 THRESHOLDS_KEY = "thresholds"
@@ -73,12 +74,29 @@ class Executor(executor.Executor):
         evaluation = outputs[standard_component_specs.EVALUATION_KEY].uri
         blessing = outputs[standard_component_specs.BLESSING_KEY]
         has_champion = champion is not None
+        metrics = verdict.read_metrics(evaluation, limits, has_champion=has_champion)
+        has_failed = any(metric.failures for metric in metrics)
+        if not has_failed and any(metric.ignores_champion for metric in metrics):
+            _bless(blessing)
         result = Verdict(
             blessed=model_utils.is_model_blessed(blessing),
             splits=json.loads(splits),
             champion=champion,
-            metrics=verdict.read_metrics(evaluation, limits, has_champion=has_champion),
+            metrics=metrics,
             paired=verdict.read_paired_test(evaluation, has_champion=has_champion),
             not_compared=baseline.get_string_custom_property(NOT_COMPARED) or None,
         )
         verdict.write_verdict(result, outputs[VERDICT_KEY].uri)
+
+
+def _bless(blessing: types.Artifact) -> None:
+    """Blesses a model that TFX refused.
+
+    The change from a metric that is NaN is NaN, so TFMA refuses every candidate.
+    """
+    tfx.dsl.io.fileio.remove(uris.join(blessing.uri, constants.NOT_BLESSED_FILE_NAME))
+    path = uris.join(blessing.uri, constants.BLESSED_FILE_NAME)
+    io_utils.write_string_file(path, "")
+    blessing.set_int_custom_property(
+        constants.ARTIFACT_PROPERTY_BLESSED_KEY, constants.BLESSED_VALUE
+    )

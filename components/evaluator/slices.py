@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
 from modules.evaluation.tfma_metrics import EXAMPLE_COUNT
 
 SliceKey = tuple[tuple[str, str], ...]
-Values = dict[str, dict[str, Any]]
+Values = dict[str, metrics_for_slice_pb2.MetricValue]
 
 
 def read_slices(evaluation: str, *, has_champion: bool) -> list[dict[str, Any]]:
@@ -46,25 +47,24 @@ def read_values(evaluation: str, model: str) -> dict[SliceKey, Values]:
       evaluation: Directory of TFMA's results.
       model: The model's name in the evaluation.
     """
-    result = tfma.load_eval_result(evaluation, model_name=model)
-    # TFMA groups metrics by output and by class. Ours have neither.
+    # Not `load_eval_result`: it marks the change of a metric by the suffix "_diff", but
+    # the name of a class may end like that.
     return {
-        key: {
-            name: value
-            for metrics in by_output[""].values()
-            for name, value in metrics.items()
+        tfma.slicer.deserialize_slice_key(metrics.slice_key): {
+            entry.key.name: entry.value
+            for entry in metrics.metric_keys_and_values
+            if entry.key.model_name == model and not entry.key.is_diff
         }
-        for key, by_output in result.slicing_metrics
+        for metrics in tfma.load_metrics(evaluation)
     }
 
 
 def numbers(values: Values) -> dict[str, float]:
     """Returns the metrics that are numbers, by name."""
     return {
-        name: float(value["doubleValue"])
+        name: value.double_value.value
         for name, value in values.items()
-        # For each metric, TFMA adds the difference from the baseline.
-        if "doubleValue" in value and not name.endswith("_diff")
+        if value.HasField("double_value")
     }
 
 

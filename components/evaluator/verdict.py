@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -50,8 +49,8 @@ def read_paired_test(evaluation: str, *, has_champion: bool) -> dict[str, Any] |
     if not has_champion:
         return None
     for value in _read_overall(evaluation, tfma.CANDIDATE_KEY).values():
-        if "bytesValue" in value:  # TFMA encodes bytes as base64
-            return json.loads(base64.b64decode(value["bytesValue"]))
+        if value.HasField("bytes_value"):
+            return json.loads(value.bytes_value)
     return None
 
 

@@ -63,7 +63,8 @@ class ServingCheckSettings(Limits):
       has_text: Whether the Examples contain the texts. Otherwise fixed texts are sent,
         and their predictions are not compared.
       predictions: The expected predictions.
-      rows: Number of rows to send.
+      rows: Number of rows to send as text, drawn from the whole split. Of a model that
+        takes text, up to four times as many are sent as Examples.
       examples: Number of these rows that are pushed with the model, as examples.
       precision: Type of the model's weights.
     """
@@ -105,7 +106,7 @@ class ServingRequest(Limits, ser_json_inf_nan="constants"):
     """A check of a model, complete except for the model.
 
     Attributes:
-      ids: Ids of the compared rows.
+      ids: Ids of the compared rows; the first are also sent as text.
       signatures: The signatures to call, in this order.
       tolerance: Largest difference between a prediction and its expected value,
         relative for expected values above 1.

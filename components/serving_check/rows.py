@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import collections
 import csv
+import heapq
 import itertools
+import random
+from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +25,9 @@ from components.serving_check.request import (
 )
 from modules import files, uris
 
+# Rows sent as Examples for each row sent as text, which is sent alone, too.
+_EXAMPLES_PER_TEXT = 4
+
 # Sent to models that were trained on token ids, whose Examples contain no text: a plain
 # sentence, an empty text, other scripts, and more tokens than the longest sequence.
 FIXED_TEXTS = (
@@ -35,10 +41,11 @@ FIXED_TEXTS = (
 def build_request(
     pattern: str, model_run: str, settings: ServingCheckSettings
 ) -> ServingRequest:
-    """Selects rows and builds the requests to both signatures.
+    """Draws rows and builds the requests to both signatures.
 
-    It takes the first rows that have a prediction. If the rows have no ids, it takes
-    the first rows, whose predictions must be finite but are not compared.
+    The rows are drawn at random, always the same, from those that have a prediction. If
+    the rows have no ids, they are drawn from all rows, whose predictions must be finite
+    but are not compared.
 
     Args:
       pattern: Files of a split, gzipped TFRecords of `tf.Example`s.
@@ -51,29 +58,28 @@ def build_request(
     """
     source = settings.predictions
     predictions = read_predictions(uris.join(model_run, source.file), source)
-    paths = files.list_records([pattern])
-    rows: list[tuple[int, tf.train.Example]] = []
-    for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
-        example = tf.train.Example.FromString(record)
-        row_id = read_id(example, source.id_column)
-        if row_id in predictions or not predictions:
-            rows.append((row_id, example))
-        if len(rows) == settings.rows:
-            break
-    if not rows:
+    count = settings.rows
+    drawn = _draw_rows(
+        pattern,
+        source.id_column,
+        predictions,
+        count * _EXAMPLES_PER_TEXT if settings.has_text else count,
+    )
+    if not drawn:
         raise ValueError(
             f"no row in {pattern} has an {source.id_column!r} that is in "
             f"{source.file}; check that both are of the same split"
         )
+    rows = [row for _, *row in sorted(drawn[:count]) + drawn[count:]]
     ids = [row for row, _ in rows if row in predictions]
-    expected = [predictions[row] for row in ids] or None
+    expected = [predictions[row] for row in ids]
     # A score is one number per row; a classifier has at least two probabilities.
     width = len(source.columns) if len(source.columns) > 1 else None
     records = [example.SerializeToString() for _, example in rows]
     texts: dict[str, list[str | dict[str, str]]]
     if settings.has_text:
         texts = {
-            column: [_read_text(example, column, row) for row, example in rows]
+            column: [_read_text(example, column, row) for row, example in rows[:count]]
             for column in settings.text_columns
         }
     else:
@@ -86,7 +92,7 @@ def build_request(
         inputs=texts,
         output=source.output,
         width=width,
-        expected=expected if settings.has_text else None,
+        expected=(expected[:count] or None) if settings.has_text else None,
         timed=settings.has_text,
     )
     examples = SignatureRequest(
@@ -94,7 +100,7 @@ def build_request(
         inputs={settings.examples_input: [_encode(record) for record in records]},
         output=source.output,
         width=width,
-        expected=expected,
+        expected=expected or None,
         timed=not settings.has_text,
     )
     limits = settings.model_dump(include=set(Limits.model_fields))
@@ -138,7 +144,7 @@ def read_predictions(path: str, source: Predictions) -> dict[int, Any]:
 def select_examples(
     request: ServingRequest, settings: ServingCheckSettings
 ) -> list[dict[str, str]]:
-    """Returns the first rows of a request, the examples to push with the model.
+    """Returns the first texts of a request, the examples to push with the model.
 
     Args:
       request: The request with the rows for the text signature.
@@ -161,6 +167,25 @@ def select_examples(
         dict(zip(settings.text_columns, map(str, row), strict=True))
         for row in itertools.islice(rows, settings.examples)
     ]
+
+
+def _draw_rows(
+    pattern: str, id_column: str, ids: Collection[int], count: int
+) -> list[tuple[int, int, tf.train.Example]]:
+    """Returns rows with some ids in random order, each with its index and its id.
+
+    Args:
+      pattern: Files of a split.
+      id_column: The feature with the id.
+      ids: The ids; empty allows every row.
+      count: The number of rows; fewer if the split has fewer.
+    """
+    records = tf.data.TFRecordDataset(files.list_records([pattern]), "GZIP")
+    examples = map(tf.train.Example.FromString, records.as_numpy_iterator())
+    rows = ((index, read_id(e, id_column), e) for index, e in enumerate(examples))
+    known = (row for row in rows if row[1] in ids or not ids)
+    order = random.Random(0)
+    return heapq.nsmallest(count, known, key=lambda _: order.random())
 
 
 def _read_text(

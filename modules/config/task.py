@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import functools
+import math
 import re
 from typing import Any, Literal
 
@@ -153,8 +154,13 @@ class TaskConfig(Settings):
         return tuple(metrics.deciding(self.classes))
 
     def describe_label(self, label: Any) -> str:
-        """Returns the name of a class by its index, or a score with its digits."""
-        return self.classes[label] if self.classes else f"{label:.9g}"
+        """Returns the name of a class by its index, or a score with its digits.
+
+        The class of an output that is not finite is NaN.
+        """
+        if self.classes is None or math.isnan(label):
+            return f"{label:.9g}"
+        return self.classes[int(label)]
 
     @model_validator(mode="before")
     @classmethod

@@ -7,7 +7,6 @@ import io
 import itertools
 import os
 from collections.abc import Iterable
-from typing import Any
 
 import tf_keras
 from official.core import config_definitions, train_utils
@@ -17,6 +16,7 @@ from modules.config.task import TaskConfig
 from modules.data import batch_view, inputs
 from modules.evaluation import prediction_files
 from modules.evaluation.prediction_files import Predictions
+from modules.metrics import Rows
 from modules.training import checkpoints
 from modules.training.record import BEST
 
@@ -80,9 +80,17 @@ def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> 
         prediction_files.PREDICTION,
         *prediction_files.probability_columns(task),
     ]
-    rows = zip(predictions.ids, predictions.labels, predictions.outputs, strict=True)
+    outputs = predictions.outputs
+    predicted = Rows.of(predictions.labels, outputs).predictions
+    rows = zip(predictions.ids, predictions.labels, predicted, outputs, strict=True)
     table = (
-        [str(row_id), *_describe(task, label, output)] for row_id, label, output in rows
+        [
+            str(row_id),
+            task.describe_label(label),
+            task.describe_label(prediction),
+            *([] if task.is_regression else (f"{value:.6f}" for value in output)),
+        ]
+        for row_id, label, prediction, output in rows
     )
     _write_table(path, itertools.chain([header], table))
 
@@ -104,13 +112,3 @@ def _write_table(path: str, table: Iterable[list[str]]) -> None:
     text = io.StringIO()
     csv.writer(text, delimiter="\t", lineterminator="\n").writerows(table)
     files.write(path, text.getvalue())
-
-
-def _describe(task: TaskConfig, label: Any, output: Any) -> list[str]:
-    if task.is_regression:
-        return [task.describe_label(label), task.describe_label(output)]
-    return [
-        task.describe_label(label),
-        task.describe_label(output.argmax()),
-        *(f"{probability:.6f}" for probability in output),
-    ]

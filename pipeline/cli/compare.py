@@ -78,6 +78,8 @@ def compare_command(
         extra = run.rows - comparison.rows
         more = f"; {extra:,} rows of this run only are left out" if extra else ""
         _print(console, f"{letter}  {run.name}: {run.rows:,} rows{more}")
+    if comparison.warning:
+        _print(console, comparison.warning)
     if comparison.settings:
         letters = LETTERS[: len(comparison.runs)]
         table = Table(

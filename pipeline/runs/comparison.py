@@ -84,7 +84,7 @@ class ChangedRow(_Part):
       predictions: The name of the class, or the score, that each run predicts.
       probabilities: The probability of the label in each run; empty for a regression.
       change: The largest difference from the first run, in the label's probability or
-        in the score.
+        in the score; infinite if only some of the predictions are finite.
     """
 
     id: int
@@ -102,6 +102,8 @@ class Comparison(_Part):
       metric: The metric that decides.
       split: The split that decided.
       rows: The number of common rows: those that all runs predicted.
+      texts_match: Whether the common rows have the same texts. False if the runs may
+        have different data whose texts were not read: only ids and labels match.
       runs: The runs.
       settings: The settings that differ.
       changed: The rows whose prediction differs, the largest change first.
@@ -110,9 +112,21 @@ class Comparison(_Part):
     metric: str
     split: str
     rows: int
+    texts_match: bool
     runs: list[ComparedRun]
     settings: list[Setting]
     changed: list[ChangedRow]
+
+    @property
+    def warning(self) -> str:
+        """Why the comparison may be wrong; empty if it is right."""
+        if self.texts_match:
+            return ""
+        return (
+            "Rows were matched by id and label only: the runs may have different data, "
+            "and texts were not read (--rows 0), were deleted or have no unique id. If "
+            "the data differ, the comparison is wrong."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,13 +138,20 @@ class _Predictions:
     outputs: np.ndarray
     texts: dict[int, tuple[str, ...]]
 
-    def keys(self) -> dict[_Key, int]:
-        """Returns the index of each row by the key that it has in every run."""
+    def keys(self, *, by_texts: bool) -> dict[_Key, int]:
+        """Returns the index of each row by the key that it has in every run.
+
+        Args:
+          by_texts: Whether the texts are a part of the key. Rows without texts, whose
+            id is not unique, then have no key.
+        """
         seen: Counter[_Row] = Counter()
         keys: dict[_Key, int] = {}
         rows = zip(self.ids.tolist(), self.labels.tolist(), strict=True)
         for index, (row_id, label) in enumerate(rows):
-            row = (row_id, label, self.texts.get(row_id, ()))
+            if by_texts and row_id not in self.texts:
+                continue
+            row = (row_id, label, self.texts[row_id] if by_texts else ())
             keys[row, seen[row]] = index
             seen[row] += 1
         return keys
@@ -148,7 +169,8 @@ def compare(
 ) -> Comparison:
     """Compares runs on the rows that all of them predicted.
 
-    Rows are the same if their ids, labels and texts are equal.
+    Rows are the same if their ids, labels and texts are equal. In runs on the same data
+    the texts need no comparison.
 
     Args:
       runs: Two or more.
@@ -179,7 +201,12 @@ def compare(
         _Predictions(*_read_predictions(run, split), texts_by_uri.get(run.examples, {}))
         for run in runs
     ]
-    keys = [each.keys() for each in predictions]
+    same_data = any(
+        len(values) == 1 and None not in values
+        for values in ({run.examples for run in runs}, {run.data for run in runs})
+    )
+    by_texts = not same_data and bool(texts_by_uri)
+    keys = [each.keys(by_texts=by_texts) for each in predictions]
     common = [key for key in keys[0] if all(key in other for other in keys[1:])]
     if not common:
         names = " and ".join(run.name for run in runs)
@@ -195,6 +222,7 @@ def compare(
         metric=task.metric,
         split=split,
         rows=len(common),
+        texts_match=same_data or by_texts,
         runs=[
             _describe_run(run.name, len(each.ids), task, rows, shared[0])
             for run, each, rows in zip(runs, predictions, shared, strict=True)
@@ -272,26 +300,31 @@ def _changed_rows(
     task: TaskConfig, predictions: Sequence[_Predictions]
 ) -> list[ChangedRow]:
     first = predictions[0]
-    outputs = np.stack([each.outputs for each in predictions])
-    if task.is_regression:
-        assert task.label_range is not None
+    predicted = np.stack(
+        [Rows.of(each.labels, each.outputs).predictions for each in predictions]
+    )
+    of_label = np.empty((0, len(first.ids)))
+    values = predicted
+    if not task.is_regression:
+        outputs = np.stack([each.outputs for each in predictions])
+        of_label = values = outputs[:, np.arange(len(first.ids)), first.labels]
+    is_finite = np.isfinite(predicted)
+    values = np.where(is_finite, values, np.nan)
+    change = np.nan_to_num(np.abs(values - values[0]))
+    shown = np.where(is_finite == is_finite[0], change, np.inf).max(axis=0)
+    if task.label_range is not None:
         low, high = task.label_range
-        shown = np.abs(outputs - outputs[0]).max(axis=0)
         is_changed = shown > _CHANGED_SHARE * (high - low)
-        of_label = np.empty((0, len(first.ids)))
-        names = outputs
     else:
-        names = outputs.argmax(axis=2)
-        is_changed = (names != names[0]).any(axis=0)
-        of_label = outputs[:, np.arange(len(first.ids)), first.labels]
-        shown = np.abs(of_label - of_label[0]).max(axis=0)
+        classes = np.nan_to_num(predicted, nan=-1)
+        is_changed = (classes != classes[0]).any(axis=0)
     order = np.argsort(-shown, kind="stable")
     return [
         ChangedRow(
             id=int(first.ids[row]),
             texts=list(first.texts.get(int(first.ids[row]), ())),
             label=task.describe_label(first.labels[row]),
-            predictions=[task.describe_label(name) for name in names[:, row]],
+            predictions=[task.describe_label(value) for value in predicted[:, row]],
             probabilities=of_label[:, row].tolist(),
             change=float(shown[row]),
         )

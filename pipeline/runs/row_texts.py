@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ingest.examples import tf_examples
 from modules import environment, files
-from modules.config.task import TaskConfig
+from modules.config.task import NO_ID, TaskConfig
 
 
 def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ...]]:
-    """Returns the texts of each row by its id.
+    """Returns the texts of each row by its id, except rows whose id is not unique.
 
     Args:
       examples: The Examples artifact.
@@ -25,10 +25,13 @@ def read(examples: str, split: str, task: TaskConfig) -> dict[int, tuple[str, ..
 
     # The layout of TFX's artifacts.
     paths = files.list_records([f"{examples}/Split-{split}/*"])
-    texts = {}
+    texts: dict[int, tuple[str, ...]] = {}
+    repeated = set()
     for serialized in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
         row = tf_examples.to_row(serialized)
         # `to_row` returns None for an empty feature.
         values = tuple(str(row.get(column) or "") for column in task.text_columns)
-        texts[row[task.id_column]] = values
-    return texts
+        row_id = row.get(task.id_column, NO_ID)
+        if texts.setdefault(row_id, values) != values:
+            repeated.add(row_id)
+    return {row_id: row for row_id, row in texts.items() if row_id not in repeated}

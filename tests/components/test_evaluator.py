@@ -3,14 +3,17 @@
 `tests/modules/evaluation/test_eval_config.py` runs the whole Evaluator.
 """
 
+import decimal
 import json
 import math
+import re
 
 import pytest
 import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.proto import config_pb2
 
 from components.evaluator import bounds, read_verdict, verdict
+from modules import verdicts
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config
 from modules.file_format import FormatError
@@ -31,9 +34,10 @@ def test_bounds_hold_on_all_rows():
     bounds.Bounds({"accuracy": 0.8}, {"accuracy": 0.02, "f1": 0.01}).add_to(config)
     (bound,) = limits(config, "accuracy")
     assert list(bound.slicing_specs) == [config_pb2.SlicingSpec()]
-    assert bound.threshold.value_threshold.lower_bound.value == 0.8
+    lower = bound.threshold.value_threshold.lower_bound.value
+    assert lower == verdicts.lowest(0.8) == 0.8 - 1e-9
     change = bound.threshold.change_threshold
-    assert change.absolute.value == -0.02
+    assert change.absolute.value == verdicts.lowest(-0.02)
     assert change.direction == config_pb2.MetricDirection.HIGHER_IS_BETTER
     (bound,) = limits(config, "f1")
     assert not bound.threshold.HasField("value_threshold")
@@ -89,6 +93,45 @@ def test_bounds_that_are_not_numbers_by_metric_are_refused(text):
             ["accuracy is 0.8300, more than 0.0200 below the champion's 0.8600"],
         ),
         (0.1, 0.9, None, None, []),
+        (0.895, 0.925, None, 0.03, []),
+        (0.3, None, 0.1 + 0.2, None, []),
+        (
+            0.85 - 1e-4,
+            None,
+            0.85,
+            None,
+            ["accuracy is 0.8499, the threshold is 0.8500"],
+        ),
+        (
+            0.84999,
+            None,
+            0.85,
+            None,
+            ["accuracy is 0.84999, the threshold is 0.85000"],
+        ),
+        (
+            0.85 - 2e-9,
+            None,
+            0.85,
+            None,
+            ["accuracy is 0.849999998, the threshold is 0.850000000"],
+        ),
+        (
+            0.894996,
+            0.925,
+            None,
+            0.03,
+            ["accuracy is 0.894996, more than 0.030000 below the champion's 0.925000"],
+        ),
+        (
+            math.nan,
+            0.9,
+            None,
+            0.03,
+            ["accuracy is nan: it cannot be compared with the champion's 0.9000"],
+        ),
+        (math.nan, None, None, 0.03, []),
+        (0.1, math.nan, None, 0.03, []),
     ],
 )
 def test_metric_fails_below_its_threshold_or_too_far_below_the_champion(
@@ -102,6 +145,27 @@ def test_metric_fails_below_its_threshold_or_too_far_below_the_champion(
         max_regression=regression,
     )
     assert result.failures == failures
+
+
+@pytest.mark.parametrize("drop", [0.005, 0.01, 0.02, 0.025, 0.03, 0.1])
+def test_a_candidate_exactly_at_max_regression_is_blessed(drop):
+    rows = 2000
+    lost = round(drop * rows)
+    assert lost / rows == drop
+    for right in range(lost + 1, rows + 1):
+        blessed, refused = (
+            MetricVerdict(
+                metric="accuracy",
+                value=value / rows,
+                champion=right / rows,
+                max_regression=drop,
+            )
+            for value in (right - lost, right - lost - 1)
+        )
+        assert blessed.failures == []
+        (failure,) = refused.failures
+        value, allowed, champion = map(decimal.Decimal, re.findall(r"\d\.\d+", failure))
+        assert champion - value > allowed
 
 
 def test_first_verdict_reports_a_missing_champion():

@@ -153,8 +153,11 @@ def test_rows_are_joined_by_their_id_and_kept(check, tmp_path):
     assert report["reasons"] == []
     kept = Path(blessing.uri, "request.json").read_text()
     request = ServingRequest.model_validate_json(kept)
-    assert request.ids == [1, 2, 3]
-    assert request.signatures[0].inputs["sentence1"] == ["ccc", "ee", "ggggg"]
+    assert sorted(request.ids) == [1, 2, 3, 4]  # the first row has no prediction
+    text, examples = request.signatures
+    assert text.inputs["sentence1"] == [TEXTS[index][0] for index in request.ids[:3]]
+    assert len(text.expected) == 3
+    assert len(examples.expected) == 4
 
 
 def test_first_rows_of_text_are_kept_as_a_predict_request(check, tmp_path):
@@ -249,6 +252,56 @@ def test_nan_is_refused(check, tmp_path):
     assert_refused(check(model), "is not finite in 1 of 4 rows")
 
 
+@pytest.mark.parametrize("bad", [range(64, 137), [199]])
+def test_nan_in_later_rows_is_refused(check, tmp_path, bad):
+    def predict(left, right):
+        fits = tf.cast(left != "bad", tf.float32)
+        return served.share(left, right) / tf.expand_dims(fits, 1)
+
+    texts = ["bad" if index in bad else "fit" for index in range(200)]
+    examples = [
+        records.example(sentence1=[text.encode()], sentence2=[b"any"], idx=[index])
+        for index, text in enumerate(texts)
+    ]
+    lines = [
+        "idx\tprobability_a\tprobability_b",
+        *(f"{i}\t0.5\t0.5" for i in range(200)),
+    ]
+    predictions = tmp_path / "run" / "predictions" / "eval.tsv"
+    predictions.parent.mkdir(parents=True)
+    predictions.write_text("\n".join(lines))
+    model = served.save_toy(tmp_path / "trained", predict)
+    result = check(model, examples, predictions, settings={"rows": 64})
+    assert_refused(result, "'serve_examples'", f"in {len(bad)} of 200 rows")
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_rows_are_drawn_from_the_whole_split(tmp_path, has_ids):
+    rows_of_split = [
+        records.example(sentence1=[str(index).encode()], sentence2=[b"b"])
+        for index in range(1000)
+    ]
+    lines = ["idx\tprobability_a\tprobability_b"]
+    if has_ids:
+        for index, row in enumerate(rows_of_split):
+            row.features.feature["idx"].int64_list.value.append(index)
+            lines.append(f"{index}\t0.5\t0.5")
+    pattern = records.write(tmp_path / "data.gz", rows_of_split)
+    predictions = tmp_path / "predictions" / "eval.tsv"
+    predictions.parent.mkdir()
+    predictions.write_text("\n".join(lines))
+    settings = ServingCheckSettings(**{**served.SETTINGS, "rows": 64})
+    request = rows.build_request(pattern, str(tmp_path), settings)
+    assert rows.build_request(pattern, str(tmp_path), settings) == request
+    text, examples = request.signatures
+    drawn = [int(index) for index in text.inputs["sentence1"]]
+    assert drawn == sorted(set(drawn))
+    assert len(drawn) == 64
+    assert all(10 <= sum(i // 250 == part for i in drawn) <= 22 for part in range(4))
+    assert len(set(map(str, examples.inputs["examples"]))) == 256
+    assert request.ids[:64] == (drawn if has_ids else [])
+
+
 def test_crash_is_refused(check_in_new_process, tmp_path):
     def predict(left, right):
         with tf.control_dependencies([tf.raw_ops.Abort(error_msg="no more")]):
@@ -331,7 +384,9 @@ def test_rows_without_ids_are_sent_and_not_compared(tmp_path):
     request = rows.build_request(pattern, str(tmp_path), settings)
     assert request.ids == []
     assert [signature.expected for signature in request.signatures] == [None, None]
-    assert len(request.signatures[1].inputs["examples"]) == 2
+    text, examples = request.signatures
+    assert len(text.inputs["sentence1"]) == 2
+    assert len(examples.inputs["examples"]) == 3
 
 
 def test_predictions_without_a_requested_column_are_an_error(check, tmp_path):

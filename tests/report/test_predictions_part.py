@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from modules.config.task import TaskConfig
-from report import predictions_part
+from report import page, predictions_part
 from tests import records, tiny
+from tests.report import samples
 
 PAIRS = TaskConfig()
 SINGLE = TaskConfig(text_columns=["sentence1"], classes=["a", "b", "c"])
@@ -146,3 +147,57 @@ def test_rows_that_share_an_id_have_no_texts(tmp_path, vocab_file):
         PAIRS, np.array([1, 1, 2]), np.zeros(3, int), outputs, path, vocab_file, 8
     )
     assert [row.texts for row in worst] == [[], [], ["a", "b"]]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize(("task", "broken"), [(PAIRS, 1), (SINGLE, 2), (SINGLE, 4)])
+def test_rows_whose_prediction_is_not_finite_are_no_class(task, broken, bad):
+    labels = np.array([0, 0, 1, 1])
+    outputs = np.eye(task.outputs)[labels]
+    outputs[:broken, 0] = bad
+    shown = predictions_part.classification(task, labels, outputs)
+    assert np.sum(shown.confusion) == sum(row.rows for row in shown.calibration)
+    assert np.sum(shown.confusion) == len(labels) - broken
+    assert math.isnan(shown.expected_calibration_error)
+    assert all(math.isnan(c.average_precision) for c in shown.precision_recall)
+    report = samples.pushed()
+    report.task = task
+    report.classification = shown
+    assert "calibration error NaN" in page.render(report)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_scores_that_are_not_finite_are_not_drawn(bad):
+    labels, scores = np.arange(4.0), np.array([0.0, bad, 2.0, -bad])
+    shown = predictions_part.regression(labels, scores)
+    assert (shown.labels, shown.scores) == ([0.0, 2.0], [0.0, 2.0])
+    report = samples.regression()
+    for report.regression in (
+        shown,
+        predictions_part.regression(labels, np.full(4, bad)),
+    ):
+        assert ("figure-scores" in page.render(report)) == bool(
+            report.regression.labels
+        )
+
+
+@pytest.mark.parametrize(
+    ("task", "outputs"),
+    [
+        (PAIRS, np.array([[0.9, 0.1], [math.nan, 0.3], [0.2, 0.8], [math.inf, 0.0]])),
+        (SCORES, np.array([0.0, math.nan, 3.0, -math.inf])),
+    ],
+)
+def test_rows_whose_prediction_is_not_finite_are_the_worst(
+    tmp_path, vocab_file, task, outputs
+):
+    path = records.write(tmp_path / "data.gz", [pair(i, "a", "b") for i in range(4)])
+    worst = predictions_part.worst_rows(
+        task, np.arange(4), np.zeros(4, int), outputs, path, vocab_file, 8
+    )
+    assert [row.id for row in worst] == [1, 3, 2, 0]
+    expected = ["nan", "nan" if task is PAIRS else "-inf"]
+    assert [row.prediction for row in worst[:2]] == expected
+    report = samples.regression() if task is SCORES else samples.pushed()
+    report.task, report.worst_rows = task, worst
+    assert '"prediction": "nan"' in page.render(report)

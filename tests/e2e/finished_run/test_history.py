@@ -116,7 +116,12 @@ def test_override_pushes_a_refused_model_and_records_who_and_why(
 
 def test_show_describes_a_run_in_80_columns(finished, command):
     shown = command("show", "latest")
-    for text in (*EVERYTHING, "accuracy", "serving check: passed on 4 rows", "run.log"):
+    for text in (
+        *EVERYTHING,
+        "accuracy",
+        "serving check: passed on 16 rows",
+        "run.log",
+    ):
         assert text in shown
     described = json.loads(command("show", "latest", "--json"))
     assert described["state"] == "pushed"

@@ -1,6 +1,7 @@
 """The Evaluator's configuration, and its results for exported models."""
 
 import json
+import math
 import shutil
 
 import apache_beam as beam
@@ -15,6 +16,7 @@ from tfx.types import standard_artifacts
 from components import ModelVerdict
 from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
+from modules import metrics as metrics_lib
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
 from tests import exported as exported_lib
@@ -67,6 +69,12 @@ def artifact(directory):
     return model
 
 
+def copy_model(source, directory):
+    """Copies a SavedModel to where the Trainer writes one; returns the artifact."""
+    shutil.copytree(source, directory / "Format-Serving")
+    return artifact(directory)
+
+
 class Evaluation:
     """Runs the Evaluator on an exported model."""
 
@@ -76,6 +84,7 @@ class Evaluation:
         self.exported = exported
         self.task = exported.task
         self.texts = random_texts(len(exported.task.text_columns))
+        self.champion = exported.directory
         self._vocab_file = vocab_file
         self._runs = 0
 
@@ -93,9 +102,10 @@ class Evaluation:
         """Returns the verdict's metrics by name, and the verdict."""
         self._runs += 1
         root = self.root / f"run{self._runs}"
-        model = self._model(root / "model")
-        champion = self._model(root / "champion") if has_champion else artifact(root)
+        model = copy_model(self.exported.directory, root / "model")
+        champion = artifact(root)
         if has_champion:
+            champion = copy_model(self.champion, root / "champion")
             champion.set_string_custom_property("pushed_destination", "serving/7")
         outputs = {
             "evaluation": standard_artifacts.ModelEvaluation(),
@@ -129,11 +139,9 @@ class Evaluation:
         verdict = read_verdict(outputs["verdict"].uri)
         blessed = bool(outputs["blessing"].get_int_custom_property("blessed"))
         assert verdict.blessed == blessed
+        (file,) = (root / "blessing").iterdir()
+        assert file.name == ("BLESSED" if blessed else "NOT_BLESSED")
         return {metric.metric: metric for metric in verdict.metrics}, verdict
-
-    def _model(self, directory):
-        shutil.copytree(self.exported.directory, directory / "Format-Serving")
-        return artifact(directory)
 
     def _data(self, root, labels):
         examples = standard_artifacts.Examples()
@@ -238,3 +246,120 @@ def test_correlation_that_is_nan_is_refused_and_shown(evaluate):
     assert metrics["pearson_spearman"].failures == [
         "pearson_spearman is nan, the threshold is -1.0000"
     ]
+
+
+class Parrots:
+    """Two models, each of which predicts the number that one of the texts is."""
+
+    CANDIDATE, CHAMPION = "sentence1", "sentence2"
+
+    def __init__(self, root, task):
+        """Writes the models."""
+        self._evaluation = Evaluation(root, self._save(root, task, self.CANDIDATE), "")
+        self._evaluation.champion = self._save(root, task, self.CHAMPION).directory
+
+    def run(self, candidate, champion, labels, *bounds):
+        """Evaluates predictions: scores, or probabilities of the second class."""
+        pairs = zip(map(str, candidate), map(str, champion), strict=True)
+        self._evaluation.texts = list(pairs)
+        return self._evaluation.run(labels, *bounds, has_champion=True)
+
+    def _save(self, root, task, column):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        def serve_examples(examples):
+            spec = {column: tf.io.FixedLenFeature([], tf.string)}
+            numbers = tf.strings.to_number(tf.io.parse_example(examples, spec)[column])
+            if task.is_regression:
+                return {"score": numbers}
+            return {"probabilities": tf.stack([1 - numbers, numbers], axis=1)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        def slice_features(examples):
+            features = ("pair_length", "word_overlap")
+            return dict.fromkeys(features, tf.fill(tf.shape(examples), "0-19"))
+
+        signatures = {
+            "serve_examples": serve_examples,
+            "slice_features": slice_features,
+        }
+        tf.saved_model.save(tf.Module(), str(root / column), signatures=signatures)
+        return exported_lib.Exported(task, root / column, np.empty(0))
+
+
+def probabilities(labels, right):
+    """Returns probabilities by which the first so many rows are predicted right."""
+    return [
+        0.9 if bool(label) == (row < right) else 0.1 for row, label in enumerate(labels)
+    ]
+
+
+def test_a_model_that_is_nan_for_some_rows_is_refused(tmp_path):
+    labels = [0, 1] * 100
+    champion = probabilities(labels, 184)
+    candidate = [
+        math.nan if label == 0 and row >= 54 else probability
+        for row, (label, probability) in enumerate(
+            zip(labels, probabilities(labels, 200), strict=True)
+        )
+    ]
+    assert sum(map(math.isnan, candidate)) == 73
+    metrics, verdict = Parrots(tmp_path, TaskConfig()).run(
+        candidate, champion, labels, {"accuracy": 0.0}, {"f1": 1.0}
+    )
+    assert not verdict.blessed
+    assert verdict.failures == [
+        "accuracy is nan, the threshold is 0.0000",
+        "f1 is nan: it cannot be compared with the champion's 0.9200",
+    ]
+    assert metrics["accuracy"].champion == 0.92
+    assert "accuracy cannot be compared: it is NaN" in verdict.comparison
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_a_champion_that_is_nan_blocks_no_candidate_but_one_that_is_nan(
+    tmp_path, broken
+):
+    labels = [0.5, 1.5, 2.5, 3.5]
+    scores = Parrots(tmp_path, REGRESSION)
+    champion = [*labels[:3], broken]
+    bounds = {"pearson": -1.0}, {"spearman": 0.1}
+    metrics, verdict = scores.run(labels, champion, labels, *bounds)
+    assert math.isnan(metrics["spearman"].champion)
+    assert verdict.failures == []
+    assert verdict.blessed
+    _, verdict = scores.run(champion, champion, labels, *bounds)
+    assert not verdict.blessed
+    assert verdict.failures == [
+        "pearson is nan, the threshold is -1.0000",
+        "spearman is nan: it cannot be compared with the champion's nan",
+    ]
+
+
+def test_a_candidate_exactly_at_its_bounds_is_blessed(tmp_path):
+    labels = [0, 1] * 100
+    metrics, verdict = Parrots(tmp_path, TaskConfig()).run(
+        probabilities(labels, 179),
+        probabilities(labels, 185),
+        labels,
+        {"accuracy": 0.895},
+        {"accuracy": 0.03},
+    )
+    assert (metrics["accuracy"].value, metrics["accuracy"].champion) == (0.895, 0.925)
+    assert verdict.failures == []
+    assert verdict.blessed
+
+
+def test_a_class_whose_name_ends_in_diff_has_its_metrics(tmp_path):
+    labels = [0, 1] * 10
+    task = TaskConfig(classes=["up", "up_diff"])
+    metrics, verdict = Parrots(tmp_path, task).run(
+        probabilities(labels, 15),
+        probabilities(labels, 10),
+        labels,
+        {"recall/up_diff": 0.5},
+    )
+    assert metrics["recall/up"].value == 0.8
+    assert metrics["recall/up_diff"].value == 0.7
+    assert metrics["recall/up_diff"].champion == 0.5
+    assert verdict.metrics[0].metric == "recall/up_diff"
+    assert set(metrics) == {*metrics_lib.of_task(task.classes), "example_count"}

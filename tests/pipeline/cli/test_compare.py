@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 
@@ -81,6 +82,42 @@ def test_runs_of_two_output_directories(output, compare, tmp_path):
     result = compare("latest", other / "runs" / FIRST, "--rows", "0")
     assert result.exit_code == 0
     assert f"B  {FIRST}: 200 rows" in result.stdout
+
+
+WARNING = "Rows were matched by id and label only"
+CARD = {
+    "source": "data.csv",
+    "fingerprint": "1234",
+    "splits": {"eval": {"rows": 200}},
+    "splitting": {"split_seed": 0},
+}
+
+
+def test_a_comparison_without_texts_warns(output, compare):
+    assert WARNING not in compare(FIRST, SECOND).stdout
+    assert WARNING in compare(FIRST, SECOND, "--rows", "0").stdout
+    shutil.rmtree(output.root / "artifacts-b" / "examples")
+    result = compare(FIRST, SECOND)
+    assert result.exit_code == 0
+    assert WARNING in result.stdout
+    assert json.loads(compare(FIRST, SECOND, "--json").stdout)["texts_match"] is False
+
+
+@pytest.mark.parametrize(
+    ("change", "warns"),
+    [
+        ({"source": "copy.csv"}, False),
+        ({"fingerprint": "5678"}, True),
+        ({"fingerprint": None}, True),
+        ({"splitting": {"split_seed": 1}}, True),
+    ],
+)
+def test_runs_on_the_same_data_need_no_texts(output, compare, change, warns):
+    ids = "20261125-030000-000000", "20261125-040000-000000"
+    for run_id, name, card in zip(ids, "cd", (CARD, CARD | change), strict=True):
+        output.add(run_id, write_run(output.root, name), card=card)
+    assert (WARNING in compare(*ids, "--rows", "0").stdout) == warns
+    assert WARNING not in compare(*ids).stdout
 
 
 def test_csv_has_every_changed_row(compare, tmp_path):

@@ -9,8 +9,10 @@ import yaml
 from ml_metadata import MetadataStore
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
+from modules import files
 from modules.config.task import TaskConfig
 from modules.evaluation import prediction_files
+from modules.verdicts import VERDICT_FILE, DataVerdict
 from pipeline.runs.compared_run import FinishedRun
 from pipeline.runs.run_record import RunRecord
 from tests.exported import serialize
@@ -102,8 +104,8 @@ class Output:
         )
         self._store = MetadataStore(connection)
 
-    def add(self, name, run, *, pushed=None, has_trained=True):
-        """Records a run; `name` is its id."""
+    def add(self, name, run, *, pushed=None, has_trained=True, card=None):
+        """Records a run; `name` is its id, `card` its data card."""
         record = self.root / "runs" / name
         record.mkdir(parents=True)
         (record / "config.yaml").write_text(yaml.safe_dump(run.settings))
@@ -116,6 +118,11 @@ class Output:
             tfx_run_id=started.isoformat(),
         ).write(record)
         self._execute(tfx_run, "ImportExampleGen", "examples", run.examples)
+        if card is not None:
+            directory = self.root / f"data-{name}"
+            verdict = DataVerdict(card=card)
+            files.write_record(directory / VERDICT_FILE, verdict.model_dump())
+            self._execute(tfx_run, "DataGate", "verdict", str(directory))
         if has_trained:
             self._execute(tfx_run, "Trainer", "model_run", run.model_run)
             properties = {"pushed": int(pushed is not None)}

@@ -1,6 +1,9 @@
 """Runs are compared on the rows that all of them predicted."""
 
 import dataclasses
+import math
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ import pytest
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from pipeline.runs.comparison import Comparison, compare, differing_settings
-from tests.pipeline.runs.finished import SCORES, TASK, write_run
+from tests.pipeline.runs.finished import SCORES, TASK, write_examples, write_run
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +70,64 @@ def test_rows_with_other_texts_are_not_the_same(tmp_path, two):
         UsageError, match="a and c have no row of the split eval in com"
     ):
         compare([two[0], other])
-    assert compare([two[0], other], with_texts=False).rows == 200
+    comparison = compare([two[0], other], with_texts=False)
+    assert comparison.rows == 200
+    assert not comparison.texts_match
+
+
+def test_rows_of_the_same_examples_match_without_their_texts(two):
+    second = dataclasses.replace(two[1], examples=two[0].examples)
+    assert compare([two[0], second], with_texts=False).texts_match
+    assert compare([two[0], second]).texts_match
+    assert compare(two).texts_match
+    one_data = [dataclasses.replace(run, data="hash") for run in two]
+    assert compare(one_data, with_texts=False).texts_match
+
+
+def test_rows_whose_id_is_not_unique_do_not_match_other_examples(tmp_path, two):
+    path = tmp_path / "artifacts-c" / "examples"
+    third = write_run(tmp_path, "c", seed=2)
+    texts = [(f"text {row_id}", "other") for row_id in range(200)]
+    shutil.rmtree(path)
+    twice = [("old text 7", "other"), *texts]
+    write_examples(path, TASK, [7, *range(200)], twice)
+    comparison = compare([two[0], third])
+    assert comparison.rows == 199
+    assert 7 not in {row.id for row in comparison.changed}
+    second = dataclasses.replace(two[1], examples=third.examples)
+    assert compare([third, second]).rows == 200
+
+
+def test_texts_of_examples_without_ids_do_not_match(tmp_path, two):
+    third = write_run(tmp_path, "c", rows=3)
+    path = tmp_path / "artifacts-c" / "examples"
+    shutil.rmtree(path)
+    task = TASK.model_copy(update={"id_column": "number"})
+    write_examples(path, task, range(3), [("a", "b"), ("c", "d"), ("e", "f")])
+    assert not compare([two[0], third]).texts_match
+
+
+@pytest.mark.parametrize("task", [TASK, SCORES])
+def test_rows_whose_prediction_is_not_finite_in_one_run_change_most(tmp_path, task):
+    runs = [write_run(tmp_path, name, task) for name in "ab"]
+    assert compare(runs).changed == []
+    for run, changes in zip(runs, [{5: "nan"}, {5: "inf", 8: "nan"}], strict=True):
+        path = Path(run.model_run, "predictions", "eval.tsv")
+        lines = path.read_text().splitlines()
+        for row_id, value in changes.items():
+            cells = lines[1 + row_id].split("\t")
+            lines[1 + row_id] = "\t".join([*cells[:-1], value])
+        path.write_text("\n".join(lines))
+    comparison = compare(runs)
+    (row,) = comparison.changed
+    assert row.id == 8
+    assert row.predictions[1] == "nan"
+    assert row.change == math.inf
+    first, second = comparison.runs
+    assert all(math.isnan(metric.value) for metric in first.metrics.values())
+    assert "it is NaN" in second.tests[task.metric].sentence
+    text = comparison.model_dump_json()
+    assert Comparison.model_validate_json(text).changed[0].change == math.inf
 
 
 def test_equal_rows_are_paired_in_their_order(tmp_path):
@@ -84,6 +144,7 @@ def test_deleted_examples_leave_rows_without_texts(tmp_path, two):
     comparison = compare(two)
     assert comparison.rows == 200
     assert comparison.changed[0].texts == []
+    assert not comparison.texts_match
 
 
 def test_scores_change_by_a_tenth_of_their_range(tmp_path):
