@@ -17,7 +17,7 @@ from ingest.examples.splits import GoodRow, LocatedRow
 from ingest.rows.row_errors import Location
 from ingest.rows.spool import Spool
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from modules.data.row_facts import hash_texts
+from modules.data.row_facts import hash_texts, without_order
 from modules.errors import UsageError
 
 _SCORE_STRATA = 10
@@ -97,8 +97,8 @@ def choose_eval_rows(
 ) -> np.ndarray:
     """Chooses the rows of the split `eval`.
 
-    Rows of equal texts, and rows of one group, go to the same split: otherwise the
-    model would be evaluated on rows that it was trained on. The splits are stratified
+    Rows of equal texts, a pair and its reverse, and rows of one group go to the same
+    split: otherwise the model would be evaluated on rows that it was trained on. The splits are stratified
     by class, or by tenths of the scores, and the same seed gives the same splits.
 
     Args:
@@ -142,7 +142,7 @@ def choose_eval_rows(
 
 def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Returns the number of each row's unit: the rows that must stay together."""
-    _, by_text = np.unique(texts, return_inverse=True)
+    _, by_text = np.unique(without_order(texts), return_inverse=True)
     if not len(groups):
         return by_text
     # Every command imports this file, and `--help` must not wait for SciPy.

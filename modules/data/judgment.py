@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from modules import metrics
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TRAIN_SPLIT, TaskConfig
-from modules.data import profile, threshold_interval
+from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 
@@ -97,6 +97,40 @@ def judge(
         facts, task, limits, gate_split, thresholds, max_seq_length, previous
     )
     return sorted(judgment.findings(), key=lambda finding: not finding.is_refused)
+
+
+def join_reversed(parts: Sequence[RowFacts], task: TaskConfig) -> list[RowFacts]:
+    """Returns the parts, where a pair and its reverse of the same label are equal.
+
+    The label of a reversed pair may differ: that of a preference, an entailment or a
+    ranking does. Such rows are neither duplicates nor contradictions.
+
+    Args:
+      parts: The rows to compare with each other.
+      task: The classes, or the range of the scores.
+    """
+    facts = RowFacts.concatenate(parts)
+    pairs = row_facts.without_order(facts.texts)
+    # The labels of a pair and its reverse that differ least are next to each other.
+    order = np.lexsort((facts.labels, pairs))
+    is_agreed = (
+        (np.diff(pairs[order]) == 0)
+        & (np.diff(facts.texts[order]) != 0)
+        & ~_differ(np.diff(facts.labels[order]), task)
+    )
+    joined = np.isin(pairs, pairs[order][1:][is_agreed])
+    texts = np.where(joined, pairs, facts.texts)
+    ends = np.cumsum([len(part) for part in parts])
+    return [
+        dataclasses.replace(part, texts=texts[end - len(part) : end])
+        for part, end in zip(parts, ends, strict=True)
+    ]
+
+
+def _differ(differences: np.ndarray, task: TaskConfig) -> np.ndarray:
+    """Returns which differences of labels make them different labels, bool[rows]."""
+    low, high = task.label_range or (0, 0)
+    return differences > _SCORE_TOLERANCE * (high - low)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,8 +233,7 @@ class _Judgment:
         labels = facts.labels[order]
         differences = np.maximum.reduceat(labels, starts)
         differences -= np.minimum.reduceat(labels, starts)
-        low, high = self.task.label_range or (0, 0)
-        is_contradictory = differences > _SCORE_TOLERANCE * (high - low)
+        is_contradictory = _differ(differences, self.task)
         count = int(sizes[is_contradictory].sum())
         if not count:
             return
@@ -247,6 +280,7 @@ class _Judgment:
         gate, train = self._filled.get(self.gate_split), self._filled.get(TRAIN_SPLIT)
         if gate is None or train is None or self.gate_split == TRAIN_SPLIT:
             return
+        gate, train = join_reversed([gate, train], self.task)
         shared = np.flatnonzero(np.isin(gate.texts, train.texts))
         limit = self.limits.warn_shared
         if len(shared) <= limit * len(gate):
@@ -267,6 +301,7 @@ class _Judgment:
         )
 
     def _duplicates(self, split: str, facts: RowFacts) -> Iterator[Finding]:
+        (facts,) = join_reversed([facts], self.task)
         order, _, sizes = _group(facts.texts)
         count = int((sizes - 1).sum())
         limit = self.limits.warn_duplicates
