@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from ingest import remote_errors
 from ingest.config import SPAN, TFDS_PREFIX, DataConfig
@@ -209,14 +208,17 @@ def _use_records(
             "whose rows are not checked here; set data.on_bad_rows=refuse"
         )
     records = find_examples(source)
-    update: dict[str, Any] = {"license": settings.license or records.card.license}
-    if uris.is_local(source) and records.card.fingerprint is None:
-        paths = [
+    sha256 = None
+    if uris.is_local(source):
+        sha256 = fingerprint.of_files(
             path for split in records.patterns for path in list_examples(records, split)
-        ]
-        update["fingerprint"] = fingerprint.of_files(paths)
+        )
+    update = {
+        "fingerprint": records.card.fingerprint or sha256,
+        "license": settings.license or records.card.license,
+    }
     card = records.card.model_copy(update=update)
-    return dataclasses.replace(records, card=card, span=span)
+    return dataclasses.replace(records, card=card, span=span, fingerprint=sha256)
 
 
 def _refuse_existing(target: Path) -> None:

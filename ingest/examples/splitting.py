@@ -98,8 +98,9 @@ def choose_eval_rows(
     """Chooses the rows of the split `eval`.
 
     Rows of equal texts, a pair and its reverse, and rows of one group go to the same
-    split: otherwise the model would be evaluated on rows that it was trained on. The splits are stratified
-    by class, or by tenths of the scores, and the same seed gives the same splits.
+    split: otherwise the model would be evaluated on rows that it was trained on. The
+    splits are stratified by class, or by tenths of the scores, and the same seed gives
+    the same splits.
 
     Args:
       texts: `hash_texts` of each row, uint64[rows].

@@ -29,12 +29,16 @@ class ExamplesDirectory:
       patterns: File pattern of each split, relative to the directory.
       card: Where the rows came from.
       span: The span of the source; None if the source has no spans.
+      fingerprint: SHA-256 of the files of a user's local TFRecords, which may change in
+        place. None for remote ones, and for those that the name of their directory
+        identifies.
     """
 
     directory: str
     patterns: dict[str, str]
     card: DataCard
     span: Span | None = None
+    fingerprint: str | None = None
 
     @property
     def input_base(self) -> str:
