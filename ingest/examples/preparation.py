@@ -202,12 +202,7 @@ def _use_records(
     source: str, settings: DataConfig, span: Span | None
 ) -> ExamplesDirectory:
     """Returns TFRecords that a run reads without a conversion."""
-    if settings.on_bad_rows != "refuse":
-        raise UsageError(
-            f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
-            "whose rows are not checked here; set data.on_bad_rows=refuse"
-        )
-    records = find_examples(source)
+    records = find_examples(source, settings)
     sha256 = None
     if uris.is_local(source):
         sha256 = fingerprint.of_files(

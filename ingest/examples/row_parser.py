@@ -9,6 +9,7 @@ from ingest.config import DataConfig
 from ingest.rows.row_errors import RowError
 from modules.config.task import TaskConfig
 from modules.data import row_values
+from modules.errors import UsageError
 
 
 class RowParser:
@@ -16,8 +17,8 @@ class RowParser:
 
     Args:
       task: Names the columns, and the classes or the range of the score.
-      settings: If they name a curated schema, the schema decides whether empty texts
-        and unknown labels are allowed.
+      settings: `group_column`. If they name a curated schema, the schema decides
+        whether empty texts and unknown labels are allowed.
       class_of_value: The class of each label, if the labels of the source are not the
         task's. It is ignored if its classes are not the task's.
     """
@@ -29,6 +30,7 @@ class RowParser:
         class_of_value: Mapping[str, str] | None = None,
     ) -> None:
         self._task = task
+        self._group_column = settings.group_column
         self._allows_all_values = settings.schema_file is not None
         self._class_of_value: Mapping[str, str] = {}
         if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
@@ -88,6 +90,21 @@ class RowParser:
                 )
             features[task.weight_column] = weight
         return features
+
+    def find_group(self, row: Mapping[str, Any]) -> str | None:
+        """Returns the group of a row; None if it is a separate group.
+
+        Raises:
+          UsageError: The rows have no such column.
+        """
+        column = self._group_column
+        if column is None:
+            return None
+        if column not in row:
+            raise UsageError(
+                f"data.group_column is {column}; the rows have {', '.join(row)}"
+            )
+        return None if row[column] is None else row_values.to_text(row[column]) or None
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:

@@ -59,17 +59,11 @@ def split_rows(
             text_hash = hash_texts([features[column] for column in task.text_columns])
             texts.append(text_hash)
             labels.append(features[task.label_column])
-            column = settings.group_column
-            if column:
-                if column not in row:
-                    raise UsageError(
-                        f"data.group_column is {column}; the rows have {', '.join(row)}"
-                    )
-                # Each row without a group is a separate group.
-                is_empty = row[column] is None or row[column] == ""
-                name = ["row", str(number)] if is_empty else [str(row[column])]
+            group = parser.find_group(row)
+            if settings.group_column is not None:
+                name = ["row", str(number)] if group is None else [group]
                 groups.append(hash_texts(name))
-            waiting.append((*location, features, text_hash))
+            waiting.append((*location, features, text_hash, group))
         try:
             return choose_eval_rows(
                 np.array(texts), np.array(groups), np.array(labels), task, settings
@@ -82,8 +76,8 @@ def split_rows(
     def take(split: str) -> Iterator[GoodRow]:
         is_chosen = read() == (split == EVAL_SPLIT)
         chosen = itertools.compress(waiting, is_chosen)
-        for file, number, features, text_hash in chosen:
-            yield GoodRow(Location(file, number), features, text_hash)
+        for file, number, *content in chosen:
+            yield GoodRow(Location(file, number), *content)
 
     return {TRAIN_SPLIT: take(TRAIN_SPLIT), EVAL_SPLIT: take(EVAL_SPLIT)}
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from ingest.config import DataConfig
-from ingest.examples import splits, splitting
+from ingest.examples import groups, splits, splitting
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.row_parser import RowParser
 from ingest.examples.sources import Source
@@ -46,7 +46,8 @@ def open_splits(
       The splits; None for one without labels.
 
     Raises:
-      UsageError: A column is missing, or a split that a run needs has no rows.
+      UsageError: A column is missing, or a split that a run needs has no rows. While
+        the rows are read: a group is in two splits.
     """
     opened: dict[str, Iterator[GoodRow] | None] = {}
     for split in source.files:
@@ -69,7 +70,7 @@ def open_splits(
             opened[split] = None
     return {
         name: rows and splits.number_rows(rows, task.id_column)
-        for name, rows in opened.items()
+        for name, rows in groups.refuse_shared(opened, settings).items()
     }
 
 

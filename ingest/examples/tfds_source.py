@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ingest.config import TFDS_PREFIX, DataConfig
-from ingest.examples import splits
+from ingest.examples import groups, splits
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.row_parser import RowParser
 from ingest.examples.splits import GoodRow, LocatedRow, Report, Row, by_index
@@ -34,7 +34,7 @@ def open_splits(
     Args:
       source: `tfds:NAME`.
       task: Names the columns.
-      settings: Which rows are bad.
+      settings: Which rows are bad, and their groups.
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
       watch: Called with each row of `train`.
@@ -83,8 +83,7 @@ def open_splits(
             located: Iterator[LocatedRow] = itertools.chain([first], rows)
             if watch and split == TRAIN_SPLIT:
                 located = splits.watch(located, watch)
-            good_rows = bad_rows.filter(split, located, parser)
-            opened[split] = splits.number_rows(good_rows, task.id_column)
+            opened[split] = bad_rows.filter(split, located, parser)
         else:
             report(f"{source} {name} has no {task.label_column}: left out")
     missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
@@ -92,7 +91,10 @@ def open_splits(
         raise UsageError(
             f"data {source} has no split {', '.join(missing)}; it has {', '.join(data)}"
         )
-    return opened
+    return {
+        split: good_rows and splits.number_rows(good_rows, task.id_column)
+        for split, good_rows in groups.refuse_shared(opened, settings).items()
+    }
 
 
 def _require_network(urls: Iterable[str]) -> None:

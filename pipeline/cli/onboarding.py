@@ -56,7 +56,8 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Column, such as an author; rows with equal values stay in one split.",
+        help="Column, such as an author; rows with equal values stay in one split. "
+        "Existing splits that share a value are refused.",
     ),
     click.option(
         "--test-size",
@@ -209,11 +210,11 @@ def _look_at(
         overrides["data.group_column"] = group
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
     data_set = look_at(location, settings, Choices(**choices), overrides)
-    if not data_set.needs_split and (test_size is not None or group is not None):
+    if not data_set.needs_split and test_size is not None:
         raise UsageError(
             f"{location} already has the splits "
-            f"{', '.join(map(str, data_set.source.files))}; --test-size and --group "
-            "apply to rows without splits"
+            f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
+            "rows without splits"
         )
     for line in data_set.source.describe_reading():
         _to_stderr(line)

@@ -101,19 +101,15 @@ class DataSet:
         """Returns the rows of each split with labels, `train` and `eval` among them."""
         names = self.guess.class_of_value or None
         arguments = self.task, self.settings, report, bad_rows, names
-        source, files = self.source, dict(self.source.files)
-        opened: dict[str, Iterator[GoodRow] | None] = {}
-        if self.needs_split:
-            split = TRAIN_SPLIT if source.has_splits else None
-            unsplit = dataclasses.replace(
+        source = self.source
+        if self.needs_split and source.has_splits:
+            source = dataclasses.replace(
                 source,
-                files={None: files.pop(split)},
-                kept={None: source.kept[split]},
+                files={None: source.files[TRAIN_SPLIT]}
+                | {s: f for s, f in source.files.items() if s != TRAIN_SPLIT},
+                kept={None: source.kept[TRAIN_SPLIT]},
             )
-            opened |= text_source.open_splits(unsplit, *arguments)
-        if files:
-            others = dataclasses.replace(source, files=files)
-            opened |= text_source.open_splits(others, *arguments)
+        opened = text_source.open_splits(source, *arguments)
         return {name: rows for name, rows in opened.items() if rows is not None}
 
 

@@ -82,7 +82,7 @@ def _open(
         location, _ = spans.find_span(location, settings.span, report)
     source = sources.find_source(location, settings)
     if not source.files:
-        records = examples_lib.find_examples(location)
+        records = examples_lib.find_examples(location, settings)
         source = sources.open_source(
             location,
             {s: examples_lib.list_examples(records, s) for s in records.patterns},

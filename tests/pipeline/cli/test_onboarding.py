@@ -325,6 +325,24 @@ def test_options_that_only_split_rows_are_refused_for_splits(init, tmp_path):
     assert "already has the splits train, eval" in result.output
 
 
+@pytest.mark.parametrize("splits", [("train", "val"), ("train", "test")])
+def test_groups_of_splits_are_checked(init, tmp_path, splits):
+    (tmp_path / "data").mkdir()
+    rows = make_rows(900)  # four of each author
+    for split, part in zip(splits, (rows[:602], rows[602:]), strict=True):
+        write(tmp_path / "data" / f"{split}.csv", part)
+    result, folder = init(tmp_path / "data", "--group", "Autor")
+    assert result.exit_code == 2
+    assert "'a150' in 2 rows of " in result.output
+    assert not folder.exists()
+    write(tmp_path / "data" / f"{splits[1]}.csv", rows[604:])
+    result, folder = init(tmp_path / "data", "--group", "Autor")
+    assert result.exit_code == 0, result.output
+    group = load_config(folder / "recipe.yaml").data.group_column
+    # The splits that `init` wrote have only the columns of the task.
+    assert group == ("Autor" if splits[1] == "val" else None)
+
+
 def test_bytes_of_another_encoding_are_named_before_any_guess(init, tmp_path):
     rows = make_rows(600)
     for row in rows[:400]:
