@@ -21,16 +21,16 @@ from ingest.examples.tfrecords import (
     write_records,
 )
 from ingest.rows.readers import DEFAULTS
-from ingest.working_directory import WorkingDirectory
+from ingest.working_directory import (
+    DestinationExistsError,
+    WorkingDirectory,
+    refuse_existing,
+)
 from modules import fingerprint, uris
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.errors import UsageError
 
 _ROWS_PER_REPORT = 250_000
-
-
-class DestinationExistsError(UsageError):
-    """The directory to write to exists."""
 
 
 def resolve_examples(
@@ -131,7 +131,7 @@ def prepare(
         exists.
     """
     target = Path(destination)
-    _refuse_existing(target)
+    refuse_existing(target)
     _refuse_tokenized(source, task)
     card = DataCard(
         source=source, on_bad_rows=settings.on_bad_rows, license=settings.license
@@ -143,10 +143,7 @@ def prepare(
         else:
             card.splitting = describe_splitting(settings)
         card.origin = read_card(source)
-    working = WorkingDirectory.beside(target)
-    working.open(wait=report)
-    try:
-        _refuse_existing(target)
+    with WorkingDirectory.creating(target, report) as working:
         with BadRows(settings.on_bad_rows, working.path) as bad_rows:
             opened: dict[str, Iterator[GoodRow] | None]
             if files is None:
@@ -184,8 +181,6 @@ def prepare(
             report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
         card.write(working.path)
         working.publish(target)
-    finally:
-        working.delete()
     return {name: split.rows for name, split in card.splits.items()}
 
 
@@ -214,11 +209,6 @@ def _use_records(
     }
     card = records.card.model_copy(update=update)
     return dataclasses.replace(records, card=card, span=span, fingerprint=sha256)
-
-
-def _refuse_existing(target: Path) -> None:
-    if target.exists():
-        raise DestinationExistsError(f"{target} exists; name a new directory")
 
 
 def _find_local(

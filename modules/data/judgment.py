@@ -19,6 +19,7 @@ from modules.data.row_facts import RowFacts
 # Kinds of findings.
 NO_ROWS = "no rows"
 ONE_CLASS = "one class"
+NO_CLASS = "class without rows"
 SMALL_GATE = "small gate"
 CONTRADICTIONS = "contradictions"
 DUPLICATES = "duplicates"
@@ -149,6 +150,7 @@ class _Judgment:
                 message = f"{split}: it has no rows; add rows, or remove the split"
                 yield Finding(NO_ROWS, split, message, is_refused=True)
         yield from self._single_classes()
+        yield from self._absent_classes()
         yield from self._small_gate()
         yield from self._contradictions()
         yield from self._rare_classes()
@@ -199,6 +201,21 @@ class _Judgment:
                 f"of {missing}"
             )
             yield Finding(ONE_CLASS, split, message, is_refused=True, count=count)
+
+    def _absent_classes(self) -> Iterator[Finding]:
+        train = self._profiles.get(TRAIN_SPLIT)
+        if self.task.classes is None or train is None:
+            return
+        absent = [name for name, count in train.labels.items() if not count]
+        if not absent or len(absent) == len(train.labels) - 1:  # `_single_classes`
+            return
+        shown = ", ".join(f"`{name}`" for name in absent[:SHOWN])
+        more = f" and {len(absent) - SHOWN} more" if len(absent) > SHOWN else ""
+        message = (
+            f"{TRAIN_SPLIT}: it has no row of {shown}{more}, which no model can learn "
+            "to predict: add rows, or leave the class out of task.classes"
+        )
+        yield Finding(NO_CLASS, TRAIN_SPLIT, message, is_refused=True)
 
     def _small_gate(self) -> Iterator[Finding]:
         split = self.gate_split
@@ -265,7 +282,7 @@ class _Judgment:
         limit = min(
             self.limits.warn_class_share, _MANY_CLASSES_SHARE / len(self.task.classes)
         )
-        rare = sorted((n, name) for name, n in labels.items() if n < limit * rows)
+        rare = sorted((n, name) for name, n in labels.items() if 0 < n < limit * rows)
         if rare:
             shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:SHOWN])
             message = (

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from ingest.config import DataConfig
+from ingest.working_directory import WorkingDirectory
 from modules import environment
 from modules.errors import UsageError
 from pipeline import exit_status
@@ -97,14 +98,18 @@ def init_command(
     shows why and writes nothing. Settings of `data`, such as --set
     data.encoding=cp1252, apply to reading, other settings to the recipe.
     """
-    with _progress() as progress:
+    target = Path(folder)
+    with (
+        _progress() as progress,
+        WorkingDirectory.creating(target, _to_stderr) as working,
+    ):
         data_set = _look_at(data, overrides, choices)
         environment.set_up(quiet=True)
         from modules.data import judgment
         from pipeline.onboarding.create import RECIPE_FILE, create_project
 
         project = create_project(
-            folder, data_set, encoder, overrides, _to_stderr, progress
+            target, working, data_set, encoder, overrides, _to_stderr, progress
         )
     console = Console()
     _show_guesses(project, console)

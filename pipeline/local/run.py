@@ -84,9 +84,15 @@ def hold_output(paths: OutputPaths, run: str) -> Iterator[None]:
       run: Describes this run in the error of another process that requests the lock.
 
     Raises:
-      UsageError: Another process holds the lock.
+      UsageError: Another process holds the lock, or the directory cannot be written.
     """
-    paths.root.mkdir(parents=True, exist_ok=True)
+    try:
+        paths.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"output {paths.root} cannot be written: {error.strerror}; name another "
+            "directory with --output DIR"
+        ) from error
     try:
         with file_lock.hold(paths.lock, f"process {os.getpid()}, {run}\n"):
             yield

@@ -49,9 +49,11 @@ def inspect_recipe(
     ):
         columns: dict[str, Column] = {}
         watch = functools.partial(add_row, columns)
-        for name, rows in _open(config, report, bad_rows, watch).items():
-            if rows is not None:
-                collections.deque(inspector.add(name, rows), maxlen=0)
+        opened = _open(config, report, bad_rows, watch)
+        labelled = {name: rows for name, rows in opened.items() if rows is not None}
+        config.require_split(labelled)
+        for name, rows in labelled.items():
+            collections.deque(inspector.add(name, rows), maxlen=0)
         return inspector.finish(
             config.data_gate,
             bad_rows,

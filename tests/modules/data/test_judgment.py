@@ -217,6 +217,23 @@ def test_shared_rows_of_the_gate_are_a_warning_with_their_partners():
     assert judge(splits, warn_shared=0.02) == []
 
 
+@pytest.mark.parametrize("absent", [[39], [3, 17]])
+def test_class_without_a_row_in_train_is_refused(absent):
+    labels = np.array([n for n in range(40) if n not in absent] * 50)
+    train = rows(len(labels), labels=labels)
+    finding = find(judge({"train": train}, MANY), judgment.NO_CLASS)
+    assert finding.is_refused
+    names = ", ".join(f"`class{index}`" for index in absent)
+    assert finding.message.startswith(f"train: it has no row of {names}, which ")
+    assert "task.classes" in finding.message
+
+
+def test_class_may_be_absent_from_other_splits():
+    train = rows(400, labels=np.arange(400) % 40)
+    gate = rows(390, first=1000, labels=np.arange(390) % 39)
+    assert not any(f.is_refused for f in judge({"train": train, "eval": gate}, MANY))
+
+
 def test_rare_class_is_a_warning():
     labels = (np.arange(200) < 9).astype(float)
     findings = judge({"train": rows(labels=labels)})

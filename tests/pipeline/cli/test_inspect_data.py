@@ -75,6 +75,15 @@ def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, tmp_path):
     assert "too small for evaluator.thresholds accuracy 0.5" in inspected["refused"][0]
 
 
+def test_split_of_a_recipe_that_the_data_lack_is_refused(invoke, tmp_path):
+    (tmp_path / "tiny").mkdir()
+    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
+    change = ("--set", "evaluator.split=test_mismatched")
+    result = invoke("inspect-data", "--config", recipe, *change)
+    assert result.exit_code == 2
+    assert "split is 'test_mismatched'; the data has eval, test, train" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("setting", "value"), [("on_bad_rows", "skip"), ("group_column", "author")]
 )
