@@ -98,8 +98,10 @@ class DataSet:
         if self.needs_split and source.has_splits:
             source = dataclasses.replace(
                 source,
-                files={None: source.files[TRAIN_SPLIT]}
-                | {s: f for s, f in source.files.items() if s != TRAIN_SPLIT},
+                files={
+                    None if split == TRAIN_SPLIT else split: files
+                    for split, files in source.files.items()
+                },
                 kept={None: source.kept[TRAIN_SPLIT]},
             )
         opened = text_source.open_splits(source, *arguments)
