@@ -38,7 +38,8 @@ class DataConfig(Settings):
       test_size: Share of the rows that become the split `eval`, if the source has no
         splits.
       group_column: Column, such as an author or a question; rows with equal values go
-        to the same split, if the source has no splits.
+        to the same split. If the source has splits, a value in two of them is refused.
+        TFRecords are not checked, so it is refused with them.
       split_seed: Seed of the random split, if the source has no splits.
       on_bad_rows: What happens if a row cannot be read, has an empty text, or has a
         label that the task does not allow. `refuse` stops before any long work and

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from modules import file_lock
 from modules.errors import UsageError
 
 LOCK = ".lock"
+
+
+class DestinationExistsError(UsageError):
+    """The directory to write to exists."""
 
 
 class WorkingDirectory:
@@ -33,6 +37,30 @@ class WorkingDirectory:
         """Returns the directory next to a target where its files are prepared."""
         return cls(target.with_name(f".{target.name}.incomplete"))
 
+    @classmethod
+    @contextlib.contextmanager
+    def creating(
+        cls, target: Path, wait: Callable[[str], None]
+    ) -> Iterator[WorkingDirectory]:
+        """Opens the directory of a new target, and deletes it if it is not published.
+
+        Args:
+          target: A directory that does not exist.
+          wait: As for `open`.
+
+        Raises:
+          DestinationExistsError: The target exists.
+          UsageError: The directory cannot be written.
+        """
+        refuse_existing(target)
+        working = cls.beside(target)
+        working.open(wait=wait)
+        try:
+            refuse_existing(target)  # the process that this one waited for wrote it
+            yield working
+        finally:
+            working.delete()
+
     def open(self, *, wait: Callable[[str], None] | None = None) -> None:
         """Creates the directory, locks it and deletes its other files.
 
@@ -41,10 +69,17 @@ class WorkingDirectory:
             that uses the directory; None does not wait.
 
         Raises:
-          UsageError: Another process uses it, and `wait` is None.
+          UsageError: Another process uses it, and `wait` is None; or it cannot be
+            written.
         """
         while self._lock is None:
-            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UsageError(
+                    f"{self.path.parent} cannot be written: {error.strerror}; name "
+                    "another directory"
+                ) from error
             with contextlib.suppress(FileNotFoundError):
                 self._lock = self._acquire(wait)
         for entry in os.scandir(self.path):
@@ -114,3 +149,13 @@ class WorkingDirectory:
         assert self._lock is not None
         self._lock.close()
         self._lock = None
+
+
+def refuse_existing(target: Path) -> None:
+    """Refuses a target that exists.
+
+    Raises:
+      DestinationExistsError: It exists.
+    """
+    if os.path.lexists(target):
+        raise DestinationExistsError(f"{target} exists; name a new directory")

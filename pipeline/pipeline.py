@@ -6,7 +6,9 @@ import json
 import os
 from typing import Any
 
+from google.protobuf import any_pb2, wrappers_pb2
 from tfx import v1 as tfx
+from tfx.components import FileBasedExampleGen
 
 from components.champion import Champion, ChampionCheck
 from components.data_gate import DataGate, DataGateSettings
@@ -24,7 +26,7 @@ from modules.training import warm_start
 from pipeline.config.orchestrators import ORCHESTRATORS
 from pipeline.config.parameters import TRAINER_SETTINGS, RunParameters
 from pipeline.config.recipe import Config
-from pipeline.config.tfx_names import PREPROCESSING_FN, RUN_FN
+from pipeline.config.tfx_names import EXAMPLE_GEN, PREPROCESSING_FN, RUN_FN
 from pipeline.inputs.resolve import ResolvedInputs
 from pipeline.platforms import Platform
 from report.content import LineageStep
@@ -62,7 +64,17 @@ def create_pipeline(
                 start_span_number=number, end_span_number=number
             )
         )
-    example_gen = tfx.components.ImportExampleGen(
+    custom_config = None
+    if inputs.examples.fingerprint is not None:
+        # ExampleGen's driver adds only the sizes and times of the files to the cache
+        # key. The executor does not read this.
+        content = any_pb2.Any()
+        content.Pack(wrappers_pb2.StringValue(value=inputs.examples.fingerprint))
+        custom_config = tfx.proto.CustomConfig(custom_config=content)
+    # ImportExampleGen, which has no `custom_config`.
+    example_gen = FileBasedExampleGen(
+        custom_executor_spec=tfx.components.ImportExampleGen.EXECUTOR_SPEC,
+        custom_config=custom_config,
         input_base=parameters.data,
         input_config=tfx.proto.Input(
             splits=[
@@ -71,7 +83,7 @@ def create_pipeline(
             ]
         ),
         range_config=range_config,
-    )
+    ).with_id(EXAMPLE_GEN)
     examples = example_gen.outputs["examples"]
     statistics_gen = tfx.components.StatisticsGen(examples=examples)
     statistics = statistics_gen.outputs["statistics"]

@@ -84,12 +84,14 @@ class BadRows:
           parser: Returns the features of a row.
 
         Raises:
-          UsageError: A file, or the rest of it, cannot be read.
+          UsageError: A file, or the rest of it, cannot be read, or the rows lack the
+            group column.
         """
         for location, row in rows:
             features = self.check(split, location, row, parser)
             if features is not None:
-                yield GoodRow(location, features)
+                assert isinstance(row, dict)
+                yield GoodRow(location, features, group=parser.find_group(row))
 
     def check(
         self,

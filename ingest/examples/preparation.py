@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from ingest import remote_errors
 from ingest.config import SPAN, TFDS_PREFIX, DataConfig
@@ -23,16 +22,16 @@ from ingest.examples.tfrecords import (
     write_records,
 )
 from ingest.rows.readers import DEFAULTS
-from ingest.working_directory import WorkingDirectory
+from ingest.working_directory import (
+    DestinationExistsError,
+    WorkingDirectory,
+    refuse_existing,
+)
 from modules import fingerprint, uris
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
 from modules.errors import UsageError
 
 _ROWS_PER_REPORT = 250_000
-
-
-class DestinationExistsError(UsageError):
-    """The directory to write to exists."""
 
 
 def resolve_examples(
@@ -133,7 +132,7 @@ def prepare(
         exists.
     """
     target = Path(destination)
-    _refuse_existing(target)
+    refuse_existing(target)
     _refuse_tokenized(source, task)
     card = DataCard(
         source=source, on_bad_rows=settings.on_bad_rows, license=settings.license
@@ -145,10 +144,7 @@ def prepare(
         else:
             card.splitting = describe_splitting(settings)
         card.origin = read_card(source)
-    working = WorkingDirectory.beside(target)
-    working.open(wait=report)
-    try:
-        _refuse_existing(target)
+    with WorkingDirectory.creating(target, report) as working:
         arguments = settings, report, files, card, working.path
         try:
             bad_rows = _write_splits(source, task, *arguments)
@@ -173,8 +169,6 @@ def prepare(
             report(f"{skipped} bad rows skipped, with reasons in {card.skipped_file}")
         card.write(working.path)
         working.publish(target)
-    finally:
-        working.delete()
     return {name: split.rows for name, split in card.splits.items()}
 
 
@@ -224,25 +218,18 @@ def _use_records(
     source: str, settings: DataConfig, span: Span | None
 ) -> ExamplesDirectory:
     """Returns TFRecords that a run reads without a conversion."""
-    if settings.on_bad_rows != "refuse":
-        raise UsageError(
-            f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
-            "whose rows are not checked here; set data.on_bad_rows=refuse"
-        )
-    records = find_examples(source)
-    update: dict[str, Any] = {"license": settings.license or records.card.license}
-    if uris.is_local(source) and records.card.fingerprint is None:
-        paths = [
+    records = find_examples(source, settings)
+    sha256 = None
+    if uris.is_local(source):
+        sha256 = fingerprint.of_files(
             path for split in records.patterns for path in list_examples(records, split)
-        ]
-        update["fingerprint"] = fingerprint.of_files(paths)
+        )
+    update = {
+        "fingerprint": records.card.fingerprint or sha256,
+        "license": settings.license or records.card.license,
+    }
     card = records.card.model_copy(update=update)
-    return dataclasses.replace(records, card=card, span=span)
-
-
-def _refuse_existing(target: Path) -> None:
-    if target.exists():
-        raise DestinationExistsError(f"{target} exists; name a new directory")
+    return dataclasses.replace(records, card=card, span=span, fingerprint=sha256)
 
 
 def _find_local(

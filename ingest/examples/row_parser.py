@@ -10,6 +10,7 @@ from ingest.examples.label_parser import LabelParser
 from ingest.rows.row_errors import RowError
 from modules.config.task import TaskConfig
 from modules.data import row_values
+from modules.errors import UsageError
 
 
 class RowParser:
@@ -17,8 +18,8 @@ class RowParser:
 
     Args:
       task: Names the columns.
-      settings: If they name a curated schema, the schema decides whether empty texts
-        are allowed.
+      settings: `group_column`. If they name a curated schema, the schema decides
+        whether empty texts are allowed.
       labels: Reads the labels of all splits.
       class_of_value: The class by label, if the source names its classes. It is
         ignored if its classes are not the task's.
@@ -33,6 +34,7 @@ class RowParser:
     ) -> None:
         self._task = task
         self._labels = labels
+        self._group_column = settings.group_column
         self._allows_empty = settings.schema_file is not None
         # The rows of GLUE are complete; MNLI has the texts `n/a` and `none`.
         self._allows_marks = self._allows_empty or task.name is not None
@@ -86,6 +88,22 @@ class RowParser:
                 )
             features[task.weight_column] = weight
         return features
+
+    def find_group(self, row: Mapping[str, Any]) -> str | None:
+        """Returns the group of a row; None if it is a separate group.
+
+        Raises:
+          UsageError: The rows have no such column.
+        """
+        column = self._group_column
+        if column is None:
+            return None
+        if column not in row:
+            raise UsageError(
+                f"data.group_column is {column}; the rows have {', '.join(row)}"
+            )
+        value = row[column]
+        return None if row_values.is_missing(value) else row_values.to_text(value)
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:

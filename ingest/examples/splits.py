@@ -51,11 +51,13 @@ class GoodRow(NamedTuple):
       features: The features of its Example: texts, label, id and weight by column.
         The id is None until the rows of its split are numbered.
       text_hash: `row_facts.hash_texts` of its texts; None if it was not needed.
+      group: Its value of `data.group_column`; None without one.
     """
 
     location: Location
     features: dict[str, Any]
     text_hash: int | None = None
+    group: str | None = None
 
 
 def number_rows(rows: Iterator[GoodRow], id_column: str) -> Iterator[GoodRow]:

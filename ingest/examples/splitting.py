@@ -19,8 +19,7 @@ from ingest.examples.splits import GoodRow, LocatedRow
 from ingest.rows.row_errors import Location
 from ingest.rows.spool import Spool
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
-from modules.data import row_values
-from modules.data.row_facts import hash_texts
+from modules.data.row_facts import hash_texts, without_order
 from modules.errors import UsageError
 
 _SCORE_STRATA = 10
@@ -62,17 +61,11 @@ def split_rows(
             text_hash = hash_texts([features[column] for column in task.text_columns])
             texts.append(text_hash)
             labels.append(features[task.label_column])
-            column = settings.group_column
-            if column:
-                if column not in row:
-                    raise UsageError(
-                        f"data.group_column is {column}; the rows have {', '.join(row)}"
-                    )
-                # Each row without a group is a separate group.
-                is_missing = row_values.is_missing(row[column])
-                name = ["row", str(number)] if is_missing else [str(row[column])]
+            group = parser.find_group(row)
+            if settings.group_column is not None:
+                name = ["row", str(number)] if group is None else [group]
                 groups.append(hash_texts(name))
-            waiting.append((*location, features, text_hash))
+            waiting.append((*location, features, text_hash, group))
         try:
             return choose_eval_rows(
                 np.array(texts), np.array(groups), np.array(labels), task, settings
@@ -85,8 +78,8 @@ def split_rows(
     def take(split: str) -> Iterator[GoodRow]:
         is_chosen = read() == (split == EVAL_SPLIT)
         chosen = itertools.compress(waiting, is_chosen)
-        for file, number, features, text_hash in chosen:
-            yield GoodRow(Location(file, number), features, text_hash)
+        for file, number, *content in chosen:
+            yield GoodRow(Location(file, number), *content)
 
     return {TRAIN_SPLIT: take(TRAIN_SPLIT), EVAL_SPLIT: take(EVAL_SPLIT)}
 
@@ -100,9 +93,10 @@ def choose_eval_rows(
 ) -> np.ndarray:
     """Chooses the rows of the split `eval`.
 
-    Rows of equal texts, and rows of one group, go to the same split: otherwise the
-    model would be evaluated on rows that it was trained on. The splits are stratified
-    by class, or by tenths of the scores, and the same seed gives the same splits.
+    Rows of equal texts, a pair and its reverse, and rows of one group go to the same
+    split: otherwise the model would be evaluated on rows that it was trained on. The
+    splits are stratified by class, or by tenths of the scores, and the same seed gives
+    the same splits.
 
     Args:
       texts: `hash_texts` of each row, uint64[rows].
@@ -145,7 +139,7 @@ def choose_eval_rows(
 
 def _join(texts: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Returns the number of each row's unit: the rows that must stay together."""
-    _, by_text = np.unique(texts, return_inverse=True)
+    _, by_text = np.unique(without_order(texts), return_inverse=True)
     if not len(groups):
         return by_text
     # Every command imports this file, and `--help` must not wait for SciPy.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ingest.config import DataConfig
-from ingest.examples import splits, splitting
+from ingest.examples import groups, splits, splitting
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
@@ -39,7 +39,8 @@ def open_splits(
       The splits; None for one without labels.
 
     Raises:
-      UsageError: A column is missing, or a split that a run needs has no rows.
+      UsageError: A column is missing, or a split that a run needs has no rows. While
+        the rows are read: a group is in two splits.
       NotAnIndexError: See `LabelParser`; the rows raise it, too.
     """
     opened: dict[str, Iterator[GoodRow] | None] = {}
@@ -62,7 +63,7 @@ def open_splits(
             opened[split] = bad_rows.filter(split, labelled, parser)
     return {
         name: rows and splits.number_rows(rows, task.id_column)
-        for name, rows in opened.items()
+        for name, rows in groups.refuse_shared(opened, settings).items()
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ingest.config import TFDS_PREFIX, DataConfig
-from ingest.examples import splits
+from ingest.examples import groups, splits
 from ingest.examples.bad_rows import BadRows
 from ingest.examples.label_parser import LabelParser
 from ingest.examples.row_parser import RowParser
@@ -34,7 +34,7 @@ def open_splits(
     Args:
       source: `tfds:NAME`.
       task: Names the columns.
-      settings: Which rows are bad.
+      settings: Which rows are bad, and their groups.
       report: Called with a line for the user.
       bad_rows: Collects the bad rows.
       watch: Called with each row of `train`.
@@ -83,14 +83,16 @@ def open_splits(
         labelled = splits.take_labelled(f"{source} {name}", split, rows, task, report)
         opened[split] = None
         if labelled is not None:
-            good_rows = bad_rows.filter(split, labelled, parser)
-            opened[split] = splits.number_rows(good_rows, task.id_column)
+            opened[split] = bad_rows.filter(split, labelled, parser)
     missing = [split for split in splits.REQUIRED_SPLITS if split not in opened]
     if missing:
         raise UsageError(
             f"data {source} has no split {', '.join(missing)}; it has {', '.join(data)}"
         )
-    return opened
+    return {
+        split: good_rows and splits.number_rows(good_rows, task.id_column)
+        for split, good_rows in groups.refuse_shared(opened, settings).items()
+    }
 
 
 def _require_network(urls: Iterable[str]) -> None:

@@ -7,10 +7,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from ingest.config import DataConfig
 from ingest.examples import splits, tf_examples
 from ingest.examples.data_card import DataCard, read_card
 from ingest.examples.spans import Span
 from ingest.examples.splits import GoodRow
+from ingest.rows.readers import DEFAULTS
 from modules import fingerprint, uris
 from modules.data.source_rows import LocationWriter
 from modules.errors import UsageError
@@ -29,12 +31,16 @@ class ExamplesDirectory:
       patterns: File pattern of each split, relative to the directory.
       card: Where the rows came from.
       span: The span of the source; None if the source has no spans.
+      fingerprint: SHA-256 of the files of a user's local TFRecords, which may change in
+        place. None for remote ones, and for those that the name of their directory
+        identifies.
     """
 
     directory: str
     patterns: dict[str, str]
     card: DataCard
     span: Span | None = None
+    fingerprint: str | None = None
 
     @property
     def input_base(self) -> str:
@@ -52,7 +58,7 @@ class ExamplesDirectory:
         }
 
 
-def find_examples(source: str) -> ExamplesDirectory:
+def find_examples(source: str, settings: DataConfig = DEFAULTS) -> ExamplesDirectory:
     """Finds the TFRecord splits of a directory.
 
     Args:
@@ -60,11 +66,23 @@ def find_examples(source: str) -> ExamplesDirectory:
         `prepare-data` writes), or with files whose names start with the split's
         (`train.tfrecord`, `train-00000-of-00002.tfrecord.gz`) or end with it
         (`MRPC_train.tf_record`).
+      settings: Those that would need the rows are refused, because only ExampleGen
+        reads them.
 
     Raises:
-      UsageError: A required split is missing, a split has two names, or the name of a
-        file does not fit its compression.
+      UsageError: A required split is missing, a split has two names, the name of a
+        file does not fit its compression, or a setting is not allowed for TFRecords.
     """
+    if settings.on_bad_rows != "refuse":
+        raise UsageError(
+            f"data.on_bad_rows is {settings.on_bad_rows}, but {source} has TFRecords, "
+            "whose rows are not checked here; set data.on_bad_rows=refuse"
+        )
+    if settings.group_column is not None:
+        raise UsageError(
+            f"data.group_column is {settings.group_column}, but {source} has "
+            "TFRecords, whose groups are not checked here; leave data.group_column out"
+        )
     patterns: dict[str, str] = {}
     for name, split in splits.SPLIT_NAMES.items():
         # A dot or a dash must follow: `eval` is not the start of `eval_mismatched`.

@@ -18,6 +18,9 @@ TOKENIZED_FEATURES = ("input_ids", "input_mask", "segment_ids")
 TOKENIZED_LABEL = "label_ids"
 TOKENIZED_ID = "example_id"
 
+# Examples hold scores as float32.
+LARGEST_SCORE = 3.4e38
+
 NO_ID = -1  # of an Example without an id
 
 # The splits that every training needs.
@@ -236,6 +239,11 @@ class TaskConfig(Settings):
         if self.label_range and not self.label_range[0] < self.label_range[1]:
             raise ValueError(
                 f"label_range {self.label_range} must rise: lowest score, highest score"
+            )
+        if any(abs(score) > LARGEST_SCORE for score in self.label_range or ()):
+            raise ValueError(
+                f"label_range is {self.label_range}; allowed are numbers from "
+                f"-{LARGEST_SCORE} to {LARGEST_SCORE}"
             )
         if self.metric not in self.metrics:
             raise ValueError(

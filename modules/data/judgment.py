@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +12,14 @@ import numpy as np
 from modules import metrics
 from modules.config.data_gate import DataGateConfig
 from modules.config.task import TRAIN_SPLIT, TaskConfig
-from modules.data import profile, threshold_interval
+from modules.data import profile, row_facts, threshold_interval
 from modules.data.profile import Profile
 from modules.data.row_facts import RowFacts
 
 # Kinds of findings.
 NO_ROWS = "no rows"
 ONE_CLASS = "one class"
+NO_CLASS = "class without rows"
 SMALL_GATE = "small gate"
 CONTRADICTIONS = "contradictions"
 DUPLICATES = "duplicates"
@@ -99,6 +100,40 @@ def judge(
     return sorted(judgment.findings(), key=lambda finding: not finding.is_refused)
 
 
+def join_reversed(parts: Sequence[RowFacts], task: TaskConfig) -> list[RowFacts]:
+    """Returns the parts, where a pair and its reverse of the same label are equal.
+
+    The label of a reversed pair may differ: that of a preference, an entailment or a
+    ranking does. Such rows are neither duplicates nor contradictions.
+
+    Args:
+      parts: The rows to compare with each other.
+      task: The classes, or the range of the scores.
+    """
+    facts = RowFacts.concatenate(parts)
+    pairs = row_facts.without_order(facts.texts)
+    # The labels of a pair and its reverse that differ least are next to each other.
+    order = np.lexsort((facts.labels, pairs))
+    is_agreed = (
+        (np.diff(pairs[order]) == 0)
+        & (np.diff(facts.texts[order]) != 0)
+        & ~_differ(np.diff(facts.labels[order]), task)
+    )
+    joined = np.isin(pairs, pairs[order][1:][is_agreed])
+    texts = np.where(joined, pairs, facts.texts)
+    ends = np.cumsum([len(part) for part in parts])
+    return [
+        dataclasses.replace(part, texts=texts[end - len(part) : end])
+        for part, end in zip(parts, ends, strict=True)
+    ]
+
+
+def _differ(differences: np.ndarray, task: TaskConfig) -> np.ndarray:
+    """Returns which differences of labels make them different labels, bool[rows]."""
+    low, high = task.label_range or (0, 0)
+    return differences > _SCORE_TOLERANCE * (high - low)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Judgment:
     facts: dict[str, RowFacts]
@@ -115,6 +150,7 @@ class _Judgment:
                 message = f"{split}: it has no rows; add rows, or remove the split"
                 yield Finding(NO_ROWS, split, message, is_refused=True)
         yield from self._single_classes()
+        yield from self._absent_classes()
         yield from self._small_gate()
         yield from self._contradictions()
         yield from self._rare_classes()
@@ -166,6 +202,21 @@ class _Judgment:
             )
             yield Finding(ONE_CLASS, split, message, is_refused=True, count=count)
 
+    def _absent_classes(self) -> Iterator[Finding]:
+        train = self._profiles.get(TRAIN_SPLIT)
+        if self.task.classes is None or train is None:
+            return
+        absent = [name for name, count in train.labels.items() if not count]
+        if not absent or len(absent) == len(train.labels) - 1:  # `_single_classes`
+            return
+        shown = ", ".join(f"`{name}`" for name in absent[:SHOWN])
+        more = f" and {len(absent) - SHOWN} more" if len(absent) > SHOWN else ""
+        message = (
+            f"{TRAIN_SPLIT}: it has no row of {shown}{more}, which no model can learn "
+            "to predict: add rows, or leave the class out of task.classes"
+        )
+        yield Finding(NO_CLASS, TRAIN_SPLIT, message, is_refused=True)
+
     def _small_gate(self) -> Iterator[Finding]:
         split = self.gate_split
         if split not in self._filled:
@@ -199,8 +250,7 @@ class _Judgment:
         labels = facts.labels[order]
         differences = np.maximum.reduceat(labels, starts)
         differences -= np.minimum.reduceat(labels, starts)
-        low, high = self.task.label_range or (0, 0)
-        is_contradictory = differences > _SCORE_TOLERANCE * (high - low)
+        is_contradictory = _differ(differences, self.task)
         count = int(sizes[is_contradictory].sum())
         if not count:
             return
@@ -232,7 +282,7 @@ class _Judgment:
         limit = min(
             self.limits.warn_class_share, _MANY_CLASSES_SHARE / len(self.task.classes)
         )
-        rare = sorted((n, name) for name, n in labels.items() if n < limit * rows)
+        rare = sorted((n, name) for name, n in labels.items() if 0 < n < limit * rows)
         if rare:
             shown = ", ".join(f"`{name}` {n / rows:.1%}" for n, name in rare[:SHOWN])
             message = (
@@ -247,6 +297,7 @@ class _Judgment:
         gate, train = self._filled.get(self.gate_split), self._filled.get(TRAIN_SPLIT)
         if gate is None or train is None or self.gate_split == TRAIN_SPLIT:
             return
+        gate, train = join_reversed([gate, train], self.task)
         shared = np.flatnonzero(np.isin(gate.texts, train.texts))
         limit = self.limits.warn_shared
         if len(shared) <= limit * len(gate):
@@ -267,6 +318,7 @@ class _Judgment:
         )
 
     def _duplicates(self, split: str, facts: RowFacts) -> Iterator[Finding]:
+        (facts,) = join_reversed([facts], self.task)
         order, _, sizes = _group(facts.texts)
         count = int((sizes - 1).sum())
         limit = self.limits.warn_duplicates

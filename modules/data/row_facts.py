@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tensorflow.core.example.example_pb2 import Example
 
 
+_REVERSED = np.uint64(1 << 63)  # the bit in which a pair and its reverse differ
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowFacts:
     """The rows of a split, without their texts: 36 bytes a row.
@@ -70,16 +73,28 @@ _DTYPES = {
 def hash_texts(texts: Sequence[str]) -> int:
     """Returns a hash of 64 bits, which is the same for texts that count as equal.
 
-    Texts count as equal if they differ only in letter case, white space, compatibility
-    forms of Unicode (NFKC: full-width letters, ligatures), or in the order of a pair.
+    Texts count as equal if they differ only in letter case, white space, or
+    compatibility forms of Unicode (NFKC: full-width letters, ligatures). A pair and its
+    reverse have different hashes, which `without_order` makes equal.
 
     Args:
       texts: The text of a row, or the two of a pair.
     """
     normalized = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
+    lines = [" ".join(text.split()) for text in normalized]
+    in_order = sorted(lines)
     # `split` has removed all line breaks from the texts.
-    lines = "\n".join(sorted(" ".join(text.split()) for text in normalized))
-    return _hash(lines.encode("utf-8", "surrogatepass"))
+    number = _hash("\n".join(in_order).encode("utf-8", "surrogatepass"))
+    return number if lines == in_order else number ^ int(_REVERSED)
+
+
+def without_order(texts: np.ndarray) -> np.ndarray:
+    """Returns hashes that are equal for a pair and its reverse, uint64[rows].
+
+    Args:
+      texts: `hash_texts` of each row, uint64[rows].
+    """
+    return texts & ~_REVERSED
 
 
 def hash_record(serialized: bytes) -> int:

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from ingest.config import DataConfig
+from ingest.working_directory import WorkingDirectory
 from modules import environment
 from modules.errors import UsageError
 from pipeline import exit_status
@@ -56,7 +57,8 @@ _CHOICES: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Column, such as an author; rows with equal values stay in one split.",
+        help="Column, such as an author; rows with equal values stay in one split. "
+        "Existing splits that share a value are refused.",
     ),
     click.option(
         "--test-size",
@@ -96,14 +98,18 @@ def init_command(
     shows why and writes nothing. Settings of `data`, such as --set
     data.encoding=cp1252, apply to reading, other settings to the recipe.
     """
-    with _progress() as progress:
+    target = Path(folder)
+    with (
+        _progress() as progress,
+        WorkingDirectory.creating(target, _to_stderr) as working,
+    ):
         data_set = _look_at(data, overrides, choices)
         environment.set_up(quiet=True)
         from modules.data import judgment
         from pipeline.onboarding.create import RECIPE_FILE, create_project
 
         project = create_project(
-            folder, data_set, encoder, overrides, _to_stderr, progress
+            target, working, data_set, encoder, overrides, _to_stderr, progress
         )
     console = Console()
     _show_guesses(project, console)
@@ -209,11 +215,11 @@ def _look_at(
         overrides["data.group_column"] = group
     settings = recipe.load_data(DEFAULT_CONFIG, overrides)
     data_set = look_at(location, settings, Choices(**choices), overrides)
-    if not data_set.needs_split and (test_size is not None or group is not None):
+    if not data_set.needs_split and test_size is not None:
         raise UsageError(
             f"{location} already has the splits "
-            f"{', '.join(map(str, data_set.source.files))}; --test-size and --group "
-            "apply to rows without splits"
+            f"{', '.join(map(str, data_set.source.files))}; --test-size applies to "
+            "rows without splits"
         )
     for line in data_set.source.describe_reading():
         _to_stderr(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -152,6 +152,22 @@ class Config(Settings):
         """Returns the same settings with `data.span` set."""
         data = self.data.model_copy(update={"span": span})
         return self.model_copy(update={"data": data})
+
+    def require_split(self, splits: Iterable[str]) -> None:
+        """Refuses data without `evaluator.split`.
+
+        Args:
+          splits: The splits of the data.
+
+        Raises:
+          UsageError: The split is not one of them.
+        """
+        names = sorted(splits)
+        if self.evaluator.split not in names:
+            raise UsageError(
+                f"evaluator.split is {self.evaluator.split!r}; the data has "
+                f"{', '.join(names)}"
+            )
 
     def to_yaml(self) -> str:
         """Returns the settings as YAML that `load_config` reads back equal."""

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
+from ingest.examples.splits import SPLITS
 from modules.config.settings import Settings
-from modules.config.task import EVAL_SPLIT
+from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT
 
 PACKAGE_PREFIX = "package:"  # of sources that are not paths
 MIN_SEQ_LENGTH = 8
@@ -44,7 +45,7 @@ class EvaluatorConfig(Settings):
     """The quality that a model must reach before it is pushed.
 
     Attributes:
-      split: Split that the thresholds apply to.
+      split: Split that the thresholds apply to; not `train`.
       thresholds: Lowest value by metric, in the range of the metric.
       max_regression: How far below the champion each metric may be. On n rows an
         accuracy p has a standard error of sqrt(p (1 - p) / n): a smaller drop is noise.
@@ -58,6 +59,14 @@ class EvaluatorConfig(Settings):
     thresholds: dict[str, float] = Field(default_factory=dict)
     max_regression: dict[str, float] = Field(default_factory=dict)
     incompatible_champion: Literal["ignore", "refuse"] = "ignore"
+
+    @field_validator("split")
+    @classmethod
+    def _check_split(cls, split: str) -> str:
+        allowed = [name for name in SPLITS if name != TRAIN_SPLIT]
+        if split not in allowed:
+            raise ValueError(f"allowed are {', '.join(allowed)}")
+        return split
 
 
 class ServingConfig(Settings):

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingest import remote_errors
-from ingest.working_directory import WorkingDirectory
+from ingest.working_directory import (
+    DestinationExistsError,
+    WorkingDirectory,
+    refuse_existing,
+)
 from modules import fingerprint, uris
 from modules.errors import UsageError
 from pipeline.config.paths import OutputPaths
@@ -136,7 +140,7 @@ def import_encoder(
     target = Path(destination)
     if not uris.is_local(str(destination)):
         raise UsageError(f"{destination} is remote; name a local directory")
-    _refuse_existing(target)
+    refuse_existing(target)
     with _usage_errors("SOURCE", source):
         directory = locate(source, "SOURCE")
         if preprocessor is not None:
@@ -149,21 +153,11 @@ def _convert(
 ) -> ImportedEncoder:
     from modules.encoder import conversion
 
-    working = WorkingDirectory.beside(target)
-    try:
-        working.open(wait=report)
-        _refuse_existing(target)
+    with WorkingDirectory.creating(target, report) as working:
         imported = conversion.convert(directory, str(working.path), preprocessor)
         working.publish(target)
-    finally:
-        working.delete()
     encoder = dataclasses.replace(imported.encoder, directory=str(target))
     return dataclasses.replace(imported, encoder=encoder)
-
-
-def _refuse_existing(target: Path) -> None:
-    if target.exists():
-        raise UsageError(f"{target} exists; name a new directory")
 
 
 def describe(imported: ImportedEncoder) -> list[str]:
@@ -228,12 +222,9 @@ def _import_once(source: str, paths: OutputPaths, report: Report) -> str:
     destination = paths.encoder(key)
     if not destination.exists():
         report(f"importing the encoder {source} to {destination}")
-        try:
+        # Another process may import it meanwhile.
+        with contextlib.suppress(DestinationExistsError):
             _convert(source, destination, None, report)
-        except UsageError:
-            # Another process may have imported it meanwhile.
-            if not destination.exists():
-                raise
     return str(destination)
 
 

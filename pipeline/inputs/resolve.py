@@ -57,10 +57,6 @@ def resolve_inputs(
     examples = examples_lib.resolve_examples(
         config.data_source, config.task, paths.examples, report, config.data
     )
-    if config.evaluator.split not in examples.patterns:
-        raise UsageError(
-            f"evaluator.split is {config.evaluator.split!r}; the data has "
-            f"{', '.join(sorted(examples.patterns))}"
-        )
+    config.require_split(examples.patterns)
     span = examples.span.number if examples.span else None
     return ResolvedInputs(examples, str(schema_file), encoder, span)

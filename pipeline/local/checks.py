@@ -321,7 +321,7 @@ def _describe_data(config: Config) -> str:
         location, _ = spans.find_span(location, settings.span, lambda _: None)
     source = examples.find_source(location, settings)
     if task.is_tokenized or not source.files:
-        records = examples.find_examples(location)
+        records = examples.find_examples(location, settings)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:
         # Reading the first rows writes no file of bad rows.

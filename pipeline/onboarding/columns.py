@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from ingest.rows.row_errors import RowError
-from modules.config.task import canonical_label
+from modules.config.task import LARGEST_SCORE, canonical_label
 from modules.data import row_values
 
 # Chinese, Japanese and Korean, which are written without spaces.
@@ -33,8 +33,8 @@ class Column:
       letters: Letters of these texts.
       characters: Characters of these texts.
       numbers: Rows whose value is a number.
-      low: The lowest number.
-      high: The highest number.
+      low: The lowest number that can be a score.
+      high: The highest number that can be a score.
       is_whole: Whether all numbers are whole.
       are_ids: Whether all numbers can be ids.
     """
@@ -119,10 +119,9 @@ class Column:
         number = _to_number(text)
         if number is not None:
             self.numbers += 1
-            if number < self.low:
-                self.low = number
-            if number > self.high:
-                self.high = number
+            if abs(number) <= LARGEST_SCORE:
+                self.low = min(self.low, number)
+                self.high = max(self.high, number)
             self.is_whole = self.is_whole and number.is_integer()
             self.are_ids = self.are_ids and row_values.parse_id(value) is not None
         elif isinstance(value, str):

@@ -64,7 +64,8 @@ class Project:
 
 
 def create_project(
-    folder: str,
+    target: Path,
+    working: WorkingDirectory,
     data_set: DataSet,
     encoder: str | None,
     overrides: Mapping[str, Any],
@@ -74,8 +75,9 @@ def create_project(
     """Writes a project that can be run without edits.
 
     Args:
-      folder: A new folder. It appears when it is complete, unless a run would refuse
-        the data.
+      target: The folder. It appears when it is complete, unless a run would refuse the
+        data.
+      working: The result of `WorkingDirectory.creating(target)`.
       data_set: The data, and the task that was guessed from them.
       encoder: The source of the encoder; None uses the sample's.
       overrides: Values by dotted key that replace guesses in the recipe.
@@ -83,20 +85,12 @@ def create_project(
       progress: Called with the number of rows so far.
 
     Raises:
-      UsageError: The folder exists, or a setting is not allowed.
+      UsageError: A setting is not allowed, or the data lack `evaluator.split`.
     """
-    target = Path(folder)
-    if target.exists():
-        raise UsageError(f"{target} exists; name a new folder")
-    working = WorkingDirectory.beside(target)
-    working.open(wait=report)
-    try:
-        builder = _Builder(target, working.path, data_set, overrides, report)
-        project = builder.build(encoder, progress)
-        if not project.inspection.refused:
-            working.publish(target)
-    finally:
-        working.delete()
+    builder = _Builder(target, working.path, data_set, overrides, report)
+    project = builder.build(encoder, progress)
+    if not project.inspection.refused:
+        working.publish(target)
     return project
 
 
@@ -133,7 +127,14 @@ class _Builder:
             if data_set.needs_split
             else self._task.text_columns
         )
-        self._overrides = overrides
+        # How the source was read does not apply to the splits that are written.
+        self._overrides = {
+            key: value
+            for key, value in overrides.items()
+            if not data_set.needs_split
+            or not (key.startswith("data.") or key == "task.labels")
+            or key in _DATA_KEPT
+        }
         self._report = report
         self._settings = ProjectSettings({}, dict(data_set.guess.reasons))
 
@@ -188,6 +189,7 @@ class _Builder:
                 # Both follow from the rows, which are not read yet.
                 "evaluator.thresholds": {task.metric: 0.0},
                 "preprocessing.max_seq_length": MIN_SEQ_LENGTH,
+                **self._overrides,
             }
         )
         paths = OutputPaths(self._directory / _OUTPUT_FOLDER, config.name)
@@ -196,6 +198,7 @@ class _Builder:
         policy = data_set.settings.on_bad_rows
         with BadRows(policy, self._directory) as bad_rows:
             splits = self._read_rows(inspector, bad_rows)
+        config.require_split(splits)
         longest = encoder_lib.open_encoder(resolved.directory).max_seq_length
         # Settings that depend on the rows.
         gate = TEST if TEST in splits else EVAL_SPLIT
@@ -219,25 +222,14 @@ class _Builder:
         if task.classes and len(train):
             add_class_weights(settings, inspector.count_labels(TRAIN_SPLIT))
         for key, value in self._overrides.items():
-            # How the source was read does not apply to the splits that were written.
-            is_reading = key == "task.labels" or (
-                key.startswith("data.") and key not in _DATA_KEPT
-            )
-            if not (is_reading and data_set.needs_split):
-                settings.set(key, value, CHOSEN)
+            settings.set(key, value, CHOSEN)
         config = self._validate({})
-        length = config.preprocessing.max_seq_length
-        if length > longest:
-            raise UsageError(
-                f"preprocessing.max_seq_length is {length}; the encoder allows "
-                f"{MIN_SEQ_LENGTH} to {longest}"
-            )
         inspection = inspector.finish(
             config.data_gate,
             bad_rows,
             gate_split=config.evaluator.split,
             thresholds=config.evaluator.thresholds,
-            max_seq_length=length,
+            max_seq_length=config.preprocessing.max_seq_length,
             columns=data_set.columns.values(),
         )
         if data_set.needs_split:

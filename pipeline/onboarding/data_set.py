@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from ingest.config import TFDS_PREFIX, DataConfig
 from ingest.examples import text_source
 from ingest.examples.bad_rows import BadRows
@@ -17,10 +15,9 @@ from ingest.rows.row_errors import EncodingError, Location, RowError
 from modules import uris
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
-from pipeline.config.recipe import VALUE_ERROR
 from pipeline.onboarding import columns as columns_lib
 from pipeline.onboarding.columns import Column
-from pipeline.onboarding.guess import Guess, Kind, guess_task
+from pipeline.onboarding.guess import Guess, Kind, guess_task, make_task
 
 # A small data set gets a larger share, so that its gate is precise enough.
 _LEAST_EVAL_ROWS = 100
@@ -64,11 +61,7 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
         if name in _OPTIONS:
             raise UsageError(f"--set {key}: choose it with {_OPTIONS[name]}")
         settings[name] = value
-    try:
-        return TaskConfig.model_validate(settings)
-    except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix(VALUE_ERROR)
-        raise UsageError(f"--set task: {message}") from error
+    return make_task(settings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,19 +93,17 @@ class DataSet:
     def open(self, report: Report, bad_rows: BadRows) -> dict[str, Iterator[GoodRow]]:
         """Returns the rows of each split with labels, `train` and `eval` among them."""
         arguments = self.task, self.settings, report, bad_rows
-        source, files = self.source, dict(self.source.files)
-        opened: dict[str, Iterator[GoodRow] | None] = {}
-        if self.needs_split:
-            split = TRAIN_SPLIT if source.has_splits else None
-            unsplit = dataclasses.replace(
+        source = self.source
+        if self.needs_split and source.has_splits:
+            source = dataclasses.replace(
                 source,
-                files={None: files.pop(split)},
-                kept={None: source.kept[split]},
+                files={
+                    None if split == TRAIN_SPLIT else split: files
+                    for split, files in source.files.items()
+                },
+                kept={None: source.kept[TRAIN_SPLIT]},
             )
-            opened |= text_source.open_splits(unsplit, *arguments)
-        if files:
-            others = dataclasses.replace(source, files=files)
-            opened |= text_source.open_splits(others, *arguments)
+        opened = text_source.open_splits(source, *arguments)
         return {name: rows for name, rows in opened.items() if rows is not None}
 
 

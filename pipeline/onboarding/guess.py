@@ -8,13 +8,18 @@ import math
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
+from pydantic import ValidationError
+
 from modules import metrics
 from modules.config.task import TaskConfig, canonical_label
 from modules.errors import UsageError
+from pipeline.config.recipe import VALUE_ERROR
 from pipeline.onboarding.columns import MOST_VALUES, Column
 
 Kind = Literal["classes", "score"]
@@ -102,6 +107,15 @@ def guess_task(
                 f"{option} {name}: there is no such column; there are "
                 f"{', '.join(columns)}"
             )
+    if len(text) > 2:
+        raise UsageError(
+            f"--text is given {len(text)} times; give it once, or twice for a pair"
+        )
+    for name, count in Counter([*text, label]).items():
+        if count > 1:
+            raise UsageError(
+                f"--text and --label name {name} twice; name different columns"
+            )
     reasons: dict[str, str] = {}
     if text:
         reasons["task.text_columns"] = CHOSEN
@@ -122,9 +136,17 @@ def guess_task(
         )
     settings: dict[str, Any] = {"text_columns": texts, "label_column": label}
     default_id = TaskConfig().id_column
-    if default_id in columns and not columns[default_id].holds_ids:
-        settings["id_column"] = "row_number"
-        reasons["task.id_column"] = f"{default_id} holds no whole numbers"
+    has_ids = default_id not in columns or columns[default_id].holds_ids
+    if default_id in (*texts, label) or not has_ids:
+        number = "row_number"
+        while number in columns:
+            number += "_"
+        settings["id_column"] = number
+        reasons["task.id_column"] = (
+            f"{default_id} holds no whole numbers"
+            if not has_ids
+            else f"{default_id} is a column of the task"
+        )
     for setting, names in (("text_columns", texts), ("label_column", [label])):
         for name in names:
             if columns[name].missing:
@@ -153,7 +175,7 @@ def guess_task(
         settings["labels"] = "name"
         reasons["task.classes"] = "the names in the data set"
     elif (kind or _guess_kind(column)) == "score":
-        if not column.is_numeric or column.low == column.high:
+        if not column.is_numeric or not column.low < column.high:
             raise UsageError(
                 f"the label {label} cannot be a score: its values are not numbers, or "
                 "they are all equal; use --kind classes or name another column with "
@@ -163,7 +185,7 @@ def guess_task(
         settings |= {"label_range": [low, high], "metric": metrics.deciding(None)[0]}
         reasons["task.label_range"] = "the lowest and the highest label"
         reasons["task.metric"] = "the mean of both correlations, as in GLUE"
-        return Guess(TaskConfig.model_validate(settings), reasons)
+        return Guess(make_task(settings), reasons)
     else:
         classes = _guess_classes(column, counts, reasons)
         settings["labels"] = "name"
@@ -173,44 +195,65 @@ def guess_task(
         "" if is_balanced else ", which accuracy hardly reflects"
     )
     settings |= {"classes": classes, "metric": "accuracy" if is_balanced else "f1"}
-    return Guess(TaskConfig.model_validate(settings), reasons)
+    return Guess(make_task(settings), reasons)
+
+
+def make_task(settings: Mapping[str, Any]) -> TaskConfig:
+    """Returns a task.
+
+    Raises:
+      UsageError: A setting is not allowed.
+    """
+    try:
+        return TaskConfig.model_validate(settings)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        key = ".".join(map(str, ("task", *detail["loc"])))
+        raise UsageError(f"{key}: {detail['msg'].removeprefix(VALUE_ERROR)}") from error
 
 
 def guess_thresholds(task: TaskConfig, counts: dict[str, int]) -> dict[str, float]:
     """Returns thresholds that a model passes only if it has learned something.
 
-    A model that always predicts one class reaches the baseline: the share of the
-    largest class, or the best F1 of a single class. A threshold is 10 % above the
-    baseline, relative to the gap to 1. The threshold of a correlation is 0.2.
+    A model that always predicts one class reaches the baseline: the best value of the
+    metric over the classes. A threshold is 10 % above the baseline, relative to the gap
+    to 1. The threshold of a correlation of scores is 0.2.
 
     Args:
       task: The classes.
       counts: Rows of the gate's split by class.
+
+    Returns:
+      The thresholds of accuracy and of the task's metric. The latter has none if its
+      baseline is 1, as that of recall, or undefined.
     """
     if task.classes is None:
         return {task.metric: 0.2}
-    shares = [counts[name] / sum(counts.values()) for name in task.classes]
-    baseline = {"accuracy": max(shares)}
-    if task.is_binary:
-        baseline["f1"] = _single_class_f1(shares[1])
-    else:
-        baseline["f1"] = max(map(_single_class_f1, shares)) / len(shares)
+    table = metrics.of_task(task.classes)
+    labels = np.arange(len(task.classes))  # a row of each class, and its weight
+    weights = np.array([[counts[name]] for name in task.classes], float)
+    samples = [
+        metrics.Sample(
+            metrics.Rows.of(labels, np.tile(outputs, (len(labels), 1))), weights
+        )
+        for outputs in np.eye(len(labels))
+    ]
+    baseline = {
+        name: max(float(table[name].values(sample)[0]) for sample in samples)
+        for name in dict.fromkeys(("accuracy", task.metric))
+    }
     return {
         name: _above(value)
         for name, value in baseline.items()
-        if name in ("accuracy", task.metric)
+        if name == "accuracy" or value < 1
     }
 
 
 def _above(baseline: float) -> float:
-    """Returns a threshold between a baseline and 1, with few digits."""
+    """Returns a threshold from a baseline to 1, with few digits."""
     missing = max(1 - baseline, 1e-6)
     digits = max(2, 2 - math.floor(math.log10(missing)) - 1)
-    return round(baseline + _LEARNED * missing, digits)
-
-
-def _single_class_f1(share: float) -> float:
-    return 2 * share / (1 + share)
+    return min(round(baseline + _LEARNED * missing, digits), 1.0)
 
 
 def _guess_texts(

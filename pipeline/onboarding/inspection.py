@@ -218,9 +218,10 @@ class Inspector:
                 self._splits[finding.split].duplicates = finding.count
             elif finding.kind == judgment.CUT:
                 self._splits[finding.split].cut = finding.count
-        for (first, facts), (second, others) in itertools.combinations(
-            self.facts.items(), 2
-        ):
+        for first, second in itertools.combinations(self.facts, 2):
+            facts, others = judgment.join_reversed(
+                [self.facts[first], self.facts[second]], self._task
+            )
             count = int(np.isin(others.texts, facts.texts).sum())
             if count:
                 inspection.shared[f"{second}, {first}"] = count

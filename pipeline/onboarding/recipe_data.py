@@ -62,9 +62,11 @@ def _inspect(
     ):
         columns: dict[str, Column] = {}
         watch = functools.partial(add_row, columns)
-        for name, rows in _open(config, report, bad_rows, watch).items():
-            if rows is not None:
-                collections.deque(inspector.add(name, rows), maxlen=0)
+        opened = _open(config, report, bad_rows, watch)
+        labelled = {name: rows for name, rows in opened.items() if rows is not None}
+        config.require_split(labelled)
+        for name, rows in labelled.items():
+            collections.deque(inspector.add(name, rows), maxlen=0)
         return inspector.finish(
             config.data_gate,
             bad_rows,
@@ -95,7 +97,7 @@ def _open(
         location, _ = spans.find_span(location, settings.span, report)
     source = sources.find_source(location, settings)
     if not source.files:
-        records = examples_lib.find_examples(location)
+        records = examples_lib.find_examples(location, settings)
         source = sources.open_source(
             location,
             {s: examples_lib.list_examples(records, s) for s in records.patterns},

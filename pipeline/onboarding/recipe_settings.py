@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,10 @@ _SHORTEST = 16
 _RARE_SHARE = 0.1  # of a class, below which the training loss weighs the classes
 # Maximum rows, and the epochs for them: the more rows, the fewer epochs are needed.
 _EPOCHS = ((5_000, 4), (20_000, 3), (100_000, 2))
+# Characters that YAML refuses, and line breaks that it folds; none is beyond U+FFFF.
+_ESCAPED = re.compile(
+    "[^\t -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029\ufeff]"
+)
 _NOT_SHOWN = ("name", "encoder.sha256", "output")
 _SECTION_COMMENTS = {
     "task": "The label and the texts. Of two classes, the second is positive.",
@@ -67,8 +72,12 @@ class ProjectSettings:
                     yield key, _to_yaml(value), self.reasons[key]
 
     def to_yaml(self, head: str) -> str:
-        """Returns the recipe, with a comment for each reason."""
-        lines = [f"# {line}" for line in head.splitlines()]
+        """Returns the recipe, with a comment for each reason.
+
+        Args:
+          head: Its first lines.
+        """
+        lines = [f"# {_escape(line)}" for line in head.split("\n")]
         for key, value in self.values.items():
             if not isinstance(value, dict):
                 lines += self._entry(key, key, value, "")
@@ -82,7 +91,7 @@ class ProjectSettings:
 
     def _entry(self, key: str, name: str, value: Any, indent: str) -> list[str]:
         reason = self.reasons.get(key)
-        comment = [f"{indent}# {reason}"] if reason else []
+        comment = [f"{indent}# {_escape(reason)}"] if reason else []
         return [*comment, f"{indent}{name}: {_to_yaml(value)}"]
 
 
@@ -121,7 +130,7 @@ def add_gate(
     thresholds = guess.guess_thresholds(task, counts)
     table, most = metrics.of_task(task.classes), limits.max_interval
     name = task.metric
-    if (
+    if name not in thresholds or (
         not is_exact(table[name], thresholds[name], numbers, most)
         and "accuracy" in thresholds
         and is_exact(table["accuracy"], thresholds["accuracy"], numbers, most)
@@ -131,7 +140,11 @@ def add_gate(
     reason = "a correlation that chance does not reach"
     if task.classes:
         reason = "10 % above the majority-class baseline, relative to the gap to 1"
-    if name != task.metric:
+    if task.metric not in thresholds:
+        reason += (
+            f"; a model that always predicts one class can reach the best {task.metric}"
+        )
+    elif name != task.metric:
         rows, kind = _count(table[task.metric], numbers)
         needed = needed_rows(table[task.metric], thresholds[task.metric], most)
         reason += (
@@ -169,4 +182,9 @@ def add_class_weights(settings: ProjectSettings, counts: dict[str, int]) -> None
 
 def _to_yaml(value: Any) -> str:
     """Returns a value as JSON, which is also YAML."""
-    return json.dumps(value, ensure_ascii=False)
+    return _escape(json.dumps(value, ensure_ascii=False))
+
+
+def _escape(text: str) -> str:
+    """Returns one line of characters that YAML allows, the others as in JSON."""
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

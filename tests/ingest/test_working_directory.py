@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ingest.working_directory import WorkingDirectory
+from ingest.working_directory import DestinationExistsError, WorkingDirectory
 from modules.errors import UsageError
 from pipeline.config.paths import REPOSITORY
 
@@ -54,6 +54,55 @@ def test_directory_that_was_published_while_another_waited_is_kept(tmp_path):
     (second.path / "file").write_text("of the second")
     assert [path.name for path in (tmp_path / "target").iterdir()] == ["file"]
     assert (tmp_path / "target" / "file").read_text() == "of the first"
+
+
+@pytest.mark.parametrize("parent", ["file", "file/folder", "x" * 300])
+def test_parent_that_cannot_be_a_directory_is_refused(tmp_path, parent):
+    (tmp_path / "file").write_text("")
+    directory = WorkingDirectory.beside(tmp_path / parent / "target")
+    with pytest.raises(UsageError, match=r"cannot be written: .*; name another"):
+        directory.open()
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_second_process_of_a_new_directory_waits_and_is_refused(tmp_path):
+    target, lines = tmp_path / "target", []
+
+    def create():
+        with (
+            pytest.raises(DestinationExistsError, match="target exists; name a new"),
+            WorkingDirectory.creating(target, lines.append),
+        ):
+            pass
+
+    second = threading.Thread(target=create)
+    with WorkingDirectory.creating(target, print) as working:
+        second.start()
+        second.join(0.2)
+        assert second.is_alive()
+        assert "waiting for process" in lines[0]
+        (working.path / "file").write_text("of the first")
+        working.publish(target)
+    second.join(10)
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert (target / "file").read_text() == "of the first"
+
+
+@pytest.mark.parametrize("kind", ["directory", "file", "dangling link"])
+def test_existing_target_is_refused(tmp_path, kind):
+    target = tmp_path / "target"
+    if kind == "directory":
+        target.mkdir()
+    elif kind == "file":
+        target.write_text("")
+    else:
+        target.symlink_to(tmp_path / "absent")
+    with (
+        pytest.raises(DestinationExistsError, match="target exists; name a new"),
+        WorkingDirectory.creating(target, print),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
 def test_target_that_has_files_is_not_replaced(tmp_path):

@@ -1,5 +1,6 @@
 """Fingerprints change with their contents, and with nothing else."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -238,9 +239,11 @@ def properties(tmp_path_factory):
     paths = OutputPaths.of(config)
     inputs = resolve_inputs(config, paths)
 
-    def properties(platform=None):
+    def properties(platform=None, **changes):
         platform = platform or local_platform(paths, config.beam)
-        dag = create_pipeline(config, inputs, platform)
+        examples = dataclasses.replace(inputs.examples, **changes)
+        changed = dataclasses.replace(inputs, examples=examples)
+        dag = create_pipeline(config, changed, platform)
         return {each.id: each.exec_properties for each in dag.components}
 
     return properties
@@ -268,6 +271,11 @@ def test_fingerprint_of_code_changes_with_its_data_files(package):
     assert fingerprint.of_code("modules.a") == before
     (package / "table.json").write_text("[]")
     assert fingerprint.of_code("modules.a") != before
+
+
+def test_other_content_of_tfrecords_reruns_example_gen(properties):
+    before, after = (properties(fingerprint=sha256) for sha256 in ("one", "two"))
+    assert changed(before, after) == {"ImportExampleGen"}
 
 
 def test_another_tensorflow_reruns_only_transform_and_trainer(

@@ -1,6 +1,7 @@
 """Preparing TFRecords from text."""
 
 import concurrent.futures
+import os
 import threading
 
 import pytest
@@ -291,6 +292,49 @@ def test_directory_of_tfrecords_is_not_copied(tmp_path):
     assert examples.directory == str(tmp_path / "records")
     assert sorted(examples.patterns) == ["eval", "test", "train"]
     assert not (tmp_path / "output").exists()
+
+
+def rewrite(path):
+    """Changes a file in place, which keeps its size and its modification time."""
+    status, content = path.stat(), bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_size == status.st_size
+
+
+@pytest.mark.parametrize("split", ["train", "eval", "test"])
+@pytest.mark.parametrize("has_card", [True, False])
+def test_tfrecords_rewritten_with_the_same_size_and_time_have_another_fingerprint(
+    tmp_path, has_card, split
+):
+    source = str(tiny.write_tables(tmp_path / "text"))
+    directory = tmp_path / "records"
+    examples_lib.prepare(source, str(directory), TASK)
+    if not has_card:
+        (directory / "data_card.json").unlink()
+
+    def resolve():
+        paths = OutputPaths(tmp_path / "output", "tiny")
+        return examples_lib.resolve_examples(str(directory), TASK, paths.examples)
+
+    first = resolve()
+    assert first.fingerprint == resolve().fingerprint
+    # The card of prepared records has the hash of their source.
+    assert (first.card.fingerprint != first.fingerprint) == has_card
+    rewrite(next((directory / split).glob("*.gz")))
+    assert resolve().fingerprint != first.fingerprint
+
+
+def test_tfrecords_are_read_once_to_hash_them(tmp_path):
+    source = str(tiny.write_tables(tmp_path / "text"))
+    directory = str(tmp_path / "records")
+    examples_lib.prepare(source, directory, TASK)
+    paths = OutputPaths(tmp_path / "output", "tiny")
+    with opened_files.counted() as opened:
+        examples_lib.resolve_examples(directory, TASK, paths.examples)
+    # Each split has a file of this name; its first bytes show its compression.
+    assert opened["data-00000-of-00001.tfrecord.gz"] == 3 * 2
 
 
 def test_real_mrpc_is_read_whole(mrpc, tmp_path):

@@ -70,10 +70,13 @@ def test_equal_texts_are_in_one_split():
     assert 0 < is_eval.sum() < 400
 
 
-def test_pairs_are_equal_in_either_order():
+@pytest.mark.parametrize("reverse", [{0: 0, 1: 1}, {0: 1, 1: 0}])
+def test_pair_and_its_reverse_are_in_one_split_whatever_their_labels(reverse):
     task = TaskConfig(text_columns=["a", "b"], classes=["no", "yes"])
     rows = [{"a": f"{n}", "b": f"x{n}", "label": n % 2} for n in range(60)]
-    swapped = [{"a": row["b"], "b": row["a"], "label": row["label"]} for row in rows]
+    swapped = [
+        {"a": row["b"], "b": row["a"], "label": reverse[row["label"]]} for row in rows
+    ]
     is_eval = choose([*rows, *swapped], task)
     assert (is_eval[:60] == is_eval[60:]).all()
 

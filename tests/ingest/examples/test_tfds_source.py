@@ -8,6 +8,8 @@ from official.nlp.tools import tokenization
 from tensorflow_datasets.core import constants
 
 from ingest import examples
+from ingest.config import DataConfig
+from ingest.rows.readers import DEFAULTS
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from tests import records, tiny
@@ -36,9 +38,10 @@ def store(tmp_path, monkeypatch):
 def prepare(tmp_path):
     """Returns the rows of each split, and the lines for the user."""
 
-    def prepare(source, task):
+    def prepare(source, task, settings=DEFAULTS):
         lines = []
-        counts = examples.prepare(source, str(tmp_path / "records"), task, lines.append)
+        target = str(tmp_path / "records")
+        counts = examples.prepare(source, target, task, lines.append, settings)
         return {s: records.read(f"{tmp_path}/records/{s}/*.gz") for s in counts}, lines
 
     return prepare
@@ -170,6 +173,15 @@ def test_data_set_without_a_split_or_column_is_refused(
     task = TaskConfig(text_columns=columns, label_column="kind", classes=["a", "pet"])
     with pytest.raises(UsageError, match=message):
         prepare("tfds:tiny_short", task)
+
+
+def test_group_in_two_splits_is_refused(store, prepare):
+    rows = [{"text": "A cat.", "kind": "pet", "author": "ann"}]
+    splits = {"train": rows, "validation": rows}
+    store("tiny_authors", splits, text=TEXT, kind=TEXT, author=TEXT)
+    task = TaskConfig(text_columns=["text"], label_column="kind", classes=["a", "pet"])
+    with pytest.raises(UsageError, match="'ann' in 1 row of train and 1 of eval"):
+        prepare("tfds:tiny_authors", task, DataConfig(group_column="author"))
 
 
 def test_missing_network_is_reported_at_once(tmp_path, monkeypatch, prepare):

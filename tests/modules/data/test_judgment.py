@@ -8,7 +8,7 @@ from modules.config.task import TaskConfig
 from modules.data import judgment
 from modules.data.judgment import Row
 from modules.data.profile import Profile
-from modules.data.row_facts import RowFacts
+from modules.data.row_facts import RowFacts, hash_texts
 
 TASK = TaskConfig(classes=["ham", "spam"])
 SCORES = TaskConfig(label_range=[0.0, 5.0])
@@ -149,6 +149,59 @@ def test_duplicates_are_a_warning_with_pairs():
     assert judgment.DUPLICATES not in {finding.kind for finding in findings}
 
 
+def pairs(count, first=0, *, is_reversed=False):
+    texts = [[f"question {n}", f"answer {n}"] for n in range(first, first + count)]
+    return [hash_texts(pair[::-1] if is_reversed else pair) for pair in texts]
+
+
+def test_reversed_pairs_of_other_labels_are_neither_contradictions_nor_duplicates():
+    # Preferences: the first answer is the better one, or the second.
+    texts = np.array([*pairs(100), *pairs(100, is_reversed=True)], np.uint64)
+    train = rows(texts=texts, labels=np.repeat([0, 1], 100))
+    asked = np.array([*pairs(100, 500), *pairs(100, is_reversed=True)], np.uint64)
+    gate = rows(first=1000, texts=asked, labels=np.repeat([0, 1], 100))
+    findings = judge({"train": train, "eval": gate})
+    # Half of the gate's rows are in train too, in the same order.
+    assert [finding.kind for finding in findings] == [judgment.SHARED]
+    assert findings[0].count == 100
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "other", "count"),
+    [(TASK, 1, 1, 5), (TASK, 1, 0, 0), (SCORES, 2.0, 3.0, 5), (SCORES, 2.0, 3.1, 0)],
+)
+def test_reversed_pair_is_a_duplicate_only_if_the_labels_agree(
+    task, label, other, count
+):
+    labels = np.tile([0.0, 1.0], 100)
+    labels[:5], labels[5:10] = label, other
+    texts = np.array(
+        [*pairs(5), *pairs(5, is_reversed=True), *pairs(190, 5)], np.uint64
+    )
+    kinds = {
+        finding.kind: finding.count
+        for finding in judge({"train": rows(texts=texts, labels=labels)}, task)
+    }
+    assert kinds.get(judgment.DUPLICATES, 0) == count
+    assert judgment.CONTRADICTIONS not in kinds
+
+
+@pytest.mark.parametrize(("label", "count"), [(1, 4), (0, 0)])
+def test_reversed_pair_of_train_is_shared_only_if_the_labels_agree(label, count):
+    splits = good()
+    texts, labels = (splits["eval"].texts.copy(), splits["eval"].labels.copy())
+    texts[:4], labels[:4] = pairs(4, is_reversed=True), label
+    splits["eval"] = rows(first=1000, texts=texts, labels=labels)
+    known = splits["train"].texts.copy()
+    known[1:8:2] = pairs(4)  # each has the label 1
+    splits["train"] = rows(texts=known)
+    shared = [f for f in judge(splits) if f.kind == judgment.SHARED]
+    assert sum(finding.count for finding in shared) == count
+    for finding in shared:
+        partners = [[row.id for row in group] for group in finding.rows]
+        assert partners == [[1000, 1], [1001, 3], [1002, 5]]
+
+
 def test_shared_rows_of_the_gate_are_a_warning_with_their_partners():
     splits = good()
     texts = splits["eval"].texts.copy()
@@ -162,6 +215,23 @@ def test_shared_rows_of_the_gate_are_a_warning_with_their_partners():
         for row in (2, 4, 6)
     )
     assert judge(splits, warn_shared=0.02) == []
+
+
+@pytest.mark.parametrize("absent", [[39], [3, 17]])
+def test_class_without_a_row_in_train_is_refused(absent):
+    labels = np.array([n for n in range(40) if n not in absent] * 50)
+    train = rows(len(labels), labels=labels)
+    finding = find(judge({"train": train}, MANY), judgment.NO_CLASS)
+    assert finding.is_refused
+    names = ", ".join(f"`class{index}`" for index in absent)
+    assert finding.message.startswith(f"train: it has no row of {names}, which ")
+    assert "task.classes" in finding.message
+
+
+def test_class_may_be_absent_from_other_splits():
+    train = rows(400, labels=np.arange(400) % 40)
+    gate = rows(390, first=1000, labels=np.arange(390) % 39)
+    assert not any(f.is_refused for f in judge({"train": train, "eval": gate}, MANY))
 
 
 def test_rare_class_is_a_warning():

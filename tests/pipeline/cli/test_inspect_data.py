@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from tests import tiny
+from tests import records, tiny
 from tests.pipeline.cli.own_rows import make_rows, write
 
 pytestmark = pytest.mark.slow
@@ -73,6 +73,33 @@ def test_inspection_of_a_recipe_takes_its_task_and_limits(invoke, tmp_path):
     status, inspected = inspect(invoke, "--config", recipe)
     assert status == 2
     assert "too small for evaluator.thresholds accuracy 0.5" in inspected["refused"][0]
+
+
+def test_split_of_a_recipe_that_the_data_lack_is_refused(invoke, tmp_path):
+    (tmp_path / "tiny").mkdir()
+    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
+    change = ("--set", "evaluator.split=test_mismatched")
+    result = invoke("inspect-data", "--config", recipe, *change)
+    assert result.exit_code == 2
+    assert "split is 'test_mismatched'; the data has eval, test, train" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("on_bad_rows", "skip"), ("group_column", "author")]
+)
+def test_setting_that_a_run_refuses_for_tfrecords_is_refused(
+    invoke, tmp_path, setting, value
+):
+    for split in ("train", "eval"):
+        records.write(tmp_path / "data" / f"{split}.tfrecord", [])
+    (tmp_path / "tiny").mkdir()
+    recipe = tiny.write_config(tmp_path / "tiny" / "recipe.yaml")
+    change = ("--set", f"data.{setting}={value}")
+    result = invoke("inspect-data", tmp_path / "data", "--config", recipe, *change)
+    assert result.exit_code == 2
+    assert f"data.{setting} is {value}, but {tmp_path}/data has TFRecords" in (
+        result.stderr
+    )
 
 
 def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):

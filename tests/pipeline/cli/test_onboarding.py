@@ -241,7 +241,88 @@ def test_existing_folder_is_never_overwritten(init, tmp_path):
     (tmp_path / "My project").mkdir()
     result, _ = init(write(tmp_path / "rows.csv", make_rows(600)))
     assert result.exit_code == 2
-    assert "exists; name a new folder" in result.output
+    assert "exists; name a new directory" in result.output
+
+
+def test_parent_that_is_a_file_is_refused_before_the_rows_are_read(invoke, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = invoke(
+        "init", tmp_path / "file" / "project", "--data", tmp_path / "absent"
+    )
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: {tmp_path}/file cannot be written: Not a directory; name another "
+        "directory\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "thresholds"),
+    [
+        ("auc", {"auc": 0.55}),
+        ("matthews", {"matthews": 0.1}),
+        ("f1/ham", {"f1/ham": 0.87}),
+        # A model that always predicts one class has the best recall.
+        ("recall", {"accuracy": 0.78}),
+        ("recall/ham", {"accuracy": 0.78}),
+    ],
+)
+def test_any_metric_of_the_task_may_be_chosen(init, tmp_path, metric, thresholds):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    result, folder = init(
+        path, "--set", f"task.metric={metric}", "--set", "data_gate.max_interval=0.2"
+    )
+    assert result.exit_code == 0, result.output
+    config = load_config(folder / "recipe.yaml")
+    assert config.task.metric == metric
+    assert config.evaluator.thresholds == thresholds
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (("evaluator.split=train",), "evaluator.split: allowed are eval, "),
+        (("evaluator.split=test",), "evaluator.split is 'test'; the data has eval, t"),
+        (
+            ("task.classes=[ham, spam, eggs]",),
+            "refused: train: it has no row of `eggs`",
+        ),
+    ],
+)
+def test_setting_that_a_run_would_refuse_is_refused(init, tmp_path, choices, message):
+    path = write(tmp_path / "rows.csv", make_rows(600))
+    result, folder = init(path, *(f"--set={choice}" for choice in choices))
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not folder.exists()
+
+
+def test_eval_of_one_class_is_refused_with_the_class_to_add(init, tmp_path):
+    (tmp_path / "data").mkdir()
+    rows = make_rows(900)
+    write(tmp_path / "data" / "train.csv", rows[:600])
+    ham = [row for row in rows[600:] if row["Art"] == "ham"]
+    write(tmp_path / "data" / "eval.csv", ham)
+    result, folder = init(tmp_path / "data")
+    assert result.exit_code == 2
+    assert "refused: eval: all 225 rows have the class `ham`" in result.output
+    assert "evaluator.thresholds:" not in result.output
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("odd", ["\n", "\x92", "\u2028", "\x00", ": # "])
+def test_recipe_of_any_names_is_read_back(init, tmp_path, odd):
+    rows = [
+        {f"What{odd}they wrote": row["Nachricht"], f"a{odd}b": f"{row['Art']}{odd}c"}
+        for row in make_rows(600)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result, folder = init(path)
+    assert result.exit_code == 0, result.output
+    task = load_config(folder / "recipe.yaml").task
+    assert task.label_column == f"a{odd}b"
+    assert task.classes == [f"ham{odd}c", f"spam{odd}c"]
 
 
 def test_file_with_a_header_and_no_rows_says_so(init, tmp_path):
@@ -323,6 +404,24 @@ def test_options_that_only_split_rows_are_refused_for_splits(init, tmp_path):
     assert "already has the splits train, eval" in result.output
 
 
+@pytest.mark.parametrize("splits", [("train", "val"), ("train", "test")])
+def test_groups_of_splits_are_checked(init, tmp_path, splits):
+    (tmp_path / "data").mkdir()
+    rows = make_rows(900)  # four of each author
+    for split, part in zip(splits, (rows[:602], rows[602:]), strict=True):
+        write(tmp_path / "data" / f"{split}.csv", part)
+    result, folder = init(tmp_path / "data", "--group", "Autor")
+    assert result.exit_code == 2
+    assert "'a150' in 2 rows of " in result.output
+    assert not folder.exists()
+    write(tmp_path / "data" / f"{splits[1]}.csv", rows[604:])
+    result, folder = init(tmp_path / "data", "--group", "Autor")
+    assert result.exit_code == 0, result.output
+    group = load_config(folder / "recipe.yaml").data.group_column
+    # The splits that `init` wrote have only the columns of the task.
+    assert group == ("Autor" if splits[1] == "val" else None)
+
+
 def test_bytes_of_another_encoding_are_named_before_any_guess(init, tmp_path):
     rows = make_rows(600)
     for row in rows[:400]:
@@ -351,7 +450,8 @@ def test_length_beyond_the_encoder_is_refused(init, tmp_path):
     path = write(tmp_path / "rows.csv", make_rows(600))
     result, folder = init(path, "--set", "preprocessing.max_seq_length=65")
     assert result.exit_code == 2
-    assert "the encoder allows 8 to 64" in result.output
+    assert "max_seq_length is 65; the encoder " in result.output
+    assert "encoder allows 8 to 64" in result.output
     assert not folder.exists()
 
 

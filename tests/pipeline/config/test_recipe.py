@@ -172,6 +172,8 @@ def test_override_of_another_type_is_refused(recipe, key, text, message):
         ("task.metric", "bleu", r"metric 'bleu' is not one of accuracy, precision"),
         ("task.text_columns", [], r"task\.text_columns: .*at least 1 item"),
         ("task.classes", ["a", "a"], r"classes \['a', 'a'\] must be distinct"),
+        ("evaluator.split", "train", r"split: allowed are eval, .*test.*\(got 'train'"),
+        ("evaluator.split", "dev", r"split: allowed are eval, .*test.*\(got 'dev'\)"),
         ("evaluator.thresholds", {"f2": 0.5}, r"thresholds names 'f2'; this task has"),
         ("evaluator.thresholds", {}, r"a gate needs at least one; accuracy: 0\.0"),
         ("evaluator.thresholds", {"f1": 85.0}, r"f1 is 85\.0; allowed are 0 to 1"),
@@ -210,6 +212,15 @@ def test_impossible_setting_is_refused_with_its_key_and_what_is_allowed(
 ):
     with pytest.raises(UsageError, match=message):
         load_config(recipe, {key: value})
+
+
+@pytest.mark.parametrize(
+    "label_range", [[0.0, math.inf], [-math.inf, 0.0], [0.0, 1e39]]
+)
+def test_range_that_float32_does_not_hold_is_refused(recipe, label_range):
+    settings = {"task": {"label_range": label_range}}
+    with pytest.raises(UsageError, match=r"label_range is \[.*; allowed are numbers"):
+        load_config(recipe, settings)
 
 
 @pytest.mark.parametrize("weights", ["auto", {"low": 2.0}])

@@ -373,7 +373,36 @@ def test_ambiguous_columns_are_refused_with_what_to_add(row, choices, message):
             {"a": 50, "b": 25, "c": 25},
             {"accuracy": 0.55, "f1": 0.3},
         ),
+        # Without a row of a class, every constant prediction may be right.
+        ({"classes": ["a", "b"], "metric": "f1"}, {"a": 0, "b": 50}, {"accuracy": 1}),
+        # Recall is 1 if all rows are predicted as the class.
+        (
+            {"classes": ["a", "b"], "metric": "recall"},
+            {"a": 50, "b": 50},
+            {"accuracy": 0.55},
+        ),
+        (
+            {"classes": ["a", "b"], "metric": "precision"},
+            {"a": 80, "b": 20},
+            {"accuracy": 0.82, "precision": 0.28},
+        ),
+        (
+            {"classes": ["a", "b"], "metric": "auc"},
+            {"a": 80, "b": 20},
+            {"accuracy": 0.82, "auc": 0.55},
+        ),
+        (
+            {"classes": ["a", "b"], "metric": "matthews"},
+            {"a": 80, "b": 20},
+            {"accuracy": 0.82, "matthews": 0.1},
+        ),
+        (
+            {"classes": ["a", "b", "c"], "metric": "f1/c"},
+            {"a": 50, "b": 25, "c": 25},
+            {"accuracy": 0.55, "f1/c": 0.46},
+        ),
         ({"label_range": [0, 5]}, {}, {"pearson_spearman": 0.2}),
+        ({"label_range": [0, 5], "metric": "pearson"}, {}, {"pearson": 0.2}),
     ],
 )
 def test_thresholds_are_above_what_a_constant_prediction_reaches(
@@ -381,3 +410,47 @@ def test_thresholds_are_above_what_a_constant_prediction_reaches(
 ):
     task = TaskConfig(text_columns=["text"], **task)
     assert guess_thresholds(task, counts) == thresholds
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"text": ["a", "b", "c"]}, "--text is given 3 times; give it once, or twice"),
+        ({"text": ["a", "a"]}, "--text and --label name a twice; name different col"),
+        ({"text": ["a"], "label": "a"}, "--text and --label name a twice; name diff"),
+    ],
+)
+def test_choices_that_cannot_be_a_task_are_refused(choices, message):
+    def row(number, chance):
+        texts = {name: sentence(chance) for name in "abc"}
+        return texts | {"label": str(number % 2)}
+
+    with pytest.raises(UsageError, match=message):
+        guess(row, **choices)
+
+
+@pytest.mark.parametrize("column", ["idx", "row_number"])
+def test_id_column_is_none_of_the_columns_of_the_task(column):
+    def row(number, chance):
+        return {"text": sentence(chance), column: str(number % 2), "idx_": "a"}
+
+    task = guess(row, label=column).task
+    assert task.label_column == column
+    assert task.id_column not in ("text", column)
+
+
+@pytest.mark.parametrize("odd", ["1e999", "-1e999", "1e39", "-1e300"])
+def test_score_that_float32_does_not_hold_is_outside_the_range(odd):
+    def row(number, chance):
+        score = odd if number == 7 else f"{number / 100}"
+        return {"text": sentence(chance), "score": score}
+
+    assert guess(row).task.label_range == [0.0, 2.0]
+
+
+def test_scores_that_float32_does_not_hold_are_refused():
+    def row(number, chance):
+        return {"text": sentence(chance), "score": f"1e{number + 40}"}
+
+    with pytest.raises(UsageError, match="score cannot be a score"):
+        guess(row, label="score", kind="score")
