@@ -239,7 +239,7 @@ def test_same_task_is_read_in_the_columns_of_tfds(tmp_path, name):
         (source / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     lines = []
     examples.prepare(str(source), str(tmp_path / "records"), task, lines.append)
-    assert "test.tsv has only -1 for label: left out" in lines
+    assert f"{source}/test.tsv has only -1 for label: left out" in lines
     for split in ("train", "eval"):
         (example,) = records.read(f"{tmp_path}/records/{split}/*.gz")
         assert example["idx"] == [3]
