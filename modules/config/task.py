@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from modules import metrics
 from modules.config.settings import Settings
@@ -197,20 +197,6 @@ class TaskConfig(Settings):
             if len(set(names)) < len(names) or not all(names):
                 raise ValueError(f"the {what} {names} must be distinct and not empty")
         return self
-
-    @field_validator("classes", mode="before")
-    @classmethod
-    def _read_names(cls, names: Any) -> Any:
-        if not isinstance(names, list):
-            return names
-        for name in names:
-            if isinstance(name, bool):
-                raise ValueError(
-                    f"the class {name} is not text: YAML reads no, yes, on and off "
-                    'without quotes as true and false; write "no"'
-                )
-        is_number = (int, float)
-        return [str(name) if isinstance(name, is_number) else name for name in names]
 
     @model_validator(mode="after")
     def _check_class_names(self) -> TaskConfig:

@@ -152,7 +152,7 @@ def look_at(
         "--set task.id_column": overrides.get("task.id_column"),
     }
     classes = None
-    if "task.classes" in overrides:  # which may be written as numbers
+    if "task.classes" in overrides:
         classes = override_task(TaskConfig(labels="name"), overrides).classes
     guess = guess_task(
         columns,
