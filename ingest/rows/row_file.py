@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import hashlib
 import io
@@ -103,6 +104,10 @@ class RowFile:
     def _find_dialect(self, file: IO[bytes]) -> dialects.Dialect:
         delimiter = "," if self.file_format == CSV else "\t"
         dialect = dialects.find_dialect(self.path, file, self._settings, delimiter)
+        file.seek(0)
+        encoding = self._settings.encoding
+        dropped = delimited.find_empty_columns(file, dialect, encoding)
+        dialect = dataclasses.replace(dialect, dropped=dropped)
         file.seek(0)
         self._dialect = dialect
         return dialect
