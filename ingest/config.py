@@ -64,7 +64,17 @@ class DataConfig(Settings):
     @classmethod
     def _read_name(cls, delimiter: Any) -> Any:
         # Most delimiters are hard to write in a shell and in YAML.
-        return DELIMITERS.get(delimiter, delimiter)
+        return DELIMITERS.get(str(delimiter), delimiter)
+
+    @field_validator("delimiter")
+    @classmethod
+    def _check_delimiter(cls, delimiter: str | None) -> str | None:
+        if delimiter is not None and delimiter in '"\r\n':
+            raise ValueError(
+                "a quote or the end of a line cannot separate fields; give any other "
+                f"character, or {', '.join(DELIMITERS)}"
+            )
+        return delimiter
 
     @field_validator("encoding")
     @classmethod

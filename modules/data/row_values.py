@@ -97,7 +97,7 @@ def parse_label(
     name = class_of_value.get(text, text)
     if name in task.classes:
         return task.classes.index(name)
-    return parse_id(text.removesuffix(".0"))  # pandas may write 1 as 1.0
+    return parse_id(text)
 
 
 def is_secret_label(value: Any, task: TaskConfig) -> bool:
@@ -109,8 +109,12 @@ def is_secret_label(value: Any, task: TaskConfig) -> bool:
 
 def parse_id(value: Any) -> int | None:
     """Returns a value as an id; None if it is not an integer of 64 bits."""
+    # pandas writes the whole numbers of a column with missing values as 1.0.
+    text, _, decimals = to_text(value).partition(".")
+    if decimals.strip("0"):
+        return None
     try:
-        number = int(to_text(value))
+        number = int(text)
     except ValueError:
         return None
     return number if -(1 << 63) < number < 1 << 63 else None

@@ -53,6 +53,11 @@ def test_label_is_a_class_or_a_score_in_the_range(task, value, label):
     assert (number if is_label else None) == label
 
 
+def test_label_with_two_decimal_points_is_not_an_index():
+    assert row_values.parse_label("1.0", CLASSES) == 1
+    assert row_values.parse_label("1.0.0", CLASSES) is None
+
+
 def test_label_of_the_source_is_mapped_to_a_class():
     names = {"0": "yes", "1": "no"}
     assert row_values.parse_label("0", CLASSES, names) == 1
@@ -62,7 +67,20 @@ def test_label_of_the_source_is_mapped_to_a_class():
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [("7", 7), (7.0, 7), ("-3", -3), ("7.0", None), ("", None), (str(1 << 63), None)],
+    [
+        ("7", 7),
+        (7.0, 7),
+        ("-3", -3),
+        # pandas writes whole numbers of a column with missing values like this.
+        ("0.0", 0),
+        ("-7.00", -7),
+        ("9007199254740993.0", 9007199254740993),
+        ("7.5", None),
+        ("1.0.0", None),
+        (".0", None),
+        ("", None),
+        (str(1 << 63), None),
+    ],
 )
 def test_id_is_a_whole_number_of_64_bits(value, number):
     assert row_values.parse_id(value) == number
