@@ -11,6 +11,13 @@ from modules.config.settings import Settings
 
 # Characters by their names in a recipe.
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
+# Examples of encodings by their names in Python.
+ENCODINGS = {
+    "cp1252": "Windows in Western Europe",
+    "cp1251": "Cyrillic",
+    "shift_jis": "Japanese",
+    "gb18030": "Chinese",
+}
 FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord"]
 Quoting = Literal["double", "backslash", "none"]
 TFDS_PREFIX = "tfds:"  # of sources that are not paths
@@ -83,9 +90,9 @@ class DataConfig(Settings):
             "".encode(encoding)  # fails for codecs that are not of text, such as base64
             return codecs.lookup(encoding).name
         except LookupError:
+            examples = ", ".join(f"{name} ({use})" for name, use in ENCODINGS.items())
             raise ValueError(
-                "not an encoding of Python; examples are utf-8, utf-16, cp1252 "
-                "(Windows, Western Europe), cp1251 (Cyrillic) and shift_jis"
+                f"not an encoding of Python; examples are utf-8, utf-16, {examples}"
             ) from None
 
     @model_validator(mode="after")

@@ -51,7 +51,9 @@ def read_table(
     first, header = next(records, (0, RowError("")))
     if isinstance(header, RowError):
         if first:
-            yield first, FileError(f"the header: {header}")
+            error = FileError(f"the header: {header}")
+            error.__cause__ = header
+            yield first, error
         return
     layout = glue_files.find_layout(header, task)
     if layout and glue_files.is_headerless(layout, header):

@@ -12,8 +12,16 @@ from typing import IO, cast
 
 from ingest.config import DataConfig, FileFormat
 from ingest.rows import delimited, dialects, readers
+from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import ARROW, CSV, DELIMITED, JSONL, PARQUET, TFRECORD
-from ingest.rows.row_errors import DAMAGE, FileError, Location, Row, RowError
+from ingest.rows.row_errors import (
+    DAMAGE,
+    EncodingError,
+    FileError,
+    Location,
+    Row,
+    RowError,
+)
 from modules import fingerprint, uris
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
@@ -69,14 +77,21 @@ class RowFile:
             have.
 
         Yields:
-          Locations and rows in order. A damaged file ends with a `FileError`.
+          Locations and rows in order. A damaged file ends with a `FileError`. The first
+          `EncodingError` has advice from all of the file, which is read again for it.
 
         Raises:
           UsageError: The delimiter of the file is ambiguous.
         """
-        number = 0
+        number, is_advised = 0, False
         try:
             for number, row in self._read(task):
+                if not is_advised and isinstance(row, RowError):
+                    is_advised = isinstance(row.__cause__ or row, EncodingError)
+                    if is_advised:
+                        with self._open() as file:
+                            advice = advise(file, self._settings.encoding)
+                        row = type(row)(f"{row}. {advice}")
                 yield Location(self.path, number), row
         except RowError as error:  # the start of the file has the wrong encoding
             yield Location(self.path, number + 1), FileError(str(error))

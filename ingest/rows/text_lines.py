@@ -77,7 +77,7 @@ def check(line: str, encoding: str, place: str = "") -> None:
       place: Text before the column in the message.
 
     Raises:
-      EncodingError: Names the first such byte and the setting that reads it.
+      EncodingError: Names the first such byte.
     """
     if line.isascii():
         return
@@ -85,7 +85,5 @@ def check(line: str, encoding: str, place: str = "") -> None:
     if bad:
         byte = ord(bad.group()) - _BAD_OFFSET
         raise EncodingError(
-            f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not "
-            f"{encoding}. Set the encoding of the file with data.encoding, for example "
-            "--set data.encoding=cp1252 for Windows in Western Europe"
+            f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not {encoding}"
         )
