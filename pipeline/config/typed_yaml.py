@@ -22,8 +22,9 @@ _NUMBERS = {
 }
 # Tags of values that stay text if the setting is a string, such as `1.20` and `no`.
 _NOT_STRINGS = (*_NUMBERS, _TAG + "bool")
-# What stays YAML where the setting is a string.
-_YAML_STRING = re.compile(r"null|Null|NULL|(['\"]).*\1", re.DOTALL)
+# What is YAML even if the setting is a string: null, strings in quotes, and lists and
+# mappings, which are refused as values of the setting.
+_YAML_STRING = re.compile(r"null|Null|NULL|(['\"]).*\1|\[.*\]|\{.*\}", re.DOTALL)
 
 
 class _Loader(yaml.SafeLoader):
@@ -70,8 +71,8 @@ def load_value(text: str, kind: Any = Any) -> Any:
     """Reads a value of the command line as a setting.
 
     Args:
-      text: Text if the setting is a string, unless it is empty, `null` or in quotes;
-        otherwise YAML.
+      text: YAML. If the setting is a string, only what is empty, `null`, in quotes or
+        in brackets is YAML: `#` and `~` stay text.
       kind: Type of the setting.
 
     Raises:

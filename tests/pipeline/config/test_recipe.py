@@ -154,6 +154,7 @@ def test_recipe_may_use_anchors_and_merge_keys(recipe):
         ("trainer.epochs", "1e1", r"epochs: .*valid integer \(got 10\.0\)"),
         ("trainer.learning_rate", "'1e-5'", r"learning_rate: .*number \(got '1e-5'\)"),
         ("trainer.epochs", "2026-01-99", r"epochs: .*integer \(got '2026-01-99'\)"),
+        ("data.source", "[1]", r"source: .*valid string \(got \[1\]\)"),
         ("data.delimiter", '"', r"delimiter: .*quote"),
         ("data.delimiter", "\n", r"delimiter: .*line"),
         ("data.delimiter", "||", r"delimiter: .*1 character \(got '\|\|'\)"),
