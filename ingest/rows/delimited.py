@@ -204,8 +204,11 @@ def _records_by_line(
             )
         if fields is None:
             return
-        is_short = isinstance(fields, list) and len(fields) < (columns or 1)
-        if is_short and not "".join(fields).strip():
+        if (
+            isinstance(fields, list)
+            and len(fields) < (columns or 1)
+            and not "".join(fields).strip()
+        ):
             continue  # a blank line, as pandas skips it
         columns = columns or len(fields if isinstance(fields, list) else ())
         is_malformed = not isinstance(fields, list) or len(fields) != columns

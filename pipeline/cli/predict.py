@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -18,6 +16,7 @@ from modules.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
+from pipeline.console import Console
 from prediction.predict_file import predict_file
 from prediction.predictor import Predictor, find_model
 from report.formatting import duration
@@ -123,7 +122,7 @@ def predict_command(
             cells = [f"{prediction.value:.3f}"]
         else:
             cells = [str(prediction.value), f"{prediction.probability:.3f}"]
-        table.add_row(*map(escape, (*texts, *cells)))
+        table.add_row(*texts, *cells)
     Console().print(table)
 
 

@@ -6,13 +6,13 @@ import re
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from modules import file_format
 from modules.verdicts import MetricVerdict
 from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from pipeline.cli.metric_tables import verdict_tables
+from pipeline.console import Console
 from tests import tiny, toy_models
 from tests.modules.encoder import sources
 
@@ -121,11 +121,11 @@ def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):
 
 def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_path):
     model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
-    # Brackets mean nothing here, whatever they mean to the library that draws.
-    result = invoke("predict", "--model", model, "--pair", "[/b]", "long text")
+    # They mean nothing here, whatever they mean to the library that draws.
+    result = invoke("predict", "--model", model, "--pair", "[/b]", ":smile: [red]a")
     assert result.exit_code == 0, result.output
     cells = [line.split("│")[1:-1] for line in result.output.splitlines()]
-    assert ["[/b]", "long text", "second", "0.900"] in [
+    assert ["[/b]", ":smile: [red]a", "second", "0.900"] in [
         [cell.strip() for cell in row] for row in cells
     ]
     model = toy_models.save(toy_models.Length(), tmp_path / "scores")
