@@ -92,6 +92,26 @@ def read_table(
             yield number, row
 
 
+def read_columns(
+    file: IO[bytes], dialect: dialects.Dialect, encoding: str
+) -> list[str]:
+    """Returns the names of the columns that `read_table` yields; none without header.
+
+    Args:
+      file: A buffered file, which is read from its start.
+      dialect: How it separates and quotes its fields.
+      encoding: Its encoding.
+    """
+    lines = text_lines.decode(file, encoding, dialect.newline)
+    _, header = next(_records(lines, dialect, encoding), (0, RowError("")))
+    if isinstance(header, RowError):
+        return []
+    names = enumerate(_name_columns(header, dialect.dropped))
+    columns = [name for index, name in names if index not in dialect.dropped]
+    layout = glue_files.find_layout(columns)
+    return glue_files.name_columns(columns, [], layout) if layout else columns
+
+
 def find_empty_columns(
     file: IO[bytes], dialect: dialects.Dialect, encoding: str
 ) -> frozenset[int]:

@@ -10,6 +10,9 @@ import io
 from collections.abc import Iterator
 from typing import IO, cast
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from ingest.config import DataConfig, FileFormat
 from ingest.rows import delimited, dialects, readers
 from ingest.rows.encoding_advice import advise
@@ -68,6 +71,22 @@ class RowFile:
         except RowError as error:
             raise UsageError(f"{self.path}: {error}") from error
         return f"{self.file_format}: {self._dialect}"
+
+    def read_columns(self) -> list[str]:
+        """Returns the names of the columns, which a file without rows has, too.
+
+        JSON lines and TFRecords have none.
+        """
+        with self._open() as file:
+            if self.file_format in DELIMITED:
+                dialect = self._dialect or self._find_dialect(file)
+                encoding = self._settings.encoding
+                return delimited.read_columns(file, dialect, encoding)
+            if self.file_format == PARQUET:
+                return list(parquet.read_schema(file).names)
+            if self.file_format == ARROW:
+                return list(pa.ipc.open_stream(file).schema.names)
+        return []
 
     def read(self, task: TaskConfig | None = None) -> Iterator[tuple[Location, Row]]:
         """Reads the file, which is opened once.
@@ -134,7 +153,7 @@ class RowFile:
             # The reader of Google Cloud Storage looks for the end of a line byte by
             # byte.
             buffered = io.BufferedReader(hashed, _BUFFER_BYTES)
-            if self.path.endswith(".gz"):
+            if self.path.lower().endswith(".gz"):
                 # Beam's decompression takes a truncated gzip file for a complete one.
                 with gzip.GzipFile(fileobj=buffered) as file:
                     yield cast(IO[bytes], file)

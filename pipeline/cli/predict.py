@@ -10,18 +10,17 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ingest.config import FileFormat
-from ingest.rows.formats import ARROW, CSV, FORMATS, JSONL, SPREADSHEETS, TSV
+from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
 from modules import environment
 from modules.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.console import Console
-from prediction.predict_file import predict_file
+from prediction.predict_file import WRITTEN_FORMATS, predict_file
 from prediction.predictor import Predictor, find_model
 from report.formatting import duration
 
-_FILES = tuple(f".{name}" for name in (CSV, TSV, JSONL))
 _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
 
 
@@ -42,7 +41,8 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
     "--output",
     "destination",
     metavar="FILE_OR_DIR",
-    help="A .csv, .tsv or .jsonl file, or a new directory, which Beam writes.",
+    help="A .csv, .tsv or .jsonl file, or one of these with .gz, or a new directory, "
+    "which Beam writes.",
 )
 @click.option(
     "--format",
@@ -93,11 +93,12 @@ def predict_command(
     reading = recipe.load_data(config_file, overrides)
     # The recipe's format belongs to the recipe's own data.
     reading = reading.model_copy(update={"format": input_format})
-    if destination and destination.lower().endswith(_NO_DIRECTORIES):
+    name = (destination or "").lower().removesuffix(".gz")
+    if name.endswith(_NO_DIRECTORIES):
         raise UsageError(
             f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory"
         )
-    if source and destination and not destination.endswith(_FILES):
+    if source and destination and format_of(name) not in WRITTEN_FORMATS:
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
         batch |= {"beam_args": beam_args, "is_strict": strict, "reading": reading}
         _predict_files(model, source, destination, batch)

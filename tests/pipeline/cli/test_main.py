@@ -138,6 +138,19 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     assert "the model takes single texts (sentence)" in result.output
 
 
+@pytest.mark.parametrize("name", ["out.csv.gz", "out.TSV", "out.ndjson"])
+def test_predict_writes_the_file_that_the_output_names(invoke, tmp_path, name):
+    model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
+    (tmp_path / "in.csv").write_text("left,right\na,\n")
+    arguments = ("predict", "--model", model, "--input", tmp_path / "in.csv")
+    result = invoke(*arguments, "--output", tmp_path / name)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / name).is_file()
+    result = invoke(*arguments, "--output", tmp_path / "out.txt.gz")
+    assert result.exit_code == 2
+    assert "allowed are .csv, .tsv, .jsonl" in result.output.replace("\n", " ")
+
+
 def test_predict_writes_a_directory_and_reports_refused_rows(invoke, tmp_path):
     model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
     (tmp_path / "in.tsv").write_text("left\tright\na\t\nb\n")
