@@ -4,7 +4,6 @@ import codecs
 import csv
 import gzip
 import io
-import re
 
 import hypothesis
 import pandas as pd
@@ -346,85 +345,6 @@ def test_byte_of_another_encoding_is_named_with_line_column_and_how_to_read_it(
         "one\ntwo café",
         "naïve",
     ]
-
-
-TWEETS = ["good \N{THUMBS UP SIGN} day", "late \N{PENSIVE FACE} again", "plain"] * 20
-CUT = b"bad " + "\N{THUMBS UP SIGN}".encode()[:3]
-SENTENCES = {
-    "cp1252": "Das Café ist schön und “größer” als früher",
-    "cp1251": "Фильм был очень хорошим",
-    "shift_jis": "この映画はとても、おもしろい。",
-    "gb18030": "这部电影非常好看。",
-}
-
-
-def encoding_error(path, content, **settings):
-    """Returns the first error of a file with the texts `content`, as bytes."""
-    path.write_bytes(b"text\n" + b"\n".join(content) + b"\n")
-    return next(
-        str(row) for _, row in read(path, **settings) if isinstance(row, RowError)
-    )
-
-
-@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
-@pytest.mark.parametrize("tweets", [TWEETS, ["plain"] * 60])
-def test_few_cut_characters_in_utf_8_are_counted_and_left_out(tmp_path, name, tweets):
-    content = [*(tweet.encode() for tweet in tweets), CUT, CUT]
-    error = encoding_error(tmp_path / name, content)
-    assert "with 2 characters cut or damaged" in error
-    assert "--set data.on_bad_rows=skip" in error
-    assert "--set data.encoding" not in error
-    rows = read(tmp_path / name)
-    assert [number for number, row in rows if isinstance(row, RowError)] == [62, 63]
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "shift_jis"])
-@pytest.mark.parametrize(("bad", "but"), [([], ""), ([CUT], ", but for 1 character")])
-def test_utf_8_that_is_read_as_another_encoding_is_recognized(
-    tmp_path, encoding, bad, but
-):
-    content = [*(tweet.encode() for tweet in TWEETS), "“so”".encode(), *bad]
-    error = encoding_error(tmp_path / "in.csv", content, encoding=encoding)
-    assert f"--set data.encoding=utf-8 reads the file: it is UTF-8{but}" in error
-
-
-@pytest.mark.parametrize("encoding", SENTENCES)
-@pytest.mark.parametrize("wrong", ["utf-8", "ascii", "cp1252", "cp1251", "shift_jis"])
-def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
-    tmp_path, encoding, wrong
-):
-    text = SENTENCES[encoding]
-    content = [f"row {n}".encode() + text.encode(encoding) for n in range(9)]
-    try:
-        error = encoding_error(tmp_path / "in.csv", content, encoding=wrong)
-    except StopIteration:
-        return  # these bytes are text in the wrong encoding, too
-    assert f"{encoding} (" in error
-    (advised,) = re.findall(r"--set data\.encoding=(\S+)", error)
-    assert advised != wrong
-    assert len(rows_of(tmp_path / "in.csv", encoding=advised)) == 9
-
-
-def test_few_bad_bytes_of_another_encoding_are_counted(tmp_path):
-    content = [SENTENCES["cp1252"].encode("cp1252")] * 99 + [b"bad \x9d\x8d one"]
-    error = encoding_error(tmp_path / "in.csv", content, encoding="cp1252")
-    assert "The file has 2 such bytes" in error
-    assert "--set data.on_bad_rows=skip" in error
-    assert "--set data.encoding" not in error
-
-
-def test_only_the_first_byte_of_another_encoding_comes_with_advice(tmp_path):
-    path = write(tmp_path / "in.jsonl", '{"a": "é"}\n{"a": "é"}\n', "cp1252")
-    (_, first), (_, second) = read(path)
-    assert "--set data.encoding=cp1252" in str(first)
-    assert str(second) == "column 8: the byte 0xe9 is not utf-8"
-
-
-def test_header_in_another_encoding_comes_with_advice(tmp_path):
-    path = write(tmp_path / "in.csv", "größe,label\na,1\n", "cp1252")
-    ((_, error),) = read(path)
-    assert "the header: column 3: the byte 0xf6 is not utf-8" in str(error)
-    assert "--set data.encoding=cp1252" in str(error)
 
 
 @pytest.mark.parametrize("family", ["utf-16", "utf-32", "utf-8"])
