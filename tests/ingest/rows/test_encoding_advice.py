@@ -56,17 +56,22 @@ def test_utf_8_that_is_read_as_another_encoding_is_recognized(
     assert f"--set data.encoding=utf-8 reads the file: it is UTF-8{but}" in error
 
 
-@pytest.mark.parametrize("encoding", SENTENCES)
-@pytest.mark.parametrize("wrong", ["utf-8", "ascii", "cp1252", "cp1251", "shift_jis"])
+@pytest.mark.parametrize(
+    ("wrong", "encoding"),
+    [
+        *(("utf-8", encoding) for encoding in SENTENCES),
+        *(("ascii", encoding) for encoding in SENTENCES),
+        ("cp1252", "shift_jis"),
+        ("shift_jis", "cp1252"),
+        ("shift_jis", "cp1251"),
+    ],
+)
 def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
-    tmp_path, encoding, wrong
+    tmp_path, wrong, encoding
 ):
-    text = SENTENCES[encoding]
-    content = [f"row {n}".encode() + text.encode(encoding) for n in range(9)]
-    try:
-        error = encoding_error(tmp_path / "in.csv", content, encoding=wrong)
-    except StopIteration:
-        return  # these bytes are text in the wrong encoding, too
+    text = SENTENCES[encoding].encode(encoding)
+    content = [f"row {n}".encode() + text for n in range(9)]
+    error = encoding_error(tmp_path / "in.csv", content, encoding=wrong)
     assert f"{encoding} (" in error
     (advised,) = re.findall(r"--set data\.encoding=(\S+)", error)
     assert advised != wrong
