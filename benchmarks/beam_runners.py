@@ -29,7 +29,6 @@ from typing import Any
 import click
 import numpy as np
 import yaml
-from rich.console import Console
 from safetensors.numpy import save_file
 
 from benchmarks import comparisons, process_memory, rounds
@@ -41,6 +40,7 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.beam import BeamConfig
 from pipeline.config.paths import DEFAULT_CONFIG, REPOSITORY, OutputPaths
+from pipeline.console import Console
 from pipeline.inputs.encoder_source import resolve_encoder
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import run as run_lib

@@ -11,6 +11,13 @@ from modules.config.settings import Settings
 
 # Characters by their names in a recipe.
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
+# Examples of encodings by their names in Python.
+ENCODINGS = {
+    "cp1252": "Windows in Western Europe",
+    "cp1251": "Cyrillic",
+    "shift_jis": "Japanese",
+    "gb18030": "Chinese",
+}
 FileFormat = Literal["csv", "tsv", "jsonl", "parquet", "arrow", "tfrecord"]
 Quoting = Literal["double", "backslash", "none"]
 TFDS_PREFIX = "tfds:"  # of sources that are not paths
@@ -65,7 +72,17 @@ class DataConfig(Settings):
     @classmethod
     def _read_name(cls, delimiter: Any) -> Any:
         # Most delimiters are hard to write in a shell and in YAML.
-        return DELIMITERS.get(delimiter, delimiter)
+        return DELIMITERS.get(str(delimiter), delimiter)
+
+    @field_validator("delimiter")
+    @classmethod
+    def _check_delimiter(cls, delimiter: str | None) -> str | None:
+        if delimiter is not None and delimiter in '"\r\n':
+            raise ValueError(
+                "a quote or the end of a line cannot separate fields; give any other "
+                f"character, or {', '.join(DELIMITERS)}"
+            )
+        return delimiter
 
     @field_validator("encoding")
     @classmethod
@@ -74,9 +91,9 @@ class DataConfig(Settings):
             "".encode(encoding)  # fails for codecs that are not of text, such as base64
             return codecs.lookup(encoding).name
         except LookupError:
+            examples = ", ".join(f"{name} ({use})" for name, use in ENCODINGS.items())
             raise ValueError(
-                "not an encoding of Python; examples are utf-8, utf-16, cp1252 "
-                "(Windows, Western Europe), cp1251 (Cyrillic) and shift_jis"
+                f"not an encoding of Python; examples are utf-8, utf-16, {examples}"
             ) from None
 
     @model_validator(mode="after")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any, cast
 
 from ingest.config import DataConfig
 from ingest.rows import formats, readers
@@ -15,7 +16,14 @@ from modules import files, uris
 from modules.errors import UsageError
 from prediction import serializers
 from prediction.model_description import texts_of
-from prediction.predictor import Predictor, find_model, split_batches
+from prediction.predictor import (
+    Predictor,
+    example_columns,
+    find_model,
+    split_batches,
+)
+
+WRITTEN_FORMATS = (formats.CSV, formats.TSV, formats.JSONL)
 
 
 def predict_file(
@@ -29,8 +37,9 @@ def predict_file(
     Args:
       model: A SavedModel, or a directory of its versions.
       source: A file of text, gzipped or not.
-      destination: `.csv`, `.tsv` or `.jsonl`: the columns of the source, `prediction`
-        and, for classes, `probability`. It appears when it is complete.
+      destination: `.csv`, `.tsv` or `.jsonl`, gzipped with `.gz`: the columns of the
+        source, `prediction` and, for classes, `probability`. It appears when it is
+        complete.
       settings: How the source is read.
 
     Returns:
@@ -56,16 +65,24 @@ def predict_file(
             "with --output"
         )
     file_format = formats.format_of(destination)
-    written_formats = (formats.CSV, formats.TSV, formats.JSONL)
-    if file_format not in written_formats or destination.endswith(".gz"):
-        raise UsageError(f"--output {destination}: allowed are .csv, .tsv and .jsonl")
-    rows = RowFile(source, input_format, settings).read()
-    predictions = _predict(Predictor(find_model(model)), rows)
+    if file_format not in WRITTEN_FORMATS:
+        raise UsageError(
+            f"--output {destination}: allowed are .csv, .tsv and .jsonl, and .gz after "
+            "them"
+        )
+    source_file = RowFile(source, input_format, settings)
+    predictor = Predictor(find_model(model))
+    predictions = _predict(predictor, source_file.read())
     target = os.path.realpath(destination)  # of a symbolic link, which is kept
     files.make_directory(os.path.dirname(target))
     serializer: serializers.JsonLines | serializers.Table | None = None
     count = 0
-    with files.incomplete_beside(target) as incomplete, open(incomplete, "wb") as file:
+    with contextlib.ExitStack() as stack:
+        incomplete = stack.enter_context(files.incomplete_beside(target))
+        file: IO[bytes] = stack.enter_context(open(incomplete, "wb"))
+        if destination.lower().endswith(".gz"):
+            packed = gzip.GzipFile("", "wb", fileobj=file)  # with no name of the file
+            file = cast(IO[bytes], stack.enter_context(packed))
         for location, row, predicted in predictions:
             count += 1
             with _usage_errors(location):
@@ -74,6 +91,13 @@ def predict_file(
                     file.write(serializer.header + b"\n")
                 serializer = serializer or serializers.JsonLines()
                 file.write(serializer.serialize({**row, **predicted}) + b"\n")
+        columns = source_file.read_columns() if not count else []
+        if columns and file_format in formats.DELIMITED:
+            with _usage_errors(Location(source, 1)):
+                texts_of(dict.fromkeys(columns, "a text"), predictor.columns)
+                names = [*columns, *example_columns(is_score=predictor.is_score)]
+                header = serializers.Table(dict.fromkeys(names), file_format).header
+                file.write(header + b"\n")
     try:
         os.replace(incomplete, target)
     except OSError as error:

@@ -47,6 +47,15 @@ class Prediction:
         }
 
 
+def example_columns(*, is_score: bool) -> dict[str, Any]:
+    """Returns the columns of a prediction, with any value of their types.
+
+    Args:
+      is_score: Whether the model predicts a score instead of a class.
+    """
+    return (Prediction(0.0) if is_score else Prediction("", 0.0)).as_columns()
+
+
 def find_model(directory: str) -> str:
     """Returns the directory of a SavedModel, or of the newest of its versions.
 
@@ -74,6 +83,7 @@ class Predictor:
 
     Attributes:
       columns: Its text columns, in the order of the task.
+      is_score: Whether it predicts a score instead of a class.
     """
 
     def __init__(self, directory: str) -> None:
@@ -85,6 +95,7 @@ class Predictor:
         self._signatures = self._model.signatures
         # A signature sorts its arguments by name; `text_columns` has the task's order.
         self.columns = [name.decode() for name in self._model.text_columns().numpy()]
+        self.is_score = SCORE in self._signatures[SERVING_DEFAULT].structured_outputs
 
     def predict(self, rows: Iterable[tuple[str, ...]]) -> Iterator[Prediction]:
         """Predicts texts in the order of the task's columns.

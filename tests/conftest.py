@@ -5,10 +5,10 @@ import io
 import os
 
 import pytest
-from rich.console import Console
 
 from modules import environment
 from pipeline.config.paths import REPOSITORY
+from pipeline.console import Console
 from tests.browser import chromium, open_page  # noqa: F401 (fixtures)
 from tests.compiled.fixtures import pods  # noqa: F401 (fixtures)
 from tests.object_store.fixtures import bucket, object_store  # noqa: F401 (fixtures)

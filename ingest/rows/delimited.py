@@ -6,6 +6,7 @@ does not decode. It cannot read fields whose quotes are escaped by backslashes.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 from collections import Counter, deque
@@ -45,19 +46,22 @@ def read_table(
       be read. An error in the header ends the table.
     """
     lines = text_lines.decode(file, encoding, dialect.newline)
-    for _ in range(dialect.skipped_lines):
-        next(lines, None)
     records = _records(lines, dialect, encoding)
+    dropped: list[str] = []
     first, header = next(records, (0, RowError("")))
     if isinstance(header, RowError):
         if first:
-            yield first, FileError(f"the header: {header}")
+            error = FileError(f"the header: {header}")
+            error.__cause__ = header
+            yield first, error
         return
     layout = glue_files.find_layout(header, task)
     if layout and glue_files.is_headerless(layout, header):
         records = itertools.chain([(first, header)], records)
         header = list(layout.headerless)
     else:
+        header = _name_columns(header, dialect.dropped)
+        dropped = [header[index] for index in dialect.dropped]
         repeated = [repr(name) for name, count in Counter(header).items() if count > 1]
         if repeated:
             message = (
@@ -75,13 +79,76 @@ def read_table(
             header = glue_files.name_columns(header, fields, layout, task)
             is_named = True
         row = dict(zip(header, fields, strict=False))
+        for name in dropped:
+            row.pop(name, None)
         if layout and glue_files.is_left_out(row, header, layout):
             yield number, LeftOutError()
-        elif len(fields) != len(header):
+        elif len(fields) > len(header) or not dialect.dropped.issuperset(
+            range(len(fields), len(header))
+        ):
             message = f"{len(fields)} fields, the header has {len(header)}"
             yield number, RowError(message)
         else:
             yield number, row
+
+
+def read_columns(
+    file: IO[bytes], dialect: dialects.Dialect, encoding: str
+) -> list[str]:
+    """Returns the names of the columns that `read_table` yields; none without header.
+
+    Args:
+      file: A buffered file, which is read from its start.
+      dialect: How it separates and quotes its fields.
+      encoding: Its encoding.
+    """
+    lines = text_lines.decode(file, encoding, dialect.newline)
+    _, header = next(_records(lines, dialect, encoding), (0, RowError("")))
+    if isinstance(header, RowError):
+        return []
+    names = enumerate(_name_columns(header, dialect.dropped))
+    columns = [name for index, name in names if index not in dialect.dropped]
+    layout = glue_files.find_layout(columns)
+    return glue_files.name_columns(columns, [], layout) if layout else columns
+
+
+def find_empty_columns(
+    file: IO[bytes], dialect: dialects.Dialect, encoding: str
+) -> frozenset[int]:
+    """Returns the indices of the columns that have neither a name nor a value.
+
+    Spreadsheets save such columns. The file is read to its end only if there are some.
+
+    Args:
+      file: A buffered file, which is read from its start.
+      dialect: How it separates and quotes its fields.
+      encoding: Its encoding.
+    """
+    lines = text_lines.decode(file, encoding, dialect.newline)
+    empty: set[int] = set()
+    with contextlib.suppress(*DAMAGE):  # `read_table` reports it
+        for index, (_, fields) in enumerate(_records(lines, dialect, encoding)):
+            if isinstance(fields, RowError):
+                continue
+            filled = {column for column, value in enumerate(fields) if value.strip()}
+            empty = empty - filled if index else {*range(len(fields))} - filled
+            if not empty:
+                break
+    lines.detach()  # deleted, it would close the file
+    return frozenset(empty)
+
+
+def _name_columns(header: list[str], dropped: frozenset[int]) -> list[str]:
+    """Returns the names of columns; one without a name gets that of pandas.
+
+    The only such column that is not dropped, the index of pandas, keeps an empty name.
+    """
+    unnamed = {index for index, name in enumerate(header) if not name.strip()}
+    is_only = len(unnamed - dropped) == 1
+    names = list(header)
+    for index in unnamed:
+        names[index] = "" if is_only and index not in dropped else f"Unnamed: {index}"
+    return names
 
 
 def _records(
@@ -93,6 +160,8 @@ def _records(
     one, to find the malformed line.
     """
     source = _Rewindable(lines, dialect.skipped_lines)
+    for _ in range(dialect.skipped_lines):
+        next(lines, None)
     csv.field_size_limit(_MOST_CHARACTERS)  # of the process; a reader has no limit
     slow = _records_by_line(source, dialect, encoding)
     first = next(slow, None)
@@ -155,9 +224,13 @@ def _records_by_line(
             )
         if fields is None:
             return
-        columns = columns or len(fields if isinstance(fields, list) else ())
-        if isinstance(fields, list) and not fields and dialect.quoting != dialects.NONE:
+        if (
+            isinstance(fields, list)
+            and len(fields) < (columns or 1)
+            and not "".join(fields).strip()
+        ):
             continue  # a blank line, as pandas skips it
+        columns = columns or len(fields if isinstance(fields, list) else ())
         is_malformed = not isinstance(fields, list) or len(fields) != columns
         if is_malformed and len(source.taken) > 1:
             last = source.number

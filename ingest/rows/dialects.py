@@ -2,7 +2,7 @@
 
 `csv.Sniffer` guesses from the frequencies of characters, and text misleads it. Here a
 delimiter must be in the header, and TSV is quoted only if a program that writes CSV
-would have written the same lines: GLUE's TSV has quotes that are text.
+would have written the same rows: GLUE's TSV has quotes that are text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable
-from typing import IO, Any, get_args
+from typing import IO, Any, Literal, get_args
 
 from ingest.config import DELIMITERS, DataConfig, Quoting
 from ingest.rows import text_lines
@@ -29,7 +29,7 @@ _DELIMITERS = {character: name for name, character in DELIMITERS.items()}
 _SAMPLE_BYTES = 1 << 20
 _PART_BYTES = 1 << 14
 # Excel's own first line, which names the delimiter.
-_EXCEL = re.compile(r"sep=(.)\r?\n")
+_EXCEL = re.compile(r"sep=(.)(\r\n|\r|\n)")
 _WIDE = ("utf-16", "utf-32")
 _SPECIAL = set('\t"\r\n')
 _SPECIAL_IN_EXCEL = {*_SPECIAL, ","}
@@ -41,6 +41,10 @@ _BARE = {"", "NA", "NaN", "nan", "inf", "-inf", "Inf", "-Inf"} | (
 _ESCAPED = re.compile(r'\\(["\\])')
 _FEW = 0.1
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
+_QUOTED = re.compile(r'"[^"]*"')
+_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")  # the end of a line
+# A field in quotes, as a line of a file that may not be quoted throughout has it.
+_QUOTED_FIELD = re.compile(r'"(?:[^"\\]|""|\\.)*"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +54,17 @@ class Dialect:
     Attributes:
       delimiter: Separator of the fields.
       quoting: `double`, `backslash` or `none`, as `data.quoting`.
-      newline: The end of a line.
+      newline: The end of a line, as `newline` of `io.TextIOWrapper`: with "", a
+        carriage return ends a line, too.
       skipped_lines: Lines before the header.
+      dropped: Indices of the columns that have neither a name nor a value.
     """
 
     delimiter: str
     quoting: Quoting
-    newline: str = "\n"
+    newline: Literal["\n", ""] = "\n"
     skipped_lines: int = 0
+    dropped: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
         name = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
@@ -66,7 +73,11 @@ class Dialect:
             BACKSLASH: 'quoted, a quote in a field is \\"',
             NONE: "no quoting",
         }
-        return f"{name}, {quotes[self.quoting]}"
+        text = f"{name}, {quotes[self.quoting]}"
+        if self.dropped:
+            columns = "column" if len(self.dropped) == 1 else "columns"
+            text += f"; {len(self.dropped)} empty {columns} without a name dropped"
+        return text
 
     @property
     def reader_options(self) -> dict[str, Any]:
@@ -99,7 +110,7 @@ def find_dialect(
       UsageError: Several delimiters fit, or no quoting does.
     """
     start = content = _read(file)
-    text_lines.refuse_utf_16(start, settings.encoding)
+    codec = text_lines.find_codec(start, settings.encoding)
     is_whole = len(content) < _SAMPLE_BYTES
     # TSV without quotes in its first MiB may have quoted fields later, so the sample is
     # the first MiB with a quote.
@@ -109,9 +120,12 @@ def find_dialect(
         is_whole = len(content) < _SAMPLE_BYTES
     if content is not start:  # the header, and the lines after the first, which is cut
         content = start.partition(b"\n")[0] + b"\n" + content.partition(b"\n")[2]
-    decoder = codecs.getincrementaldecoder(settings.encoding)("replace")
-    text = decoder.decode(content).removeprefix("\ufeff")
-    newline = "\r" if "\r" in text and "\n" not in text else "\n"
+    text = codecs.getincrementaldecoder(codec)("replace").decode(content)
+    # Excel for Mac ends rows with a carriage return, and lines of a cell with a line
+    # feed.
+    unquoted = _QUOTED.sub("", text) if "\r" in text else ""
+    returns = len(_CARRIAGE_RETURN.findall(unquoted))
+    newline: Literal["\n", ""] = "" if returns > unquoted.count("\n") else "\n"
     excel = _EXCEL.match(text)
     sample = _Sample(text[excel.end() if excel else 0 :], newline, is_whole)
     delimiter = settings.delimiter or (excel[1] if excel else None)
@@ -141,7 +155,7 @@ class _Sample:
     """
 
     text: str
-    newline: str
+    newline: Literal["\n", ""]
     is_whole: bool
 
     def parse(self, dialect: Dialect) -> list[tuple[str, list[str]]] | None:
@@ -165,12 +179,22 @@ class _Sample:
                 return None
         return records
 
-    @property
-    def has_quoted_header(self) -> bool:
-        """Whether all names of the header are in quotes."""
-        header = self.text.partition(self.newline)[0].strip("\r\n")
-        fields = re.split("|".join(map(re.escape, _DELIMITERS)), header)
-        return all(len(name) > 1 and name[0] == name[-1] == '"' for name in fields)
+    def find_quoted(self, delimiter: str) -> str | None:
+        """Returns what is quoted, read line by line: the header, or a column.
+
+        A header is quoted if all of its names are, and a column if all but a few of its
+        values are.
+        """
+        header, *lines = io.StringIO(self.text, newline=self.newline)
+        names = header.strip("\r\n").split(delimiter)
+        if all(map(_QUOTED_FIELD.fullmatch, names)):
+            return "header"
+        rows = [line.strip("\r\n").split(delimiter) for line in lines]
+        for name, values in zip(names, zip(*rows, strict=False), strict=False):
+            quoted = sum(map(bool, map(_QUOTED_FIELD.fullmatch, values)))
+            if quoted > (1 - _FEW) * len(values):
+                return f"column {name}"
+        return None
 
 
 def _find_delimiter(path: str, sample: _Sample, default: str) -> str:
@@ -202,9 +226,9 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
     parsed = {q: sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, *escapes)}
     if delimiter == "\t":
         fitting = [q for q, records in parsed.items() if _are_as_written(records)]
-        if not fitting and sample.has_quoted_header:
+        if not fitting and (quoted := sample.find_quoted(delimiter)):
             raise UsageError(
-                f"{path}: its header is quoted, but its first rows are not quoted "
+                f"{path}: its {quoted} is quoted, but its first rows are not quoted "
                 f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "
                 f"{QUOTINGS[-1]}"
             )
@@ -233,12 +257,25 @@ def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:
 def _are_as_written(records: list[tuple[str, list[str]]] | None) -> bool:
     """Returns whether a program that quotes would have written these lines of TSV.
 
-    Programs quote the fields that need quotes, or all text. Excel also quotes fields
-    with commas.
+    Programs quote the fields of a column that need quotes, or all of its text. Excel
+    also quotes fields with commas. Any name of the header may have quotes.
     """
-    return records is not None and any(
-        all(_could_write(text, fields, needs_quotes) for text, fields in records)
-        for needs_quotes in _NEEDS_QUOTES
+    if records is None:
+        return False
+    columns: dict[int, list[tuple[str, bool]]] = {}
+    for index, (text, fields) in enumerate(records):
+        quoted = _find_quotes(text, fields)
+        if quoted is None:
+            return False
+        cells = zip(fields, quoted, strict=True)
+        for column, cell in enumerate(cells if index else ()):
+            columns.setdefault(column, []).append(cell)
+    return all(
+        any(
+            all(needs_quotes(field) in (is_quoted, None) for field, is_quoted in cells)
+            for needs_quotes in _NEEDS_QUOTES
+        )
+        for cells in columns.values()
     )
 
 
@@ -250,18 +287,15 @@ _NEEDS_QUOTES: tuple[Callable[[str], bool | None], ...] = (
 )
 
 
-def _could_write(
-    text: str, fields: list[str], needs_quotes: Callable[[str], bool | None]
-) -> bool:
-    text, position = f"{text}\t", 0
+def _find_quotes(text: str, fields: list[str]) -> list[bool] | None:
+    """Returns whether each field of a record is in quotes; None if one is in part."""
+    quotes, position = [], 0
+    text = f"{text}\t"
     for field in fields:
-        needs = needs_quotes(field)
         quoted = '"' + field.replace('"', '""') + '"'
-        forms = {True: [quoted], False: [field], None: [quoted, field]}[needs]
-        for form in forms:
-            if text.startswith(f"{form}\t", position):
-                position += len(form) + 1
-                break
-        else:
-            return False
-    return True
+        form = quoted if text.startswith(f"{quoted}\t", position) else field
+        if not text.startswith(f"{form}\t", position):
+            return None
+        quotes.append(form is quoted)
+        position += len(form) + 1
+    return quotes

@@ -15,13 +15,15 @@ from pyarrow import parquet
 from ingest.config import DataConfig, FileFormat
 from ingest.rows import text_lines
 from ingest.rows.formats import FORMATS, format_of
-from ingest.rows.row_errors import Row, RowError
+from ingest.rows.row_errors import FileError, Row, RowError
 from modules import uris
 from modules.errors import UsageError
 
 DEFAULTS = DataConfig()
 _ROWS_AT_A_TIME = 1024
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+# The first line of an array of objects, or of a pretty-printed object.
+_OVER_LINES = re.compile(r"\s*(\[\s*(\{|$)|\{\s*$)")
 _ARROW_ERRORS = (pa.ArrowException, OSError)
 # Raised for values that Python cannot represent: invalid UTF-8, dates after 9999,
 # unknown time zones.
@@ -81,11 +83,25 @@ def _match(source: str) -> tuple[list[str], bool]:
 
 
 def read_json_lines(file: IO[bytes], encoding: str) -> Iterator[tuple[int, Row]]:
-    """Yields the number of each line from 1, and its object or why it is not one."""
+    """Yields the number of each line from 1, and its object or why it is not one.
+
+    JSON over several lines, such as an array, ends the file.
+    """
     lines = text_lines.decode(file, encoding)
+    is_first = True
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue  # as pandas does
+        if is_first and _OVER_LINES.match(line):
+            jq = "." if line.lstrip()[0] == "{" else "'.[]'"
+            message = (
+                "each line must be a JSON object, and this one starts JSON over "
+                f"several lines, or an array; convert it: jq -c {jq} IN.json > "
+                "OUT.jsonl"
+            )
+            yield number, FileError(message)
+            return
+        is_first = False
         try:
             text_lines.check(line, encoding)
             yield number, _parse_object(line)

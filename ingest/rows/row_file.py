@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import hashlib
 import io
 from collections.abc import Iterator
 from typing import IO, cast
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from ingest.config import DataConfig, FileFormat
 from ingest.rows import delimited, dialects, readers
+from ingest.rows.encoding_advice import advise
 from ingest.rows.formats import ARROW, CSV, DELIMITED, JSONL, PARQUET, TFRECORD
-from ingest.rows.row_errors import DAMAGE, FileError, Location, Row, RowError
+from ingest.rows.row_errors import (
+    DAMAGE,
+    EncodingError,
+    FileError,
+    Location,
+    Row,
+    RowError,
+)
 from modules import fingerprint, uris
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
@@ -60,6 +72,22 @@ class RowFile:
             raise UsageError(f"{self.path}: {error}") from error
         return f"{self.file_format}: {self._dialect}"
 
+    def read_columns(self) -> list[str]:
+        """Returns the names of the columns, which a file without rows has, too.
+
+        JSON lines and TFRecords have none.
+        """
+        with self._open() as file:
+            if self.file_format in DELIMITED:
+                dialect = self._dialect or self._find_dialect(file)
+                encoding = self._settings.encoding
+                return delimited.read_columns(file, dialect, encoding)
+            if self.file_format == PARQUET:
+                return list(parquet.read_schema(file).names)
+            if self.file_format == ARROW:
+                return list(pa.ipc.open_stream(file).schema.names)
+        return []
+
     def read(self, task: TaskConfig | None = None) -> Iterator[tuple[Location, Row]]:
         """Reads the file, which is opened once.
 
@@ -68,14 +96,21 @@ class RowFile:
             have.
 
         Yields:
-          Locations and rows in order. A damaged file ends with a `FileError`.
+          Locations and rows in order. A damaged file ends with a `FileError`. The first
+          `EncodingError` has advice from all of the file, which is read again for it.
 
         Raises:
           UsageError: The delimiter of the file is ambiguous.
         """
-        number = 0
+        number, is_advised = 0, False
         try:
             for number, row in self._read(task):
+                if not is_advised and isinstance(row, RowError):
+                    is_advised = isinstance(row.__cause__ or row, EncodingError)
+                    if is_advised:
+                        with self._open() as file:
+                            advice = advise(file, self._settings.encoding)
+                        row = type(row)(f"{row}. {advice}")
                 yield Location(self.path, number), row
         except RowError as error:  # the start of the file has the wrong encoding
             yield Location(self.path, number + 1), FileError(str(error))
@@ -104,6 +139,10 @@ class RowFile:
         delimiter = "," if self.file_format == CSV else "\t"
         dialect = dialects.find_dialect(self.path, file, self._settings, delimiter)
         file.seek(0)
+        encoding = self._settings.encoding
+        dropped = delimited.find_empty_columns(file, dialect, encoding)
+        dialect = dataclasses.replace(dialect, dropped=dropped)
+        file.seek(0)
         self._dialect = dialect
         return dialect
 
@@ -114,7 +153,7 @@ class RowFile:
             # The reader of Google Cloud Storage looks for the end of a line byte by
             # byte.
             buffered = io.BufferedReader(hashed, _BUFFER_BYTES)
-            if self.path.endswith(".gz"):
+            if self.path.lower().endswith(".gz"):
                 # Beam's decompression takes a truncated gzip file for a complete one.
                 with gzip.GzipFile(fileobj=buffered) as file:
                     yield cast(IO[bytes], file)

@@ -10,8 +10,15 @@ from typing import Any
 
 from ingest.rows.row_errors import EncodingError, RowError
 
-_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_MARK_BYTES = 2
+# The codecs that skip them; the mark of UTF-32 starts with one of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
+}
+_MARK_BYTES = max(map(len, _MARKS))
 # `surrogateescape` turns bytes that do not decode into these.
 _BAD = re.compile("[\udc80-\udcff]")
 _BAD_OFFSET = 0xDC00
@@ -27,12 +34,32 @@ def decode(file: Any, encoding: str, newline: str = "\n") -> io.TextIOWrapper:
       newline: The end of a line.
 
     Raises:
-      RowError: The file is UTF-16, but `encoding` is not.
+      RowError: The mark is of another encoding.
     """
-    refuse_utf_16(file.peek(_MARK_BYTES), encoding)
-    if encoding == "utf-8":
-        encoding = "utf-8-sig"
-    return io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=newline)
+    codec = find_codec(file.peek(_MARK_BYTES), encoding)
+    return io.TextIOWrapper(file, codec, errors="surrogateescape", newline=newline)
+
+
+def find_codec(start: bytes, encoding: str) -> str:
+    """Returns the codec of a file: one that skips a byte order mark, if there is one.
+
+    Args:
+      start: The first bytes of the file.
+      encoding: Its encoding, or that of the mark without the byte order.
+
+    Raises:
+      RowError: The mark is of another encoding.
+    """
+    codec = next((c for mark, c in _MARKS.items() if start.startswith(mark)), None)
+    if codec is None:
+        return encoding
+    marked = codec.removesuffix("-sig")
+    if not encoding.startswith(marked):
+        raise RowError(
+            f"the file starts with the byte order mark of {marked.upper()}, but "
+            f"data.encoding is {encoding}; read it with --set data.encoding={marked}"
+        )
+    return codec
 
 
 def are_decoded(lines: Iterable[str]) -> bool:
@@ -50,7 +77,7 @@ def check(line: str, encoding: str, place: str = "") -> None:
       place: Text before the column in the message.
 
     Raises:
-      EncodingError: Names the first such byte and the setting that reads it.
+      EncodingError: Names the first such byte.
     """
     if line.isascii():
         return
@@ -58,20 +85,5 @@ def check(line: str, encoding: str, place: str = "") -> None:
     if bad:
         byte = ord(bad.group()) - _BAD_OFFSET
         raise EncodingError(
-            f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not "
-            f"{encoding}. Set the encoding of the file with data.encoding, for example "
-            "--set data.encoding=cp1252 for Windows in Western Europe"
-        )
-
-
-def refuse_utf_16(start: bytes, encoding: str) -> None:
-    """Refuses a file that starts with the byte order mark of UTF-16.
-
-    Raises:
-      RowError: It does, but `encoding` is not UTF-16.
-    """
-    if start.startswith(_UTF_16_MARKS) and not encoding.startswith("utf-16"):
-        raise RowError(
-            f"the file starts with the byte order mark of UTF-16, but data.encoding is "
-            f"{encoding}; read it with --set data.encoding=utf-16"
+            f"{place}column {bad.start() + 1}: the byte 0x{byte:02x} is not {encoding}"
         )

@@ -106,8 +106,12 @@ def is_unlabelled(value: Any, task: TaskConfig) -> bool:
 
 def parse_id(value: Any) -> int | None:
     """Returns a value as an id; None if it is not an integer of 64 bits."""
+    # pandas writes the whole numbers of a column with missing values as 1.0.
+    text, _, decimals = to_text(value).partition(".")
+    if decimals.strip("0"):
+        return None
     try:
-        number = int(to_text(value))
+        number = int(text)
     except ValueError:
         return None
     return number if -(1 << 63) < number < 1 << 63 else None

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 from rich import filesize
-from rich.console import Console
 from rich.table import Column
 
 from pipeline.cli import options
 from pipeline.cli.tables import plain_table
+from pipeline.console import Console
 
 
 @click.command("clean")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
@@ -15,6 +14,7 @@ from rich.text import Text
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.cli.metric_tables import LETTERS, comparison_table
+from pipeline.console import Console
 
 if TYPE_CHECKING:
     from pipeline.runs.comparison import ChangedRow, Comparison
@@ -87,8 +87,8 @@ def compare_command(
             *(Column(letter, overflow="fold") for letter in letters),
         )
         for setting in comparison.settings:
-            values = (Text("" if v is None else str(v)) for v in setting.values)
-            table.add_row(Text(setting.key), *values)
+            values = ("" if v is None else str(v) for v in setting.values)
+            table.add_row(setting.key, *values)
         console.print(table)
     else:
         console.print("The settings are the same.")
@@ -131,7 +131,7 @@ def _show_row(row: ChangedRow, console: Console) -> None:
 
 
 def _print(console: Console, line: str) -> None:
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(line, highlight=False, soft_wrap=True)
 
 
 def _write_csv(comparison: Comparison, columns: list[str], path: Path) -> None:

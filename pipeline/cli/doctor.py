@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from modules import environment
 from pipeline import exit_status
 from pipeline.cli import options
+from pipeline.console import Console
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from ingest import examples
 from modules import environment
@@ -33,6 +31,7 @@ from pipeline.cli import (
 from pipeline.cli.metric_tables import verdict_tables
 from pipeline.config import recipe
 from pipeline.config.invocation import command
+from pipeline.console import Console
 from pipeline.inputs import encoder_source
 from pipeline.local.interruption import end_process
 from report.content import PAGE_FILE
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 def _print_prose(text: str, console: Console, style: str = "") -> None:
     """Prints a text; a terminal wraps it between words, a file gets whole lines."""
     soft_wrap = not console.is_interactive
-    console.print(text, markup=False, style=style, soft_wrap=soft_wrap)
+    console.print(text, style=style, soft_wrap=soft_wrap)
 
 
 class _Commands(click.Group):
@@ -123,7 +122,7 @@ def run(
         except SystemExit:  # raised for SIGTERM
             end_process(exit_status.TERMINATED)
         except Exception as error:  # noqa: BLE001 (the log has its traceback)
-            console.print(f"failed: {type(error).__name__}: {error}", markup=False)
+            console.print(f"failed: {type(error).__name__}: {error}")
             console.print("run.log in the run record above has the traceback")
             sys.exit(exit_status.FAILURE)
         sys.exit(show(finished, console))
@@ -184,25 +183,22 @@ def show(run: Run, console: Console) -> int:
         console.print(table)
     _print_prose(verdict.comparison, console)
     page = run.directory / PAGE_FILE
-    console.print(f"report {page}", markup=False, soft_wrap=True)
+    console.print(f"report {page}", soft_wrap=True)
     missing = f"; missing: {outputs.missing}" if outputs.missing else ""
     if record.pushed is None:
         _print_prose(f"refused: {record.reason}{missing}", console)
     else:
-        console.print(f"pushed {record.pushed}{missing}", markup=False, soft_wrap=True)
+        console.print(f"pushed {record.pushed}{missing}", soft_wrap=True)
     if console.is_interactive:
-        output = f"--output {shlex.quote(str(run.paths.root))}"
+        output = ("--output", run.paths.root)
         if record.pushed is not None:
-            served = shlex.quote(str(Path(record.pushed).parent))
-            step = f"{command()} serve --model {served}"
+            step = command("serve", "--model", Path(record.pushed).parent)
         elif verdict.blessed:
-            step = f"{command()} show {record.id} {output}"
+            step = command("show", record.id, *output)
         else:
-            step = (
-                "open the report; to push the model anyway, "
-                f"{command()} override {record.id} --reason TEXT {output}"
-            )
-        console.print(f"next: {step}", markup=False, soft_wrap=True)
+            override = command("override", record.id, "--reason", "TEXT", *output)
+            step = f"open the report; to push the model anyway, {override}"
+        console.print(f"next: {step}", soft_wrap=True)
     return exit_status.REFUSED if record.pushed is None else exit_status.SUCCESS
 
 

@@ -6,8 +6,8 @@ import string
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 
 from modules.metrics import CLASS_METRICS
 
@@ -43,7 +43,7 @@ def verdict_tables(metrics: Iterable[MetricVerdict]) -> list[Table]:
             continue
         bounds = (metric.champion, metric.threshold, metric.max_regression)
         table.add_row(
-            escape(metric.metric),
+            Text(metric.metric),
             *map(_number, (metric.value, *bounds)),
             ("failed" if metric.failures else "passed") if metric.is_bounded else "",
         )
@@ -51,7 +51,7 @@ def verdict_tables(metrics: Iterable[MetricVerdict]) -> list[Table]:
         return [table]
     classes = Table("class", *CLASS_METRICS)
     for name, values in by_class.items():
-        classes.add_row(escape(name), *(values[kind] for kind in CLASS_METRICS))
+        classes.add_row(Text(name), *(values[kind] for kind in CLASS_METRICS))
     return [table, classes]
 
 
@@ -67,7 +67,7 @@ def comparison_table(comparison: Comparison) -> Table:
         cells = [_interval(first.metrics[name])]
         for run in others:
             cells += [_interval(run.metrics[name]), f"{run.tests[name].p_value:.2g}"]
-        table.add_row(escape(name), *cells)
+        table.add_row(Text(name), *cells)
     return table
 
 

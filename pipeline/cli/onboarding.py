@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
 
 from ingest.config import DataConfig
@@ -24,6 +22,7 @@ from pipeline.cli import options
 from pipeline.config import recipe
 from pipeline.config.invocation import command
 from pipeline.config.paths import DEFAULT_CONFIG
+from pipeline.console import Console
 from pipeline.onboarding.data_set import MOST_TEST_SIZE, Choices, DataSet, look_at
 from pipeline.onboarding.guess import Kind
 
@@ -124,12 +123,8 @@ def init_command(
         sys.exit(exit_status.USAGE)
     if project.skipped_file:
         console.print(f"skipped rows: {project.skipped_file}", soft_wrap=True)
-    recipe_file = project.folder / RECIPE_FILE
-    console.print(
-        f"{project.folder} is written. Next:\n  {command()} run --config {recipe_file}",
-        markup=False,
-        soft_wrap=True,
-    )
+    run = command("run", "--config", project.folder / RECIPE_FILE)
+    console.print(f"{project.folder} is written. Next:\n  {run}", soft_wrap=True)
 
 
 @click.command("inspect-data")
@@ -229,7 +224,7 @@ def _look_at(
 def _show_guesses(project: Project, console: Console) -> None:
     table = Table(Column("setting", no_wrap=True), "value", "why")
     for key, value, reason in project.settings.table():
-        table.add_row(key, escape(value), escape(reason))
+        table.add_row(key, value, reason)
     console.print(table)
 
 
@@ -240,15 +235,15 @@ def _show(inspection: Inspection, console: Console) -> None:
     for column in inspection.columns:
         values = "many" if column.values is None else f"{column.values:,}"
         words = f"{column.words:.0f}" if column.words else ""
-        columns.add_row(escape(column.name), f"{column.filled:,}", values, words)
+        columns.add_row(column.name, f"{column.filled:,}", values, words)
     console.print(columns)
     console.print(_splits_table(inspection))
     for label, count, bar in bars(inspection.histogram):
-        console.print(f"{label:>9} tokens {count:>9,} {bar}", markup=False)
+        console.print(f"{label:>9} tokens {count:>9,} {bar}")
     for name, split in inspection.splits.items():
         if split.rows:
             for kind, row in (("shortest", split.shortest), ("longest", split.longest)):
-                console.print(f"{name}, {kind}: {row}", markup=False, soft_wrap=True)
+                console.print(f"{name}, {kind}: {row}", soft_wrap=True)
     lines = [
         (
             inspection.contradictions,
@@ -262,14 +257,14 @@ def _show(inspection: Inspection, console: Console) -> None:
     ]
     for count, what in lines:
         if count:
-            console.print(f"{count:,} {what}", markup=False)
+            console.print(f"{count:,} {what}")
     for style, kind, texts in (
         ("yellow", "warning", inspection.warnings),
         ("red", "refused", inspection.refused),
     ):
         for text in texts:
             line = f"{kind}: {text}"
-            console.print(line, markup=False, soft_wrap=True, style=style)
+            console.print(line, soft_wrap=True, style=style)
 
 
 def _splits_table(inspection: Inspection) -> Table:
@@ -287,7 +282,7 @@ def _splits_table(inspection: Inspection) -> Table:
     labels = list(next(iter(splits.values())).labels)
     for label in labels[:_LABELS_SHOWN]:
         table.add_row(
-            escape(f"class {label}"),
+            f"class {label}",
             *(
                 f"{split.labels.get(label, 0):,} "
                 f"({split.labels.get(label, 0) / max(split.rows, 1):.0%})"

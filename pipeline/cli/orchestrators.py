@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from modules import environment
 from pipeline import exit_status
@@ -18,6 +17,7 @@ from pipeline.cli import options
 from pipeline.config import parameters, recipe
 from pipeline.config.orchestrators import KUBEFLOW, ORCHESTRATORS
 from pipeline.config.recipe import Config
+from pipeline.console import Console
 from pipeline.orchestrators import compilation, staging
 from pipeline.orchestrators.kubeflow.login import KubeflowServer
 from pipeline.orchestrators.run_client import (
@@ -177,9 +177,7 @@ def submit_command(
         try:
             submit(client, package, request, click.echo, wait_seconds)
         except (RunFailedError, RunTimeoutError) as error:
-            Console(stderr=True).print(
-                str(error), markup=False, emoji=False, soft_wrap=True
-            )
+            Console(stderr=True).print(str(error), soft_wrap=True)
             sys.exit(exit_status.FAILURE)
 
 

@@ -7,24 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ingest.config import FileFormat
-from ingest.rows.formats import ARROW, CSV, FORMATS, JSONL, SPREADSHEETS, TSV
+from ingest.rows.formats import ARROW, FORMATS, SPREADSHEETS, format_of
 from modules import environment
 from modules.data import row_values
 from modules.errors import UsageError
 from pipeline.beam import beam_arguments
 from pipeline.cli import options
 from pipeline.config import recipe
-from prediction.predict_file import predict_file
+from pipeline.console import Console
+from prediction.predict_file import WRITTEN_FORMATS, predict_file
 from prediction.predictor import Predictor, find_model
 from report.formatting import duration
 
-_FILES = tuple(f".{name}" for name in (CSV, TSV, JSONL))
 _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
 
 
@@ -45,7 +43,8 @@ _NO_DIRECTORIES = (*SPREADSHEETS, ".txt", ".json")
     "--output",
     "destination",
     metavar="FILE_OR_DIR",
-    help="A .csv, .tsv or .jsonl file, or a new directory, which Beam writes.",
+    help="A .csv, .tsv or .jsonl file, or one of these with .gz, or a new directory, "
+    "which Beam writes.",
 )
 @click.option(
     "--format",
@@ -96,11 +95,12 @@ def predict_command(
     reading = recipe.load_data(config_file, overrides)
     # The recipe's format belongs to the recipe's own data.
     reading = reading.model_copy(update={"format": input_format})
-    if destination and destination.lower().endswith(_NO_DIRECTORIES):
+    name = (destination or "").lower().removesuffix(".gz")
+    if name.endswith(_NO_DIRECTORIES):
         raise UsageError(
             f"--output {destination}: allowed are .csv, .tsv, .jsonl and a directory"
         )
-    if source and destination and not destination.endswith(_FILES):
+    if source and destination and format_of(name) not in WRITTEN_FORMATS:
         beam_args = beam_arguments(recipe.load_beam(config_file, overrides))
         batch |= {"beam_args": beam_args, "is_strict": strict, "reading": reading}
         _predict_files(model, source, destination, batch)
@@ -128,7 +128,7 @@ def predict_command(
             cells = [f"{prediction.value:.3f}"]
         else:
             cells = [str(prediction.value), f"{prediction.probability:.3f}"]
-        table.add_row(*map(escape, (*texts, *cells)))
+        table.add_row(*texts, *cells)
     Console().print(table)
 
 

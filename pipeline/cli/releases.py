@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich import filesize
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 
 from modules import environment
 from modules.errors import UsageError
@@ -21,6 +19,7 @@ from pipeline.cli.metric_tables import one_value
 from pipeline.cli.tables import SHORT_ID, plain_table
 from pipeline.config.invocation import command
 from pipeline.config.paths import OutputPaths
+from pipeline.console import Console
 from pipeline.releases import journal
 from pipeline.releases.rollback import roll_back
 
@@ -89,7 +88,7 @@ def versions_command(
                     f"`{release.action} {again}` completes it"
                 )
         for line in lines:
-            console.print(line, markup=False, highlight=False)
+            console.print(line, highlight=False)
 
 
 @click.command("rollback")
@@ -115,10 +114,10 @@ def rollback_command(
     withdrawn = ", ".join(map(str, release.withdrawn)) or "none"
     click.echo(f"version {release.version} is served; withdrawn: {withdrawn}")
     if release.previous is not None:
-        undo = ["rollback", str(release.previous), "--output", str(paths.root)]
+        undo = ["rollback", release.previous, "--output", paths.root]
         if config_file is not None:
-            undo += ["--config", str(config_file)]
-        click.echo(f"undo with: {command()} {shlex.join(undo)}")
+            undo += ["--config", config_file]
+        click.echo(f"undo with: {command(*undo)}")
 
 
 @click.command("override")
@@ -171,9 +170,9 @@ def _table(versions: list[PushedVersion]) -> Table:
     for version in versions:
         table.add_row(
             str(version.version),
-            f"[{_STYLES[version.state]}]{version.state}[/]",
+            Text(version.state, _STYLES[version.state]),
             (version.run or "unknown")[:SHORT_ID],
-            escape(one_value(version.metric, version.value)),
+            one_value(version.metric, version.value),
             filesize.decimal(version.size_bytes),
         )
     return table

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 from rich.tree import Tree
 
 from ingest.examples.data_card import CARD_FILE
@@ -21,6 +20,7 @@ from modules.run_states import MARKS, PUSHED
 from pipeline.cli import options
 from pipeline.cli.metric_tables import one_value, verdict_tables
 from pipeline.cli.tables import SHORT_ID, plain_table
+from pipeline.console import Console
 from report.content import PAGE_FILE
 from report.formatting import duration
 
@@ -60,8 +60,8 @@ def runs_command(output: str | None, config_file: Path | None, as_json: bool) ->
     for run, short in zip(runs, ids, strict=True):
         table.add_row(
             short if ids.count(short) == 1 else run.id,
-            escape(run.recipe),
-            escape(one_value(run.metric, run.value)),
+            run.recipe,
+            one_value(run.metric, run.value),
             _result(run),
             _duration(run.seconds),
         )
@@ -103,7 +103,7 @@ def show_command(
         _print_json(content)
         return
     console = Console(highlight=False)
-    console.print(f"run {record.id}, recipe {escape(record.recipe)}")
+    console.print(f"run {record.id}, recipe {record.recipe}")
     console.print(_result(record, whole=True), soft_wrap=True)
     took = _duration(record.seconds) or "end unknown"
     console.print(f"started {record.started:%Y-%m-%d %H:%M:%S}, {took}")
@@ -115,7 +115,7 @@ def show_command(
                 f"{override.reason}"
             )
         for line in lines:
-            console.print(line, markup=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
         for table in verdict_tables(verdict.metrics):
             console.print(table)
     if check:
@@ -123,20 +123,20 @@ def show_command(
         parts = [f"passed on {check.rows} rows"]
         parts += [f"{name} {value:.1f} ms" for name, value in latency]
         line = "; ".join(check.reasons) if check.reasons else ", ".join(parts)
-        console.print(f"serving check: {line}", markup=False)
+        console.print(f"serving check: {line}")
     if outputs.components:
         console.print(_components_table(details))
     if card:
         sha256 = (card["fingerprint"] or "")[:_SHOWN_HASH]
         line = f"data: {card['source']}" + (f", SHA-256 {sha256}" if sha256 else "")
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
         counts = ", ".join(
             f"{split} {rows['rows']:,}"
             + (f" ({rows['bad']} bad)" if rows["bad"] else "")
             for split, rows in card["splits"].items()
         )
         if counts:
-            console.print(f"rows: {counts}", markup=False)
+            console.print(f"rows: {counts}")
     report = details.directory / PAGE_FILE
     lines = [
         *([f"report: {report}"] if report.exists() else []),
@@ -145,7 +145,7 @@ def show_command(
         f"  {', '.join(path.name for path in record_files)}",
     ]
     for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 @click.command("lineage")
@@ -180,18 +180,20 @@ def _print_json(content: Any) -> None:
     click.echo(json.dumps(content, ensure_ascii=False, indent=1, default=str))
 
 
-def _result(run: RunRecord, *, whole: bool = False) -> str:
+def _result(run: RunRecord, *, whole: bool = False) -> Text:
     """Returns the state of a run, with the pushed version or the reason."""
-    state = f"[{MARKS[run.state].color}]{run.state}[/]"
+    state = Text.assemble((run.state, MARKS[run.state].color))
     version = (run.pushed or "") if whole else Path(run.pushed or "").name
     if run.state == PUSHED:
-        return f"{state} {escape(version)}"
+        return state.append(f" {version}")
     if run.pushed:
-        state += f", overridden: [green]pushed[/] {escape(version)}"
+        state.append_text(
+            Text.assemble(", overridden: ", ("pushed", "green"), f" {version}")
+        )
     reason = run.reason if whole else " ".join(run.reason.split())
     if not whole and len(reason) > _SHOWN_REASON:
         reason = f"{reason[:_SHOWN_REASON]} ..."
-    return f"{state}: {escape(reason)}" if reason else state
+    return state.append(f": {reason}") if reason else state
 
 
 def _duration(seconds: float | None) -> str:
@@ -219,9 +221,9 @@ def _components_table(run: Run) -> Table:
 
 
 def _tree(node: Node, tree: Tree | None = None) -> Tree:
-    title = f"[bold]{escape(node.component)}[/] of run {node.run[:SHORT_ID]}"
+    title = Text.assemble((node.component, "bold"), f" of run {node.run[:SHORT_ID]}")
     if node.is_repeated:
-        title += ", see above"
+        title.append(", see above")
     branch = Tree(title) if tree is None else tree.add(title)
     for name, value in node.facts.items():
         if name.endswith("sha256"):
@@ -230,7 +232,7 @@ def _tree(node: Node, tree: Tree | None = None) -> Tree:
             value = _changed_settings(value)
         if isinstance(value, dict):
             value = ", ".join(f"{key} {item}" for key, item in value.items())
-        branch.add(f"[dim]{escape(name)}[/] {escape(str(value))}")
+        branch.add(Text.assemble((name, "dim"), f" {value}"))
     for inner in node.inputs:
         _tree(inner, branch)
     return branch

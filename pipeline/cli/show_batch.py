@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from modules import environment
 from modules.errors import UsageError
 from pipeline.cli import options
 from pipeline.config import recipe
+from pipeline.console import Console
 from pipeline.inputs.first_batch import read_first_batch
 from report.content import Batch
 
@@ -77,4 +77,4 @@ def show_batch_command(
     )
     heat_maps = plots.batch_picture(Batch(**batch_view.list_features(batch)))
     heat_maps.savefig(output, format="png")
-    console.print(f"heat maps: {output}", soft_wrap=True, markup=False)
+    console.print(f"heat maps: {output}", soft_wrap=True)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 
-def command() -> str:
-    """Returns how this process's commands start, as a user types it."""
+def command(*arguments: object) -> str:
+    """Returns a command of this program as a user types it in a shell.
+
+    Args:
+      *arguments: The arguments, unquoted.
+    """
     python = os.path.relpath(sys.executable)
-    return f"{sys.executable if python.startswith('..') else python} -m pipeline"
+    python = sys.executable if python.startswith("..") else python
+    return shlex.join([python, "-m", "pipeline", *map(str, arguments)])

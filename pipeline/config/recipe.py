@@ -210,10 +210,11 @@ def load_beam(path: str | Path, overrides: _Overrides = None) -> BeamConfig:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Splits `key=value` of the command line, and reads the value as YAML.
+    """Splits `key=value` of the command line, and reads the value.
 
     Returns:
-      The key, and the value. `1.20` is text if the setting is a string.
+      The key, and the value. `1.20` and `#` are text if the setting is a string; values
+      of other settings are YAML.
 
     Raises:
       UsageError: The text has no `=` or its value is not YAML.
@@ -225,7 +226,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     for name in key.strip().split("."):
         kind = typed_yaml.member(kind, name)
     try:
-        return key.strip(), typed_yaml.load(value, kind)
+        return key.strip(), typed_yaml.load_value(value, kind)
     except yaml.YAMLError as error:
         raise UsageError(f"--set {text!r}: the value is not YAML: {error}") from error
 

@@ -22,6 +22,9 @@ _NUMBERS = {
 }
 # Tags of values that stay text if the setting is a string, such as `1.20` and `no`.
 _NOT_STRINGS = (*_NUMBERS, _TAG + "bool")
+# What is YAML even if the setting is a string: null, strings in quotes, and lists and
+# mappings, which are refused as values of the setting.
+_YAML_STRING = re.compile(r"null|Null|NULL|(['\"]).*\1|\[.*\]|\{.*\}", re.DOTALL)
 
 
 class _Loader(yaml.SafeLoader):
@@ -62,6 +65,23 @@ def load(text: str, kind: Any = Any) -> Any:
         return loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def load_value(text: str, kind: Any = Any) -> Any:
+    """Reads a value of the command line as a setting.
+
+    Args:
+      text: YAML. If the setting is a string, only what is empty, `null`, in quotes or
+        in brackets is YAML: `#` and `~` stay text.
+      kind: Type of the setting.
+
+    Raises:
+      yaml.YAMLError: The text is not YAML.
+    """
+    is_string = all(option in (str, types.NoneType) for option in _options(kind))
+    if is_string and text and not _YAML_STRING.fullmatch(text.strip()):
+        return text.strip() or text  # white space may be a delimiter
+    return load(text, kind)
 
 
 def dump(settings: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import logging as absl_logging
 from rich import progress
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.constrain import Constrain
 from rich.live import Live
 from rich.padding import Padding
@@ -23,6 +23,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from modules.run_states import MARKS, ComponentState
+from pipeline.console import Console
 from pipeline.runs import run_progress
 from pipeline.runs.run_progress import ComponentProgress, ProgressFile, TrainingProgress
 from report.formatting import duration
@@ -163,7 +164,7 @@ class RunProgress(logging.Handler):
         if self._live:
             self._console.print(lines)
         else:
-            self._console.print(" " * _INDENT + text, markup=False, soft_wrap=True)
+            self._console.print(Text(" " * _INDENT + text), soft_wrap=True)
 
     def _show_module(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
@@ -200,8 +201,10 @@ class RunProgress(logging.Handler):
             mark, style = MARKS[state]
             note = "" if state == "done" else f" {state}"
             self._console.print(
-                f"[{style}]{mark}[/] {component.name} "
-                f"{duration(component.seconds)}{note}"
+                Text.assemble(
+                    (mark, style),
+                    f" {component.name} {duration(component.seconds)}{note}",
+                )
             )
 
     def explain_stop(self, reason: str) -> None:
@@ -221,14 +224,13 @@ class RunProgress(logging.Handler):
         kept = [f"the outputs of {finished} component{plural}"] if finished else []
         if self._training.kept_step:
             kept.append(f"the training up to step {self._training.kept_step}")
-        self._console.print(f"stopped by {reason}{where}", markup=False)
+        self._console.print(f"stopped by {reason}{where}")
         self._console.print(
             f"kept: {' and '.join(kept) or 'nothing, no component had finished'}"
         )
         self._console.print("to resume, run:")
         self._console.print(
             f"  {shlex.join(sys.orig_argv)}",
-            markup=False,
             highlight=False,
             soft_wrap=True,
         )
@@ -344,6 +346,4 @@ class _LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "absl" or not record.name.startswith(_LOGGERS):
             line = f"{record.levelname} {record.name} {record.getMessage()}"
-            self._console.print(
-                line, style="dim", markup=False, highlight=False, soft_wrap=True
-            )
+            self._console.print(line, style="dim", highlight=False, soft_wrap=True)

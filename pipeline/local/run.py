@@ -11,14 +11,13 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-
 from ingest.examples.bad_rows import BadRowsError
 from modules import environment, file_lock
 from modules.errors import DataRefusedError, UsageError
 from modules.run_metadata import MetadataReader
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config
+from pipeline.console import Console
 from pipeline.inputs.resolve import resolve_inputs
 from pipeline.local import interruption
 from pipeline.local.progress import RunProgress

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import os
 import re
-import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -312,7 +311,7 @@ class _Builder:
         path = self._directory / RECIPE_FILE
         head = (
             f"Fine-tunes on {self._data_set.source.location}.\n"
-            f"  {command()} run --config {self._target / RECIPE_FILE}\n"
+            f"  {command('run', '--config', self._target / RECIPE_FILE)}\n"
             "docs/settings.md describes each setting."
         )
         self._settings.set("output", _OUTPUT_FOLDER, "everything that a run writes")
@@ -338,18 +337,19 @@ def _input_names(task: TaskConfig) -> list[str]:
 
 def _readme(folder: Path, settings: ProjectSettings, task: TaskConfig) -> str:
     name = settings.values["name"]
-    texts = "--text TEXT" if len(task.text_columns) == 1 else "--pair TEXT TEXT"
+    texts = ["--text", "TEXT"]
+    if len(task.text_columns) == 2:
+        texts = ["--pair", "TEXT", "TEXT"]
     predicted = f"`{task.label_column}` from {' and '.join(task.text_columns)}"
-    start, config = command(), shlex.quote(str(folder / RECIPE_FILE))
-    model = shlex.quote(str(OutputPaths(folder / _OUTPUT_FOLDER, name).pushed))
+    model = OutputPaths(folder / _OUTPUT_FOLDER, name).pushed
     return f"""# {name}
 
 Predicts {predicted}. From {Path.cwd()}:
 
 ```
-{start} run --config {config}
-{start} predict --model {model} {texts}
-{start} serve --model {model}
+{command("run", "--config", folder / RECIPE_FILE)}
+{command("predict", "--model", model, *texts)}
+{command("serve", "--model", model)}
 ```
 `{RECIPE_FILE}` has the settings with their reasons.
 """

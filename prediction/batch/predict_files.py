@@ -30,7 +30,7 @@ from prediction.batch import execution
 from prediction.batch import job as job_lib
 from prediction.batch.job import Job
 from prediction.model_description import ModelDescription, describe_model
-from prediction.predictor import PREDICTION, PROBABILITY, find_model
+from prediction.predictor import example_columns, find_model
 
 _FIRST_ROWS = 100
 
@@ -165,11 +165,9 @@ def _plan(
             f"--model {model.directory} has no signature {SERVE_EXAMPLES}; give text "
             "in .csv, .tsv, .jsonl or .parquet"
         )
-    predicted: dict[str, Any] = {PREDICTION: "", PROBABILITY: 0.0}
-    if model.is_score:
-        predicted = {PREDICTION: 0.0}
-    all_rows = (RowFile(path, file_format, options.reading).read() for path in paths)
-    rows = itertools.chain.from_iterable(all_rows)
+    predicted = example_columns(is_score=model.is_score)
+    files = [RowFile(path, file_format, options.reading) for path in paths]
+    rows = itertools.chain.from_iterable(file.read() for file in files)
     first = list(itertools.islice(rows, _FIRST_ROWS))
     output_format = options.output_format or file_format
     if output_format == formats.ARROW:
@@ -182,8 +180,10 @@ def _plan(
                 # Metadata, which pandas adds, would be wrong with more columns.
                 schema = parquet.read_schema(file).remove_metadata()
                 break
-    columns: dict[str, Any] = dict.fromkeys(model.columns)
-    known = [row for row in map(_to_columns, first) if row is not None] or [columns]
+    known = [row for row in map(_to_columns, first) if row is not None]
+    if not known:
+        columns = [] if first else files[0].read_columns()
+        known = [dict.fromkeys(columns or model.columns)]
     try:
         serializer = serializers.create(output_format, known, predicted, schema)
     except RowError as error:

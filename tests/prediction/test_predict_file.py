@@ -1,12 +1,14 @@
 """Predictions of one file into one file."""
 
 import codecs
+import gzip
 import json
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from ingest.config import DataConfig
 from modules import served_versions
@@ -75,6 +77,47 @@ def test_encoding_of_the_file_is_set(served, tmp_path):
     assert "café" in target.read_text()
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.parquet", "in.arrow"])
+@pytest.mark.parametrize("target", ["out.csv", "out.tsv", "out.jsonl"])
+def test_table_without_rows_is_predicted_into_its_header(
+    served, tmp_path, name, target
+):
+    source, target = tmp_path / name, tmp_path / target
+    table = pa.table({"n": pa.array([], pa.int64()), "left": [], "right": []})
+    if name == "in.parquet":
+        parquet.write_table(table, source)
+    elif name == "in.arrow":
+        with pa.ipc.new_stream(str(source), table.schema):
+            pass
+    else:
+        source.write_text("n,left,right,,\n".replace(",", ",\t"[name == "in.tsv"]))
+    assert predict_file(str(served), str(source), str(target)) == 0
+    header = "n,left,right,prediction,probability\n"
+    if target.suffix == ".tsv":
+        header = header.replace(",", "\t")
+    assert target.read_text() == ("" if target.suffix == ".jsonl" else header)
+
+
+def test_header_of_a_score_has_no_probability(scorer, tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("sentence\n")
+    assert predict_file(scorer, str(source), str(target)) == 0
+    assert target.read_text() == "sentence,prediction\n"
+
+
+@pytest.mark.parametrize("name", ["out.csv.gz", "out.TSV.GZ", "out.jsonl.gz"])
+def test_gzipped_file_is_written(served, tmp_path, name):
+    source, target = tmp_path / "in.csv", tmp_path / name
+    source.write_text("left,right\nlonger,x\n")
+    assert predict_file(str(served), str(source), str(target)) == 1
+    text = gzip.decompress(target.read_bytes()).decode()
+    assert text.count("longer") == 1
+    assert "prediction" in text
+    assert "second" in text
+    # It is read back.
+    assert predict_file(str(served), str(target), str(tmp_path / f"again-{name}")) == 1
+
+
 def test_json_lines_keep_their_fields(served, tmp_path):
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     row = {"id": "é", "left": "a\tb\nc", "right": "."}
@@ -100,6 +143,7 @@ def test_json_lines_keep_their_fields(served, tmp_path):
         ),
         ("in.tsv", "left\tright\na\n", "out.tsv", r":2: 1 fields, the header has 2"),
         ("in.txt", "left,right\n", "out.tsv", r"in\.txt: one output file needs \.csv"),
+        ("in.tsv", "left\tn\n", "out.csv", r":1: no column right; the model takes"),
         (
             "in.tsv",
             "left\tright\na\tb\n",

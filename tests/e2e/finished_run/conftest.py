@@ -12,13 +12,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from modules.config.task import TaskConfig
 from modules.run_metadata import MetadataReader
 from modules.training import experiment
 from pipeline.config.paths import OutputPaths
 from pipeline.config.recipe import Config, load_config
+from pipeline.console import Console
 from pipeline.local.run import run_locally
 from pipeline.runs.run_outputs import RunOutputs
 from tests import tiny, warm_probe

@@ -138,6 +138,41 @@ def test_tsv_with_a_quoted_header_and_other_rows_is_refused_with_the_setting(tmp
         read(path)
 
 
+@pytest.mark.parametrize("name", ["in.tsv", "in.csv"])
+@pytest.mark.parametrize("header", ["text\tlabel", '"text"\tlabel', '"text"\t"label"'])
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('"{}"\t"{}"', "{}"),
+        ('"{}"\t{}', "{}"),
+        ('{}\t"{}"', "{}"),
+        ('"say ""{}"""\t"{}"', 'say "{}"'),
+        ('"say \\"{}\\""\t{}', 'say "{}"'),
+    ],
+)
+def test_quotes_of_tsv_are_judged_from_the_rows(tmp_path, name, header, line, expected):
+    rows = [("a good film", "ham"), ("bad, very bad", "spam"), ("it was fine", "ham")]
+    lines = "".join(line.format(*row) + "\n" for row in rows)
+    assert rows_of(write(tmp_path / name, f"{header}\n{lines}")) == [
+        {"text": expected.format(text), "label": label} for text, label in rows
+    ]
+
+
+def test_tsv_with_a_quoted_header_only_loses_its_quotes(tmp_path):
+    path = write(tmp_path / "in.tsv", '"text"\t"label"\na good film\tham\n')
+    assert rows_of(path) == [{"text": "a good film", "label": "ham"}]
+
+
+def test_tsv_whose_rows_are_quoted_but_for_stray_quotes_is_refused_with_the_setting(
+    tmp_path,
+):
+    rows = "".join(f'"row {n}"\t"ham"\n' for n in range(50))
+    path = write(tmp_path / "in.tsv", f'text\tlabel\n{rows}"a "b" c"\t"spam"\n')
+    with pytest.raises(UsageError, match=r"its column text is quoted.*data\.quoting"):
+        read(path)
+    assert len(rows_of(path, quoting="none")) == 51
+
+
 def test_stray_quote_in_a_quoted_file_refuses_only_its_row(tmp_path):
     lines = '"text","label"\n"good film","1"\n"bad "film"","0"\n"fine","1"\n'
     first, second, third = read(write(tmp_path / "in.csv", lines))
@@ -152,9 +187,82 @@ def test_text_of_a_million_characters_is_read(tmp_path):
     assert [len(row["text"]) for row in rows_of(path)] == [3, 1_000_001]
 
 
-def test_carriage_returns_without_line_feeds_end_lines(tmp_path):
-    path = write(tmp_path / "in.csv", 'text,label\r"a, b",0\rc,1\r')
-    assert [row["text"] for row in rows_of(path)] == ["a, b", "c"]
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('text,label\r"a, b",0\rc,1\r', ["a, b", "c"]),
+        ('text,label\r"a\nb",0\rc,1\r', ["a\nb", "c"]),
+        ('text,label\r"a\n\nb\n""c""\n\n\n",0\rc,1', ['a\n\nb\n"c"\n\n\n', "c"]),
+        ("text,label\na,0\rb,1\rc,1\r", ["a", "b", "c"]),
+        ("text,label\ra,0\rb,1\r\n", ["a", "b"]),
+        ("text,label\ra,0\rb,1\rc,1\r\n\n", ["a", "b", "c"]),
+        ("sep=;\rtext;label\ra, b;0\r", ["a, b"]),
+        ('text,label\n"a\rb\rc\rd",0\n', ["a\rb\rc\rd"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+def test_carriage_returns_end_rows_beside_lone_line_feeds(
+    tmp_path, name, text, expected
+):
+    if name == "in.tsv":
+        text = text.replace(",", "\t").replace("\t ", ", ")
+    assert [row["text"] for row in rows_of(write(tmp_path / name, text))] == expected
+
+
+def test_few_carriage_returns_beside_line_feeds_refuse_their_rows(tmp_path):
+    path = write(tmp_path / "in.csv", "text,label\na\rb,1\nc,0\nd,1\n")
+    first, *others = read(path)
+    assert isinstance(first[1], RowError)
+    assert others == [
+        (3, {"text": "c", "label": "0"}),
+        (4, {"text": "d", "label": "1"}),
+    ]
+
+
+@pytest.mark.parametrize("quoted", ["", '"c d"\t1\n'])
+def test_blank_lines_of_tsv_are_no_rows(tmp_path, quoted):
+    text = f"text\tlabel\na b\t1\n\n{quoted}  \n\n"
+    rows = read(write(tmp_path / "in.tsv", text))
+    assert [number for number, _ in rows] == ([2, 4] if quoted else [2])
+    assert not any(isinstance(row, RowError) for _, row in rows)
+
+
+@pytest.mark.parametrize(
+    ("header", "lines", "expected"),
+    [
+        ("text,label,,,", ["a,1,,,", "b,0,,,"], {"text": "a", "label": "1"}),
+        ("text,label,", ["a,1,", "b,0,"], {"text": "a", "label": "1"}),
+        ("text,label, , ", ["a,1,,", "b,0, ,"], {"text": "a", "label": "1"}),
+        ("text,label,,", ["a,1", "b,0,,"], {"text": "a", "label": "1"}),
+        ("text,,label,", ["a,,1,", "b,,0,"], {"text": "a", "label": "1"}),
+        (",text,label,", ["0,a,1,", "1,b,0,"], {"": "0", "text": "a", "label": "1"}),
+        # Columns without names that have values are named as pandas names them.
+        (
+            "label,text,,,",
+            ["1,a,,,", "0,b,c,,d"],
+            {"label": "1", "text": "a", "Unnamed: 2": "", "Unnamed: 4": ""},
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+def test_columns_without_a_name_and_without_values_are_dropped_with_a_line(
+    tmp_path, name, header, lines, expected
+):
+    text = "\n".join([header, *lines]) + "\n"
+    text = text.replace(",", "\t") if name == "in.tsv" else text
+    path = write(tmp_path / name, text)
+    assert rows_of(path)[0] == expected
+    file = RowFile(str(path), name.removeprefix("in."))
+    dropped = len(header.split(",")) - len(expected)
+    assert f"; {dropped} empty column" in file.describe_dialect()
+    assert "without a name dropped" in file.describe_dialect()
+
+
+def test_value_of_a_column_without_a_name_far_below_is_kept(tmp_path):
+    plain = "".join(f"row number {number} of many,1,\n" for number in range(80_000))
+    path = write(tmp_path / "in.csv", f"text,label,\n{plain}a,0,rest\n")
+    assert rows_of(path)[-1] == {"text": "a", "label": "0", "": "rest"}
+    assert "dropped" not in RowFile(str(path), "csv").describe_dialect()
 
 
 @pytest.mark.parametrize(
@@ -239,20 +347,29 @@ def test_byte_of_another_encoding_is_named_with_line_column_and_how_to_read_it(
     ]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
+@pytest.mark.parametrize("family", ["utf-16", "utf-32", "utf-8"])
+@pytest.mark.parametrize("order", ["-le", "-be"])
+@pytest.mark.parametrize("name", ["in.tsv", "in.csv", "in.jsonl", "in.csv.gz"])
 def test_file_with_a_byte_order_mark_is_read_or_refused_with_how_to_read_it(
-    tmp_path, encoding
+    tmp_path, family, order, name
 ):
     text = "text\tlabel\nGrüße\t1\n"
-    mark = "\ufeff" if encoding == "utf-16-le" else ""
-    path = write(tmp_path / "in.tsv", mark + text, encoding)
-    if encoding != "utf-8-sig":
-        ((_, error),) = read(path)
-        assert "UTF-16" in str(error)
-        assert "data.encoding=utf-16" in str(error)
-        assert rows_of(path, encoding="utf-16") == [{"text": "Grüße", "label": "1"}]
-    else:
-        assert rows_of(path) == [{"text": "Grüße", "label": "1"}]
+    if name == "in.jsonl":
+        text = '{"text": "Grüße", "label": "1"}\n'
+    expected = [{"text": "Grüße", "label": "1"}]
+    names = [family] if family == "utf-8" else [family, family + order]
+    content = f"\ufeff{text}".encode(names[-1])
+    if name.endswith(".gz"):
+        content = gzip.compress(content)
+    path = tmp_path / name
+    path.write_bytes(content)
+    for encoding in names:
+        assert rows_of(path, encoding=encoding) == expected
+    for encoding in {"utf-8", "cp1252", "utf-16", "utf-32-le"}:
+        if not encoding.startswith(family):
+            ((_, error),) = read(path, encoding=encoding)
+            assert f"the byte order mark of {family.upper()}, but" in str(error)
+            assert f"--set data.encoding={family}" in str(error)
 
 
 def test_truncated_gzip_file_ends_with_an_error(tmp_path):

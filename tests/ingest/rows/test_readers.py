@@ -8,6 +8,7 @@ from pyarrow import parquet
 
 from ingest.examples import tf_examples
 from ingest.rows import readers
+from ingest.rows.row_errors import FileError
 from ingest.rows.row_file import RowFile
 from modules.errors import UsageError
 from tests.prediction.batch.conftest import write_rows
@@ -54,6 +55,32 @@ def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path)
     (_, error), (_, row) = RowFile(str(tmp_path / "in.tsv"), "tsv").read()
     assert "is not utf-8" in str(error)
     assert [*row] == ["label", "#1 ID", "#2 ID", "sentence1", "sentence2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "convert"),
+    [
+        ('[\n {\n  "text": "a"\n },\n {\n  "text": "b"\n }\n]\n', "jq -c '.[]' IN"),
+        ('\n[{"text": "a"},\n{"text": "b"}]\n', "jq -c '.[]' IN"),
+        ('[{"text": "a"}, {"text": "b"}]', "jq -c '.[]' IN"),
+        ('{\n  "text": "a"\n}\n{\n  "text": "b"\n}\n', "jq -c . IN"),
+    ],
+)
+def test_json_over_several_lines_is_refused_once_with_how_to_convert_it(
+    tmp_path, text, convert
+):
+    (tmp_path / "in.json").write_text(text)
+    ((_, error),) = RowFile(str(tmp_path / "in.json"), "jsonl").read()
+    assert isinstance(error, FileError)
+    assert convert in str(error)
+
+
+def test_first_line_that_is_cut_refuses_only_its_row(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "a\n{"text": "b"}\n["c"]\n')
+    (_, cut), (_, row), (_, array) = RowFile(str(tmp_path / "in.jsonl"), "jsonl").read()
+    assert "not JSON" in str(cut)
+    assert row == {"text": "b"}
+    assert "not a JSON object" in str(array)
 
 
 def allocate(*_, **options):

@@ -87,7 +87,20 @@ def test_score_is_in_the_range(number, is_score):
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [("7", 7), (7.0, 7), ("-3", -3), ("7.0", None), ("", None), (str(1 << 63), None)],
+    [
+        ("7", 7),
+        (7.0, 7),
+        ("-3", -3),
+        # pandas writes whole numbers of a column with missing values like this.
+        ("0.0", 0),
+        ("-7.00", -7),
+        ("9007199254740993.0", 9007199254740993),
+        ("7.5", None),
+        ("1.0.0", None),
+        (".0", None),
+        ("", None),
+        (str(1 << 63), None),
+    ],
 )
 def test_id_is_a_whole_number_of_64_bits(value, number):
     assert row_values.parse_id(value) == number

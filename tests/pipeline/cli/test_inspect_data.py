@@ -103,11 +103,15 @@ def test_setting_that_a_run_refuses_for_tfrecords_is_refused(
 
 
 def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):
-    path = write(tmp_path / "rows.csv", make_rows(600))
+    rows = make_rows(600)
+    rows[98]["Nachricht"] = "ok"
+    (tmp_path / "[v1]").mkdir()
+    path = write(tmp_path / "[v1]" / "row100.csv", rows)
     before = sorted(tmp_path.rglob("*"))
     result = invoke("inspect-data", path)
     assert result.exit_code == 0, result.output
-    for text in ("good rows", "480", "class spam", "tokens, median", "█"):
+    row = "[v1]/row100.csv:100: ok"  # no markup, and no emoji
+    for text in ("good rows", "480", "class spam", "tokens, median", "█", row):
         assert text in result.output
     assert sorted(tmp_path.rglob("*")) == before
 

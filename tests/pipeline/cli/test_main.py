@@ -6,13 +6,13 @@ import re
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from modules import file_format
 from modules.verdicts import MetricVerdict
 from pipeline.cli import main as main_module
 from pipeline.cli.main import main
 from pipeline.cli.metric_tables import verdict_tables
+from pipeline.console import Console
 from tests import tiny, toy_models
 from tests.modules.encoder import sources
 
@@ -121,11 +121,11 @@ def test_prepare_data_writes_records_and_counts_them(invoke, tmp_path):
 
 def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_path):
     model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
-    # Brackets mean nothing here, whatever they mean to the library that draws.
-    result = invoke("predict", "--model", model, "--pair", "[/b]", "long text")
+    # They mean nothing here, whatever they mean to the library that draws.
+    result = invoke("predict", "--model", model, "--pair", "[/b]", ":smile: [red]a")
     assert result.exit_code == 0, result.output
     cells = [line.split("│")[1:-1] for line in result.output.splitlines()]
-    assert ["[/b]", "long text", "second", "0.900"] in [
+    assert ["[/b]", ":smile: [red]a", "second", "0.900"] in [
         [cell.strip() for cell in row] for row in cells
     ]
     model = toy_models.save(toy_models.Length(), tmp_path / "scores")
@@ -136,6 +136,19 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
     result = invoke("predict", "--model", model, "--pair", "a", "b")
     assert result.exit_code == 2
     assert "the model takes single texts (sentence)" in result.output
+
+
+@pytest.mark.parametrize("name", ["out.csv.gz", "out.TSV", "out.ndjson"])
+def test_predict_writes_the_file_that_the_output_names(invoke, tmp_path, name):
+    model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
+    (tmp_path / "in.csv").write_text("left,right\na,\n")
+    arguments = ("predict", "--model", model, "--input", tmp_path / "in.csv")
+    result = invoke(*arguments, "--output", tmp_path / name)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / name).is_file()
+    result = invoke(*arguments, "--output", tmp_path / "out.txt.gz")
+    assert result.exit_code == 2
+    assert "allowed are .csv, .tsv, .jsonl" in result.output.replace("\n", " ")
 
 
 def test_predict_writes_a_directory_and_reports_refused_rows(invoke, tmp_path):

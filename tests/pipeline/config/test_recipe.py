@@ -97,16 +97,22 @@ def test_override_values_are_yaml(override, expected):
         ("output", "2026", "2026"),
         ("name", "2026-01-31", "2026-01-31"),
         ("name", "nan", "nan"),
+        *(("data.delimiter", c, c) for c in "~#@!&*%`|>-?:,[]{}=\"' \t"),
+        ("data.delimiter", "'#'", "#"),
+        ("data.delimiter", '"~"', "~"),
+        ("data.delimiter", "tab", "tab"),
+        ("data.license", "a: #b", "a: #b"),
+        ("data.group_column", " @who ", "@who"),
+        ("data.group_column", "''", ""),
+        ("encoder.sha256", "null", None),
     ],
 )
 def test_string_setting_keeps_its_text(tmp_path, key, text, expected):
-    expected = (
-        expected
-        or {
+    if expected == {}:
+        expected = {
             "task": {"label_column": "7", "label_range": [0, 10.0]},
             "kubeflow.node_selector": {"gpu": "a", "count": "010"},
         }[key]
-    )
     assert parse_override(f"{key}={text}") == (key, expected)
 
 
@@ -148,6 +154,10 @@ def test_recipe_may_use_anchors_and_merge_keys(recipe):
         ("trainer.epochs", "1e1", r"epochs: .*valid integer \(got 10\.0\)"),
         ("trainer.learning_rate", "'1e-5'", r"learning_rate: .*number \(got '1e-5'\)"),
         ("trainer.epochs", "2026-01-99", r"epochs: .*integer \(got '2026-01-99'\)"),
+        ("data.source", "[1]", r"source: .*valid string \(got \[1\]\)"),
+        ("data.delimiter", '"', r"delimiter: .*quote"),
+        ("data.delimiter", "\n", r"delimiter: .*line"),
+        ("data.delimiter", "||", r"delimiter: .*1 character \(got '\|\|'\)"),
     ],
 )
 def test_override_of_another_type_is_refused(recipe, key, text, message):

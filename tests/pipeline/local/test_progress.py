@@ -7,8 +7,8 @@ import re
 import sys
 
 import pytest
-from rich.console import Console
 
+from pipeline.console import Console
 from pipeline.local.progress import RunProgress
 from pipeline.runs import run_progress
 

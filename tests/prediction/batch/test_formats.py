@@ -159,6 +159,14 @@ def test_glob_reads_several_files_each_with_its_header(longer, tmp_path):
     assert summary.classes == {"first": 3, "second": 1}
 
 
+def test_table_without_rows_is_predicted_into_its_header(longer, tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("n,left,right\n")
+    assert predict_files(longer, str(source), str(tmp_path / "out")).read == 0
+    (shard,) = (tmp_path / "out").glob("*.csv")
+    assert shard.read_text() == "n,left,right,prediction,probability\n"
+
+
 def test_directory_is_read_by_the_format_of_its_files(longer, tmp_path):
     source = tmp_path / "in"
     source.mkdir()

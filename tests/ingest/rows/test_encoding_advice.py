@@ -1,0 +1,104 @@
+"""Advice about bytes that are not of the encoding of a file."""
+
+import re
+
+import pytest
+
+from ingest.config import DataConfig
+from ingest.rows import readers
+from ingest.rows.row_errors import RowError
+from ingest.rows.row_file import RowFile
+
+TWEETS = ["good \N{THUMBS UP SIGN} day", "late \N{PENSIVE FACE} again", "plain"] * 20
+CUT = b"bad " + "\N{THUMBS UP SIGN}".encode()[:3]
+SENTENCES = {
+    "cp1252": "Das Café ist schön und “größer” als früher",
+    "cp1251": "Фильм был очень хорошим",
+    "shift_jis": "この映画はとても、おもしろい。",
+    "gb18030": "这部电影非常好看。",
+}
+
+
+def read(path, **settings):
+    """Returns lines and rows of a file; the format follows from its name."""
+    file_format = readers.find_files(str(path))[0]
+    rows = RowFile(str(path), file_format, DataConfig(**settings)).read()
+    return [(location.row, row) for location, row in rows]
+
+
+def encoding_error(path, content, **settings):
+    """Returns the first error of a file with the texts `content`, as bytes."""
+    path.write_bytes(b"text\n" + b"\n".join(content) + b"\n")
+    return next(
+        str(row) for _, row in read(path, **settings) if isinstance(row, RowError)
+    )
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+@pytest.mark.parametrize("tweets", [TWEETS, ["plain"] * 60])
+def test_few_cut_characters_in_utf_8_are_counted_and_left_out(tmp_path, name, tweets):
+    content = [*(tweet.encode() for tweet in tweets), CUT, CUT]
+    error = encoding_error(tmp_path / name, content)
+    assert "with 2 characters cut or damaged" in error
+    assert "--set data.on_bad_rows=skip" in error
+    assert "--set data.encoding" not in error
+    rows = read(tmp_path / name)
+    assert [number for number, row in rows if isinstance(row, RowError)] == [62, 63]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "shift_jis"])
+@pytest.mark.parametrize(("bad", "but"), [([], ""), ([CUT], ", but for 1 character")])
+def test_utf_8_that_is_read_as_another_encoding_is_recognized(
+    tmp_path, encoding, bad, but
+):
+    content = [*(tweet.encode() for tweet in TWEETS), "“so”".encode(), *bad]
+    error = encoding_error(tmp_path / "in.csv", content, encoding=encoding)
+    assert f"--set data.encoding=utf-8 reads the file: it is UTF-8{but}" in error
+
+
+@pytest.mark.parametrize(
+    ("wrong", "encoding"),
+    [
+        *(("utf-8", encoding) for encoding in SENTENCES),
+        *(("ascii", encoding) for encoding in SENTENCES),
+        ("cp1252", "shift_jis"),
+        ("shift_jis", "cp1252"),
+        ("shift_jis", "cp1251"),
+    ],
+)
+def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
+    tmp_path, wrong, encoding
+):
+    text = SENTENCES[encoding].encode(encoding)
+    content = [f"row {n}".encode() + text for n in range(9)]
+    error = encoding_error(tmp_path / "in.csv", content, encoding=wrong)
+    assert f"{encoding} (" in error
+    (advised,) = re.findall(r"--set data\.encoding=(\S+)", error)
+    assert advised != wrong
+    rows = [row for _, row in read(tmp_path / "in.csv", encoding=advised)]
+    assert len(rows) == 9
+    assert not any(isinstance(row, RowError) for row in rows)
+
+
+def test_few_bad_bytes_of_another_encoding_are_counted(tmp_path):
+    content = [SENTENCES["cp1252"].encode("cp1252")] * 99 + [b"bad \x9d\x8d one"]
+    error = encoding_error(tmp_path / "in.csv", content, encoding="cp1252")
+    assert "The file has 2 such bytes" in error
+    assert "--set data.on_bad_rows=skip" in error
+    assert "--set data.encoding" not in error
+
+
+def test_only_the_first_byte_of_another_encoding_comes_with_advice(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"a": "é"}\n{"a": "é"}\n', encoding="cp1252")
+    (_, first), (_, second) = read(path)
+    assert "--set data.encoding=cp1252" in str(first)
+    assert str(second) == "column 8: the byte 0xe9 is not utf-8"
+
+
+def test_header_in_another_encoding_comes_with_advice(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("größe,label\na,1\n", encoding="cp1252")
+    ((_, error),) = read(path)
+    assert "the header: column 3: the byte 0xf6 is not utf-8" in str(error)
+    assert "--set data.encoding=cp1252" in str(error)
