@@ -23,7 +23,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from ingest import examples
 from ingest.config import TFDS_PREFIX
-from ingest.examples import spans, text_source
+from ingest.examples import spans, splits, text_source
 from ingest.examples.bad_rows import BadRows
 from modules import uris
 from modules.errors import UsageError
@@ -322,13 +322,18 @@ def _describe_data(config: Config) -> str:
     source = examples.find_source(location, settings)
     if task.is_tokenized or not source.files:
         records = examples.find_examples(location, settings)
+        config.require_split(records.patterns)
         return f"{location}: TFRecords of {', '.join(sorted(records.patterns))}"
     if source.has_splits:
         # Reading the first rows writes no file of bad rows.
         bad_rows = BadRows(settings.on_bad_rows, Path())
-        text_source.open_splits(source, task, settings, lambda _: None, bad_rows)
+        opened = text_source.open_splits(
+            source, task, settings, lambda _: None, bad_rows
+        )
+        config.require_split(name for name, rows in opened.items() if rows is not None)
         names = ", ".join(filter(None, source.files))
         return f"{location}: {names}; `inspect-data` reads all rows"
+    config.require_split(splits.REQUIRED_SPLITS)
     text_source.find_class_names(source, None, task.label_column)
     return f"{location}: split by a run; `inspect-data` reads all rows"
 

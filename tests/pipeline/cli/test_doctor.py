@@ -58,6 +58,14 @@ def test_errors_of_a_recipe_are_all_reported_and_exit_with_1(doctor, recipe):
     assert found["output"]["advice"] == "name another directory with --output DIR"
 
 
+def test_gate_split_that_the_data_lack_is_an_error(doctor):
+    status, found = doctor("--set", "evaluator.split=test_mismatched")
+    assert status == 1
+    assert found["data"]["status"] == "error"
+    message = "evaluator.split is 'test_mismatched'; the data has eval, test, train"
+    assert found["data"]["value"] == message
+
+
 def test_invalid_recipe_is_an_error_and_its_sources_are_not_checked(doctor):
     status, found = doctor("--set", "trainer.epochs=0")
     assert status == 1
