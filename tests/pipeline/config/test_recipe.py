@@ -119,7 +119,7 @@ def test_string_setting_keeps_its_text(tmp_path, key, text, expected):
 def test_recipe_keeps_the_text_of_strings_and_reads_exponents_as_numbers(recipe):
     recipe.write_text(
         "name: tiny\ndata: {source: pairs}\nencoder: {source: 2026}\n"
-        "task: {classes: [1.0, 1e5]}\n"
+        "task: {classes: [2.0, 1e5]}\n"
         "trainer: {learning_rate: 1e-5}\n"
         "evaluator: {thresholds: {f1: 5e-1}}\n"
         "serving: {tf_serving_version: 2.20}\nbeam: {flink_version: 1.20}\n"
@@ -127,7 +127,7 @@ def test_recipe_keeps_the_text_of_strings_and_reads_exponents_as_numbers(recipe)
     )
     config = load_config(recipe)
     assert config.encoder.source == str(recipe.parent / "2026")
-    assert config.task.classes == ["1.0", "1e5"]
+    assert config.task.classes == ["2.0", "1e5"]
     assert config.trainer.learning_rate == 1e-5
     assert config.evaluator.thresholds == {"f1": 0.5}
     assert config.serving.tf_serving_version == "2.20"
