@@ -15,7 +15,7 @@ from modules import files, uris
 from modules.errors import UsageError
 from prediction import serializers
 from prediction.model_description import texts_of
-from prediction.predictor import Predictor, find_model, split_batches
+from prediction.predictor import Predictor, add_columns, find_model, split_batches
 
 
 def predict_file(
@@ -30,7 +30,8 @@ def predict_file(
       model: A SavedModel, or a directory of its versions.
       source: A file of text, gzipped or not.
       destination: `.csv`, `.tsv` or `.jsonl`: the columns of the source, `prediction`
-        and, for classes, `probability`. It appears when it is complete.
+        and, for classes, `probability`; see `predictor.add_columns`. It appears when
+        it is complete.
       settings: How the source is read.
 
     Returns:
@@ -68,12 +69,13 @@ def predict_file(
     with files.incomplete_beside(target) as incomplete, open(incomplete, "wb") as file:
         for location, row, predicted in predictions:
             count += 1
+            columns = add_columns(row, predicted)
             with _usage_errors(location):
                 if serializer is None and file_format in formats.DELIMITED:
-                    serializer = serializers.Table({**row, **predicted}, file_format)
+                    serializer = serializers.Table(columns, file_format)
                     file.write(serializer.header + b"\n")
                 serializer = serializer or serializers.JsonLines()
-                file.write(serializer.serialize({**row, **predicted}) + b"\n")
+                file.write(serializer.serialize(columns) + b"\n")
     try:
         os.replace(incomplete, target)
     except OSError as error:

@@ -50,17 +50,23 @@ def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
       `file` in the `ModelRun`, its `id_column`, its numeric `columns`, and the `output`
       of the exported model whose values they hold.
     """
+    _, _, prediction, *probabilities = header(task)
     return {
         "file": f"predictions/{split}.tsv",
         "id_column": task.id_column,
-        "columns": probability_columns(task) or [PREDICTION],
+        "columns": probabilities or [prediction],
         "output": signatures.prediction_output(task),
     }
 
 
-def probability_columns(task: TaskConfig) -> list[str]:
-    """Returns the columns of the classes' probabilities; empty for a regression."""
-    return [f"probability_{name}" for name in task.classes or ()]
+def header(task: TaskConfig) -> list[str]:
+    """Returns the columns of a file: id, label, prediction, and the probabilities.
+
+    The id and the label have the names of the task; see `TaskConfig.own_name`.
+    """
+    probabilities = (f"probability_{name}" for name in task.classes or ())
+    predicted = map(task.own_name, (PREDICTION, *probabilities))
+    return [task.id_column, task.label_column, *predicted]
 
 
 def read_predictions(
@@ -84,7 +90,8 @@ def read_predictions(
     path = uris.join(directory, described["file"])
     with fingerprint.open_file(path) as file:
         text = file.read().decode()
-    rows = list(csv.DictReader(io.StringIO(text), delimiter="\t"))
+    # By position: an earlier version could name two columns alike in the first line.
+    _, *rows = csv.DictReader(io.StringIO(text), header(task), delimiter="\t")
     ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
     outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
     names = [row[task.label_column] for row in rows]
