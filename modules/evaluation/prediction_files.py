@@ -25,7 +25,7 @@ class Predictions:
       ids: int64[examples].
       labels: int64[examples], or float32[examples] in a regression.
       outputs: Probabilities float32[examples, classes], or scores float32[examples].
-      losses: float32[examples].
+      losses: The trainer's, float32[examples].
     """
 
     ids: np.ndarray
@@ -34,8 +34,12 @@ class Predictions:
     losses: np.ndarray
 
     def compute_metrics(self, task: TaskConfig) -> dict[str, float]:
-        """Returns the metrics of the task; the loss is that of the trainer."""
-        rows = Rows.of(self.labels, self.outputs, self.losses)
+        """Returns the metrics of the task.
+
+        The loss of classes is the trainer's, that of scores is in their own units.
+        """
+        losses = None if task.is_regression else self.losses
+        rows = Rows.of(self.labels, self.outputs, losses)
         return metrics.compute(task.classes, rows)
 
 

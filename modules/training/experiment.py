@@ -14,7 +14,13 @@ from modules import files
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
 from modules.data import inputs, preprocessing
-from modules.training import loss_weights, optimization, precision, strategies
+from modules.training import (
+    loss_weights,
+    optimization,
+    precision,
+    score_scale,
+    strategies,
+)
 from modules.training.fine_tuning_task import FineTuningConfig
 
 
@@ -116,6 +122,7 @@ def build_experiment(
             loss_weights=loss_weights.choose(
                 config.class_weights, task, train_data, strategy
             ),
+            score_scale=list(score_scale.measure(task, train_data, strategy)),
             train_data=train_data,
             validation_data=eval_data,
         ),
