@@ -18,6 +18,7 @@ from prediction import serializers
 from prediction.model_description import texts_of
 from prediction.predictor import (
     Predictor,
+    add_columns,
     example_columns,
     find_model,
     split_batches,
@@ -38,8 +39,8 @@ def predict_file(
       model: A SavedModel, or a directory of its versions.
       source: A file of text, gzipped or not.
       destination: `.csv`, `.tsv` or `.jsonl`, gzipped with `.gz`: the columns of the
-        source, `prediction` and, for classes, `probability`. It appears when it is
-        complete.
+        source, `prediction` and, for classes, `probability`; see
+        `predictor.add_columns`. It appears when it is complete.
       settings: How the source is read.
 
     Returns:
@@ -85,19 +86,21 @@ def predict_file(
             file = cast(IO[bytes], stack.enter_context(packed))
         for location, row, predicted in predictions:
             count += 1
+            columns = add_columns(row, predicted)
             with _usage_errors(location):
                 if serializer is None and file_format in formats.DELIMITED:
-                    serializer = serializers.Table({**row, **predicted}, file_format)
+                    serializer = serializers.Table(columns, file_format)
                     file.write(serializer.header + b"\n")
                 serializer = serializer or serializers.JsonLines()
-                file.write(serializer.serialize({**row, **predicted}) + b"\n")
-        columns = source_file.read_columns() if not count else []
-        if columns and file_format in formats.DELIMITED:
+                file.write(serializer.serialize(columns) + b"\n")
+        names = source_file.read_columns() if not count else []
+        if names and file_format in formats.DELIMITED:
             with _usage_errors(Location(source, 1)):
-                texts_of(dict.fromkeys(columns, "a text"), predictor.columns)
-                names = [*columns, *example_columns(is_score=predictor.is_score)]
-                header = serializers.Table(dict.fromkeys(names), file_format).header
-                file.write(header + b"\n")
+                texts_of(dict.fromkeys(names, "a text"), predictor.columns)
+                columns = add_columns(
+                    dict.fromkeys(names), example_columns(is_score=predictor.is_score)
+                )
+                file.write(serializers.Table(columns, file_format).header + b"\n")
     try:
         os.replace(incomplete, target)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from modules import served_versions, uris
@@ -54,6 +54,33 @@ def example_columns(*, is_score: bool) -> dict[str, Any]:
       is_score: Whether the model predicts a score instead of a class.
     """
     return (Prediction(0.0) if is_score else Prediction("", 0.0)).as_columns()
+
+
+def rename_taken(names: Collection[str], predicted: Iterable[str]) -> dict[str, str]:
+    """Returns new names for columns of the input that have the name of a prediction's.
+
+    Args:
+      names: The columns of the input.
+      predicted: The columns of a prediction.
+
+    Returns:
+      The new name, `input_prediction` for `prediction`, by the old one. `input_` is put
+      before it again if the input has such a column too.
+    """
+    renamed: dict[str, str] = {}
+    for name in predicted:
+        if name in names:
+            new = f"input_{name}"
+            while new in names:
+                new = f"input_{new}"
+            renamed[name] = new
+    return renamed
+
+
+def add_columns(row: Mapping[str, Any], predicted: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row, with columns as by `rename_taken`, and its prediction."""
+    names = rename_taken(row.keys(), predicted)
+    return {names.get(name, name): value for name, value in row.items()} | predicted
 
 
 def find_model(directory: str) -> str:

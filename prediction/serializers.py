@@ -15,6 +15,7 @@ from ingest.examples import tf_examples
 from ingest.rows.formats import CSV, DELIMITED, JSONL, PARQUET, TFRECORD
 from ingest.rows.row_errors import RowError
 from modules.errors import UsageError
+from prediction.predictor import rename_taken
 
 
 class JsonLines:
@@ -118,12 +119,16 @@ def create(
     if file_format == TFRECORD:
         return Examples()
     columns = [*dict.fromkeys(name for row in rows for name in row)]
+    names = rename_taken(columns, predicted)
     if file_format in DELIMITED:
-        return Table(dict.fromkeys([*columns, *predicted]), file_format)
+        kept = [names.get(column, column) for column in columns]
+        return Table([*kept, *predicted], file_format)
     assert file_format == PARQUET
-    fields = {field.name: field for field in schema or _infer_schema(rows, columns)}
-    fields |= {field.name: field for field in _infer_schema([predicted], [*predicted])}
-    return Parquet(pa.schema(list(fields.values())))
+    fields = [
+        field.with_name(names.get(field.name, field.name))
+        for field in schema or _infer_schema(rows, columns)
+    ]
+    return Parquet(pa.schema([*fields, *_infer_schema([predicted], [*predicted])]))
 
 
 def _to_csv(values: Iterable[Any]) -> bytes:

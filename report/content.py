@@ -210,12 +210,16 @@ class Lengths(_Part):
       counts: Rows in each bin.
       cut_rows: Rows that truncation cut.
       cut_tokens: Tokens that it cut off.
+      unknown_share: Share of the tokens that are `[UNK]`; None if unknown.
+      tokens_per_word: Tokens of a word on average; None if unknown.
     """
 
     edges: list[float]
     counts: list[int]
     cut_rows: int
     cut_tokens: int
+    unknown_share: float | None = None
+    tokens_per_word: float | None = None
 
 
 class Column(_Part):

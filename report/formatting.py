@@ -55,9 +55,11 @@ def difference(value: float) -> str:
     return f"{'+' if value > 0 else _MINUS}{text}"
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """Returns a share in percent."""
-    return f"{100 * share:.1f} %" if math.isfinite(share) else number(share)
+    if share is None or not math.isfinite(share):
+        return number(share)
+    return f"{100 * share:.1f} %"
 
 
 def duration(seconds: float) -> str:

@@ -248,6 +248,6 @@ def _tokenize(
     segments = [tf.constant(column) for column in columns]
     packed = preprocessing.text_to_inputs(segments, vocab_file, max_seq_length)
     tokens = packed[preprocessing.INPUT_WORD_IDS].to_list()
-    lengths = row_facts.packed_lengths(columns, vocab_file).tolist()
+    lengths = row_facts.count_tokens(columns, vocab_file).lengths.tolist()
     cuts = [length - len(row) for length, row in zip(lengths, tokens, strict=True)]
     return dict(zip(texts, tokens, strict=True)), dict(zip(texts, cuts, strict=True))

@@ -17,8 +17,10 @@ from tensorflow_transform.tf_metadata import schema_utils
 from modules import encoder as encoder_lib
 from modules import environment
 from modules.config.task import TOKENIZED_FEATURES, TaskConfig
+from modules.config.trainer import TrainerConfig
 from modules.data import inputs, preprocessing
 from modules.export import serving_model, traced_model
+from modules.training import experiment
 from pipeline.inputs.schema import build_schema
 from tests import tiny
 
@@ -41,8 +43,13 @@ TASKS = {
     "tokens of pairs": TaskConfig(
         input="tokenized", text_columns=["question", "answer"], classes=_CLASSES
     ),
+    # Columns with names of the pipeline's own features.
     "tokens of sentences": TaskConfig(
-        input="tokenized", text_columns=["sentence"], label_range=[0, 1]
+        input="tokenized",
+        text_columns=["sentence"],
+        label_column="token_length",
+        id_column="input_word_ids",
+        label_range=[0, 1],
     ),
 }
 
@@ -210,12 +217,8 @@ def export_tiny(root, kind):
         vocab_file=encoder.vocab_file,
         max_seq_length=MAX_SEQ_LENGTH,
     )
-    rows_by_one = inputs.ExamplesConfig(
-        input_path=[f"{training}/examples*"],
-        global_batch_size=1,
-        label_column=task.label_column,
-        id_column=task.id_column,
-        is_regression=task.is_regression,
+    rows_by_one = experiment.examples_config(
+        task, [f"{training}/examples*"], TrainerConfig(batch_size=1)
     )
     logits = {
         int(targets["ids"][0]): model(batch, training=False).numpy()[0]

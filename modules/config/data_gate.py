@@ -32,6 +32,9 @@ class DataGateConfig(Settings):
         equal share.
       warn_cut: Share of a split's rows that are longer than
         `preprocessing.max_seq_length`. The model does not see their ends.
+      warn_unreadable: Share of a split's rows that the encoder can hardly read: more
+        than 40 % of their tokens are `[UNK]` or single letters within a word, as in
+        Cyrillic text on an English encoder.
       warn_label_drift: Largest difference between two splits in the share of a class,
         or of the scores up to any value. The training split is compared with each other
         split and with the training split of the last span. Only a difference that
@@ -46,5 +49,6 @@ class DataGateConfig(Settings):
     warn_shared: float = Field(default=0.0, ge=0, le=1)
     warn_class_share: float = Field(default=0.05, ge=0, le=1)
     warn_cut: float = Field(default=0.01, ge=0, le=1)
+    warn_unreadable: float = Field(default=0.05, ge=0, le=1)
     warn_label_drift: float = Field(default=0.1, ge=0, le=1)
     warn_length_drift: float = Field(default=0.2, ge=0, le=1)

@@ -152,9 +152,25 @@ class TaskConfig(Settings):
         return len(self.classes) if self.classes else 1
 
     @property
+    def columns(self) -> list[str]:
+        """The names of the text columns, the label, the id, and the weight if any."""
+        weight = [] if self.weight_column is None else [self.weight_column]
+        return [*self.text_columns, self.label_column, self.id_column, *weight]
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that `metric` and thresholds may name; higher is better."""
         return tuple(metrics.deciding(self.classes))
+
+    def own_name(self, name: str) -> str:
+        """Returns a name for a column of the pipeline that the task's columns lack.
+
+        Args:
+          name: The name; `model_` is put before it as often as the task has it.
+        """
+        while name in self.columns:
+            name = f"model_{name}"
+        return name
 
     def describe_label(self, label: Any) -> str:
         """Returns the name of a class by its index, or a score with its digits.
@@ -190,10 +206,8 @@ class TaskConfig(Settings):
 
     @model_validator(mode="after")
     def _check_names(self) -> TaskConfig:
-        columns = [*self.text_columns, self.label_column, self.id_column]
-        if self.weight_column is not None:
-            columns.append(self.weight_column)
-        for names, what in ((columns, "columns"), (self.classes or [], "classes")):
+        columns = (self.columns, "columns")
+        for names, what in (columns, (self.classes or [], "classes")):
             if len(set(names)) < len(names) or not all(names):
                 raise ValueError(f"the {what} {names} must be distinct and not empty")
         return self

@@ -76,7 +76,8 @@ class TrainerConfig(Settings):
       summary_interval: Steps between two points of TensorBoard's training curves, a
         multiple of `steps_per_loop`; None writes one for each loop.
       loss_upper_bound: If the mean loss of a loop is above it or NaN, the last intact
-        checkpoint is restored.
+        checkpoint is restored. The loss of a regression is the squared error of
+        standardized scores, so it does not depend on their units.
       recovery_max_trials: Number of such restores before training fails.
       strategy: The `tf.distribute` strategy; `auto` selects it by the devices.
       tpu: Name or address of the TPU; `local` for this machine's.

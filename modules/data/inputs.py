@@ -30,6 +30,8 @@ class ExamplesConfig(config_definitions.DataConfig):
     """Which transformed Examples to read, and how to batch them.
 
     Attributes:
+      word_ids_column: Name of the token ids.
+      type_ids_column: Name of the token types.
       label_column: Name of the label.
       id_column: Name of the int64 id.
       weight_column: Name of the float32 weight of a row in the training loss; None if
@@ -55,6 +57,8 @@ class ExamplesConfig(config_definitions.DataConfig):
         1 gives all batches to every input pipeline.
     """
 
+    word_ids_column: str = preprocessing.INPUT_WORD_IDS
+    type_ids_column: str = preprocessing.INPUT_TYPE_IDS
     label_column: str = "label"
     id_column: str = "idx"
     weight_column: str | None = None
@@ -130,8 +134,8 @@ def parse_examples(records: tf.Tensor, config: ExamplesConfig) -> tuple[Any, ...
     ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     label_type = tf.float32 if config.is_regression else tf.int64
     features = {
-        preprocessing.INPUT_WORD_IDS: ids,
-        preprocessing.INPUT_TYPE_IDS: ids,
+        config.word_ids_column: ids,
+        config.type_ids_column: ids,
         config.label_column: tf.io.FixedLenFeature([], label_type),
         config.id_column: tf.io.FixedLenFeature([], tf.int64),
     }

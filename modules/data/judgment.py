@@ -26,10 +26,14 @@ DUPLICATES = "duplicates"
 SHARED = "shared rows"
 RARE_CLASS = "rare class"
 CUT = "cut texts"
+UNREADABLE = "unreadable texts"
 LABEL_DRIFT = "label drift"
 LENGTH_DRIFT = "length drift"
 
 SHOWN = 3  # rows, or classes, that a message names
+# Russian, Greek or Chinese on an English encoder have a share of 0.5 to 1. Texts in a
+# language of the encoder, or in another one with Latin letters, have less than 0.3.
+_UNREADABLE_SHARE = 0.4
 _SCORE_TOLERANCE = 0.2  # of the label range
 _DRIFT_P = 0.001
 _MANY_CLASSES_SHARE = 0.5  # of an equal share
@@ -158,6 +162,7 @@ class _Judgment:
         for split, facts in self._filled.items():
             yield from self._duplicates(split, facts)
             yield from self._cut_texts(split, facts)
+            yield from self._unreadable_texts(split, facts)
         train = self._profiles.get(TRAIN_SPLIT)
         if train is None:
             return
@@ -350,6 +355,26 @@ class _Judgment:
         first = _sort(facts, cut)[:SHOWN]
         rows = tuple((_name(split, facts, row),) for row in first)
         yield Finding(CUT, split, message, count=len(cut), rows=rows)
+
+    def _unreadable_texts(self, split: str, facts: RowFacts) -> Iterator[Finding]:
+        unread = facts.unknown + facts.letters
+        unreadable = np.flatnonzero(unread > _UNREADABLE_SHARE * facts.tokens)
+        limit = self.limits.warn_unreadable
+        if len(unreadable) <= limit * len(facts):
+            return
+        tokens = self._profiles[split]
+        share = _share(len(unreadable), len(facts))
+        message = (
+            f"{split}: the encoder can hardly read {share}: over "
+            f"{_UNREADABLE_SHARE:.0%} of their tokens are [UNK] or single letters "
+            f"within a word (data_gate.warn_unreadable {limit:g}); of all tokens "
+            f"{tokens.unknown_share:.1%} are [UNK], and a word has "
+            f"{tokens.tokens_per_word:.1f} tokens: set encoder.source to an encoder "
+            "for the language of the texts"
+        )
+        first = _sort(facts, unreadable)[:SHOWN]
+        rows = tuple((_name(split, facts, row),) for row in first)
+        yield Finding(UNREADABLE, split, message, count=len(unreadable), rows=rows)
 
     def _drift(
         self, split: str, new: Profile, other: str, reference: Profile

@@ -43,9 +43,9 @@ def preprocessing_fn(
         directory, whose configuration is read as well.
 
     Returns:
-      `input_word_ids` and `input_type_ids` as `SparseTensor` int64[batch, tokens]
-      without padding; the label unchanged; the id, -1 if it is missing; the weight,
-      NaN if it is missing.
+      `input_word_ids` and `input_type_ids` (or their `TaskConfig.own_name`) as
+      `SparseTensor` int64[batch, tokens] without padding; the label unchanged; the id,
+      -1 if it is missing; the weight, NaN if it is missing.
     """
     task = TaskConfig.model_validate(custom_config["task"])
     max_seq_length = custom_config["max_seq_length"]
@@ -58,7 +58,7 @@ def preprocessing_fn(
         segments = [tf.reshape(text, [-1]) for text in texts]
         packed = text_to_inputs(segments, vocab_file, max_seq_length)
     label = _as_dense(inputs[task.label_column], 0)
-    outputs = {name: ids.to_sparse() for name, ids in packed.items()}
+    outputs = {task.own_name(name): ids.to_sparse() for name, ids in packed.items()}
     outputs[task.label_column] = label
     if task.id_column in inputs:
         outputs[task.id_column] = _as_dense(inputs[task.id_column], NO_ID)

@@ -22,11 +22,17 @@ class Profile:
         edge of a hundredth of `label_range`.
       lengths: Number of rows by length in tokens, from 0.
       span: The span of the data; None if the source has no spans.
+      tokens: Number of tokens, without special tokens.
+      words: Number of words.
+      unknown: Number of tokens that are `[UNK]`.
     """
 
     labels: dict[str, int]
     lengths: list[int]
     span: int | None = None
+    tokens: int = 0
+    words: int = 0
+    unknown: int = 0
 
     @classmethod
     def of(cls, facts: RowFacts, task: TaskConfig, span: int | None = None) -> Profile:
@@ -41,7 +47,8 @@ class Profile:
         # Longer rows count as 10,000 tokens long.
         lengths = np.bincount(np.minimum(facts.lengths, 10_000))
         labels = dict(zip(names, counts.tolist(), strict=True))
-        return cls(labels, lengths.tolist(), span)
+        sums = (facts.tokens, facts.words, facts.unknown)
+        return cls(labels, lengths.tolist(), span, *(int(n.sum()) for n in sums))
 
     @property
     def rows(self) -> int:
@@ -52,6 +59,16 @@ class Profile:
     def mean_length(self) -> float:
         """The mean length in tokens; the split must have a row."""
         return float(np.average(np.arange(len(self.lengths)), weights=self.lengths))
+
+    @property
+    def unknown_share(self) -> float:
+        """The share of the tokens that are `[UNK]`; 0 without tokens."""
+        return self.unknown / max(self.tokens, 1)
+
+    @property
+    def tokens_per_word(self) -> float:
+        """The mean number of tokens of a word; 0 without words."""
+        return self.tokens / max(self.words, 1)
 
     def length_at(self, quantile: float) -> int:
         """Returns the length that a share of the rows does not exceed."""
@@ -79,6 +96,8 @@ class Profile:
                 "counts": counts.astype(int).tolist(),
                 "cut_rows": sum(cut),
                 "cut_tokens": sum(n * rows for n, rows in enumerate(cut, start=1)),
+                "unknown_share": self.unknown_share,
+                "tokens_per_word": self.tokens_per_word,
             },
         }
 

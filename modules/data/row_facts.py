@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,13 +23,17 @@ _REVERSED = np.uint64(1 << 63)  # the bit in which a pair and its reverse differ
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowFacts:
-    """The rows of a split, without their texts: 36 bytes a row.
+    """The rows of a split, without their texts: 52 bytes a row.
 
     Attributes:
       texts: `hash_texts` of each row, uint64[rows].
       labels: Indices of classes, or scores, float64[rows]. Rows with a label that the
         task does not allow are left out.
       lengths: Packed tokens before truncation, special tokens included, int32[rows].
+      tokens: Tokens before truncation, without special tokens, int32[rows].
+      words: The first tokens of a word among them, int32[rows].
+      unknown: `[UNK]` among them, int32[rows].
+      letters: Single letters within a word among them, such as `##a`, int32[rows].
       ids: The id column, -1 where the id is missing, int64[rows].
       records: The caller's key of a row: `hash_record` of its Example, or its index,
         uint64[rows].
@@ -37,6 +42,10 @@ class RowFacts:
     texts: np.ndarray
     labels: np.ndarray
     lengths: np.ndarray
+    tokens: np.ndarray
+    words: np.ndarray
+    unknown: np.ndarray
+    letters: np.ndarray
     ids: np.ndarray
     records: np.ndarray
 
@@ -65,9 +74,16 @@ _DTYPES = {
     "texts": np.uint64,
     "labels": np.float64,
     "lengths": np.int32,
+    "tokens": np.int32,
+    "words": np.int32,
+    "unknown": np.int32,
+    "letters": np.int32,
     "ids": np.int64,
     "records": np.uint64,
 }
+
+
+_PADDING = 0  # the id of [PAD]
 
 
 def hash_texts(texts: Sequence[str]) -> int:
@@ -102,15 +118,22 @@ def hash_record(serialized: bytes) -> int:
     return _hash(serialized)
 
 
-def packed_lengths(segments: list[list[str]], vocab_file: str) -> np.ndarray:
-    """Returns the length of each row as packed for the encoder, before truncation.
+class TokenCounts(NamedTuple):
+    """The tokens of each row before truncation, as in `RowFacts`, int32[rows] each."""
+
+    lengths: np.ndarray
+    tokens: np.ndarray
+    words: np.ndarray
+    unknown: np.ndarray
+    letters: np.ndarray
+
+
+def count_tokens(segments: list[list[str]], vocab_file: str) -> TokenCounts:
+    """Counts the tokens of each row.
 
     Args:
       segments: One text column, or the two of a pair, each with a text per row.
       vocab_file: One token a line. Its encoder's settings are next to it.
-
-    Returns:
-      Tokens, special tokens included, int32[rows].
     """
     # Imported here, because `judgment` and `profile` need this module without
     # TensorFlow.
@@ -119,9 +142,9 @@ def packed_lengths(segments: list[list[str]], vocab_file: str) -> np.ndarray:
     from modules.data import preprocessing
 
     texts = [tf.constant(column, tf.string, [len(column)]) for column in segments]
-    tokens = preprocessing.tokenize(texts, vocab_file)
-    lengths = sum(ids.row_lengths().numpy() for ids in tokens)
-    return np.asarray(lengths + 1 + len(segments), np.int32)  # [CLS], and each [SEP]
+    ids = tf.concat(preprocessing.tokenize(texts, vocab_file), axis=1)
+    special = 1 + len(segments)  # [CLS], and each [SEP]
+    return _count(ids.flat_values.numpy(), ids.row_lengths(), special, vocab_file)
 
 
 def describe_examples(
@@ -137,7 +160,7 @@ def describe_examples(
       task: Names the columns and the allowed labels.
       vocab_file: One token a line, in the encoder's directory.
     """
-    # Imported here for the same reason as in `packed_lengths`.
+    # Imported here for the same reason as in `count_tokens`.
     from tensorflow.core.example.example_pb2 import Example
 
     rows = []
@@ -168,17 +191,58 @@ def describe_examples(
     contents, numbers, row_ids, records = zip(*rows, strict=True)
     if task.is_tokenized:
         hashes = [_hash(np.asarray(ids, np.int64).tobytes()) for ids in contents]
-        lengths = np.array(list(map(len, contents)))
+        counts = _count(
+            np.concatenate(contents), list(map(len, contents)), 0, vocab_file
+        )
     else:
         hashes = list(map(hash_texts, contents))
         columns = [list(column) for column in zip(*contents, strict=True)]
-        lengths = packed_lengths(columns, vocab_file)
+        counts = count_tokens(columns, vocab_file)
     return RowFacts(
         texts=np.array(hashes, np.uint64),
         labels=np.array(numbers),
-        lengths=lengths,
+        **counts._asdict(),
         ids=np.array(row_ids),
         records=np.array(list(map(hash_record, records)), np.uint64),
+    )
+
+
+def _count(
+    ids: np.ndarray, sizes: Sequence[int], special: int, vocab_file: str
+) -> TokenCounts:
+    """Counts the tokens of rows.
+
+    Args:
+      ids: The token ids of all rows, int64[tokens].
+      sizes: Number of ids of each row, int[rows].
+      special: Number of special tokens of a row that `ids` lacks.
+      vocab_file: One token a line.
+    """
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    # Tokenized examples may have ids outside the vocabulary, which Transform refuses.
+    ids = np.where((ids >= 0) & (ids < len(_kinds(vocab_file)[0])), ids, _PADDING)
+    counts = (
+        np.bincount(rows[kind[ids]], minlength=len(sizes))
+        for kind in _kinds(vocab_file)
+    )
+    return TokenCounts(np.asarray(sizes) + special, *counts)
+
+
+@functools.lru_cache(maxsize=4)
+def _kinds(vocab_file: str) -> tuple[np.ndarray, ...]:
+    """Returns which ids `tokens`, `words`, `unknown` and `letters` of a row count."""
+    from modules.data import preprocessing
+
+    vocab = preprocessing.read_vocab(vocab_file)
+    is_special = np.zeros(len(vocab), bool)
+    is_special[[_PADDING, *preprocessing.special_token_ids(vocab_file)]] = True
+    is_suffix = np.array([word.startswith("##") for word in vocab])
+    is_letter = [len(word) == 3 and not word[2].isnumeric() for word in vocab]
+    return (
+        ~is_special,
+        ~is_special & ~is_suffix,
+        np.array(vocab) == "[UNK]",
+        is_suffix & is_letter,
     )
 
 

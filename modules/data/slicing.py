@@ -13,12 +13,17 @@ TOKEN_LENGTH = "token_length"
 
 
 def slice_keys(task: TaskConfig) -> list[str]:
-    """Returns the feature names that a task's evaluation is sliced by."""
+    """Returns the feature names that a task's evaluation is sliced by.
+
+    TFMA would read a label from a slice feature of its name.
+    """
     if task.is_tokenized:
-        return [TOKEN_LENGTH]
-    if len(task.text_columns) == 1:
-        return [SENTENCE_LENGTH]
-    return [PAIR_LENGTH, WORD_OVERLAP]
+        keys = [TOKEN_LENGTH]
+    elif len(task.text_columns) == 1:
+        keys = [SENTENCE_LENGTH]
+    else:
+        keys = [PAIR_LENGTH, WORD_OVERLAP]
+    return [task.own_name(key) for key in keys]
 
 
 def slice_sentences(text: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -25,7 +25,7 @@ class Predictions:
       ids: int64[examples].
       labels: int64[examples], or float32[examples] in a regression.
       outputs: Probabilities float32[examples, classes], or scores float32[examples].
-      losses: float32[examples].
+      losses: The trainer's, float32[examples].
     """
 
     ids: np.ndarray
@@ -34,8 +34,12 @@ class Predictions:
     losses: np.ndarray
 
     def compute_metrics(self, task: TaskConfig) -> dict[str, float]:
-        """Returns the metrics of the task; the loss is that of the trainer."""
-        rows = Rows.of(self.labels, self.outputs, self.losses)
+        """Returns the metrics of the task.
+
+        The loss of classes is the trainer's, that of scores is in their own units.
+        """
+        losses = None if task.is_regression else self.losses
+        rows = Rows.of(self.labels, self.outputs, losses)
         return metrics.compute(task.classes, rows)
 
 
@@ -50,17 +54,23 @@ def describe_predictions(task: TaskConfig, split: str) -> dict[str, Any]:
       `file` in the `ModelRun`, its `id_column`, its numeric `columns`, and the `output`
       of the exported model whose values they hold.
     """
+    _, _, prediction, *probabilities = header(task)
     return {
         "file": f"predictions/{split}.tsv",
         "id_column": task.id_column,
-        "columns": probability_columns(task) or [PREDICTION],
+        "columns": probabilities or [prediction],
         "output": signatures.prediction_output(task),
     }
 
 
-def probability_columns(task: TaskConfig) -> list[str]:
-    """Returns the columns of the classes' probabilities; empty for a regression."""
-    return [f"probability_{name}" for name in task.classes or ()]
+def header(task: TaskConfig) -> list[str]:
+    """Returns the columns of a file: id, label, prediction, and the probabilities.
+
+    The id and the label have the names of the task; see `TaskConfig.own_name`.
+    """
+    probabilities = (f"probability_{name}" for name in task.classes or ())
+    predicted = map(task.own_name, (PREDICTION, *probabilities))
+    return [task.id_column, task.label_column, *predicted]
 
 
 def read_predictions(
@@ -84,7 +94,8 @@ def read_predictions(
     path = uris.join(directory, described["file"])
     with fingerprint.open_file(path) as file:
         text = file.read().decode()
-    rows = list(csv.DictReader(io.StringIO(text), delimiter="\t"))
+    # By position: an earlier version could name two columns alike in the first line.
+    _, *rows = csv.DictReader(io.StringIO(text), header(task), delimiter="\t")
     ids = np.array([int(row[task.id_column]) for row in rows], np.int64)
     outputs = np.array([[float(row[c]) for c in described["columns"]] for row in rows])
     names = [row[task.label_column] for row in rows]

@@ -152,11 +152,12 @@ class ServingModel(tf.Module):
     def _slice_features(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         if self._task.is_tokenized:
             word_ids, _ = self._shared.pack_examples(examples)
-            return slicing.slice_tokens(word_ids)
-        texts = self._parse_text(examples)
-        if len(texts) == 1:
-            return slicing.slice_sentences(*texts)
-        return slicing.slice_pairs(*texts)
+            slices = slicing.slice_tokens(word_ids)
+        elif len(texts := self._parse_text(examples)) == 1:
+            slices = slicing.slice_sentences(*texts)
+        else:
+            slices = slicing.slice_pairs(*texts)
+        return {self._task.own_name(name): slices[name] for name in slices}
 
     def _tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return token_positions.find_tokens(
@@ -219,7 +220,7 @@ class ServingModel(tf.Module):
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         features = self._transform_layer(raw)
         word_ids, type_ids = (
-            tf.RaggedTensor.from_sparse(features[name])
+            tf.RaggedTensor.from_sparse(features[self._task.own_name(name)])
             for name in (preprocessing.INPUT_WORD_IDS, preprocessing.INPUT_TYPE_IDS)
         )
         return word_ids, type_ids

@@ -13,8 +13,14 @@ from modules import encoder as encoder_lib
 from modules import files
 from modules.config.task import EVAL_SPLIT, TRAIN_SPLIT, TaskConfig
 from modules.config.trainer import TrainerConfig
-from modules.data import inputs
-from modules.training import loss_weights, optimization, precision, strategies
+from modules.data import inputs, preprocessing
+from modules.training import (
+    loss_weights,
+    optimization,
+    precision,
+    score_scale,
+    strategies,
+)
 from modules.training.fine_tuning_task import FineTuningConfig
 
 
@@ -116,6 +122,7 @@ def build_experiment(
             loss_weights=loss_weights.choose(
                 config.class_weights, task, train_data, strategy
             ),
+            score_scale=list(score_scale.measure(task, train_data, strategy)),
             train_data=train_data,
             validation_data=eval_data,
         ),
@@ -227,6 +234,8 @@ def examples_config(
         drop_remainder=False,
         seed=config.seed,
         shuffle_buffer_size=config.shuffle_buffer_size,
+        word_ids_column=task.own_name(preprocessing.INPUT_WORD_IDS),
+        type_ids_column=task.own_name(preprocessing.INPUT_TYPE_IDS),
         label_column=task.label_column,
         id_column=task.id_column,
         is_regression=task.is_regression,

@@ -20,6 +20,7 @@ from modules.encoder.dropout_seeds import seeds_at_step
 from modules.encoder.layers import Dropout
 from modules.evaluation.prediction_files import Predictions
 from modules.training import strategies, summary_names, warm_start
+from modules.training.score_scale import ScoreProjection, ScoreScale
 
 GRADIENT_NORM = "gradient_norm"
 EXAMPLES = "examples"
@@ -44,6 +45,7 @@ class FineTuningConfig(config_definitions.TaskConfig):
       gradient_clip_norm: Largest global norm of the gradients; None clips nothing.
       loss_weights: Weight of each class in the training loss, or one for all rows of a
         regression; see `loss_weights.choose`. Empty weighs nothing.
+      score_scale: The `ScoreScale` of a regression.
       xla: Whether XLA compiles the training step.
       train_data: The training split.
       validation_data: The evaluation split.
@@ -56,6 +58,9 @@ class FineTuningConfig(config_definitions.TaskConfig):
     frozen_layers: int = 0
     gradient_clip_norm: float | None = 1.0
     loss_weights: list[float] = dataclasses.field(default_factory=list)
+    score_scale: list[float] = dataclasses.field(
+        default_factory=lambda: list(ScoreScale())
+    )
     xla: bool = False
     train_data: inputs.ExamplesConfig = dataclasses.field(
         default_factory=inputs.ExamplesConfig
@@ -91,7 +96,8 @@ class FineTuningTask(base_task.Task):
 
         Returns:
           A model from the encoder's inputs int32[batch, seq_len] to logits
-          float32[batch, classes], or a score float32[batch, 1].
+          float32[batch, classes], or a score float32[batch, 1] in the units of the
+          labels.
         """
         params = self.task_config
         network = encoder_lib.build_encoder(
@@ -109,9 +115,18 @@ class FineTuningTask(base_task.Task):
         )
         # One mask instead of upstream's two, whose seed follows from the step.
         head.dropout = Dropout(params.head_dropout)
+        if self.definition.is_regression:
+            head.out_proj = self.build_score_projection(head.initializer)
         return models.BertClassifier(
             network, self.definition.outputs, dropout_rate=0.0, cls_head=head
         )
+
+    def build_score_projection(
+        self, initializer: tf_keras.initializers.Initializer
+    ) -> ScoreProjection:
+        """Builds the last layer of a regression."""
+        scale = ScoreScale(*self.task_config.score_scale)
+        return ScoreProjection(scale, kernel_initializer=initializer, name="logits")
 
     def initialize(self, model: models.BertClassifier) -> None:
         """Restores the initial weights; called if there is no checkpoint."""
@@ -138,7 +153,8 @@ class FineTuningTask(base_task.Task):
         """Returns this replica's share of the mean loss of the global batch, float32[].
 
         The mean of the shares is the mean over all real rows: cross entropy of classes,
-        squared error of scores, each times the weight of its row. As with Keras's
+        squared error of standardized scores, each times the weight of its row. As with
+        Keras's
         `class_weight`, the sum is divided by the number of rows, not by their weights:
         a batch of heavy rows makes a large step.
         """
@@ -262,16 +278,19 @@ class FineTuningTask(base_task.Task):
         aggregated_logs: list[dict[str, np.ndarray]],
         global_step: tf.Variable | None = None,
     ) -> dict[str, float]:
-        """Returns the metrics over all rows, the loss as `validation_loss`."""
-        values = collect(aggregated_logs).compute_metrics(self.definition)
-        return {summary_names.VALIDATION_LOSS: values.pop("loss"), **values}
+        """Returns the metrics over all rows, and the trainer's loss."""
+        rows = collect(aggregated_logs)
+        values = rows.compute_metrics(self.definition)
+        del values["loss"]
+        return {summary_names.VALIDATION_LOSS: float(rows.losses.mean()), **values}
 
     def _example_losses(
         self, targets: dict[str, tf.Tensor], logits: tf.Tensor
     ) -> tf.Tensor:
         labels, logits = targets[inputs.LABELS], tf.cast(logits, tf.float32)
         if self.definition.is_regression:
-            return tf.math.squared_difference(labels, logits[:, 0])
+            scale = ScoreScale(*self.task_config.score_scale)
+            return tf.square((labels - logits[:, 0]) / scale.std)
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 

@@ -54,7 +54,8 @@ def write_batch(
     batch = batch_view.first_batch(data)
     features = batch_view.list_features(batch)
     files.write_record(uris.join(directory, BATCH_FILE), features)
-    table = [[task.id_column, task.label_column, "length", "tokens"]]
+    own_columns = map(task.own_name, ("length", "tokens"))
+    table = [[task.id_column, task.label_column, *own_columns]]
     table += [
         [str(row.id), row.label, str(len(row.tokens)), " ".join(row.tokens)]
         for row in batch_view.describe_rows(batch, task, vocab_file)
@@ -74,12 +75,6 @@ def copy_records(source: str, destination: str) -> None:
 
 def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> None:
     """Writes the predictions of a split; see `prediction_files`."""
-    header = [
-        task.id_column,
-        task.label_column,
-        prediction_files.PREDICTION,
-        *prediction_files.probability_columns(task),
-    ]
     outputs = predictions.outputs
     predicted = Rows.of(predictions.labels, outputs).predictions
     rows = zip(predictions.ids, predictions.labels, predicted, outputs, strict=True)
@@ -92,6 +87,7 @@ def write_predictions(path: str, task: TaskConfig, predictions: Predictions) -> 
         ]
         for row_id, label, prediction, output in rows
     )
+    header = prediction_files.header(task)
     _write_table(path, itertools.chain([header], table))
 
 

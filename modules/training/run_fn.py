@@ -260,7 +260,7 @@ def _write_outputs(
     if not strategies.is_chief(strategy):
         return
     model = TracedModel(restore_best(fine_tuning, best_directory, dtype))
-    _export(fn_args, task, model)
+    _export(fn_args, task, model, params.task.score_scale)
     predictions = predictions or predict_splits(fine_tuning, model, splits)
     _write_records(fn_args, task, params, results, best, predictions, directory)
     model_run.write_graph(model.model, fn_args.model_run_dir)
@@ -290,6 +290,7 @@ def _write_records(
         "precision": precision.read(directory),
         "xla": xla.read(directory),
         "loss_weights": loss_weights.describe(task, params.task.loss_weights),
+        "score_scale": params.task.score_scale if task.is_regression else None,
         "best": dataclasses.asdict(best),
         "seeds": [dataclasses.asdict(result) for result in results],
         "splits": {
@@ -306,7 +307,9 @@ def _write_records(
     )
 
 
-def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
+def _export(
+    fn_args: Any, task: TaskConfig, model: TracedModel, score_scale: list[float]
+) -> None:
     settings = fn_args.custom_config
     encoder = encoder_lib.open_encoder(settings["encoder"])
     serving_model.export_model(
@@ -323,6 +326,7 @@ def _export(fn_args: Any, task: TaskConfig, model: TracedModel) -> None:
             **description.describe_task(task),
             **encoder_lib.describe_architecture(encoder),
             description.PRECISION: settings["serving_precision"],
+            description.SCORE_SCALE: score_scale,
         },
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

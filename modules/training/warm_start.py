@@ -14,6 +14,7 @@ from modules.config.task import TaskConfig
 from modules.export import description
 from modules.saved_model_files import VARIABLES
 from modules.training import precision
+from modules.training.score_scale import ScoreProjection, ScoreScale
 
 # Written next to a copied champion: {"directory": where it was pushed}.
 CHAMPION_FILE = "champion.json"
@@ -86,6 +87,8 @@ def restore(
 ) -> None:
     """Restores all weights of a model from an exported one.
 
+    The scores of a regression stay the same, even if their scale is different.
+
     Args:
       model: The classifier to train.
       exported: Directory of a SavedModel that `modules.export.serving_model` wrote.
@@ -101,8 +104,12 @@ def restore(
             stored = build_model()
         _read(stored, exported)
         precision.copy_weights(stored, model)
-        return
-    _read(model, exported)
+    else:
+        _read(model, exported)
+    scale = ScoreScale(*described.get(description.SCORE_SCALE, ()))
+    for layer in model.submodules:
+        if isinstance(layer, ScoreProjection):
+            layer.adapt_weights(scale)
 
 
 def _read(model: tf_keras.Model, exported: str) -> None:

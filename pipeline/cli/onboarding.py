@@ -294,6 +294,11 @@ def _splits_table(inspection: Inspection) -> Table:
     for quantile in ("median", "p95", "max"):
         values = (str(split.lengths.get(quantile, "")) for split in splits.values())
         table.add_row(f"tokens, {quantile}", *values)
+    for name, shown in (
+        ("unknown tokens", lambda split: f"{split.unknown_share:.1%}"),
+        ("tokens per word", lambda split: f"{split.tokens_per_word:.1f}"),
+    ):
+        table.add_row(name, *map(shown, splits.values()))
     cut = (f"{split.cut:,}" for split in splits.values())
     table.add_row(f"over {inspection.max_seq_length} tokens", *cut)
     return table

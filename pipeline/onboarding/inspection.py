@@ -53,6 +53,8 @@ class SplitInspection:
       bad: Bad rows.
       labels: Rows by class; empty for a regression.
       lengths: Quantiles of the packed lengths, in tokens, by name.
+      unknown_share: Share of the tokens that are `[UNK]`.
+      tokens_per_word: Tokens of a word on average.
       cut: Rows longer than `preprocessing.max_seq_length`.
       near_empty: Rows with a text of at most three letters and digits.
       duplicates: Rows that repeat the texts of another row of the split.
@@ -64,6 +66,8 @@ class SplitInspection:
     bad: int = 0
     labels: dict[str, int] = dataclasses.field(default_factory=dict)
     lengths: dict[str, int] = dataclasses.field(default_factory=dict)
+    unknown_share: float = 0.0
+    tokens_per_word: float = 0.0
     cut: int = 0
     near_empty: int = 0
     duplicates: int = 0
@@ -258,7 +262,8 @@ class Inspector:
             inspected.near_empty += any(map(_is_near_empty, texts))
             if kinds := set().union(*map(_find_odd, texts)):
                 self._odd.update(kinds)
-        lengths = row_facts.packed_lengths(columns, self._vocab_file)
+        counts = row_facts.count_tokens(columns, self._vocab_file)
+        lengths = counts.lengths
         low, high = int(lengths.argmin()), int(lengths.argmax())
         bounds = inspected.lengths
         if not bounds or lengths[low] < bounds["min"]:
@@ -278,7 +283,7 @@ class Inspector:
                 np.uint64,
             ),
             labels=np.array([f[task.label_column] for f in features]),
-            lengths=lengths,
+            **counts._asdict(),
             ids=np.array([f[task.id_column] for f in features]),
             records=np.array(records),
         )
@@ -290,6 +295,8 @@ class Inspector:
             if not split.rows:
                 continue
             profile = Profile.of(facts, self._task)
+            split.unknown_share = round(profile.unknown_share, 4)
+            split.tokens_per_word = round(profile.tokens_per_word, 2)
             if self._task.classes:
                 split.labels = dict(profile.labels)
             split.lengths = {

@@ -18,7 +18,7 @@ from ingest.rows.row_file import RowFile
 from prediction import serializers
 from prediction.batch.saved_model_handler import SavedModelHandler
 from prediction.model_description import ModelDescription, check_features, texts_of
-from prediction.predictor import PREDICTION
+from prediction.predictor import PREDICTION, add_columns, rename_taken
 
 PREDICTIONS = "predictions"
 REFUSED = "refused"
@@ -89,9 +89,13 @@ class Job:
         """
         if isinstance(row, bytes):
             if isinstance(self.serializer, serializers.Examples):
-                return tf_examples.from_row(predicted, row)
+                example = tf_examples.parse(row)
+                features = example.features.feature
+                for name, new in rename_taken(features, predicted).items():
+                    features[new].CopyFrom(features[name])
+                return tf_examples.from_row(predicted, example.SerializeToString())
             row = tf_examples.to_row(row)
-        return self.serializer.serialize({**row, **predicted})
+        return self.serializer.serialize(add_columns(row, predicted))
 
 
 def build(pipeline: beam.Pipeline, job: Job) -> None:

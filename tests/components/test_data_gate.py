@@ -230,6 +230,19 @@ def test_warnings_are_logged_and_in_the_verdict_with_the_rows(tmp_path, caplog):
     )
 
 
+def test_texts_that_the_encoder_cannot_read_are_a_warning(tmp_path):
+    readable = [example(i, sentence1=[b"the cat " * i + b"%d" % i]) for i in range(5)]
+    splits = {"train": PAIRS, "eval": readable}
+    for row in readable:
+        row.features.feature["sentence2"].bytes_list.value[:] = [b"a dog sees a bird"]
+    verdict = run_gate(tmp_path, splits, PAIRS_TASK, warn_unreadable=0.05)
+    (warning,) = [line for line in verdict["warnings"] if "hardly read" in line]
+    assert warning.startswith("train: the encoder can hardly read 8 of 8 rows (100.0%)")
+    lengths = verdict["profile"]["train"]["lengths"]
+    assert (lengths["unknown_share"], lengths["tokens_per_word"]) == (1.0, 1.0)
+    assert verdict["profile"]["eval"]["lengths"]["unknown_share"] == pytest.approx(0.1)
+
+
 def test_repeated_record_is_named_with_all_its_locations(tmp_path):
     splits = {"train": [*PAIRS, PAIRS[3]], "eval": [example(i) for i in (50, 51)]}
     (warning,) = run_gate(tmp_path, splits, PAIRS_TASK)["warnings"]

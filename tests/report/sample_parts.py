@@ -241,6 +241,8 @@ def split(task, name, rows):
             counts=counts.tolist(),
             cut_rows=int(counts[16:].sum()),
             cut_tokens=int(counts[16:].sum()) * 5,
+            unknown_share=0.0314,
+            tokens_per_word=1.25,
         ),
     )
 

@@ -60,13 +60,15 @@ def test_columns_of_the_task_come_first_with_their_statistics(statistics):
 
 def test_split_has_labels_and_lengths_of_its_profile(statistics):
     lengths = [0] * 30 + [5, 0, 2, 1]  # 5 rows of 30 tokens, 2 of 32, one of 33
-    profile = Profile({"not_equivalent": 6, "equivalent": 2}, lengths)
+    labels = {"not_equivalent": 6, "equivalent": 2}
+    profile = Profile(labels, lengths, tokens=200, words=80, unknown=50)
     read_profile = {"train": profile.summary(32)}
     (split,) = read(statistics, profile=read_profile).data.splits
     assert split.labels == {"not_equivalent": 6, "equivalent": 2}
     assert sum(split.lengths.counts) == 8
     assert len(split.lengths.edges) == len(split.lengths.counts) + 1
     assert (split.lengths.cut_rows, split.lengths.cut_tokens) == (1, 1)
+    assert (split.lengths.unknown_share, split.lengths.tokens_per_word) == (0.25, 2.5)
 
 
 def test_problems_of_refused_data_are_its_anomalies(statistics):

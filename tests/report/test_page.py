@@ -140,6 +140,8 @@ def test_every_part_of_a_finished_run_is_on_the_page(pages):
         "0.888 to 0.959",  # the interval of the accuracy
         "88.9 %",  # of a cell of the confusion matrix
         "word_overlap",
+        "3.1 %",  # of the tokens are unknown
+        "Tokens per word",
         "14 of 1,200 rows (1.2 %) repeat another row",
         "CC0-1.0",
         "AdamW, weight decay 0.01",

@@ -70,6 +70,18 @@ def test_tokenized_examples_have_the_model_gardens_columns():
     assert (task.label_column, task.id_column) == ("label_ids", "example_id")
 
 
+def test_name_of_the_pipeline_gives_way_to_columns_of_the_task():
+    task = TaskConfig(
+        text_columns=["a"],
+        label_column="length",
+        id_column="model_length",
+        weight_column="tokens",
+    )
+    names = ["length", "tokens", "prediction"]
+    own = ["model_model_length", "model_tokens", "prediction"]
+    assert [task.own_name(name) for name in names] == own
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

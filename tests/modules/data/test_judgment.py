@@ -22,6 +22,10 @@ def rows(count=200, first=0, **columns):
         "texts": index,
         "labels": index % 2,
         "lengths": np.full(count, 20),
+        "tokens": np.full(count, 17),
+        "words": np.full(count, 17),
+        "unknown": np.zeros(count),
+        "letters": np.zeros(count),
         "ids": index,
         "records": index + 10_000,
     }
@@ -262,6 +266,30 @@ def test_texts_that_are_cut_are_a_warning_with_the_longest():
     assert [row.id for (row,) in finding.rows] == [5, 9, 11]
 
 
+@pytest.mark.parametrize("kind", ["unknown", "letters"])
+def test_texts_that_the_encoder_cannot_read_are_a_warning(kind):
+    splits = good()
+    unread = np.zeros(200)
+    unread[:10] = 17  # a twentieth is the limit
+    unread[10:] = 6  # of 17, as in a language with other accents
+    splits["eval"] = rows(first=1000, **{kind: unread})
+    assert judge(splits) == []
+    unread[10] = 7
+    splits["eval"] = rows(first=1000, words=np.full(200, 5), **{kind: unread})
+    finding = find(judge(splits), judgment.UNREADABLE)
+    assert not finding.is_refused
+    assert (finding.split, finding.count) == ("eval", 11)
+    assert finding.rows[0] == (Row("eval", 11_000, 1000),)
+    share = "38.6%" if kind == "unknown" else "0.0%"
+    assert finding.message == (
+        "eval: the encoder can hardly read 11 of 200 rows (5.5%): over 40% of their "
+        "tokens are [UNK] or single letters within a word (data_gate.warn_unreadable "
+        f"0.05); of all tokens {share} are [UNK], and a word has 3.4 tokens: set "
+        "encoder.source to an encoder for the language of the texts"
+    )
+    assert judge(splits, warn_unreadable=0.06) == []
+
+
 def test_drift_of_labels_and_lengths_is_a_warning_of_each_split():
     drifted = rows(
         first=1000,
@@ -312,10 +340,11 @@ def test_last_span_of_another_task_has_no_labels_to_compare():
 def test_judgment_does_not_depend_on_the_order_of_rows():
     random = np.random.default_rng(0)
     splits = {
-        split: RowFacts(
+        split: rows(
             texts=random.integers(0, 150, 200),
             labels=random.integers(0, 2, 200),
             lengths=random.integers(5, 150 + 100 * number, 200),
+            unknown=random.integers(0, 17, 200),
             ids=np.full(200, -1),
             records=random.permutation(200),
         )

@@ -61,12 +61,23 @@ def vocab_file(tmp_path_factory):
 def test_lengths_are_those_of_the_packed_row_before_it_is_cut(vocab_file):
     first = ["The cat sees the tree.", "", "the " * 100]
     second = ["A dog!", "a", "cats"]
-    lengths = row_facts.packed_lengths([first, second], vocab_file)
+    lengths = row_facts.count_tokens([first, second], vocab_file).lengths
     packed = preprocessing.text_to_inputs([first, second], vocab_file, 10_000)
     assert lengths.tolist() == packed["input_word_ids"].row_lengths().numpy().tolist()
     assert lengths.tolist() == [6 + 3 + 3, 0 + 1 + 3, 100 + 2 + 3]
-    assert row_facts.packed_lengths([first], vocab_file).tolist() == [8, 2, 102]
-    assert row_facts.packed_lengths([[], []], vocab_file).tolist() == []
+    single = row_facts.count_tokens([first], vocab_file).lengths
+    assert single.tolist() == [8, 2, 102]
+    assert row_facts.count_tokens([[], []], vocab_file).lengths.tolist() == []
+
+
+def test_words_unknown_tokens_and_single_letters_are_counted(vocab_file):
+    first = ["The cats see.", "кот \N{SNOWMAN} dog", "", "fishing"]
+    second = ["a dog", "", "", "birds fishing"]
+    counts = row_facts.count_tokens([first, second], vocab_file)
+    assert counts.tokens.tolist() == [7, 3, 0, 6]  # the cat ##s [UNK] . a dog
+    assert counts.words.tolist() == [6, 3, 0, 3]
+    assert counts.unknown.tolist() == [1, 2, 0, 0]
+    assert counts.letters.tolist() == [1, 0, 0, 1]  # ##s, and not ##ing
 
 
 def describe(examples, task, vocab_file):
@@ -87,6 +98,7 @@ def test_example_is_described_by_its_texts_label_length_and_id(vocab_file):
     assert facts.texts.tolist() == hashes
     assert facts.labels.tolist() == [1, 0]
     assert facts.lengths.tolist() == [7, 7]
+    assert facts.tokens.tolist() == facts.words.tolist() == [4, 4]
     assert facts.ids.tolist() == [7, -1]
     assert facts.records.tolist() == list(map(row_facts.hash_record, serialized))
 
@@ -135,16 +147,21 @@ def test_tokenized_example_is_described_by_its_tokens_without_padding(vocab_file
         tokens([2, 6, 3], [1, 1, 1]),
         tokens([2, 7, 3], [1, 1, 1]),
         tokens([2, 7, 3], [1, 1]),
+        tokens([2, 1, 29, 999, -7, 3], [1] * 6),  # [UNK] ##s, and none of the encoder's
     ]
     facts, _ = describe(examples, TaskConfig(input="tokenized"), vocab_file)
-    assert facts.lengths.tolist() == [3, 3, 3]
+    assert facts.lengths.tolist() == [3, 3, 3, 6]
+    assert facts.tokens.tolist() == [1, 1, 1, 2]
+    assert facts.words.tolist() == [1, 1, 1, 1]
+    assert facts.unknown.tolist() == [0, 0, 0, 1]
+    assert facts.letters.tolist() == [0, 0, 0, 1]
     assert facts.texts[0] == facts.texts[1] != facts.texts[2]
 
 
 def test_parts_are_concatenated_in_their_order():
     parts = [
-        RowFacts([1], [0.0], [3], [5], [2**63]),
-        RowFacts([2], [1.0], [4], [6], [9]),
+        RowFacts([1], [0.0], [3], [1], [1], [0], [0], [5], [2**63]),
+        RowFacts([2], [1.0], [4], [2], [2], [0], [0], [6], [9]),
     ]
     facts = RowFacts.concatenate(parts)
     assert facts.texts.tolist() == [1, 2]

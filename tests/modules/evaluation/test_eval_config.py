@@ -16,6 +16,7 @@ from tfx.types import standard_artifacts
 from components import ModelVerdict
 from components.evaluator import read_verdict
 from components.evaluator.executor import Executor
+from components.evaluator.slices import read_slices
 from modules import metrics as metrics_lib
 from modules.config.task import TaskConfig
 from modules.evaluation import eval_config, tfma_metrics
@@ -44,6 +45,10 @@ def test_slices_have_no_thresholds():
         (SENTENCE, ["sentence_length"]),
         (TaskConfig(input="tokenized"), ["token_length"]),
         (REGRESSION, ["pair_length", "word_overlap"]),
+        (
+            TaskConfig(label_column="word_overlap"),
+            ["pair_length", "model_word_overlap"],
+        ),
     ],
 )
 def test_slices_depend_on_the_inputs_of_the_task(task, keys):
@@ -237,6 +242,17 @@ def test_correlations_of_a_regression_equal_those_of_scipy(evaluate):
     assert set(metrics) == {*expected, "example_count"}
     for name, value in expected.items():
         assert metrics[name].value == pytest.approx(value, abs=1e-5)
+
+
+@pytest.mark.nightly
+def test_label_named_as_a_slice_is_evaluated(evaluate):
+    scores = evaluate("tokens of sentences")
+    predicted = scores.predict().astype(float)
+    metrics, verdict = scores.run(predicted.tolist(), {"pearson": 0.99})
+    assert verdict.blessed
+    assert metrics["mse"].value == pytest.approx(0, abs=1e-9)
+    slices = read_slices(str(scores.root / "run1" / "evaluation"), has_champion=False)
+    assert {entry["feature"] for entry in slices} == {"model_token_length"}
 
 
 @pytest.mark.nightly

@@ -293,7 +293,8 @@ def test_slices_are_by_length_of_the_pair_and_word_overlap(pair_model):
     [
         nightly("sentences", "sentence_length", [b"0-9", b"10-19", b"30+"]),
         # Tokenized examples are cut already, here to 24 tokens.
-        ("tokens of sentences", "token_length", [b"0-31", b"0-31", b"0-31"]),
+        # The label is called `token_length`.
+        ("tokens of sentences", "model_token_length", [b"0-31", b"0-31", b"0-31"]),
     ],
 )
 def test_slices_of_single_texts_and_tokens_are_by_length(load, kind, name, buckets):

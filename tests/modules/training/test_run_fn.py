@@ -3,7 +3,6 @@
 import csv
 import json
 import shutil
-import types
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from modules.training import (
 )
 from report import model_picture, training_part
 from tests import exported, tiny
+from tests.modules.training import run_arguments
 from tests.modules.training.small_model import SmallTask
 from tests.modules.training.summaries import scalars
 
@@ -37,52 +37,15 @@ SPLITS = ("train", "eval", "test", "eval_mismatched")
 def transformed(tmp_path_factory):
     """A Transform's output of the tiny pairs, and the encoder."""
     root = tmp_path_factory.mktemp("run_fn")
-    encoder = tiny.write_encoder(root / "encoder")
     pairs = tiny.pairs(ROWS)
-    texts = [pair[1:] for pair in pairs]
-    labels = [2 * pair[0] for pair in pairs]
-    vocab_file = str(encoder / "vocab.txt")
-    rows = exported.rows_of(TASK, texts, labels, vocab_file)
-    exported.run_transform(root, KIND, rows, vocab_file)
-    (examples,) = root.glob("examples*.gz")
-    for split in SPLITS:
-        folder = root / "transformed" / f"Split-{split}"
-        folder.mkdir(parents=True)
-        shutil.copy(examples, folder / "examples.gz")
+    texts, labels = [pair[1:] for pair in pairs], [2 * pair[0] for pair in pairs]
+    run_arguments.transform(root, KIND, texts, labels, SPLITS)
     return root
 
 
 def arguments(transformed, directory, base_model=None, **trainer):
-    patterns = {
-        split: str(transformed / "transformed" / f"Split-{split}" / "*")
-        for split in SPLITS
-    }
-    settings = {
-        "epochs": 2,
-        "batch_size": 8,
-        "learning_rate": 3e-3,
-        "strategy": "one_device",
-        "mixed_precision": "float32",  # `auto` depends on the machine
-        "steps_per_loop": 1,  # a point of the curves for each step
-        **trainer,
-    }
-    return types.SimpleNamespace(
-        train_files=[patterns["train"]],
-        eval_files=[patterns[split] for split in SPLITS[1:]],
-        transform_output=str(transformed / "graph"),
-        serving_model_dir=str(directory / "serving"),
-        model_run_dir=str(directory / "model_run"),
-        base_model=base_model and str(base_model),
-        hyperparameters=settings,
-        custom_config={
-            "task": TASK.model_dump(),
-            "max_seq_length": exported.MAX_SEQ_LENGTH,
-            "encoder": str(transformed / "encoder"),
-            "encoder_fingerprint": "1",
-            "code_fingerprint": "2",
-            "serving_precision": "float32",
-            "checkpoints": str(directory / "training"),
-        },
+    return run_arguments.build(
+        transformed, directory, TASK, SPLITS, base_model, **trainer
     )
 
 

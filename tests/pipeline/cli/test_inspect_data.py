@@ -116,6 +116,24 @@ def test_inspection_reads_in_a_terminal_and_writes_nothing(invoke, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_texts_that_the_encoder_cannot_read_are_a_warning(invoke, tmp_path):
+    rows = make_rows(600)
+    for n, row in enumerate(rows):
+        row["Nachricht"] = f"кот видит дом {n}."
+    path = write(tmp_path / "rows.csv", rows)
+    status, inspected = inspect(invoke, path)
+    assert status == 0
+    for split, facts in inspected["splits"].items():
+        assert facts["unknown_share"] == 0.8  # all but the full stop
+        assert facts["tokens_per_word"] == 1.0
+        (warning,) = [line for line in inspected["warnings"] if line.startswith(split)]
+        assert f"the encoder can hardly read {facts['rows']} of" in warning
+    for command in (["inspect-data", path], ["init", tmp_path / "own", "--data", path]):
+        output = invoke(*command).output
+        for text in ("unknown tokens", "80.0%", "tokens per word", "hardly read"):
+            assert text in output
+
+
 def test_inspection_without_a_path_or_a_recipe_is_refused(invoke):
     result = invoke("inspect-data")
     assert result.exit_code == 2

@@ -100,6 +100,24 @@ def test_rows_are_written_in_another_format(
         assert row == {**source_row, "prediction": value}
 
 
+@pytest.mark.parametrize("name", ["csv", "jsonl", "parquet", "tfrecord"])
+def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
+    longer, tmp_path, name
+):
+    rows = [{"left": "a", "right": "", "prediction": "x", "probability": "y"}]
+    source = write_rows(tmp_path / f"in.{name}", rows)
+    predict_files(longer, str(source), str(tmp_path / "out"))
+    (row,) = read_shards(tmp_path / "out", name)
+    assert float(row.pop("probability")) == pytest.approx(0.9)
+    assert {key: value or "" for key, value in row.items()} == {
+        "left": "a",
+        "right": "",
+        "input_prediction": "x",
+        "input_probability": "y",
+        "prediction": "second",
+    }
+
+
 def test_quoted_fields_of_csv_are_written_quoted(longer, tmp_path):
     rows = [{"left": 'a "b", c\nd', "right": "."}, {"left": "e", "right": "."}]
     source = write_rows(tmp_path / "in.csv", rows)

@@ -1,0 +1,183 @@
+"""Scores of any scale: learned standardized, predicted in their own units."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+from modules.config.task import TaskConfig
+from modules.config.trainer import TrainerConfig
+from modules.data import inputs
+from modules.training import experiment, model_run, run_fn
+from modules.training.fine_tuning_task import FineTuningTask
+from modules.training.score_scale import ScoreScale, measure
+from tests import records, tiny
+from tests.modules.training import run_arguments
+from tests.modules.training.small_model import SmallTask
+
+pytestmark = pytest.mark.slow
+
+ROWS = 64
+RANGES = [(0.0, 5.0), (80.0, 100.0), (2000.0, 9000.0), (-3e6, -1e6)]
+
+
+def task_of(low, high):
+    return TaskConfig(label_range=[low, high])
+
+
+def shares(seed):
+    """Returns token ids, and which share of the range their score is at."""
+    words = np.random.default_rng(seed).integers(5, 10, size=(ROWS, 6))
+    return words, (words == 5).mean(axis=1)
+
+
+def write_split(path, seed, low, high):
+    words, share = shares(seed)
+    rows = [
+        records.example(
+            input_word_ids=[2, *ids.tolist(), 3],
+            input_type_ids=[0] * 8,
+            label=[float(low + (high - low) * part)],
+            idx=[index],
+        )
+        for index, (ids, part) in enumerate(zip(words, share, strict=True))
+    ]
+    return [records.write(path, rows)]
+
+
+def build_experiment(directory, low, high, **trainer):
+    directory.mkdir(exist_ok=True)
+    encoder = directory / "encoder"
+    if not encoder.exists():
+        tiny.write_encoder(encoder)
+    settings = {"epochs": 8, "batch_size": 16, "learning_rate": 0.1, "dropout": 0.0}
+    return experiment.build_experiment(
+        task_of(low, high),
+        TrainerConfig(**settings, **trainer),
+        encoder=str(encoder),
+        max_seq_length=32,
+        splits={
+            split: write_split(directory / f"{split}.gz", seed, low, high)
+            for seed, split in enumerate(("train", "eval"))
+        },
+        strategy=tf.distribute.get_strategy(),
+    )
+
+
+@pytest.fixture(scope="module")
+def train_once(tmp_path_factory):
+    """Trains a small model on scores of a range, once."""
+    results = {}
+
+    def train_once(low, high):
+        if (low, high) not in results:
+            directory = tmp_path_factory.mktemp("scores")
+            params = build_experiment(directory, low, high)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(run_fn, "FineTuningTask", SmallTask)
+                strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+                results[low, high] = run_fn.train(
+                    task_of(low, high), params, strategy, str(directory / "run")
+                )
+        return results[low, high].metrics
+
+    return train_once
+
+
+@pytest.mark.parametrize(("low", "high"), RANGES)
+def test_scores_of_any_scale_reach_the_same_correlation(train_once, low, high):
+    metrics, expected = train_once(low, high), train_once(*RANGES[0])
+    assert expected["pearson"] > 0.95
+    for name in ("pearson", "spearman", "validation_loss"):
+        assert metrics[name] == pytest.approx(expected[name], abs=0.01), name
+    # In their own units.
+    for name, power in (("mae", 1), ("mse", 2)):
+        scaled = metrics[name] / (high - low) ** power
+        assert scaled == pytest.approx(expected[name] / 5.0**power, abs=0.002), name
+
+
+@pytest.mark.parametrize(("low", "high"), RANGES)
+def test_scale_is_mean_and_deviation_of_the_training_split(tmp_path, low, high):
+    params = build_experiment(tmp_path, low, high)
+    scores = low + (high - low) * shares(seed=0)[1]
+    expected = [scores.mean(), scores.std()]
+    assert params.task.score_scale == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("score", [0.0, 0.1, 99.7])
+def test_equal_scores_are_not_divided_by_their_deviation(tmp_path, score):
+    rows = [records.example(label=[score])] * 1000
+    path = records.write(tmp_path / "train.gz", rows)
+    data = inputs.ExamplesConfig(input_path=[path])
+    scale = measure(task_of(0.0, 100.0), data, tf.distribute.get_strategy())
+    assert scale == pytest.approx((score, 1.0))
+
+
+def test_classes_have_no_scale(tmp_path):
+    _, _, params = tiny.build_experiment(tmp_path)
+    assert params.task.score_scale == [0.0, 1.0]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished training on pairs that are scored with 81 or 99."""
+    root = tmp_path_factory.mktemp("finished")
+    pairs = tiny.pairs(44)
+    labels = [81.0 + 18.0 * same for same, *_ in pairs]
+    splits = ("train", "eval")
+    texts = [pair[1:] for pair in pairs]
+    run_arguments.transform(root, "scores", texts, labels, splits)
+    run_fn.run_fn(run_arguments.build(root, root, task_of(80.0, 100.0), splits))
+    return root, pairs
+
+
+def served_scores(directory, pairs):
+    model = tf.saved_model.load(str(directory))
+    first, second = zip(*(pair[1:] for pair in pairs), strict=True)
+    outputs = model.signatures["serving_default"](
+        sentence1=tf.constant(first), sentence2=tf.constant(second)
+    )
+    return outputs["score"].numpy()
+
+
+def test_exported_model_predicts_in_the_units_of_the_labels_as_recorded(finished):
+    root, pairs = finished
+    scores = served_scores(root / "serving", pairs)
+    with open(root / "model_run" / "predictions" / "eval.tsv", newline="") as file:
+        rows = {int(row["idx"]): row for row in csv.DictReader(file, delimiter="\t")}
+    recorded = [float(rows[index]["prediction"]) for index in range(len(pairs))]
+    np.testing.assert_allclose(scores, recorded, rtol=1e-5)
+    assert 70 < scores.min() < scores.max() < 110
+    labels = np.array([float(rows[index]["label"]) for index in range(len(pairs))])
+    content = json.loads((root / "model_run" / model_run.METRICS_FILE).read_text())
+    squared_error = ((recorded - labels) ** 2).mean()
+    for name in ("mse", "loss"):
+        assert content["splits"]["eval"][name] == pytest.approx(squared_error)
+    mean, std = content["score_scale"]
+    assert (mean, std) == pytest.approx((labels.mean(), labels.std()))
+    best = content["best"]["metrics"]
+    assert best["validation_loss"] == pytest.approx(squared_error / std**2, rel=1e-4)
+
+
+def test_model_to_start_from_predicts_the_same_scores_on_another_scale(finished):
+    root, pairs = finished
+    champion = str(root / "serving")
+    scores = served_scores(champion, pairs)
+    params = build_experiment(root / "next", 80.0, 100.0)
+    params.task.base_model = champion
+    params.task.score_scale = list(ScoreScale(50.0, 20.0))
+    task = FineTuningTask(params.task, task_of(80.0, 100.0))
+    model = task.build_model()
+    task.initialize(model)
+    data = experiment.examples_config(
+        task.definition,
+        [str(root / "transformed" / "Split-eval" / "*")],
+        TrainerConfig(batch_size=len(pairs)),
+    )
+    ((features, targets),) = inputs.build_batches(data)
+    predicted = model(features, training=False).numpy()[:, 0]
+    order = targets["ids"].numpy()
+    np.testing.assert_allclose(predicted, scores[order], rtol=1e-5)
