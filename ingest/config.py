@@ -36,7 +36,8 @@ class DataConfig(Settings):
       schema_file: A curated schema (`.pbtxt`); None derives one from the task.
       format: Format of the files; None derives it from their names.
       encoding: Python's name of the encoding of CSV, TSV and JSON lines. A file of
-        `utf-8` may start with a byte order mark.
+        `utf-8` may start with a byte order mark, also that of UTF-16 or UTF-32, which
+        is then its encoding.
       delimiter: Separator of the fields of CSV and TSV: a character, or `comma`,
         `semicolon`, `tab` or `pipe`; None detects it.
       quoting: How CSV and TSV quote: `double` writes a quote in a quoted field twice,

@@ -114,7 +114,7 @@ def find_dialect(
     is_whole = len(content) < _SAMPLE_BYTES
     # TSV without quotes in its first MiB may have quoted fields later, so the sample is
     # the first MiB with a quote.
-    seeks_quote = default_delimiter == "\t" and not settings.encoding.startswith(_WIDE)
+    seeks_quote = default_delimiter == "\t" and not codec.startswith(_WIDE)
     while seeks_quote and b'"' not in content and not is_whole:
         content = _read(file)
         is_whole = len(content) < _SAMPLE_BYTES

@@ -45,7 +45,8 @@ def find_codec(start: bytes, encoding: str) -> str:
 
     Args:
       start: The first bytes of the file.
-      encoding: Its encoding, or that of the mark without the byte order.
+      encoding: Its encoding, or that of the mark without the byte order. The mark of
+        UTF-16 or UTF-32, which is not UTF-8, overrides `utf-8`, the default.
 
     Raises:
       RowError: The mark is of another encoding.
@@ -54,7 +55,7 @@ def find_codec(start: bytes, encoding: str) -> str:
     if codec is None:
         return encoding
     marked = codec.removesuffix("-sig")
-    if not encoding.startswith(marked):
+    if encoding != "utf-8" and not encoding.startswith(marked):
         raise RowError(
             f"the file starts with the byte order mark of {marked.upper()}, but "
             f"data.encoding is {encoding}; read it with --set data.encoding={marked}"
