@@ -380,12 +380,14 @@ def _find_missing_variables(path: str) -> str:
 
 
 def _find_shorter(directory: str, name: str) -> str:
-    """Returns the shortest name of a version's number; empty if it is this one."""
+    """Returns a shorter name of a version's number whose version is complete, or ""."""
     if name == str(int(name)):  # no zeros before the number
         return ""
-    names = (other for other in list_versions(directory) if int(other) == int(name))
-    shortest = next(names, name)
-    return shortest if len(shortest) < len(name) else ""
+    for other in list_versions(directory):
+        is_shorter = int(other) == int(name) and len(other) < len(name)
+        if is_shorter and not find_problem(uris.join(directory, other)):
+            return other
+    return ""
 
 
 def _is_number(name: str) -> bool:

@@ -98,7 +98,11 @@ class MetricVerdict(pydantic.BaseModel):
         if self.threshold is not None and not _reaches(self.value, self.threshold):
             value, threshold = _format(_reaches, self.value, self.threshold)
             failures.append(f"{self.metric} is {value}, the threshold is {threshold}")
-        if self.max_regression is None or self.champion is None:
+        if self.max_regression is None:
+            return failures
+        if self.champion is None:
+            if math.isnan(self.value) and not failures:
+                failures.append(f"{self.metric} is nan")
             return failures
         compared = (self.value, self.champion, self.max_regression)
         if math.isnan(self.value):
@@ -196,8 +200,8 @@ class ServingReport(pydantic.BaseModel, frozen=True):
         values above 1; None if nothing was compared.
       latency_ms: `p50` and `p99` of a request with one row, in milliseconds; None if
         the model failed before.
-      rows_per_second: Throughput of one request with all rows; None if the model failed
-        before.
+      rows_per_second: Throughput of one request with all rows that are sent as text;
+        None if the model failed before.
       load_seconds: Time to load the model; None if the model failed before.
       peak_memory_bytes: Highest resident memory, TensorFlow included.
       tf_serving_version: The TensorFlow Serving version of the request.

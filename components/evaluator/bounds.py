@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 from tensorflow_model_analysis.proto import config_pb2
 
@@ -47,9 +48,9 @@ class Bounds:
                 .thresholds.add(slicing_specs=[config_pb2.SlicingSpec()])
                 .threshold
             )
-            if name in self.thresholds:
-                lowest = verdicts.lowest(self.thresholds[name])
-                threshold.value_threshold.lower_bound.value = lowest
+            # NaN reaches no bound, and a first model has no champion to be refused by.
+            lowest = verdicts.lowest(self.thresholds.get(name, -math.inf))
+            threshold.value_threshold.lower_bound.value = lowest
             if name in self.max_regression:
                 change = threshold.change_threshold
                 change.direction = config_pb2.MetricDirection.HIGHER_IS_BETTER

@@ -77,16 +77,18 @@ def versions_command(
                 what = "overridden" if release.action == "override" else "rolled back"
                 reason = f": {release.reason}" if release.reason else ""
                 lines.append(f"{version.version} {what} {_author(release)}{reason}")
+        served = next((v.version for v in versions if v.state == "served"), None)
         for release in journal.read(OutputPaths(paths.root, name).pushed):
-            if not release.confirmed:
-                what, again = f"rollback to {release.version}", f"{release.version}"
-                if release.action == "override":
-                    what = f"override of run {release.run}"
-                    again = f"{release.run} --reason TEXT"
-                lines.append(
-                    f"{what} {_author(release)}, is not complete: "
-                    f"`{release.action} {again}` completes it"
-                )
+            if release.confirmed:
+                continue
+            what, again = f"rollback to {release.version}", f"{release.version}"
+            if release.action == "override":
+                what = f"override of run {release.run}"
+                again = f"{release.run} --reason TEXT"
+            advice = f"`{release.action} {again}` completes it"
+            if release.action == "rollback" and not release.can_complete(served):
+                advice = "another version was pushed since, so it is obsolete"
+            lines.append(f"{what} {_author(release)}, is not complete: {advice}")
         for line in lines:
             console.print(line, highlight=False)
 

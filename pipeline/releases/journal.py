@@ -65,6 +65,15 @@ class Release(pydantic.BaseModel):
     previous: int | None = None
     confirmed: bool = True
 
+    def can_complete(self, served: int | None) -> bool:
+        """Returns whether a rollback that was killed can still be completed.
+
+        Args:
+          served: The version that is served now. After another push, the rollback would
+            withdraw the pushed version, too.
+        """
+        return served in (self.version, self.previous)
+
 
 @contextlib.contextmanager
 def recording(directory: Path, release: Release) -> Iterator[None]:

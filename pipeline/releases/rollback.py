@@ -39,8 +39,7 @@ def roll_back(directory: Path, version: int | None, reason: str) -> Release:
     complete = [int(name) for name in served_versions.list_complete(str(directory))]
     served = complete[0] if complete else None
     intent = journal.find_intent(directory, "rollback")
-    # It is obsolete if a newer version was pushed since.
-    is_current = intent is not None and served in (intent.version, intent.previous)
+    is_current = intent is not None and intent.can_complete(served)
     if version is None and intent is not None and is_current:
         version = intent.version
     if version is None:

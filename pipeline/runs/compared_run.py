@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from modules import fingerprint, served_versions
+from modules import served_versions
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from modules.run_metadata import values
@@ -30,8 +30,6 @@ class FinishedRun:
       split: The split that decided.
       model_run: Directory of the ModelRun artifact, which has the predictions.
       examples: Directory of the Examples artifact.
-      data: Hash of the data and of how they were read: runs with the same hash have the
-        same rows with the same ids. None if it is unknown.
     """
 
     name: str
@@ -40,7 +38,6 @@ class FinishedRun:
     split: str
     model_run: str
     examples: str
-    data: str | None = None
 
 
 def find_run(paths: OutputPaths, name: str) -> FinishedRun:
@@ -90,17 +87,7 @@ def find_run(paths: OutputPaths, name: str) -> FinishedRun:
         split=settings["evaluator"]["split"],
         model_run=model_run,
         examples=examples,
-        data=_hash_data(run, task),
     )
-
-
-def _hash_data(run: Run, task: TaskConfig) -> str | None:
-    card = run.outputs.data_verdict.card if run.outputs.data_verdict else {}
-    if card.get("fingerprint") is None:
-        return None
-    reading = ("fingerprint", "files", "splits", "splitting", "on_bad_rows")
-    columns = [*task.text_columns, task.label_column, task.id_column]
-    return fingerprint.of_json([columns, {name: card.get(name) for name in reading}])
 
 
 def _output_of(directory: Path) -> OutputPaths:

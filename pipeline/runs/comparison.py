@@ -169,8 +169,8 @@ def compare(
 ) -> Comparison:
     """Compares runs on the rows that all of them predicted.
 
-    Rows are the same if their ids, labels and texts are equal. In runs on the same data
-    the texts need no comparison.
+    Rows are the same if their ids, labels and texts are equal. In runs on the same
+    Examples, which a cached ExampleGen gives, the texts need no comparison.
 
     Args:
       runs: Two or more.
@@ -201,11 +201,8 @@ def compare(
         _Predictions(*_read_predictions(run, split), texts_by_uri.get(run.examples, {}))
         for run in runs
     ]
-    same_data = any(
-        len(values) == 1 and None not in values
-        for values in ({run.examples for run in runs}, {run.data for run in runs})
-    )
-    by_texts = not same_data and bool(texts_by_uri)
+    same_examples = len({run.examples for run in runs}) == 1
+    by_texts = not same_examples and bool(texts_by_uri)
     keys = [each.keys(by_texts=by_texts) for each in predictions]
     common = [key for key in keys[0] if all(key in other for other in keys[1:])]
     if not common:
@@ -222,7 +219,7 @@ def compare(
         metric=task.metric,
         split=split,
         rows=len(common),
-        texts_match=same_data or by_texts,
+        texts_match=same_examples or by_texts,
         runs=[
             _describe_run(run.name, len(each.ids), task, rows, shared[0])
             for run, each, rows in zip(runs, predictions, shared, strict=True)

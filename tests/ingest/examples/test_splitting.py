@@ -62,6 +62,11 @@ def test_split_follows_from_the_seed():
     assert (choose(rows, split_seed=1) != choose(rows)).any()
 
 
+def test_split_of_a_release_is_that_of_the_next_one():
+    is_eval = choose(rows_of(["rare", "common"] * 20))
+    assert np.flatnonzero(is_eval).tolist() == [2, 3, 5, 11, 13, 14, 36, 38]
+
+
 def test_equal_texts_are_in_one_split():
     rows = rows_of(["rare", "common"] * 100)
     twins = [{**row, "text": f"  {row['text'].upper()} "} for row in rows]

@@ -103,23 +103,6 @@ def test_a_comparison_without_texts_warns(output, compare):
     assert json.loads(compare(FIRST, SECOND, "--json").stdout)["texts_match"] is False
 
 
-@pytest.mark.parametrize(
-    ("change", "warns"),
-    [
-        ({"source": "copy.csv"}, False),
-        ({"fingerprint": "5678"}, True),
-        ({"fingerprint": None}, True),
-        ({"splitting": {"split_seed": 1}}, True),
-    ],
-)
-def test_runs_on_the_same_data_need_no_texts(output, compare, change, warns):
-    ids = "20261125-030000-000000", "20261125-040000-000000"
-    for run_id, name, card in zip(ids, "cd", (CARD, CARD | change), strict=True):
-        output.add(run_id, write_run(output.root, name), card=card)
-    assert (WARNING in compare(*ids, "--rows", "0").stdout) == warns
-    assert WARNING not in compare(*ids).stdout
-
-
 def test_csv_has_every_changed_row(compare, tmp_path):
     path = tmp_path / "changed.csv"
     assert compare(FIRST, SECOND, "--rows", "0", "--csv", path).exit_code == 0

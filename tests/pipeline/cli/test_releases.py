@@ -50,7 +50,9 @@ def test_command_that_undoes_a_rollback_serves_the_version_before(invoke, push, 
 def test_decision_that_was_not_completed_is_shown_as_such(invoke, past, push):
     directory = push(1).parent
     push(2)
-    intent = Release(action="rollback", version=1, withdrawn=[2], confirmed=False)
+    intent = Release(
+        action="rollback", version=1, withdrawn=[2], previous=2, confirmed=False
+    )
     journal.add(directory, intent)
     run = "20260101-010000-000000"
     journal.add(
@@ -69,6 +71,19 @@ def test_decision_that_was_not_completed_is_shown_as_such(invoke, past, push):
     assert "rollback to 1" not in printed
     (version, _) = json.loads(invoke("versions", "--json"))["tiny"]
     assert version["release"]["confirmed"] is True
+
+
+def test_rollback_that_another_push_made_obsolete_is_not_recommended(invoke, push):
+    directory = push(1).parent
+    push(2)
+    intent = Release(action="rollback", version=1, previous=2, confirmed=False)
+    journal.add(directory, intent)
+    push(3)
+    printed = " ".join(invoke("versions").split())
+    assert "is not complete: another version was pushed since, so it is obsolete" in (
+        printed
+    )
+    assert "completes it" not in printed
 
 
 def test_withdrawn_directory_that_is_no_model_is_shown_as_incomplete(invoke, push):
