@@ -22,8 +22,9 @@ The error for an unknown setting or an invalid value lists the allowed ones. Rec
 `--set` are YAML with the numbers of YAML 1.2: `1e-5` is a number and `010` is 10. A
 number or boolean stays text if the setting is a string: `beam.flink_version: 1.20` is
 the version 1.20, and `classes: [no, yes]` are two names. Quotes always make a string;
-in a shell, quote twice: `--set "name='1e5'"`. `--set` keeps all characters of a string,
-such as `--set data.delimiter=#`; `null` unsets it.
+in a shell, quote twice: `--set "name='1e5'"`. For a string setting, `--set` keeps what
+YAML would not, such as `--set data.delimiter=#`, unless the value is in quotes or brackets;
+`null` unsets it.
 
 `python -m tools.list_settings` writes this page.
 """

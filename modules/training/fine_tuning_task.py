@@ -154,9 +154,8 @@ class FineTuningTask(base_task.Task):
 
         The mean of the shares is the mean over all real rows: cross entropy of classes,
         squared error of standardized scores, each times the weight of its row. As with
-        Keras's
-        `class_weight`, the sum is divided by the number of rows, not by their weights:
-        a batch of heavy rows makes a large step.
+        Keras's `class_weight`, the sum is divided by the number of rows, not by their
+        weights: a batch of heavy rows makes a large step.
         """
         replica = tf.distribute.get_replica_context()
         rows = tf.reduce_sum(labels[inputs.WEIGHTS])

@@ -326,7 +326,7 @@ def _export(
             **description.describe_task(task),
             **encoder_lib.describe_architecture(encoder),
             description.PRECISION: settings["serving_precision"],
-            description.SCORE_SCALE: score_scale,
+            **({description.SCORE_SCALE: score_scale} if task.is_regression else {}),
         },
     )
     model_digest.write(fn_args.serving_model_dir, fn_args.model_run_dir)

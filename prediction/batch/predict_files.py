@@ -29,7 +29,11 @@ from prediction.batch import destination as destination_lib
 from prediction.batch import execution
 from prediction.batch import job as job_lib
 from prediction.batch.job import Job
-from prediction.model_description import ModelDescription, describe_model
+from prediction.model_description import (
+    ModelDescription,
+    describe_model,
+    texts_of,
+)
 from prediction.predictor import example_columns, find_model
 
 _FIRST_ROWS = 100
@@ -183,7 +187,12 @@ def _plan(
     known = [row for row in map(_to_columns, first) if row is not None]
     if not known:
         columns = [] if first else files[0].read_columns()
-        known = [dict.fromkeys(columns or model.columns)]
+        known = [dict.fromkeys(columns or model.columns, "a text")]
+        if columns:
+            try:
+                texts_of(known[0], model.columns)
+            except RowError as error:
+                raise UsageError(f"{paths[0]}: {error}") from error
     try:
         serializer = serializers.create(output_format, known, predicted, schema)
     except RowError as error:

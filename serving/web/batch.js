@@ -86,13 +86,24 @@ function joinOutputs(header, rows, outputs) {
   // The sort is stable: the names of predictions, all at -1, keep their order.
   const added = [...new Set(outputs.flatMap(Object.keys))]
     .sort((a, b) => last.indexOf(a) - last.indexOf(b));
-  // Columns of an earlier download are replaced.
-  const kept = header.filter((name) => ![...added, ...last].includes(name));
+  const taken = [...added, ...last];
+  // Columns of an earlier download are replaced; others are kept under another name.
+  const isDownload = header.includes(VERSION);
+  const kept = header.filter((name) => !(isDownload && taken.includes(name)));
   const lines = outputs.map((output, index) => [
     ...kept.map((name) => rows[index].values[name]),
     ...added.map((name) => output[name] ?? ""),
   ]);
-  return {names: [...kept, ...added], lines};
+  return {names: [...kept.map((name) => nameInput(name, taken, header)), ...added], lines};
+}
+
+/** Returns a name for a column of the input that no other column has, as `predict` does. */
+function nameInput(name, taken, header) {
+  let free = name;
+  while (taken.includes(free) || (free !== name && header.includes(free))) {
+    free = `input_${free}`;
+  }
+  return free;
 }
 
 function describeOutputs(rows, outputs, seconds) {

@@ -131,12 +131,14 @@ def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
     served, tmp_path
 ):
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text("prediction,left,input_probability,right,probability\nx,a,y,,z\n")
+    source.write_text(
+        "prediction,left,input_probability,right,probability\nx,ab,y,.,z\n"
+    )
     predict_file(str(served), str(source), str(target))
     assert target.read_text().splitlines() == [
         "input_prediction,left,input_probability,right,input_input_probability,"
         "prediction,probability",
-        "x,a,y,,z,second,0.9",
+        "x,ab,y,.,z,second,0.9",
     ]
 
 

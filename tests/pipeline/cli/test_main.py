@@ -141,7 +141,7 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
 @pytest.mark.parametrize("name", ["out.csv.gz", "out.TSV", "out.ndjson"])
 def test_predict_writes_the_file_that_the_output_names(invoke, tmp_path, name):
     model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
-    (tmp_path / "in.csv").write_text("left,right\na,\n")
+    (tmp_path / "in.csv").write_text("left,right\na,b\n")
     arguments = ("predict", "--model", model, "--input", tmp_path / "in.csv")
     result = invoke(*arguments, "--output", tmp_path / name)
     assert result.exit_code == 0, result.output
@@ -153,7 +153,7 @@ def test_predict_writes_the_file_that_the_output_names(invoke, tmp_path, name):
 
 def test_predict_writes_a_directory_and_reports_refused_rows(invoke, tmp_path):
     model = toy_models.save(toy_models.Longer(), tmp_path / "pairs")
-    (tmp_path / "in.tsv").write_text("left\tright\na\t\nb\n")
+    (tmp_path / "in.tsv").write_text("left\tright\na\tb\nb\n")
     arguments = ("predict", "--model", model, "--input", tmp_path / "in.tsv")
     result = invoke(*arguments, "--output", tmp_path / "strict", "--strict")
     assert result.exit_code == 2

@@ -104,14 +104,14 @@ def test_rows_are_written_in_another_format(
 def test_columns_of_the_input_named_as_ours_are_kept_under_another_name(
     longer, tmp_path, name
 ):
-    rows = [{"left": "a", "right": "", "prediction": "x", "probability": "y"}]
+    rows = [{"left": "ab", "right": ".", "prediction": "x", "probability": "y"}]
     source = write_rows(tmp_path / f"in.{name}", rows)
     predict_files(longer, str(source), str(tmp_path / "out"))
     (row,) = read_shards(tmp_path / "out", name)
     assert float(row.pop("probability")) == pytest.approx(0.9)
-    assert {key: value or "" for key, value in row.items()} == {
-        "left": "a",
-        "right": "",
+    assert row == {
+        "left": "ab",
+        "right": ".",
         "input_prediction": "x",
         "input_probability": "y",
         "prediction": "second",
