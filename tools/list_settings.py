@@ -23,8 +23,8 @@ The error for an unknown setting or an invalid value lists the allowed ones. Rec
 number or boolean stays text if the setting is a string: `beam.flink_version: 1.20` is
 the version 1.20, and `classes: [no, yes]` are two names. Quotes always make a string;
 in a shell, quote twice: `--set "name='1e5'"`. For a string setting, `--set` keeps what
-YAML would not, such as `--set data.delimiter=#`, unless the value is in quotes or brackets;
-`null` unsets it.
+YAML would not, such as `--set data.delimiter=#`, unless the value is in quotes or
+brackets; `null` unsets it.
 
 `python -m tools.list_settings` writes this page.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ingest.config import DataConfig
 from ingest.rows.row_errors import RowError
 from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
@@ -23,12 +24,15 @@ class LabelParser:
     Args:
       task: The classes or the range of the score, and whether labels are names or
         indices. If `task.labels` is None, the labels decide.
-      allows_all_values: Whether other numbers are labels, too.
+      settings: If they name a curated schema, other numbers are labels, too. If bad
+        rows are refused, a label that is neither a name nor an index decides nothing:
+        no row is used.
     """
 
-    def __init__(self, task: TaskConfig, *, allows_all_values: bool = False) -> None:
+    def __init__(self, task: TaskConfig, settings: DataConfig) -> None:
         self._task = task
-        self._allows_all_values = allows_all_values
+        self._allows_all_values = settings.schema_file is not None
+        self._skips = settings.on_bad_rows == "skip"
         names = enumerate(task.classes or ())
         self._names = {canonical_label(name): index for index, name in names}
         self._indices = {str(index): index for index in range(len(self._names))}
@@ -74,10 +78,10 @@ class LabelParser:
         if self._reading != "name" and label in self._indices:
             self._has_indices = self._has_indices or self._reading is None
             return self._indices[label]
-        if self._allows_all_values:
-            return row_values.parse_id(label)
-        if not row_values.is_missing(label):
+        if self._skips and not row_values.is_missing(label):
             self._read_names(label)
+        if self._allows_all_values and self._reading != "name":
+            return row_values.parse_id(label)
         return None
 
     def _read_names(self, label: str) -> None:
@@ -87,10 +91,12 @@ class LabelParser:
             self._reading = "name"
 
     def _describe(self) -> str:
+        low, high = row_values.label_bounds(self._task)
         if self._task.classes is None or self._reading == "index":
-            low, high = row_values.label_bounds(self._task)
             return f"numbers from {low} to {high}"
-        return ", ".join(self._task.classes)
+        names = ", ".join(self._task.classes)
+        is_open = self._reading is None and self._task.labels is None
+        return f"{low} to {high} or {names}" if is_open else names
 
     def _explain(self, label: str) -> str:
         setting = self._task.label_column

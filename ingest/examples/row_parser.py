@@ -7,8 +7,9 @@ from typing import Any
 
 from ingest.config import DataConfig
 from ingest.examples.label_parser import LabelParser
+from ingest.examples.splits import by_index
 from ingest.rows.row_errors import RowError
-from modules.config.task import TaskConfig
+from modules.config.task import TaskConfig, canonical_label
 from modules.data import row_values
 from modules.errors import UsageError
 
@@ -23,6 +24,8 @@ class RowParser:
       labels: Reads the labels of all splits.
       class_of_value: The class by label, if the source names its classes. It is
         ignored if its classes are not the task's.
+      integers_are_indices: Whether a label that is an integer is the index of a class,
+        as in TFRecords.
     """
 
     def __init__(
@@ -31,6 +34,8 @@ class RowParser:
         settings: DataConfig,
         labels: LabelParser,
         class_of_value: Mapping[str, str] | None = None,
+        *,
+        integers_are_indices: bool = False,
     ) -> None:
         self._task = task
         self._labels = labels
@@ -41,6 +46,9 @@ class RowParser:
         self._class_of_value: Mapping[str, str] = {}
         if class_of_value and {*class_of_value.values()} == {*(task.classes or ())}:
             self._class_of_value = class_of_value
+        self._class_of_integer = (
+            by_index(task.classes) if integers_are_indices else self._class_of_value
+        )
 
     def parse(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a row's features.
@@ -67,7 +75,10 @@ class RowParser:
                 raise RowError(f"{column} {problem}")
             features[column] = text
         value = _value(row, task.label_column)
-        features[task.label_column] = self._labels.parse(value, self._class_of_value)
+        names = self._class_of_value
+        if isinstance(value, int):
+            names = self._class_of_integer
+        features[task.label_column] = self._labels.parse(value, names)
         features[task.id_column] = None
         if task.id_column in row:
             value = row[task.id_column]
@@ -103,7 +114,9 @@ class RowParser:
                 f"data.group_column is {column}; the rows have {', '.join(row)}"
             )
         value = row[column]
-        return None if row_values.is_missing(value) else row_values.to_text(value)
+        if row_values.is_missing(value):
+            return None
+        return canonical_label(row_values.to_text(value))
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:

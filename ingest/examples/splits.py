@@ -171,21 +171,24 @@ def take_labelled(
     _require_columns(source, split, row, task)
     if split in REQUIRED_SPLITS:
         return rows
-    if task.label_column not in row:
-        report(f"{source} has no column {task.label_column}: left out")
-        return None
     unlabelled: Spool[LocatedRow] = Spool()
-    values: set[str] = set()
+    values: dict[str, None] = {}
+    has_column = False
     for located in rows:
         unlabelled.append(located)
         if isinstance(located[1], RowError):
             continue
+        has_column = has_column or task.label_column in located[1]
         value = located[1].get(task.label_column)
-        if not row_values.is_unlabelled(value, task):
+        shown = "" if value is None else canonical_label(row_values.to_text(value))
+        if shown not in values and not row_values.is_unlabelled(value, task):
             return itertools.chain(unlabelled, rows)
-        values.add("" if value is None else canonical_label(row_values.to_text(value)))
-    seen = ", ".join(value or "(empty)" for value in sorted(values))
-    report(f"{source} has only {seen} for {task.label_column}: left out")
+        values[shown] = None
+    reason = f"no column {task.label_column}"
+    if has_column:
+        seen = ", ".join(value or "(empty)" for value in sorted(values))
+        reason = f"only {seen} for {task.label_column}"
+    report(f"{source} has {reason}: left out")
     return None
 
 

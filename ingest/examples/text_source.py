@@ -12,6 +12,7 @@ from ingest.examples.row_parser import RowParser
 from ingest.examples.sources import Source
 from ingest.examples.splits import GoodRow, Report, Row, by_index
 from ingest.rows import hugging_face_datasets
+from ingest.rows.formats import TFRECORD
 from ingest.rows.row_errors import RowError
 from modules.config.task import TRAIN_SPLIT, TaskConfig
 from modules.errors import UsageError
@@ -44,7 +45,7 @@ def open_splits(
       NotAnIndexError: See `LabelParser`; the rows raise it, too.
     """
     opened: dict[str, Iterator[GoodRow] | None] = {}
-    labels = LabelParser(task, allows_all_values=settings.schema_file is not None)
+    labels = LabelParser(task, settings)
     for split in source.files:
         names = find_class_names(source, split, task.label_column)
         splits.refuse_other_classes(source.describe(split), names, task)
@@ -54,7 +55,10 @@ def open_splits(
         labelled = splits.take_labelled(
             source.describe(split), split or TRAIN_SPLIT, rows, task, report
         )
-        parser = RowParser(task, settings, labels, names)
+        is_records = source.files[split][0].file_format == TFRECORD
+        parser = RowParser(
+            task, settings, labels, names, integers_are_indices=is_records
+        )
         if labelled is None:
             opened[str(split)] = None
         elif split is None:

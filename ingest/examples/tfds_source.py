@@ -69,7 +69,7 @@ def open_splits(
     label = dict(info.features.items()).get(task.label_column)
     class_of_value = by_index(getattr(label, "names", ()))
     splits.refuse_other_classes(f"data {source}", class_of_value, task)
-    labels = LabelParser(task, allows_all_values=settings.schema_file is not None)
+    labels = LabelParser(task, settings)
     parser = RowParser(task, settings, labels, class_of_value)
     opened: dict[str, Iterator[GoodRow] | None] = {}
     for name in data:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import functools
 import math
 import re
@@ -65,8 +64,7 @@ def input_name(column: str) -> str:
     return name if INPUT_NAME.fullmatch(name) else f"text_{name}".rstrip("_-")
 
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?")
-_MOST_DIGITS = 30
+_WHOLE_NUMBER = re.compile(r"([+-]?[0-9]{1,300})(\.0*)?")
 
 
 @functools.lru_cache(maxsize=4096)  # rows repeat few labels
@@ -79,10 +77,8 @@ def canonical_label(text: str) -> str:
     text = text.strip()
     if text.lower() in ("true", "false"):
         return text.lower()
-    if len(text) <= _MOST_DIGITS and _NUMBER.fullmatch(text):
-        number = decimal.Decimal(text)
-        return f"{number.normalize() + 0:f}"  # which is never -0
-    return text
+    match = _WHOLE_NUMBER.fullmatch(text)
+    return str(int(match[1])) if match else text
 
 
 class TaskConfig(Settings):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tensorflow.core.example.example_pb2 import Example
 
 
-# The bit in which a pair and its reverse differ. Hashes without the lowest bit keep their
-# order, so that rows are split as before.
+# The bit in which a pair and its reverse differ. It is the lowest one: hashes without
+# it keep their order, and the split of a data set depends on it.
 _REVERSED = np.uint64(1)
 
 

@@ -26,7 +26,9 @@ def is_missing(value: Any) -> bool:
     if value is None:
         return True
     text = to_text(value)
-    return len(text) < _MOST_CHARACTERS and text.strip().lower() in _MISSING
+    if len(text) >= _MOST_CHARACTERS:
+        return text.isspace()
+    return text.strip().lower() in _MISSING
 
 
 def is_empty(text: str) -> bool:
@@ -95,6 +97,8 @@ def is_unlabelled(value: Any, task: TaskConfig) -> bool:
 
     TFDS has -1 for the secret labels of GLUE.
     """
+    if value is None:
+        return True
     label = canonical_label(to_text(value))
     if task.classes is not None:
         if label in map(canonical_label, task.classes):

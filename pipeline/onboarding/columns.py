@@ -16,6 +16,7 @@ from modules.data import row_values
 _WIDE = re.compile("[\u2e80-\U0010ffff]")
 _WIDE_PER_WORD = 2
 _ASCII_LETTERS = string.ascii_letters.encode()
+_FREQUENT = 0.5  # of the smallest class; a missing label is rarer
 MOST_VALUES = 1000  # that are counted; a column with more has no classes
 
 
@@ -57,26 +58,41 @@ class Column:
     def labels(self) -> dict[str, int] | None:
         """The number of rows by class; None if there are too many.
 
-        A class is a value in its one spelling; leading zeros are kept if all rows have
-        them.
+        A class has the spelling that all of its rows have, or that of
+        `canonical_label`.
         """
         if self.values is None:
             return None
-        spellings: dict[str, list[str]] = {}
-        for value in self.values:
-            spellings.setdefault(canonical_label(value), []).append(value)
         return {
-            values[0] if len(values) == 1 and values[0].isdecimal() else label: sum(
+            values[0].strip() if len(values) == 1 else label: sum(
                 self.values[value] for value in values
             )
-            for label, values in spellings.items()
+            for label, values in self.spellings.items()
         }
+
+    @property
+    def spellings(self) -> dict[str, list[str]]:
+        """The values of each canonical label; empty if there are too many."""
+        spellings: dict[str, list[str]] = {}
+        for value in self.values or ():
+            spellings.setdefault(canonical_label(value), []).append(value)
+        return spellings
+
+    @property
+    def frequent_marks(self) -> list[str]:
+        """What may stand for a missing value or be a class, as its rows are many."""
+        least = _FREQUENT * min((self.labels or {}).values(), default=0)
+        return [
+            mark
+            for mark, count in self.missing.items()
+            if mark.strip() and self.labels and count >= least
+        ]
 
     @property
     def are_indices(self) -> bool:
         """Whether the values are the whole numbers from 0 to their number."""
-        labels = self.labels
-        return labels is not None and labels.keys() == set(map(str, range(len(labels))))
+        labels = self.spellings.keys()
+        return bool(labels) and labels == set(map(str, range(len(labels))))
 
     @property
     def mean_words(self) -> float:

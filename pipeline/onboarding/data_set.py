@@ -60,6 +60,8 @@ def override_task(task: TaskConfig, overrides: Mapping[str, Any]) -> TaskConfig:
             continue
         if name in _OPTIONS:
             raise UsageError(f"--set {key}: choose it with {_OPTIONS[name]}")
+        if key == "task.labels" and value is None:
+            raise UsageError(f"--set {key}: allowed are name and index")
         settings[name] = value
     return make_task(settings)
 
@@ -153,7 +155,8 @@ def look_at(
     }
     classes = None
     if "task.classes" in overrides:
-        classes = override_task(TaskConfig(labels="name"), overrides).classes
+        chosen = {"task.classes": overrides["task.classes"]}
+        classes = override_task(TaskConfig(labels="name"), chosen).classes
     guess = guess_task(
         columns,
         text=choices.text,

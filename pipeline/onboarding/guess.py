@@ -24,12 +24,6 @@ from pipeline.onboarding.columns import MOST_VALUES, Column
 
 Kind = Literal["classes", "score"]
 
-_TEXT_NAMES = (
-    *("text", "sentence", "review", "content", "body", "comment", "message", "tweet"),
-    *("document", "article", "abstract", "description", "question", "answer", "query"),
-    *("premise", "hypothesis", "sentence1", "sentence2", "question1", "question2"),
-    *("text1", "text2", "text_a", "text_b", "utterance", "title"),
-)
 # The first and the second text of a pair.
 _PAIRS = (
     *(("sentence1", "sentence2"), ("question1", "question2"), ("text1", "text2")),
@@ -37,6 +31,10 @@ _PAIRS = (
     *(("question", "sentence"), ("question", "answer"), ("question", "context")),
     *(("query", "document"), ("query", "passage"), ("query", "title")),
     *(("claim", "evidence"), ("headline", "body")),
+)
+# Names of a pair differ in their ends only.
+_PAIR_ENDS = re.compile(
+    r"(.*?)(?:(1|a|one|first|left)|(2|b|two|second|right))", re.IGNORECASE
 )
 _LABEL_NAMES = (
     *("label", "labels", "class", "category", "target", "y", "sentiment", "intent"),
@@ -55,7 +53,6 @@ _MOST_LABELS_WITHOUT_A_NAME = 50
 _MOST_NUMBERS = 20  # that are taken for classes without a usual name of a label
 _STRONG_WORDS = 4.0
 _MUCH_LONGER = 2.0  # the text is this many times as long as any other column
-_FREQUENT = 0.5  # of the smallest class; a missing label is rarer
 CHOSEN = "chosen by you"
 _BALANCED = 0.4  # least share of the smaller of two classes for the metric accuracy
 _LEARNED = 0.1  # of the gap between the majority-class baseline and 1
@@ -154,7 +151,12 @@ def guess_task(
     source_names = class_names(label)
     labels = column.labels or {}
     counts = {source_names.get(name, name): labels[name] for name in labels}
-    if classes is not None:
+    if not column.filled:
+        raise UsageError(f"the label column {label} has no value")
+    if classes is not None and column.values is None:
+        settings["labels"] = "name"
+        counts = dict.fromkeys(classes, 1)  # too many values to be counted
+    elif classes is not None:
         chosen = set(map(canonical_label, classes))
         known = {
             name: count
@@ -273,7 +275,14 @@ def _guess_texts(
     by_length = sorted(texts, key=lambda name: -words[name])
     longest = by_length[0]
     by_name = {name.lower(): name for name in texts}
-    for pair in _PAIRS:
+    ends = {name: _PAIR_ENDS.fullmatch(name) for name in by_name}
+    pairs = [
+        (first, second)
+        for first, end in ends.items()
+        for second, other in ends.items()
+        if end and other and end[2] and other[3] and end[1] == other[1]
+    ]
+    for pair in (*_PAIRS, *pairs):
         columns_of_pair = [by_name[name] for name in pair if name in by_name]
         others = [name for name in texts if name not in columns_of_pair]
         most = max((words[name] for name in columns_of_pair), default=0)
@@ -287,10 +296,6 @@ def _guess_texts(
             else "the only column of texts"
         )
         return [longest]
-    are_named = [name.lower() in _TEXT_NAMES for name in texts]
-    if len(texts) == 2 and len(set(are_named)) == 1:
-        reasons["task.text_columns"] = "two columns of long texts, read as a pair"
-        return list(texts)
     first, second = map(shlex.quote, by_length[:2])
     shown = ", ".join(f"{name} ({words[name]:.0f} words)" for name in texts)
     raise UsageError(
@@ -332,7 +337,8 @@ def _has_few_values(column: Column) -> bool:
         most = _MOST_LABELS if column.are_indices else _MOST_NUMBERS
     return (
         column.values is not None
-        and 2 <= len(column.values) <= min(most, column.filled / 2)
+        and 2 - len(column.frequent_marks) <= len(column.values)
+        and len(column.values) <= min(most, column.filled / 2)
         and not all(map(_DATE.match, column.values))
     )
 
@@ -364,15 +370,15 @@ def _describe(column: Column) -> str:
 
 def _describe_missing(column: Column) -> str:
     """Returns the number of rows without a value, and what stands for it."""
-    marks = (mark.strip() or "(empty)" for mark, _ in column.missing.most_common())
-    shown = ", ".join(list(dict.fromkeys(marks))[:_SHOWN])
-    return f"{column.name} is missing in {column.missing.total()} rows: {shown}"
+    counts: Counter[str] = Counter()
+    for mark, count in column.missing.items():
+        counts[mark.strip() or "(empty)"] += count
+    marks = (f"{mark} in {count}" for mark, count in counts.most_common(_SHOWN))
+    return f"{column.name} is missing in {counts.total()} rows ({', '.join(marks)})"
 
 
 def _guess_kind(column: Column) -> Kind:
     labels = column.labels
-    if not column.filled:
-        raise UsageError(f"the label column {column.name} has no value")
     if _has_decimal_commas(column):
         raise UsageError(
             f"the label {column.name} has decimal commas, such as "
@@ -397,25 +403,30 @@ def _guess_classes(
     column: Column, counts: Mapping[str, int], reasons: dict[str, str]
 ) -> list[str]:
     """Returns the names of the classes."""
+    names = _sort(counts)
+    marks = column.frequent_marks
+    if marks:
+        kept, left_out = (
+            shlex.quote(f"task.classes={json.dumps(classes, ensure_ascii=False)}")
+            for classes in ([*names, *marks], names)
+        )
+        shown = " and ".join(f"{mark} in {column.missing[mark]} rows" for mark in marks)
+        advice = f"keep it as a class with --set {kept}"
+        if len(names) > 1:
+            advice += (
+                f", or leave such rows out with --set {left_out} "
+                "--set data.on_bad_rows=skip"
+            )
+        raise UsageError(
+            f"the label {column.name} is {shown}, which may be a class or a missing "
+            f"value; {advice}"
+        )
     if not 2 <= len(counts) <= _MOST_LABELS:
         number = f"over {MOST_VALUES:,}" if column.values is None else len(counts)
         raise UsageError(
             f"the label {column.name} has {number} values; allowed are 2 to "
             f"{_MOST_LABELS} classes; name another column with --label COLUMN"
         )
-    names = _sort(counts)
-    for mark, count in column.missing.most_common(1):
-        if mark.strip() and count >= _FREQUENT * min(counts.values()):
-            kept, left_out = (
-                shlex.quote(f"task.classes={json.dumps(classes, ensure_ascii=False)}")
-                for classes in ([*names, mark], names)
-            )
-            raise UsageError(
-                f"the label {column.name} is {mark} in {count} rows, which may be a "
-                f"class or a missing value; keep it as a class with --set {kept}, or "
-                f"leave such rows out with --set {left_out} "
-                "--set data.on_bad_rows=skip"
-            )
     by_class: dict[str, list[str]] = {}
     for name in names:
         by_class.setdefault(" ".join(name.split()).casefold(), []).append(name)
@@ -426,6 +437,9 @@ def _guess_classes(
             "case or spaces; write each class in one way"
         )
     reasons["task.classes"] = f"the {len(names)} values of {column.name}"
+    for spellings in column.spellings.values():
+        if len(spellings) > 1:
+            reasons["task.classes"] += f"; {' and '.join(spellings)} are one class"
     return _order_pair(names, counts, reasons) if len(names) == 2 else names
 
 
@@ -434,7 +448,7 @@ def _order_pair(
 ) -> list[str]:
     """Puts the positive class second."""
     first, second = names
-    lowered = [name.lower() for name in names]
+    lowered = [canonical_label(name).lower() for name in names]
     negative = [
         name
         for name, low, other in zip(names, lowered, lowered[::-1], strict=True)

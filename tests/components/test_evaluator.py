@@ -40,7 +40,7 @@ def test_bounds_hold_on_all_rows():
     assert change.absolute.value == verdicts.lowest(-0.02)
     assert change.direction == config_pb2.MetricDirection.HIGHER_IS_BETTER
     (bound,) = limits(config, "f1")
-    assert not bound.threshold.HasField("value_threshold")
+    assert bound.threshold.value_threshold.lower_bound.value == -math.inf
     assert not limits(config, "auc")
 
 

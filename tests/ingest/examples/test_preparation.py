@@ -1,6 +1,7 @@
 """Preparing TFRecords from text."""
 
 import concurrent.futures
+import json
 import os
 import threading
 
@@ -420,8 +421,11 @@ def prepare(tmp_path, task=STARS, skips=False, **labels):
 
 
 def test_labels_of_all_splits_are_indices_or_all_are_names(tmp_path):
-    with pytest.raises(UsageError, match=r"train.tsv:2: label is '0'; allowed are bad"):
+    with pytest.raises(UsageError, match=r"eval.tsv:3: label is '-1'; allowed are 0"):
         prepare(tmp_path, train="012", eval=["0", "-1"])
+    (tmp_path / "skip").mkdir()
+    with pytest.raises(UsageError, match="the split train has no rows left"):
+        prepare(tmp_path / "skip", train="012", eval=["0", "-1"], skips=True)
 
 
 def test_no_label_changes_its_class_if_bad_rows_are_skipped(tmp_path):
@@ -465,6 +469,30 @@ def test_row_without_a_label_in_a_labelled_split_is_a_bad_row(tmp_path, mark):
     task = STARS.model_copy(update={"labels": "index"})
     with pytest.raises(UsageError, match=rf"test.tsv:2: label is '{mark}'"):
         prepare(tmp_path, task, train="012", eval="012", test=[mark, "1", "2"])
+
+
+def test_split_whose_first_row_lacks_the_label_keeps_its_labels(tmp_path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "eval", "test"):
+        rows = [{"body": f"Text {n}.", "label": "good"} for n in range(3)]
+        if split == "test":
+            del rows[0]["label"]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / "data" / f"{split}.jsonl").write_text(lines)
+    with pytest.raises(UsageError, match=r"test.jsonl:1: no column label"):
+        examples_lib.prepare(str(tmp_path / "data"), str(tmp_path / "records"), STARS)
+
+
+def test_null_is_no_label_even_if_a_class_is_called_none(tmp_path):
+    task = STARS.model_copy(update={"classes": ["bad", "None"]})
+    (tmp_path / "data").mkdir()
+    for split, label in (("train", "None"), ("eval", "bad"), ("test", None)):
+        line = json.dumps({"body": "A cat.", "label": label}) + "\n"
+        (tmp_path / "data" / f"{split}.jsonl").write_text(line)
+    counts = examples_lib.prepare(
+        str(tmp_path / "data"), str(tmp_path / "records"), task
+    )
+    assert counts == {"train": 1, "eval": 1}
 
 
 def test_marks_of_missing_texts_are_bad_rows(tmp_path):

@@ -11,6 +11,9 @@ from pyarrow import parquet
 
 from ingest import examples as examples_lib
 from ingest.config import DataConfig
+from ingest.examples.bad_rows import BadRows
+from ingest.examples.sources import open_source
+from ingest.examples.text_source import open_splits
 from modules.config.task import TaskConfig
 from modules.errors import UsageError
 from tests import records
@@ -180,6 +183,27 @@ def test_tfrecords_in_one_file_are_split(tmp_path):
     }
 
 
+def test_integers_of_tfrecords_are_indices_whatever_labels_are(tmp_path):
+    task = TASK.model_copy(update={"classes": ["1", "2", "3"], "labels": "name"})
+    for split in ("train", "eval"):
+        path = tmp_path / "data" / f"{split}.tfrecord"
+        path.parent.mkdir(exist_ok=True)
+        examples = [
+            records.example(Text=[f"text {n}".encode()], Klasse=[n % 3])
+            for n in range(6)
+        ]
+        records.write(path, examples)
+    source = open_source(
+        "data",
+        {s: [str(tmp_path / "data" / f"{s}.tfrecord")] for s in ("train", "eval")},
+        DataConfig(),
+    )
+    with BadRows("refuse", tmp_path) as bad_rows:
+        opened = open_splits(source, task, DataConfig(), print, bad_rows)
+        labels = [row.features["Klasse"] for row in opened["train"]]
+    assert labels == [0, 1, 2, 0, 1, 2]
+
+
 def test_shards_of_a_data_set_without_splits_are_split(tmp_path):
     rows = MANY
     write(tmp_path / "data" / "part-0.csv", rows[:20])
@@ -266,8 +290,9 @@ def test_shard_of_another_encoding_is_refused_by_name(tmp_path):
         write(tmp_path / "data" / f"part-{part}.csv", MANY)
     path = tmp_path / "data" / "part-1.csv"
     path.write_bytes(path.read_text().encode("utf-16"))
+    settings = {"on_bad_rows": "skip", "encoding": "cp1252"}
     with pytest.raises(UsageError, match=r"part-1\.csv: .*UTF-16.*data\.encoding=utf"):
-        prepare(tmp_path / "data", tmp_path, on_bad_rows="skip")
+        prepare(tmp_path / "data", tmp_path, **settings)
 
 
 def test_json_of_another_program_is_not_a_folder_of_hugging_face(tmp_path):

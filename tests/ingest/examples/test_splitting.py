@@ -26,7 +26,7 @@ def choose(rows, task=TASK, **settings):
     with tempfile.TemporaryDirectory() as directory:
         bad_rows = BadRows(settings.on_bad_rows, Path(directory))
         with bad_rows:
-            parser = RowParser(task, settings, LabelParser(task))
+            parser = RowParser(task, settings, LabelParser(task, settings))
             splits = split_rows(located, parser, bad_rows, task, settings)
             is_eval = np.zeros(len(rows), bool)
             is_eval[[row.location.row for row in splits["eval"]]] = True

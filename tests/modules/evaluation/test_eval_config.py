@@ -275,10 +275,17 @@ class Parrots:
         self._evaluation.champion = self._save(root, task, self.CHAMPION).directory
 
     def run(self, candidate, champion, labels, *bounds):
-        """Evaluates predictions: scores, or probabilities of the second class."""
-        pairs = zip(map(str, candidate), map(str, champion), strict=True)
+        """Evaluates predictions: scores, or probabilities of the second class.
+
+        Args:
+          candidate: The predictions of the candidate.
+          champion: Those of the champion; None without one.
+          labels: The labels.
+          *bounds: Thresholds, and the largest regressions.
+        """
+        pairs = zip(map(str, candidate), map(str, champion or candidate), strict=True)
         self._evaluation.texts = list(pairs)
-        return self._evaluation.run(labels, *bounds, has_champion=True)
+        return self._evaluation.run(labels, *bounds, has_champion=champion is not None)
 
     def _save(self, root, task, column):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
@@ -329,6 +336,17 @@ def test_a_model_that_is_nan_for_some_rows_is_refused(tmp_path):
     ]
     assert metrics["accuracy"].champion == 0.92
     assert "accuracy cannot be compared: it is NaN" in verdict.comparison
+
+
+def test_a_first_model_that_is_nan_is_refused_without_a_threshold(tmp_path):
+    labels = [0, 1] * 4
+    parrots = Parrots(tmp_path, TaskConfig())
+    nan = [math.nan, *probabilities(labels, 8)[1:]]
+    _, verdict = parrots.run(nan, None, labels, {}, {"f1": 1.0})
+    assert not verdict.blessed
+    assert verdict.failures == ["f1 is nan"]
+    _, verdict = parrots.run(probabilities(labels, 4), None, labels, {}, {"f1": 1.0})
+    assert verdict.blessed
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])

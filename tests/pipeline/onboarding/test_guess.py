@@ -88,6 +88,8 @@ def test_two_texts_are_a_pair_in_the_order_of_the_file():
         ({"headline": 8, "body": 200}, ["headline", "body"]),
         ({"Question": 8, "Answer": 60, "topic of it": 3}, ["Question", "Answer"]),
         ({"first": 8, "second": 9}, ["first", "second"]),
+        ({"answer_a": 8, "prompt": 5, "answer_b": 9}, ["answer_a", "answer_b"]),
+        ({"text2": 8, "text1": 9}, ["text1", "text2"]),
     ],
 )
 def test_longest_texts_or_a_known_pair_are_chosen(words, texts):
@@ -128,8 +130,11 @@ def test_numbers_of_many_values_are_scores_within_their_range():
         (["no", "yes"], ["no", "yes"]),
         (["valid", "not_valid"], ["not_valid", "valid"]),
         (["-1", "1"], ["-1", "1"]),
-        (["1.0", "1.0", "0.0"], ["0", "1"]),
-        (["True", "FALSE", "true"], ["false", "true"]),
+        (["1.0", "1.0", "0.0"], ["0.0", "1.0"]),
+        (["1.0", "1", "0.0"], ["0.0", "1"]),
+        (["TRUE", "FALSE"], ["FALSE", "TRUE"]),
+        (["1.1", "1.10", "2.0.1"], ["1.1", "1.10", "2.0.1"]),
+        (["True", "FALSE", "true"], ["FALSE", "true"]),
         (["2", "2.0", "1"], ["2", "1"]),  # 1 is rarer
         (["ja", "ja", "nein"], ["nein", "ja"]),
         (["true", "false"], ["false", "true"]),
@@ -240,7 +245,9 @@ def test_marks_of_missing_labels_are_counted_and_not_a_class(missing):
         }
     )
     assert guessed.task.classes == ["neg", "pos"]
-    assert "label is missing in 4 rows" in guessed.reasons["task.label_column"]
+    mark = "nan" if missing != missing else missing or "(empty)"
+    missing = f"label is missing in 4 rows ({mark} in 4)"
+    assert missing in guessed.reasons["task.label_column"]
 
 
 def stance(number, chance):
@@ -252,6 +259,33 @@ def test_mark_as_frequent_as_a_class_is_asked_for():
     with pytest.raises(UsageError, match="stance is NONE in 66 rows") as error:
         guess(stance)
     assert """'task.classes=["AGAINST", "FAVOR", "NONE"]'""" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["FAVOR", "AGAINST", "None", "", "", ""], "None in 33 rows"),
+        (["hate", "none"], "none in 100 rows"),
+        (["a", "b", "NONE", "None"], "NONE in 50 rows and None in 50 rows"),
+    ],
+)
+def test_frequent_mark_is_asked_for_next_to_empty_values_and_one_class(labels, message):
+    with pytest.raises(UsageError, match=f"is {message}, which may be a class or"):
+        guess(
+            lambda n, chance: {
+                "text": sentence(chance),
+                "art": labels[n % len(labels)],
+            }
+        )
+
+
+def test_label_without_a_value_is_refused():
+    with pytest.raises(UsageError, match="the label column y has no value"):
+        guess(
+            lambda n, chance: {"text": sentence(chance), "y": ""},
+            label="y",
+            classes=["a", "b"],
+        )
 
 
 def test_mark_is_a_class_if_it_is_chosen():
@@ -291,6 +325,11 @@ def test_rows_are_numbered_if_the_id_column_has_no_numbers():
             {"remark": "text", "review": "text", "label": "few"},
             {},
             r"review \(8 words\) may each be the text; name one with --text re",
+        ),
+        (
+            {"title": "text", "text": "text", "label": "few"},
+            {},
+            r"title \(8 words\), text \(8 words\) may each be the text",
         ),
         ({"label": "few", "n": "number"}, {}, "looks like text; name the text column"),
         (
