@@ -19,7 +19,8 @@ def rows(count=200, first=0, **columns):
     """Returns rows of alternating labels and 20 tokens, with different texts."""
     index = np.arange(first, first + count)
     values = {
-        "texts": index,
+        "texts": 2
+        * index,  # hashes that differ in the lowest bit are of reversed pairs
         "labels": index % 2,
         "lengths": np.full(count, 20),
         "tokens": np.full(count, 17),
@@ -111,7 +112,7 @@ def test_threshold_that_every_model_passes_needs_no_rows(threshold):
 def test_contradictions_beyond_the_limit_are_refused_and_fewer_are_a_warning():
     splits = good()
     texts = splits["eval"].texts.copy()
-    texts[:2] = 1, 2  # train has 1 of the other class, and 2 of the same class
+    texts[:2] = 2, 4  # train has 2 of the other class, and 4 of the same class
     labels = splits["eval"].labels.copy()
     labels[:2] = 0, 0
     splits["eval"] = rows(first=1000, texts=texts, labels=labels)
@@ -128,7 +129,7 @@ def test_contradictions_beyond_the_limit_are_refused_and_fewer_are_a_warning():
 def test_scores_contradict_if_they_are_a_fifth_of_the_range_apart():
     def count(second):
         labels = np.tile([2.0, 4.0], 100)
-        texts = np.arange(200)
+        texts = 2 * np.arange(200)
         texts[1], labels[:2] = 0, (2.0, second)
         splits = {"train": rows(texts=texts, labels=labels)}
         kinds = [f.kind for f in judge(splits, SCORES, warn_duplicates=1)]
@@ -139,8 +140,8 @@ def test_scores_contradict_if_they_are_a_fifth_of_the_range_apart():
 
 
 def test_duplicates_are_a_warning_with_pairs():
-    texts = np.arange(200)
-    texts[[50, 60, 70]] = 3
+    texts = 2 * np.arange(200)
+    texts[[50, 60, 70]] = 6
     finding = find(
         judge({"train": rows(texts=texts, labels=np.arange(200) // 100)}),
         judgment.DUPLICATES,
@@ -209,7 +210,7 @@ def test_reversed_pair_of_train_is_shared_only_if_the_labels_agree(label, count)
 def test_shared_rows_of_the_gate_are_a_warning_with_their_partners():
     splits = good()
     texts = splits["eval"].texts.copy()
-    texts[[8, 4, 6, 2]] = 108, 104, 106, 102
+    texts[[8, 4, 6, 2]] = 216, 208, 212, 204
     splits["eval"] = rows(first=1000, texts=texts)
     finding = find(judge(splits), judgment.SHARED)
     assert finding.count == 4
