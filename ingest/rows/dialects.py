@@ -45,6 +45,8 @@ _QUOTED = re.compile(r'"[^"]*"')
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")  # the end of a line
 # A field in quotes, as a line of a file that may not be quoted throughout has it.
 _QUOTED_FIELD = re.compile(r'"(?:[^"\\]|""|\\.)*"')
+# A field of TSV in quotes, which may have line breaks.
+_QUOTED_CELL = re.compile(r'(?<![^\t\r\n])"(?:[^"\t]|"")*"(?![^\t\r\n])')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,18 +181,21 @@ class _Sample:
                 return None
         return records
 
-    def find_quoted(self, delimiter: str) -> str | None:
-        """Returns what is quoted, read line by line: the header, or a column.
+    def find_quoted(self) -> str | None:
+        """Returns what is quoted in TSV, read line by line: the header, or a column.
 
         A header is quoted if all of its names are, and a column if all but a few of its
-        values are.
+        values are. A line that does not reach a column does not count for it.
         """
-        header, *lines = io.StringIO(self.text, newline=self.newline)
-        names = header.strip("\r\n").split(delimiter)
-        if all(map(_QUOTED_FIELD.fullmatch, names)):
+        text = _QUOTED_CELL.sub(lambda cell: " ".join(cell[0].splitlines()), self.text)
+        lines = list(io.StringIO(text, newline=self.newline))
+        whole = lines if self.is_whole else lines[:-1]
+        rows = [line.strip("\r\n").split("\t") for line in whole if line.strip()]
+        header = rows.pop(0) if rows else []
+        if header and all(map(_QUOTED_FIELD.fullmatch, header)):
             return "header"
-        rows = [line.strip("\r\n").split(delimiter) for line in lines]
-        for name, values in zip(names, zip(*rows, strict=False), strict=False):
+        for index, name in enumerate(header):
+            values = [row[index] for row in rows if len(row) > index]
             quoted = sum(map(bool, map(_QUOTED_FIELD.fullmatch, values)))
             if quoted > (1 - _FEW) * len(values):
                 return f"column {name}"
@@ -226,7 +231,7 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
     parsed = {q: sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, *escapes)}
     if delimiter == "\t":
         fitting = [q for q, records in parsed.items() if _are_as_written(records)]
-        if not fitting and (quoted := sample.find_quoted(delimiter)):
+        if not fitting and (quoted := sample.find_quoted()):
             raise UsageError(
                 f"{path}: its {quoted} is quoted, but its first rows are not quoted "
                 f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "

@@ -173,6 +173,42 @@ def test_tsv_whose_rows_are_quoted_but_for_stray_quotes_is_refused_with_the_sett
     assert len(rows_of(path, quoting="none")) == 51
 
 
+STRAY = 'a\t"an "odd" one"\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "id\tlabel\ttext\n"
+            + "".join(f'{n}\ta\t"text {n} is good"\n' for n in range(100))
+            + f"100\t{STRAY}\n",
+            id="blank line at the end",
+        ),
+        pytest.param(
+            "label\ttext\n"
+            + "".join(f'a\t"text {n} is good"\n' for n in range(100))
+            + f"{STRAY}short\n",
+            id="row with fewer fields",
+        ),
+        pytest.param(
+            "label\ttext\n"
+            + "".join(f'a\t"one\nline {n}"\n' for n in range(20))
+            + STRAY,
+            id="cells over several lines",
+        ),
+        pytest.param(
+            f"label\ttext\n{STRAY}" + f'{"ham" * 30}\t"good"\n' * 20_000,
+            id="sample cut in the first column",
+        ),
+    ],
+)
+def test_quoted_column_is_found_beside_lines_that_do_not_reach_it(tmp_path, text):
+    path = write(tmp_path / "in.tsv", text)
+    with pytest.raises(UsageError, match=r"its column text is quoted.*data\.quoting"):
+        read(path)
+
+
 def test_stray_quote_in_a_quoted_file_refuses_only_its_row(tmp_path):
     lines = '"text","label"\n"good film","1"\n"bad "film"","0"\n"fine","1"\n'
     first, second, third = read(write(tmp_path / "in.csv", lines))
