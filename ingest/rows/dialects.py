@@ -43,8 +43,6 @@ _FEW = 0.1
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
 _QUOTED = re.compile(r'"[^"]*"')
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")  # the end of a line
-# A field in quotes, as a line of a file that may not be quoted throughout has it.
-_QUOTED_FIELD = re.compile(r'"(?:[^"\\]|""|\\.)*"')
 # A field of TSV in quotes, which may have line breaks.
 _QUOTED_CELL = re.compile(r'(?<![^\t\r\n])"(?:[^"\t]|"")*"(?![^\t\r\n])')
 
@@ -192,12 +190,11 @@ class _Sample:
         whole = lines if self.is_whole else lines[:-1]
         rows = [line.strip("\r\n").split("\t") for line in whole if line.strip()]
         header = rows.pop(0) if rows else []
-        if header and all(map(_QUOTED_FIELD.fullmatch, header)):
+        if header and all(map(_is_wrapped, header)):
             return "header"
         for index, name in enumerate(header):
-            values = [row[index] for row in rows if len(row) > index]
-            quoted = sum(map(bool, map(_QUOTED_FIELD.fullmatch, values)))
-            if quoted > (1 - _FEW) * len(values):
+            wrapped = [_is_wrapped(row[index]) for row in rows if len(row) > index]
+            if sum(wrapped) > (1 - _FEW) * len(wrapped):
                 return f"column {name}"
         return None
 
@@ -248,11 +245,12 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
 
 def _are_wrapped(records: list[tuple[str, list[str]]]) -> bool:
     """Returns whether quotes are around fields, and not only in their text."""
-    wrapped = sum(
-        any(len(field) > 1 and field[0] == field[-1] == '"' for field in fields)
-        for _, fields in records
-    )
+    wrapped = sum(any(map(_is_wrapped, fields)) for _, fields in records)
     return wrapped > _FEW * len(records)
+
+
+def _is_wrapped(field: str) -> bool:
+    return len(field) > 1 and field[0] == field[-1] == '"'
 
 
 def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:

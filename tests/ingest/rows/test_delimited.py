@@ -201,9 +201,14 @@ STRAY = 'a\t"an "odd" one"\n'
             f"label\ttext\n{STRAY}" + f'{"ham" * 30}\t"good"\n' * 20_000,
             id="sample cut in the first column",
         ),
+        pytest.param(
+            "label\ttext\n"
+            + "".join(f'a\t"text {n} says "hi""\n' for n in range(20)),
+            id="quotes in the cells",
+        ),
     ],
 )
-def test_quoted_column_is_found_beside_lines_that_do_not_reach_it(tmp_path, text):
+def test_quoted_column_of_tsv_that_does_not_parse_is_refused_with_the_setting(tmp_path, text):
     path = write(tmp_path / "in.tsv", text)
     with pytest.raises(UsageError, match=r"its column text is quoted.*data\.quoting"):
         read(path)
