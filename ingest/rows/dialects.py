@@ -121,18 +121,31 @@ def find_dialect(
     if content is not start:  # the header, and the lines after the first, which is cut
         content = start.partition(b"\n")[0] + b"\n" + content.partition(b"\n")[2]
     text = codecs.getincrementaldecoder(codec)("replace").decode(content)
+    excel = _EXCEL.match(text)
+    text = text[excel.end() if excel else 0 :]
     # Excel for Mac ends rows with a carriage return, and lines of a cell with a line
     # feed.
     unquoted = _QUOTED.sub("", text) if "\r" in text else ""
     returns = len(_CARRIAGE_RETURN.findall(unquoted))
     newline: Literal["\n", ""] = "" if returns > unquoted.count("\n") else "\n"
-    excel = _EXCEL.match(text)
-    sample = _Sample(text[excel.end() if excel else 0 :], newline, is_whole)
+    sample = _Sample(text, newline, is_whole)
     delimiter = settings.delimiter or (excel[1] if excel else None)
     if delimiter is None:
         delimiter = _find_delimiter(path, sample, default_delimiter)
+    if newline == "":
+        regular = {end: _count_regular(unquoted, end, delimiter) for end in ("", "\n")}
+        if regular["\n"] > regular[""]:  # the carriage returns are in texts
+            newline = "\n"
+            sample = dataclasses.replace(sample, newline=newline)
     quoting = settings.quoting or _find_quoting(path, sample, delimiter)
     return Dialect(delimiter, quoting, newline, skipped_lines=1 if excel else 0)
+
+
+def _count_regular(unquoted: str, newline: str, delimiter: str) -> int:
+    """Returns how many more lines have as many fields as the header than have not."""
+    lines = filter(str.strip, io.StringIO(unquoted, newline=newline))
+    counts = [line.count(delimiter) for line in lines]
+    return sum(1 if count == counts[0] else -1 for count in counts)
 
 
 def _read(file: IO[bytes]) -> bytes:

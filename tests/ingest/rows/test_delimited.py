@@ -260,6 +260,29 @@ def test_few_carriage_returns_beside_line_feeds_refuse_their_rows(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_many_carriage_returns_in_texts_end_no_rows(tmp_path, name, end):
+    rows = "".join(f"text\r number\r {n} here\ta{end}" for n in range(300))
+    text = f"text\tlabel{end}{rows}"
+    path = write(
+        tmp_path / name, text.replace("\t", ",") if name == "in.csv" else text
+    )
+    read_rows = [row for _, row in read(path)]
+    assert len(read_rows) == 300
+    # Outside of quotes, `csv` refuses a carriage return: no cut text is a good row.
+    assert all(isinstance(row, RowError) for row in read_rows)
+
+
+def test_malformed_rows_do_not_hide_that_carriage_returns_end_the_rows(tmp_path):
+    rows = "".join(f"row {n},1\r" for n in range(20))
+    path = write(tmp_path / "in.csv", f"text,label\rone,too,many\r{rows}a\nb,1\r")
+    lines = read(path)
+    assert isinstance(lines[0][1], RowError)
+    assert lines[1] == (3, {"text": "row 0", "label": "1"})
+    assert len(lines) == 23
+
+
 @pytest.mark.parametrize("quoted", ["", '"c d"\t1\n'])
 def test_blank_lines_of_tsv_are_no_rows(tmp_path, quoted):
     text = f"text\tlabel\na b\t1\n\n{quoted}  \n\n"
