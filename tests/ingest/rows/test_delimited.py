@@ -306,6 +306,16 @@ def test_blank_lines_of_tsv_are_no_rows(tmp_path, quoted):
             ["1,a,,,", "0,b,c,,d"],
             {"label": "1", "text": "a", "Unnamed: 2": "", "Unnamed: 4": ""},
         ),
+        (
+            "text,label,Unnamed: 3,,",
+            ["a,1,x,,", "b,0,y,,"],
+            {"text": "a", "label": "1", "Unnamed: 3": "x"},
+        ),
+        (
+            "text,Unnamed: 2,,,",
+            ["a,1,,x,", "b,0,y,,"],
+            {"text": "a", "Unnamed: 2": "1", "Unnamed: 2.1": "", "Unnamed: 3": "x"},
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
