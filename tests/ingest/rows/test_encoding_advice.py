@@ -1,5 +1,6 @@
 """Advice about bytes that are not of the encoding of a file."""
 
+import codecs
 import re
 
 import pytest
@@ -102,3 +103,14 @@ def test_header_in_another_encoding_comes_with_advice(tmp_path):
     ((_, error),) = read(path)
     assert "the header: column 3: the byte 0xf6 is not utf-8" in str(error)
     assert "--set data.encoding=cp1252" in str(error)
+
+
+@pytest.mark.parametrize("name", ["base64", "idna", "punycode", "undefined"])
+def test_codec_of_python_that_decodes_no_files_is_refused_as_encoding(name):
+    with pytest.raises(ValueError, match="not an encoding of Python; examples are utf"):
+        DataConfig(encoding=name)
+
+
+@pytest.mark.parametrize("name", ["utf-16", "utf-32-be", "utf-7", "euc_kr", "cp037"])
+def test_codec_of_python_that_decodes_files_is_an_encoding(name):
+    assert DataConfig(encoding=name).encoding == codecs.lookup(name).name
