@@ -202,13 +202,14 @@ STRAY = 'a\t"an "odd" one"\n'
             id="sample cut in the first column",
         ),
         pytest.param(
-            "label\ttext\n"
-            + "".join(f'a\t"text {n} says "hi""\n' for n in range(20)),
+            "label\ttext\n" + "".join(f'a\t"text {n} says "hi""\n' for n in range(20)),
             id="quotes in the cells",
         ),
     ],
 )
-def test_quoted_column_of_tsv_that_does_not_parse_is_refused_with_the_setting(tmp_path, text):
+def test_quoted_column_of_tsv_that_does_not_parse_is_refused_with_the_setting(
+    tmp_path, text
+):
     path = write(tmp_path / "in.tsv", text)
     with pytest.raises(UsageError, match=r"its column text is quoted.*data\.quoting"):
         read(path)
@@ -265,9 +266,7 @@ def test_few_carriage_returns_beside_line_feeds_refuse_their_rows(tmp_path):
 def test_many_carriage_returns_in_texts_end_no_rows(tmp_path, name, end):
     rows = "".join(f"text\r number\r {n} here\ta{end}" for n in range(300))
     text = f"text\tlabel{end}{rows}"
-    path = write(
-        tmp_path / name, text.replace("\t", ",") if name == "in.csv" else text
-    )
+    path = write(tmp_path / name, text.replace("\t", ",") if name == "in.csv" else text)
     read_rows = [row for _, row in read(path)]
     assert len(read_rows) == 300
     # Outside of quotes, `csv` refuses a carriage return: no cut text is a good row.
