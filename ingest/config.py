@@ -90,8 +90,10 @@ class DataConfig(Settings):
     def _check_encoding(cls, encoding: str) -> str:
         try:
             "".encode(encoding)  # fails for codecs that are not of text, such as base64
+            # Fails for codecs that only decode strictly, such as idna.
+            codecs.getincrementaldecoder(encoding)("surrogateescape").decode(b"")
             return codecs.lookup(encoding).name
-        except LookupError:
+        except (LookupError, UnicodeError):
             examples = ", ".join(f"{name} ({use})" for name, use in ENCODINGS.items())
             raise ValueError(
                 f"not an encoding of Python; examples are utf-8, utf-16, {examples}"

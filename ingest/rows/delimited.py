@@ -143,11 +143,14 @@ def _name_columns(header: list[str], dropped: frozenset[int]) -> list[str]:
 
     The only such column that is not dropped, the index of pandas, keeps an empty name.
     """
-    unnamed = {index for index, name in enumerate(header) if not name.strip()}
-    is_only = len(unnamed - dropped) == 1
+    unnamed = [index for index, name in enumerate(header) if not name.strip()]
+    is_only = len({*unnamed} - dropped) == 1
     names = list(header)
     for index in unnamed:
-        names[index] = "" if is_only and index not in dropped else f"Unnamed: {index}"
+        name = "" if is_only and index not in dropped else f"Unnamed: {index}"
+        while name and name in names:  # another column's own name
+            name += ".1"
+        names[index] = name
     return names
 
 

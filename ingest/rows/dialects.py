@@ -43,8 +43,8 @@ _FEW = 0.1
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
 _QUOTED = re.compile(r'"[^"]*"')
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")  # the end of a line
-# A field in quotes, as a line of a file that may not be quoted throughout has it.
-_QUOTED_FIELD = re.compile(r'"(?:[^"\\]|""|\\.)*"')
+# A field of TSV in quotes, which may have line breaks.
+_QUOTED_CELL = re.compile(r'(?<![^\t\r\n])"(?:[^"\t]|"")*"(?![^\t\r\n])')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,18 +121,31 @@ def find_dialect(
     if content is not start:  # the header, and the lines after the first, which is cut
         content = start.partition(b"\n")[0] + b"\n" + content.partition(b"\n")[2]
     text = codecs.getincrementaldecoder(codec)("replace").decode(content)
+    excel = _EXCEL.match(text)
+    text = text[excel.end() if excel else 0 :]
     # Excel for Mac ends rows with a carriage return, and lines of a cell with a line
     # feed.
     unquoted = _QUOTED.sub("", text) if "\r" in text else ""
     returns = len(_CARRIAGE_RETURN.findall(unquoted))
     newline: Literal["\n", ""] = "" if returns > unquoted.count("\n") else "\n"
-    excel = _EXCEL.match(text)
-    sample = _Sample(text[excel.end() if excel else 0 :], newline, is_whole)
+    sample = _Sample(text, newline, is_whole)
     delimiter = settings.delimiter or (excel[1] if excel else None)
     if delimiter is None:
         delimiter = _find_delimiter(path, sample, default_delimiter)
+    if newline == "":
+        regular = {end: _count_regular(unquoted, end, delimiter) for end in ("", "\n")}
+        if regular["\n"] > regular[""]:  # the carriage returns are in texts
+            newline = "\n"
+            sample = dataclasses.replace(sample, newline=newline)
     quoting = settings.quoting or _find_quoting(path, sample, delimiter)
     return Dialect(delimiter, quoting, newline, skipped_lines=1 if excel else 0)
+
+
+def _count_regular(unquoted: str, newline: str, delimiter: str) -> int:
+    """Returns how many more lines have as many fields as the header than have not."""
+    lines = filter(str.strip, io.StringIO(unquoted, newline=newline))
+    counts = [line.count(delimiter) for line in lines]
+    return sum(1 if count == counts[0] else -1 for count in counts)
 
 
 def _read(file: IO[bytes]) -> bytes:
@@ -179,20 +192,22 @@ class _Sample:
                 return None
         return records
 
-    def find_quoted(self, delimiter: str) -> str | None:
-        """Returns what is quoted, read line by line: the header, or a column.
+    def find_quoted(self) -> str | None:
+        """Returns what is quoted in TSV, read line by line: the header, or a column.
 
         A header is quoted if all of its names are, and a column if all but a few of its
-        values are.
+        values are. A line that does not reach a column does not count for it.
         """
-        header, *lines = io.StringIO(self.text, newline=self.newline)
-        names = header.strip("\r\n").split(delimiter)
-        if all(map(_QUOTED_FIELD.fullmatch, names)):
+        text = _QUOTED_CELL.sub(lambda cell: " ".join(cell[0].splitlines()), self.text)
+        lines = list(io.StringIO(text, newline=self.newline))
+        whole = lines if self.is_whole else lines[:-1]
+        rows = [line.strip("\r\n").split("\t") for line in whole if line.strip()]
+        header = rows.pop(0) if rows else []
+        if header and all(map(_is_wrapped, header)):
             return "header"
-        rows = [line.strip("\r\n").split(delimiter) for line in lines]
-        for name, values in zip(names, zip(*rows, strict=False), strict=False):
-            quoted = sum(map(bool, map(_QUOTED_FIELD.fullmatch, values)))
-            if quoted > (1 - _FEW) * len(values):
+        for index, name in enumerate(header):
+            wrapped = [_is_wrapped(row[index]) for row in rows if len(row) > index]
+            if sum(wrapped) > (1 - _FEW) * len(wrapped):
                 return f"column {name}"
         return None
 
@@ -226,7 +241,7 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
     parsed = {q: sample.parse(Dialect(delimiter, q)) for q in (DOUBLE, *escapes)}
     if delimiter == "\t":
         fitting = [q for q, records in parsed.items() if _are_as_written(records)]
-        if not fitting and (quoted := sample.find_quoted(delimiter)):
+        if not fitting and (quoted := sample.find_quoted()):
             raise UsageError(
                 f"{path}: its {quoted} is quoted, but its first rows are not quoted "
                 f"consistently; set data.quoting to {', '.join(QUOTINGS[:-1])} or "
@@ -243,11 +258,12 @@ def _find_quoting(path: str, sample: _Sample, delimiter: str) -> Quoting:
 
 def _are_wrapped(records: list[tuple[str, list[str]]]) -> bool:
     """Returns whether quotes are around fields, and not only in their text."""
-    wrapped = sum(
-        any(len(field) > 1 and field[0] == field[-1] == '"' for field in fields)
-        for _, fields in records
-    )
+    wrapped = sum(any(map(_is_wrapped, fields)) for _, fields in records)
     return wrapped > _FEW * len(records)
+
+
+def _is_wrapped(field: str) -> bool:
+    return len(field) > 1 and field[0] == field[-1] == '"'
 
 
 def _have_equal_lengths(records: list[tuple[str, list[str]]]) -> bool:

@@ -9,75 +9,128 @@ import re
 from typing import IO
 
 from ingest.config import ENCODINGS
+from ingest.rows import text_lines
 from ingest.rows.row_errors import DAMAGE
 
 _CHUNK_BYTES = 1 << 20
-# `surrogateescape` turns bytes that do not decode into these.
-_ESCAPED = re.compile("[\udc80-\udcff]")
+# `surrogateescape` turns bytes that do not decode into these. No text has NUL, but
+# UTF-16 that is read as another encoding does.
+_ESCAPED = re.compile("[\udc80-\udcff\0]")
+_REPLACED = re.compile("[\ufffd\0]")
 # A character of UTF-8 without its end, as programs write that cut texts by bytes. The
 # letters of other encodings rarely look like it.
 _CUT = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]+")
-_FEW = 0.01  # of the characters that are not ASCII
-_SKIP = "Correct them; in training, --set data.on_bad_rows=skip leaves their rows out"
+_LINE_END = re.compile("[\r\n]")
+_RUN = re.compile(r"[^\x00-\x7f]+")
+_FEW = 0.01  # of the characters
+_WIDE = ("utf-16", "utf-32")
+_WESTERN = "cp1252"
+# Python's `utf-16` reads only files with a byte order mark.
+_UNMARKED = "UTF-16 without a byte order mark"
+_CANDIDATES = {"utf-16-le": _UNMARKED, "utf-16-be": _UNMARKED, **ENCODINGS}
 
 
-def advise(file: IO[bytes], encoding: str) -> str:
+def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
     """Returns what to do, from all bytes of a file.
 
     Args:
-      file: The file, which is read from its start.
+      file: A buffered file, which is read from its start.
       encoding: Its encoding by the settings, which is not that of all bytes.
+      can_skip: Whether the rows with such bytes can be left out.
     """
-    trials = {name: _Trial(name) for name in ("utf-8", encoding, *ENCODINGS)}
+    start = file.peek(text_lines.MARK_BYTES)  # type: ignore[attr-defined]
+    encoding = text_lines.find_codec(start, encoding).removesuffix("-sig")
+    trials = {name: _Trial(name) for name in ("utf-8", encoding, *_CANDIDATES)}
     with contextlib.suppress(*DAMAGE):
         for chunk in iter(functools.partial(file.read, _CHUNK_BYTES), b""):
             for trial in trials.values():
                 trial.add(chunk)
     for trial in trials.values():
         trial.add(b"", is_last=True)
+    correct = "Correct them"
+    if can_skip:
+        correct += "; in training, --set data.on_bad_rows=skip leaves their rows out"
     utf_8, own = trials["utf-8"], trials[encoding]
-    if utf_8.good + utf_8.cut > utf_8.bad:
-        damaged = _count(utf_8.cut + utf_8.bad, "character")
+    damaged = utf_8.cut + utf_8.bad
+    if not damaged or utf_8.good + utf_8.cut > utf_8.bad:
         if encoding == "utf-8":
-            return f"The file is UTF-8, with {damaged} cut or damaged. {_SKIP}"
-        but = f", but for {damaged}" if utf_8.cut + utf_8.bad else ""
+            characters = _count(damaged, "character")
+            return f"The file is UTF-8, with {characters} cut or damaged. {correct}"
+        but = f", but for {_count(damaged, 'character')}" if damaged else ""
         return f"--set data.encoding=utf-8 reads the file: it is UTF-8{but}"
-    if own.bad < _FEW * own.good:
-        return f"The file has {_count(own.bad, 'such byte')}. {_SKIP}"
-    fitting = [name for name in ENCODINGS if not trials[name].bad and name != encoding]
+    places = _count(own.cut + own.bad, "damaged place")
+    if own.has_lines and own.bad < _FEW * own.good:
+        return f"The file has {places}. {correct}"
+    fitting = [
+        name
+        for name in _CANDIDATES
+        if name != encoding and trials[name].has_lines and not trials[name].bad
+    ]
     if not fitting:
-        return f"Set the encoding of the file with data.encoding. {_SKIP}"
-    first, *others = (f"{name} ({ENCODINGS[name]})" for name in fitting)
+        return f"Set the encoding of the file with data.encoding. {correct}"
+    fitting.sort(key=lambda name: trials[name].rank)
+    first, *others = (f"{name} ({_CANDIDATES[name]})" for name in fitting)
     advice = (
         "Set the encoding of the file with data.encoding, for example --set "
         f"data.encoding={first}"
     )
-    return f"{advice}; others that fit: {', '.join(others)}" if others else advice
+    if others:
+        advice += f"; others that fit: {', '.join(others)}"
+    if own.cut + own.bad < _FEW * own.characters:
+        advice += f". Or the file is {encoding}, with {places}. {correct}"
+    return advice
 
 
 class _Trial:
-    """Decodes a file with an encoding, and counts its characters beyond ASCII.
+    """Decodes a file with an encoding, and counts its characters.
 
     Attributes:
-      good: Characters.
+      characters: All of them.
+      good: Those beyond ASCII. In UTF-16 and UTF-32, ASCII counts, too: other encodings
+        do not look like it.
       cut: Characters of UTF-8 that lack their end.
       bad: Other places that do not decode.
+      has_lines: Whether there is the end of a line. UTF-16 decodes almost any bytes, but
+        to a text without lines.
     """
 
     def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
         # A file may have U+FFFD, the mark of `replace`, if another program wrote it.
         is_utf_8 = encoding == "utf-8"
         errors = "surrogateescape" if is_utf_8 else "replace"
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
-        self._bad = _ESCAPED if is_utf_8 else re.compile("\ufffd")
-        self.good = self.cut = self.bad = 0
+        self._bad = _ESCAPED if is_utf_8 else _REPLACED
+        self.characters = self.good = self.cut = self.bad = self._runs = 0
+        self.has_lines = False
 
     def add(self, chunk: bytes, *, is_last: bool = False) -> None:
-        text, cut = _CUT.subn("", self._decoder.decode(chunk, is_last))
-        bad = len(self._bad.findall(text))
+        try:
+            text = self._decoder.decode(chunk, is_last)
+        except UnicodeError:  # UTF-16 and UTF-32 without a byte order mark
+            self.bad += 1
+            return
+        self.characters += len(text)
+        text, cut = _CUT.subn("", text)
+        text, bad = self._bad.subn("", text)
+        ascii_text, runs = _RUN.subn("", text)
         self.cut += cut
         self.bad += bad
-        self.good += len(text) - len(text.encode("ascii", "ignore")) - bad
+        self._runs += runs
+        is_wide = self._encoding.startswith(_WIDE)
+        self.good += len(text) - (0 if is_wide else len(ascii_text))
+        self.has_lines = self.has_lines or bool(_LINE_END.search(ascii_text))
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """The smaller, the likelier is the encoding among those that read the file.
+
+        Single bytes beyond ASCII decode with nearly all encodings. In Western text they
+        are between letters of ASCII; texts of other scripts have runs of them. An
+        encoding of several bytes that fits makes fewer characters of them.
+        """
+        is_in_runs = self.good > 2 * self._runs
+        return is_in_runs == (self._encoding == _WESTERN), self.good
 
 
 def _count(number: int, noun: str) -> str:

@@ -22,8 +22,7 @@ from modules.errors import UsageError
 DEFAULTS = DataConfig()
 _ROWS_AT_A_TIME = 1024
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# The first line of an array of objects, or of a pretty-printed object.
-_OVER_LINES = re.compile(r"\s*(\[\s*(\{|$)|\{\s*$)")
+_ARRAY = re.compile(r"\[\s*\{")  # of objects
 _ARROW_ERRORS = (pa.ArrowException, OSError)
 # Raised for values that Python cannot represent: invalid UTF-8, dates after 9999,
 # unknown time zones.
@@ -92,7 +91,7 @@ def read_json_lines(file: IO[bytes], encoding: str) -> Iterator[tuple[int, Row]]
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue  # as pandas does
-        if is_first and _OVER_LINES.match(line):
+        if is_first and _starts_other_json(line):
             jq = "." if line.lstrip()[0] == "{" else "'.[]'"
             message = (
                 "each line must be a JSON object, and this one starts JSON over "
@@ -107,6 +106,20 @@ def read_json_lines(file: IO[bytes], encoding: str) -> Iterator[tuple[int, Row]]
             yield number, _parse_object(line)
         except RowError as error:
             yield number, error
+
+
+def _starts_other_json(line: str) -> bool:
+    """Returns whether a line starts JSON over several lines, or an array of objects."""
+    line = line.strip()
+    if _ARRAY.match(line):
+        return True
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:  # at its end, if the next line continues it
+        return line[0] in "{[" and error.pos == len(line)
+    except (ValueError, RecursionError):
+        pass  # `_parse_object` reports it
+    return False
 
 
 def _parse_object(text: str) -> dict[str, Any]:

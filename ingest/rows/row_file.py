@@ -52,6 +52,7 @@ class RowFile:
         self._settings = settings
         self._dialect: dialects.Dialect | None = None
         self._sha256: str | None = None
+        self._advice: str | None = None
 
     @property
     def sha256(self) -> str:
@@ -70,6 +71,9 @@ class RowFile:
                     self._find_dialect(file)
         except RowError as error:
             raise UsageError(f"{self.path}: {error}") from error
+        except UnicodeError as error:
+            advice = self._advise(can_skip=False)
+            raise UsageError(f"{self.path}: {error}. {advice}") from error
         return f"{self.file_format}: {self._dialect}"
 
     def read_columns(self) -> list[str]:
@@ -97,7 +101,8 @@ class RowFile:
 
         Yields:
           Locations and rows in order. A damaged file ends with a `FileError`. The first
-          `EncodingError` has advice from all of the file, which is read again for it.
+          error about the encoding has advice from all of the file, which is read again
+          for it, once for all passes.
 
         Raises:
           UsageError: The delimiter of the file is ambiguous.
@@ -108,15 +113,25 @@ class RowFile:
                 if not is_advised and isinstance(row, RowError):
                     is_advised = isinstance(row.__cause__ or row, EncodingError)
                     if is_advised:
-                        with self._open() as file:
-                            advice = advise(file, self._settings.encoding)
+                        advice = self._advise(can_skip=not isinstance(row, FileError))
                         row = type(row)(f"{row}. {advice}")
                 yield Location(self.path, number), row
         except RowError as error:  # the start of the file has the wrong encoding
             yield Location(self.path, number + 1), FileError(str(error))
         except DAMAGE as error:
             message = f"the file cannot be read from here: {error}"
+            is_text = self.file_format in (*DELIMITED, JSONL)
+            if is_text and isinstance(error, UnicodeError):
+                message += f". {self._advise(can_skip=False)}"
             yield Location(self.path, number + 1), FileError(message)
+
+    def _advise(self, *, can_skip: bool) -> str:
+        """Returns the advice about the encoding of the file."""
+        if self._advice is None:
+            with self._open() as file:
+                encoding = self._settings.encoding
+                self._advice = advise(file, encoding, can_skip=can_skip)
+        return self._advice
 
     def _read(self, task: TaskConfig | None) -> Iterator[tuple[int, Row]]:
         if self.file_format == TFRECORD:

@@ -18,7 +18,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
     codecs.BOM_UTF8: "utf-8-sig",
 }
-_MARK_BYTES = max(map(len, _MARKS))
+MARK_BYTES = max(map(len, _MARKS))
 # `surrogateescape` turns bytes that do not decode into these.
 _BAD = re.compile("[\udc80-\udcff]")
 _BAD_OFFSET = 0xDC00
@@ -36,7 +36,7 @@ def decode(file: Any, encoding: str, newline: str = "\n") -> io.TextIOWrapper:
     Raises:
       RowError: The mark is of another encoding.
     """
-    codec = find_codec(file.peek(_MARK_BYTES), encoding)
+    codec = find_codec(file.peek(MARK_BYTES), encoding)
     return io.TextIOWrapper(file, codec, errors="surrogateescape", newline=newline)
 
 

@@ -173,6 +173,48 @@ def test_tsv_whose_rows_are_quoted_but_for_stray_quotes_is_refused_with_the_sett
     assert len(rows_of(path, quoting="none")) == 51
 
 
+STRAY = 'a\t"an "odd" one"\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "id\tlabel\ttext\n"
+            + "".join(f'{n}\ta\t"text {n} is good"\n' for n in range(100))
+            + f"100\t{STRAY}\n",
+            id="blank line at the end",
+        ),
+        pytest.param(
+            "label\ttext\n"
+            + "".join(f'a\t"text {n} is good"\n' for n in range(100))
+            + f"{STRAY}short\n",
+            id="row with fewer fields",
+        ),
+        pytest.param(
+            "label\ttext\n"
+            + "".join(f'a\t"one\nline {n}"\n' for n in range(20))
+            + STRAY,
+            id="cells over several lines",
+        ),
+        pytest.param(
+            f"label\ttext\n{STRAY}" + f'{"ham" * 30}\t"good"\n' * 20_000,
+            id="sample cut in the first column",
+        ),
+        pytest.param(
+            "label\ttext\n" + "".join(f'a\t"text {n} says "hi""\n' for n in range(20)),
+            id="quotes in the cells",
+        ),
+    ],
+)
+def test_quoted_column_of_tsv_that_does_not_parse_is_refused_with_the_setting(
+    tmp_path, text
+):
+    path = write(tmp_path / "in.tsv", text)
+    with pytest.raises(UsageError, match=r"its column text is quoted.*data\.quoting"):
+        read(path)
+
+
 def test_stray_quote_in_a_quoted_file_refuses_only_its_row(tmp_path):
     lines = '"text","label"\n"good film","1"\n"bad "film"","0"\n"fine","1"\n'
     first, second, third = read(write(tmp_path / "in.csv", lines))
@@ -219,6 +261,27 @@ def test_few_carriage_returns_beside_line_feeds_refuse_their_rows(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_many_carriage_returns_in_texts_end_no_rows(tmp_path, name, end):
+    rows = "".join(f"text\r number\r {n} here\ta{end}" for n in range(300))
+    text = f"text\tlabel{end}{rows}"
+    path = write(tmp_path / name, text.replace("\t", ",") if name == "in.csv" else text)
+    read_rows = [row for _, row in read(path)]
+    assert len(read_rows) == 300
+    # Outside of quotes, `csv` refuses a carriage return: no cut text is a good row.
+    assert all(isinstance(row, RowError) for row in read_rows)
+
+
+def test_malformed_rows_do_not_hide_that_carriage_returns_end_the_rows(tmp_path):
+    rows = "".join(f"row {n},1\r" for n in range(20))
+    path = write(tmp_path / "in.csv", f"text,label\rone,too,many\r{rows}a\nb,1\r")
+    lines = read(path)
+    assert isinstance(lines[0][1], RowError)
+    assert lines[1] == (3, {"text": "row 0", "label": "1"})
+    assert len(lines) == 23
+
+
 @pytest.mark.parametrize("quoted", ["", '"c d"\t1\n'])
 def test_blank_lines_of_tsv_are_no_rows(tmp_path, quoted):
     text = f"text\tlabel\na b\t1\n\n{quoted}  \n\n"
@@ -241,6 +304,16 @@ def test_blank_lines_of_tsv_are_no_rows(tmp_path, quoted):
             "label,text,,,",
             ["1,a,,,", "0,b,c,,d"],
             {"label": "1", "text": "a", "Unnamed: 2": "", "Unnamed: 4": ""},
+        ),
+        (
+            "text,label,Unnamed: 3,,",
+            ["a,1,x,,", "b,0,y,,"],
+            {"text": "a", "label": "1", "Unnamed: 3": "x"},
+        ),
+        (
+            "text,Unnamed: 2,,,",
+            ["a,1,,x,", "b,0,y,,"],
+            {"text": "a", "Unnamed: 2": "1", "Unnamed: 2.1": "", "Unnamed: 3": "x"},
         ),
     ],
 )

@@ -1,13 +1,16 @@
 """Advice about bytes that are not of the encoding of a file."""
 
+import codecs
 import re
 
 import pytest
 
 from ingest.config import DataConfig
-from ingest.rows import readers
-from ingest.rows.row_errors import RowError
+from ingest.rows import readers, row_file
+from ingest.rows.encoding_advice import advise
+from ingest.rows.row_errors import FileError, RowError
 from ingest.rows.row_file import RowFile
+from modules.errors import UsageError
 
 TWEETS = ["good \N{THUMBS UP SIGN} day", "late \N{PENSIVE FACE} again", "plain"] * 20
 CUT = b"bad " + "\N{THUMBS UP SIGN}".encode()[:3]
@@ -72,18 +75,81 @@ def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
     text = SENTENCES[encoding].encode(encoding)
     content = [f"row {n}".encode() + text for n in range(9)]
     error = encoding_error(tmp_path / "in.csv", content, encoding=wrong)
-    assert f"{encoding} (" in error
     (advised,) = re.findall(r"--set data\.encoding=(\S+)", error)
-    assert advised != wrong
     rows = [row for _, row in read(tmp_path / "in.csv", encoding=advised)]
-    assert len(rows) == 9
-    assert not any(isinstance(row, RowError) for row in rows)
+    assert rows == [{"text": f"row {n}{SENTENCES[encoding]}"} for n in range(9)]
+
+
+@pytest.mark.parametrize("text", ["don’t", "größe", "a £5 note", "für «alle»", "NAÏVE"])
+def test_few_letters_between_those_of_ascii_are_western(tmp_path, text):
+    # Japanese and Chinese encodings read them, too, as one character in a word.
+    error = encoding_error(tmp_path / "in.csv", [text.encode("cp1252")])
+    assert "--set data.encoding=cp1252" in error
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.jsonl"])
+@pytest.mark.parametrize("text", ["Grüße", "plain"])
+def test_utf_16_without_a_byte_order_mark_comes_with_advice(tmp_path, name, text):
+    path = tmp_path / name
+    start, end = ('{"text": "', '"}') if name == "in.jsonl" else ("", "")
+    lines = "".join(f"{start}{text}{end}\n" for _ in range(20))
+    content = lines if start else f"text\n{lines}"
+    for encoding in ("utf-8", "utf-16-le", "utf-16-be"):
+        path.write_bytes(content.encode(encoding))
+        ((_, error),) = read(path, encoding="utf-16")
+        assert isinstance(error, FileError)
+        assert f"--set data.encoding={encoding}" in str(error)
+        assert "on_bad_rows" not in str(error)
+        rows = [row for _, row in read(path, encoding=encoding)]
+        assert rows == [{"text": text}] * 20
+
+
+def test_dialect_of_utf_16_without_a_byte_order_mark_is_refused_with_advice(tmp_path):
+    (tmp_path / "in.csv").write_text("text\nplain\n")
+    file = RowFile(str(tmp_path / "in.csv"), "csv", DataConfig(encoding="utf-16"))
+    with pytest.raises(UsageError, match=r"in\.csv: .*--set data\.encoding=utf-8"):
+        file.describe_dialect()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_damaged_unit_of_utf_16_is_counted_and_not_left_out(tmp_path, encoding):
+    text = "text\n" + "plain\n" * 400
+    content = text.encode("utf-16") + b"\x00\xdc" + text.encode("utf-16-le")
+    (tmp_path / "in.csv").write_bytes(content)
+    *_, (_, error) = read(tmp_path / "in.csv", encoding=encoding)
+    assert isinstance(error, FileError)
+    assert "The file has 1 damaged place. Correct" in str(error)
+    assert "--set" not in str(error)
+
+
+def test_few_bytes_that_are_not_ascii_may_be_damage(tmp_path):
+    content = [b"a plain row"] * 400 + [b"cut \xf0", b"cut \xf0 too"]
+    error = encoding_error(tmp_path / "in.csv", content)
+    assert "--set data.encoding=cp1252" in error
+    assert "Or the file is utf-8, with 2 damaged places" in error
+    assert "--set data.on_bad_rows=skip leaves their rows out" in error
+
+
+def test_advice_is_found_once_for_all_passes(tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_bytes(b"text\nplain\ncaf\xe9\n")
+    calls = []
+
+    def spy(*args, **options):
+        calls.append(args)
+        return advise(*args, **options)
+
+    monkeypatch.setattr(row_file, "advise", spy)
+    file = RowFile(str(tmp_path / "in.csv"), "csv")
+    first, second = ([str(row) for _, row in file.read()] for _ in range(2))
+    assert "--set data.encoding=cp1252" in first[1]
+    assert first == second
+    assert len(calls) == 1
 
 
 def test_few_bad_bytes_of_another_encoding_are_counted(tmp_path):
     content = [SENTENCES["cp1252"].encode("cp1252")] * 99 + [b"bad \x9d\x8d one"]
     error = encoding_error(tmp_path / "in.csv", content, encoding="cp1252")
-    assert "The file has 2 such bytes" in error
+    assert "The file has 2 damaged places" in error
     assert "--set data.on_bad_rows=skip" in error
     assert "--set data.encoding" not in error
 
@@ -102,3 +168,22 @@ def test_header_in_another_encoding_comes_with_advice(tmp_path):
     ((_, error),) = read(path)
     assert "the header: column 3: the byte 0xf6 is not utf-8" in str(error)
     assert "--set data.encoding=cp1252" in str(error)
+
+
+def test_cut_character_in_the_header_is_not_left_out(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"text," + CUT + b"\na,1\n")
+    ((_, error),) = read(path)
+    assert "with 1 character cut or damaged. Correct" in str(error)
+    assert "on_bad_rows" not in str(error)
+
+
+@pytest.mark.parametrize("name", ["base64", "idna", "punycode", "undefined"])
+def test_codec_of_python_that_decodes_no_files_is_refused_as_encoding(name):
+    with pytest.raises(ValueError, match="not an encoding of Python; examples are utf"):
+        DataConfig(encoding=name)
+
+
+@pytest.mark.parametrize("name", ["utf-16", "utf-32-be", "utf-7", "euc_kr", "cp037"])
+def test_codec_of_python_that_decodes_files_is_an_encoding(name):
+    assert DataConfig(encoding=name).encoding == codecs.lookup(name).name

@@ -64,6 +64,12 @@ def test_columns_get_the_names_of_tfds_if_the_first_row_cannot_be_read(tmp_path)
         ('\n[{"text": "a"},\n{"text": "b"}]\n', "jq -c '.[]' IN"),
         ('[{"text": "a"}, {"text": "b"}]', "jq -c '.[]' IN"),
         ('{\n  "text": "a"\n}\n{\n  "text": "b"\n}\n', "jq -c . IN"),
+        (
+            '{"text": "a",\n "label": "x"}\n{"text": "b",\n "label": "y"}\n',
+            "jq -c . IN",
+        ),
+        ('{ "data": [\n  {"text": "a"},\n  {"text": "b"}\n]}\n', "jq -c . IN"),
+        ("[1,\n2]\n", "jq -c '.[]' IN"),
     ],
 )
 def test_json_over_several_lines_is_refused_once_with_how_to_convert_it(
@@ -81,6 +87,17 @@ def test_first_line_that_is_cut_refuses_only_its_row(tmp_path):
     assert "not JSON" in str(cut)
     assert row == {"text": "b"}
     assert "not a JSON object" in str(array)
+
+
+@pytest.mark.parametrize(
+    "line", ['["c"]', "[]", '{"text": tr', '{"n": %s}' % ("9" * 4301)]
+)
+def test_first_line_that_is_no_object_refuses_only_its_row(tmp_path, line):
+    (tmp_path / "in.jsonl").write_text(f'{line}\n{{"text": "b"}}\n')
+    (_, error), (_, row) = RowFile(str(tmp_path / "in.jsonl"), "jsonl").read()
+    assert not isinstance(error, FileError)
+    assert "not " in str(error)
+    assert row == {"text": "b"}
 
 
 def allocate(*_, **options):
