@@ -90,8 +90,8 @@ class _Trial:
         do not look like it.
       cut: Characters of UTF-8 that lack their end.
       bad: Other places that do not decode.
-      has_lines: Whether there is the end of a line. UTF-16 decodes almost any bytes, but
-        to a text without lines.
+      has_lines: Whether there is the end of a line. Almost any bytes decode as UTF-16,
+        but to a text without lines.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -101,7 +101,8 @@ class _Trial:
         errors = "surrogateescape" if is_utf_8 else "replace"
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
         self._bad = _ESCAPED if is_utf_8 else _REPLACED
-        self.characters = self.good = self.cut = self.bad = self._runs = 0
+        self.characters = self.good = self.cut = self.bad = 0
+        self._runs = self._bytes = 0  # beyond ASCII
         self.has_lines = False
 
     def add(self, chunk: bytes, *, is_last: bool = False) -> None:
@@ -117,6 +118,7 @@ class _Trial:
         self.cut += cut
         self.bad += bad
         self._runs += runs
+        self._bytes += len(chunk) - len(ascii_text)
         is_wide = self._encoding.startswith(_WIDE)
         self.good += len(text) - (0 if is_wide else len(ascii_text))
         self.has_lines = self.has_lines or bool(_LINE_END.search(ascii_text))
@@ -125,12 +127,13 @@ class _Trial:
     def rank(self) -> tuple[bool, int]:
         """The smaller, the likelier is the encoding among those that read the file.
 
-        Single bytes beyond ASCII decode with nearly all encodings. In Western text they
-        are between letters of ASCII; texts of other scripts have runs of them. An
-        encoding of several bytes that fits makes fewer characters of them.
+        Nearly all encodings decode a single byte beyond ASCII. In Western text, such
+        bytes are between letters of ASCII; texts of other scripts have runs of them.
+        Encodings of two bytes a character rarely decode other texts.
         """
         is_in_runs = self.good > 2 * self._runs
-        return is_in_runs == (self._encoding == _WESTERN), self.good
+        length = round(self._bytes / max(1, self.good))
+        return is_in_runs == (self._encoding == _WESTERN), -length
 
 
 def _count(number: int, noun: str) -> str:

@@ -80,7 +80,22 @@ def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
     assert rows == [{"text": f"row {n}{SENTENCES[encoding]}"} for n in range(9)]
 
 
-@pytest.mark.parametrize("text", ["don’t", "größe", "a £5 note", "für «alle»", "NAÏVE"])
+def test_half_width_letters_in_japanese_do_not_hide_it(tmp_path):
+    text = "この映画はおもしろい。ﾃﾚﾋﾞで見た".encode("shift_jis")
+    error = encoding_error(tmp_path / "in.csv", [text] * 9)
+    assert "--set data.encoding=shift_jis" in error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "don\N{RIGHT SINGLE QUOTATION MARK}t",
+        "größe",
+        "a £5 note",
+        "für «alle»",
+        "NAÏVE",
+    ],
+)
 def test_few_letters_between_those_of_ascii_are_western(tmp_path, text):
     # Japanese and Chinese encodings read them, too, as one character in a word.
     error = encoding_error(tmp_path / "in.csv", [text.encode("cp1252")])
