@@ -143,6 +143,8 @@ def test_few_bytes_that_are_not_ascii_may_be_damage(tmp_path):
     assert "--set data.encoding=cp1252" in error
     assert "Or the file is utf-8, with 2 damaged places" in error
     assert "--set data.on_bad_rows=skip leaves their rows out" in error
+    many = encoding_error(tmp_path / "in.csv", [*content, *content[-2:] * 50])
+    assert "damaged" not in many
 
 
 def test_advice_is_found_once_for_all_passes(tmp_path, monkeypatch):
@@ -175,6 +177,13 @@ def test_only_the_first_byte_of_another_encoding_comes_with_advice(tmp_path):
     (_, first), (_, second) = read(path)
     assert "--set data.encoding=cp1252" in str(first)
     assert str(second) == "column 8: the byte 0xe9 is not utf-8"
+
+
+def test_only_line_without_an_end_comes_with_advice(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "größe"}', encoding="cp1252")
+    ((_, error),) = read(path)
+    assert "--set data.encoding=cp1252" in str(error)
 
 
 def test_header_in_another_encoding_comes_with_advice(tmp_path):
