@@ -43,8 +43,8 @@ _FEW = 0.1
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
 _QUOTED = re.compile(r'"[^"]*"')
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")  # the end of a line
-# A field of TSV in quotes, which may have line breaks.
-_QUOTED_CELL = re.compile(r'(?<![^\t\r\n])"(?:[^"\t]|"")*"(?![^\t\r\n])')
+# The start of a field of TSV in quotes, which may have line breaks, and its last quote.
+_QUOTED_CELL = re.compile(r'(?<![^\t\r\n])"(?:[^"\t]|"")*("(?![^\t\r\n]))?')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +198,10 @@ class _Sample:
         A header is quoted if all of its names are, and a column if all but a few of its
         values are. A line that does not reach a column does not count for it.
         """
-        text = _QUOTED_CELL.sub(lambda cell: " ".join(cell[0].splitlines()), self.text)
+        text = _QUOTED_CELL.sub(
+            lambda cell: " ".join(cell[0].splitlines()) if cell[1] else cell[0],
+            self.text,
+        )
         lines = list(io.StringIO(text, newline=self.newline))
         whole = lines if self.is_whole else lines[:-1]
         rows = [line.strip("\r\n").split("\t") for line in whole if line.strip()]

@@ -20,9 +20,8 @@ _REPLACED = re.compile("[\ufffd\0]")
 # A character of UTF-8 without its end, as programs write that cut texts by bytes. The
 # letters of other encodings rarely look like it.
 _CUT = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]+")
-_LINE_END = re.compile("[\r\n]")
 _RUN = re.compile(r"[^\x00-\x7f]+")
-_FEW = 0.01  # of the characters
+_FEW = 0.01  # of the characters beyond ASCII, or of the lines
 _WIDE = ("utf-16", "utf-32")
 _WESTERN = "cp1252"
 # Python's `utf-16` reads only files with a byte order mark.
@@ -59,13 +58,9 @@ def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
         but = f", but for {_count(damaged, 'character')}" if damaged else ""
         return f"--set data.encoding=utf-8 reads the file: it is UTF-8{but}"
     places = _count(own.cut + own.bad, "damaged place")
-    if own.has_lines and own.bad < _FEW * own.good:
+    if own.lines and own.bad < _FEW * own.good:
         return f"The file has {places}. {correct}"
-    fitting = [
-        name
-        for name in _CANDIDATES
-        if name != encoding and trials[name].has_lines and not trials[name].bad
-    ]
+    fitting = [n for n in _CANDIDATES if n != encoding and trials[n].fits]
     if not fitting:
         return f"Set the encoding of the file with data.encoding. {correct}"
     fitting.sort(key=lambda name: trials[name].rank)
@@ -76,7 +71,7 @@ def advise(file: IO[bytes], encoding: str, *, can_skip: bool = True) -> str:
     )
     if others:
         advice += f"; others that fit: {', '.join(others)}"
-    if own.cut + own.bad < _FEW * own.characters:
+    if own.cut + own.bad < _FEW * own.lines:
         advice += f". Or the file is {encoding}, with {places}. {correct}"
     return advice
 
@@ -85,24 +80,23 @@ class _Trial:
     """Decodes a file with an encoding, and counts its characters.
 
     Attributes:
-      characters: All of them.
       good: Those beyond ASCII. In UTF-16 and UTF-32, ASCII counts, too: other encodings
         do not look like it.
       cut: Characters of UTF-8 that lack their end.
       bad: Other places that do not decode.
-      has_lines: Whether there is the end of a line. UTF-16 decodes almost any bytes, but
-        to a text without lines.
+      lines: Ends of lines.
     """
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
+        self._is_wide = encoding.startswith(_WIDE)
         # A file may have U+FFFD, the mark of `replace`, if another program wrote it.
         is_utf_8 = encoding == "utf-8"
         errors = "surrogateescape" if is_utf_8 else "replace"
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
         self._bad = _ESCAPED if is_utf_8 else _REPLACED
-        self.characters = self.good = self.cut = self.bad = self._runs = 0
-        self.has_lines = False
+        self.good = self.cut = self.bad = self.lines = 0
+        self._runs = self._bytes = 0  # beyond ASCII
 
     def add(self, chunk: bytes, *, is_last: bool = False) -> None:
         try:
@@ -110,27 +104,35 @@ class _Trial:
         except UnicodeError:  # UTF-16 and UTF-32 without a byte order mark
             self.bad += 1
             return
-        self.characters += len(text)
         text, cut = _CUT.subn("", text)
         text, bad = self._bad.subn("", text)
         ascii_text, runs = _RUN.subn("", text)
         self.cut += cut
         self.bad += bad
         self._runs += runs
-        is_wide = self._encoding.startswith(_WIDE)
-        self.good += len(text) - (0 if is_wide else len(ascii_text))
-        self.has_lines = self.has_lines or bool(_LINE_END.search(ascii_text))
+        self._bytes += len(chunk) - len(ascii_text)
+        self.good += len(text) - (0 if self._is_wide else len(ascii_text))
+        self.lines += max(map(ascii_text.count, "\r\n"))
+
+    @property
+    def fits(self) -> bool:
+        """Whether the encoding reads the file.
+
+        Almost any bytes decode as UTF-16, but to a text without lines.
+        """
+        return not self.bad and (self.lines > 0 or not self._is_wide)
 
     @property
     def rank(self) -> tuple[bool, int]:
         """The smaller, the likelier is the encoding among those that read the file.
 
-        Single bytes beyond ASCII decode with nearly all encodings. In Western text they
-        are between letters of ASCII; texts of other scripts have runs of them. An
-        encoding of several bytes that fits makes fewer characters of them.
+        Nearly all encodings decode a single byte beyond ASCII. In Western text, such
+        bytes are between letters of ASCII; texts of other scripts have runs of them.
+        Encodings of two bytes a character rarely decode other texts.
         """
         is_in_runs = self.good > 2 * self._runs
-        return is_in_runs == (self._encoding == _WESTERN), self.good
+        length = round(self._bytes / max(1, self.good))
+        return is_in_runs == (self._encoding == _WESTERN), -length
 
 
 def _count(number: int, noun: str) -> str:

@@ -80,7 +80,22 @@ def test_advice_about_the_encoding_leads_to_one_that_reads_the_file(
     assert rows == [{"text": f"row {n}{SENTENCES[encoding]}"} for n in range(9)]
 
 
-@pytest.mark.parametrize("text", ["don’t", "größe", "a £5 note", "für «alle»", "NAÏVE"])
+def test_half_width_letters_in_japanese_do_not_hide_it(tmp_path):
+    text = "この映画はおもしろい。ﾃﾚﾋﾞで見た".encode("shift_jis")
+    error = encoding_error(tmp_path / "in.csv", [text] * 9)
+    assert "--set data.encoding=shift_jis" in error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "don\N{RIGHT SINGLE QUOTATION MARK}t",
+        "größe",
+        "a £5 note",
+        "für «alle»",
+        "NAÏVE",
+    ],
+)
 def test_few_letters_between_those_of_ascii_are_western(tmp_path, text):
     # Japanese and Chinese encodings read them, too, as one character in a word.
     error = encoding_error(tmp_path / "in.csv", [text.encode("cp1252")])
@@ -128,6 +143,8 @@ def test_few_bytes_that_are_not_ascii_may_be_damage(tmp_path):
     assert "--set data.encoding=cp1252" in error
     assert "Or the file is utf-8, with 2 damaged places" in error
     assert "--set data.on_bad_rows=skip leaves their rows out" in error
+    many = encoding_error(tmp_path / "in.csv", [*content, *content[-2:] * 50])
+    assert "damaged" not in many
 
 
 def test_advice_is_found_once_for_all_passes(tmp_path, monkeypatch):
@@ -160,6 +177,13 @@ def test_only_the_first_byte_of_another_encoding_comes_with_advice(tmp_path):
     (_, first), (_, second) = read(path)
     assert "--set data.encoding=cp1252" in str(first)
     assert str(second) == "column 8: the byte 0xe9 is not utf-8"
+
+
+def test_only_line_without_an_end_comes_with_advice(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "größe"}', encoding="cp1252")
+    ((_, error),) = read(path)
+    assert "--set data.encoding=cp1252" in str(error)
 
 
 def test_header_in_another_encoding_comes_with_advice(tmp_path):
