@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import os
 import re
@@ -86,21 +87,20 @@ def read_json_lines(file: IO[bytes], encoding: str) -> Iterator[tuple[int, Row]]
 
     JSON over several lines, such as an array, ends the file.
     """
-    lines = text_lines.decode(file, encoding)
-    is_first = True
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue  # as pandas does
-        if is_first and _starts_other_json(line):
-            jq = "." if line.lstrip()[0] == "{" else "'.[]'"
-            message = (
-                "each line must be a JSON object, and this one starts JSON over "
-                f"several lines, or an array; convert it: jq -c {jq} IN.json > "
-                "OUT.jsonl"
-            )
-            yield number, FileError(message)
-            return
-        is_first = False
+    numbered = enumerate(text_lines.decode(file, encoding), start=1)
+    # Blank lines are skipped, as pandas does.
+    filled = ((number, line) for number, line in numbered if line.strip())
+    start = list(itertools.islice(filled, 2))
+    first, following = ([line for _, line in start] + ["", ""])[:2]
+    if _starts_other_json(first, following):
+        jq = "." if first.lstrip()[0] == "{" else "'.[]'"
+        message = (
+            "each line must be a JSON object, and this one starts JSON over several "
+            f"lines, or an array; convert it: jq -c {jq} IN.json > OUT.jsonl"
+        )
+        yield start[0][0], FileError(message)
+        return
+    for number, line in itertools.chain(start, filled):
         try:
             text_lines.check(line, encoding)
             yield number, _parse_object(line)
@@ -108,15 +108,22 @@ def read_json_lines(file: IO[bytes], encoding: str) -> Iterator[tuple[int, Row]]
             yield number, error
 
 
-def _starts_other_json(line: str) -> bool:
-    """Returns whether a line starts JSON over several lines, or an array of objects."""
+def _starts_other_json(line: str, following: str) -> bool:
+    """Returns whether a line starts JSON over several lines, or an array of objects.
+
+    Args:
+      line: The first line.
+      following: The next one. If it starts an object, the first may be cut instead.
+    """
     line = line.strip()
     if _ARRAY.match(line):
         return True
     try:
         json.loads(line)
     except json.JSONDecodeError as error:  # at its end, if the next line continues it
-        return line[0] in "{[" and error.pos == len(line)
+        is_open = line[:1] in ("{", "[") and error.pos == len(line)
+        is_cut = not following or following.lstrip().startswith("{")
+        return is_open and (line[-1] in "{[" or not is_cut)
     except (ValueError, RecursionError):
         pass  # `_parse_object` reports it
     return False

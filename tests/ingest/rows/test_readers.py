@@ -81,8 +81,9 @@ def test_json_over_several_lines_is_refused_once_with_how_to_convert_it(
     assert convert in str(error)
 
 
-def test_first_line_that_is_cut_refuses_only_its_row(tmp_path):
-    (tmp_path / "in.jsonl").write_text('{"text": "a\n{"text": "b"}\n["c"]\n')
+@pytest.mark.parametrize("cut", ['{"text": "a', '{"text": "a",', '{"text": "a"', '{"t'])
+def test_first_line_that_is_cut_refuses_only_its_row(tmp_path, cut):
+    (tmp_path / "in.jsonl").write_text(f'{cut}\n{{"text": "b"}}\n["c"]\n')
     (_, cut), (_, row), (_, array) = RowFile(str(tmp_path / "in.jsonl"), "jsonl").read()
     assert "not JSON" in str(cut)
     assert row == {"text": "b"}

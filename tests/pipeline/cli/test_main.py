@@ -129,7 +129,7 @@ def test_predict_shows_classes_of_pairs_and_scores_of_single_texts(invoke, tmp_p
         [cell.strip() for cell in row] for row in cells
     ]
     model = toy_models.save(toy_models.Length(), tmp_path / "scores")
-    result = invoke("predict", "--model", model, "--text", "cat", "--text", "")
+    result = invoke("predict", "--model", model, "--text", "cat", "--text", "a")
     assert result.exit_code == 0, result.output
     assert "score" in result.output
     assert "0.300" in result.output
