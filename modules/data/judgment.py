@@ -32,7 +32,7 @@ LENGTH_DRIFT = "length drift"
 
 SHOWN = 3  # rows, or classes, that a message names
 # Russian, Greek or Chinese on an English encoder have a share of 0.5 to 1. Texts in a
-# language of the encoder, or in another one with Latin letters, have less than 0.3.
+# language of the encoder, or in another language of Latin letters, have less than 0.3.
 _UNREADABLE_SHARE = 0.4
 _SCORE_TOLERANCE = 0.2  # of the label range
 _DRIFT_P = 0.001
@@ -352,8 +352,7 @@ class _Judgment:
             f"{limit:g}); the longest has {facts.lengths.max()}: raise "
             "preprocessing.max_seq_length, up to the encoder's limit, or shorten them"
         )
-        first = _sort(facts, cut)[:SHOWN]
-        rows = tuple((_name(split, facts, row),) for row in first)
+        rows = _name_first(split, facts, cut)
         yield Finding(CUT, split, message, count=len(cut), rows=rows)
 
     def _unreadable_texts(self, split: str, facts: RowFacts) -> Iterator[Finding]:
@@ -372,8 +371,7 @@ class _Judgment:
             f"{tokens.tokens_per_word:.1f} tokens: set encoder.source to an encoder "
             "for the language of the texts"
         )
-        first = _sort(facts, unreadable)[:SHOWN]
-        rows = tuple((_name(split, facts, row),) for row in first)
+        rows = _name_first(split, facts, unreadable)
         yield Finding(UNREADABLE, split, message, count=len(unreadable), rows=rows)
 
     def _drift(
@@ -420,6 +418,13 @@ def _share(count: int, rows: int) -> str:
 
 def _name(split: str, facts: RowFacts, row: int) -> Row:
     return Row(split, int(facts.records[row]), int(facts.ids[row]))
+
+
+def _name_first(
+    split: str, facts: RowFacts, rows: np.ndarray
+) -> tuple[tuple[Row, ...], ...]:
+    """Returns the first of the rows, each in a group of its own."""
+    return tuple((_name(split, facts, row),) for row in _sort(facts, rows)[:SHOWN])
 
 
 def _sort(facts: RowFacts, rows: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from modules.config.task import TaskConfig, canonical_label
+from modules.config.task import LARGEST_SCORE, TaskConfig, canonical_label
 
 # What R, pandas, databases and spreadsheets write for a missing value, in any case.
 _MISSING = {
@@ -124,7 +124,7 @@ def parse_id(value: Any) -> int | None:
 def parse_weight(value: Any) -> float | None:
     """Returns a value as a weight; None if it is negative or not a float32 number."""
     weight = _parse_float(to_text(value))
-    return weight if 0 <= weight <= 3.4e38 else None
+    return weight if 0 <= weight <= LARGEST_SCORE else None
 
 
 def to_text(value: Any) -> str:

@@ -146,7 +146,7 @@ def add(directory: Path, release: Release) -> None:
 def find_intent(
     directory: Path, action: Action, run: str | None = None
 ) -> Release | None:
-    """Returns the unconfirmed rollback, or override of a run; None if there is none."""
+    """Returns the unconfirmed rollback, or override of a run, or None."""
     for release in read(directory):
         if (release.action, release.run, release.confirmed) == (action, run, False):
             return release

@@ -359,20 +359,23 @@ def test_single_sentences_have_scores(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("score", ["", "nan", "NA", "-"])
-def test_missing_score_is_refused_with_file_and_line(tmp_path, score):
-    table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
-    source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
-    message = rf"train\.tsv:3: label is '{score}', which stands for a missing value"
-    with pytest.raises(UsageError, match=message):
-        examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
+MISSING = ", which stands for a missing value"
+OUTSIDE = r"; allowed are numbers from 0\.0 to 10"
 
 
-@pytest.mark.parametrize("score", ["good", "-inf", "1,5", "-3"])
-def test_score_outside_the_range_is_refused_with_file_and_line(tmp_path, score):
+@pytest.mark.parametrize(
+    ("score", "problem"),
+    [
+        *((score, MISSING) for score in ("", "nan", "NA", "-")),
+        *((score, OUTSIDE) for score in ("good", "-inf", "1,5", "-3")),
+    ],
+)
+def test_missing_score_or_one_outside_the_range_is_refused_with_file_and_line(
+    tmp_path, score, problem
+):
     table = RATED + f"A cat.\t7\nA dog.\t{score}\n"
     source = write(tmp_path / "text", train=table, eval=RATED + "A cat.\t7\n")
-    message = rf"train\.tsv:3: label is '{score}'; allowed are numbers from 0\.0 to 10"
+    message = rf"train\.tsv:3: label is '{score}'{problem}"
     with pytest.raises(UsageError, match=message):
         examples_lib.prepare(source, str(tmp_path / "records"), SINGLE)
 

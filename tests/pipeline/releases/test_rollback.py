@@ -28,9 +28,9 @@ def states(past):
     return {pushed.version: pushed.state for pushed in list_pushed(past.paths)}
 
 
-def test_served_version_changes_once_and_never_to_one_in_between(
-    directory, past, monkeypatch
-):
+@pytest.fixture
+def seen(directory, monkeypatch):
+    """The version that a server finds after each move of a directory."""
     seen, rename = [], pathlib.Path.rename
 
     def rename_and_look(path, destination):
@@ -38,6 +38,10 @@ def test_served_version_changes_once_and_never_to_one_in_between(
         seen.append(served_versions.find_newest(str(directory)))
 
     monkeypatch.setattr(pathlib.Path, "rename", rename_and_look)
+    return seen
+
+
+def test_served_version_changes_once_and_never_to_one_in_between(directory, past, seen):
     release = roll_back(directory, 1, "")
     assert seen == ["3", "1"]
     assert release.withdrawn == [2, 3]
@@ -116,16 +120,9 @@ def test_incomplete_version_is_withdrawn_too_and_is_not_the_one_to_return_to(
     assert roll_back(directory, release.previous, "").version == 2
 
 
-def test_second_name_of_a_number_is_withdrawn_too(directory, monkeypatch):
+def test_second_name_of_a_number_is_withdrawn_too(directory, seen):
     for name in ("03", "003", "01"):
         shutil.copytree(directory / "3", directory / name)
-    seen, rename = [], pathlib.Path.rename
-
-    def rename_and_look(path, destination):
-        rename(path, destination)
-        seen.append(served_versions.find_newest(str(directory)))
-
-    monkeypatch.setattr(pathlib.Path, "rename", rename_and_look)
     release = roll_back(directory, 1, "")
     assert seen == ["3", "3", "3", "1"]
     assert release.withdrawn == [2, 3]
